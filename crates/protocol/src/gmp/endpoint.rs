@@ -1,0 +1,249 @@
+//! The rule-keeper of GMP: all sessions of one UDP port. Every word between client, master and node passes through here
+//! twice. It never seals, sends or waits: it is told the time and what has come, and says what to do.
+
+use std::{
+    collections::{BTreeMap, BTreeSet, VecDeque},
+    time::Duration,
+};
+
+use super::{
+    Message, SendError,
+    session::{End, Opening, Session},
+};
+use crate::{Now, SessionId, limits};
+
+/// The sessions of one port. After each call, take the actions until there are none.
+#[derive(Debug, Default)]
+pub struct Endpoint {
+    sessions: BTreeMap<SessionId, Entry>,
+    /// Sessions that may have a datagram to send, each at most once (`Entry::is_ready`).
+    ready: VecDeque<SessionId>,
+    /// When which session is due, one for each that is at all (`Entry::timeout`).
+    timeouts: BTreeSet<(Duration, SessionId)>,
+    /// Messages and ends to be told. Bounded: taken after each call, and a datagram holds a bounded number.
+    news: VecDeque<Action>,
+    counters: Counters,
+    room: Room,
+    now: Duration,
+}
+
+/// What the driver must do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Action {
+    /// Seal and send a datagram.
+    Send(Sent),
+    /// Hand a message to whom it is for. It is acknowledged by the next datagram sent: hand it over before that.
+    Deliver {
+        /// The session it came in.
+        session: SessionId,
+        /// The message.
+        message: Message,
+    },
+    /// The peer is unreachable; the session is gone, and so is what waited in it.
+    SessionLost(SessionId),
+    /// A [closed](Endpoint::close_session) session is gone; its key may be forgotten.
+    SessionClosed(SessionId),
+}
+
+/// A datagram to seal and send.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Sent {
+    /// Its session.
+    pub session: SessionId,
+    /// Its packet number, the nonce of its seal.
+    pub packet: u64,
+    /// The [head](crate::wire::datagram) and the body to be sealed; the capacity has room for the seal.
+    pub bytes: Vec<u8>,
+}
+
+/// How a datagram was taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Arrival {
+    /// It is the newest of its session: where it came from is where the peer is.
+    Newest,
+    /// It was overtaken by others, and taken.
+    Late,
+    /// It was replayed, or its session is unknown.
+    Dropped,
+}
+
+/// What was counted since the start.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct Counters {
+    /// Datagrams of no session here, or replayed.
+    pub datagrams_dropped: u64,
+    /// Datagrams that carried something sent before.
+    pub datagrams_retransmitted: u64,
+    /// Frames that made no sense, or whose message found no room.
+    pub frames_dropped: u64,
+}
+
+impl Endpoint {
+    /// An endpoint without sessions.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Adds a session; one of the same id is replaced, and its peer's old datagrams no longer have a key.
+    pub fn add_session(&mut self, session: SessionId, opening: Opening) {
+        self.remove_session(session);
+        let entry = Entry { session: Session::new(session, opening), is_ready: false, timeout: None };
+        self.sessions.insert(session, entry);
+    }
+
+    /// Takes no more messages in a session and ends it with [`Action::SessionClosed`] once everything taken so far is
+    /// acknowledged, or after [`CLOSE_LINGER`](super::CLOSE_LINGER).
+    pub fn close_session(&mut self, now: Now, session: SessionId) {
+        self.now = now.monotonic;
+        if let Some(entry) = self.sessions.get_mut(&session) {
+            entry.session.close(self.now);
+            self.look_after(session);
+        }
+    }
+
+    /// Forgets a session at once, with all that waits in it.
+    pub fn remove_session(&mut self, session: SessionId) {
+        if let Some(entry) = self.sessions.remove(&session) {
+            entry.timeout.map(|at| self.timeouts.remove(&(at, session)));
+            if entry.is_ready {
+                self.ready.retain(|ready| *ready != session);
+            }
+        }
+    }
+
+    /// Takes a message for sending.
+    pub fn send(&mut self, now: Now, session: SessionId, message: Message) -> Result<(), SendError> {
+        self.now = now.monotonic;
+        if message.body.len() > limits::MESSAGE_BYTES_MAX {
+            return Err(SendError::TooLarge { bytes: message.body.len() });
+        }
+        let entry = self.sessions.get_mut(&session).filter(|entry| !entry.session.is_closed());
+        let entry = entry.ok_or(SendError::NoSession(session))?;
+        if !entry.session.push(self.now, message) {
+            return Err(SendError::QueueFull(session));
+        }
+        self.look_after(session);
+        Ok(())
+    }
+
+    /// Says for how many more requests and notices there is room. Without room they are not acknowledged, and come
+    /// again; replies always have room. Unlimited until this is called.
+    pub fn set_room(&mut self, messages: usize) {
+        self.room = Room(messages);
+    }
+
+    /// Takes the unsealed body of an authentic datagram.
+    pub fn handle_datagram(&mut self, now: Now, session: SessionId, packet: u64, body: &[u8]) -> Arrival {
+        self.now = now.monotonic;
+        let Some(entry) = self.sessions.get_mut(&session) else {
+            self.counters.datagrams_dropped += 1;
+            return Arrival::Dropped;
+        };
+        let received = entry.session.handle_datagram(self.now, packet, body, &mut self.room.0);
+        self.counters.frames_dropped += received.frames_dropped;
+        self.news.extend(received.messages.into_iter().map(|message| Action::Deliver { session, message }));
+        if !received.is_new {
+            self.counters.datagrams_dropped += 1;
+            return Arrival::Dropped;
+        }
+        self.look_after(session);
+        if received.is_newest { Arrival::Newest } else { Arrival::Late }
+    }
+
+    /// Does what is due.
+    pub fn handle_timeout(&mut self, now: Now) {
+        self.now = now.monotonic;
+        // Collected first: a session that owes an acknowledgement stays due until its datagram is taken.
+        let due: Vec<_> = self.timeouts.iter().take_while(|(at, _)| *at <= self.now).map(|(_, due)| *due).collect();
+        for session in due {
+            if let Some(entry) = self.sessions.get_mut(&session) {
+                entry.session.handle_timeout(self.now);
+                self.look_after(session);
+            }
+        }
+    }
+
+    /// The next thing to do, if there is one. Deliveries come before the datagrams that acknowledge them.
+    pub fn poll_action(&mut self) -> Option<Action> {
+        if let Some(news) = self.poll_news() {
+            return Some(news);
+        }
+        while let Some(session) = self.ready.pop_front() {
+            let Some(entry) = self.sessions.get_mut(&session) else { continue };
+            entry.is_ready = false;
+            let datagram = entry.session.next_datagram(self.now);
+            self.look_after(session);
+            if let Some((packet, bytes, sent_again)) = datagram {
+                self.counters.datagrams_retransmitted += u64::from(sent_again > 0);
+                return Some(Action::Send(Sent { session, packet, bytes }));
+            }
+        }
+        None
+    }
+
+    /// The next thing to do but sending, for a driver that receives and sends in two places.
+    pub fn poll_news(&mut self) -> Option<Action> {
+        self.news.pop_front()
+    }
+
+    /// When [`handle_timeout`](Self::handle_timeout) must be called, on the monotonic clock.
+    pub fn next_timeout(&self) -> Option<Duration> {
+        self.timeouts.first().map(|(at, _)| *at)
+    }
+
+    /// Whether nothing of this session waits to be sent or acknowledged; also where there is no such session.
+    pub fn is_idle(&self, session: SessionId) -> bool {
+        self.sessions.get(&session).is_none_or(|entry| entry.session.is_idle())
+    }
+
+    /// What was counted.
+    pub fn counters(&self) -> Counters {
+        self.counters
+    }
+
+    /// Bytes kept for messages that have not wholly come.
+    #[cfg(test)]
+    pub(super) fn kept_bytes(&self) -> usize {
+        self.sessions.values().map(|entry| entry.session.kept_bytes()).sum()
+    }
+
+    /// Puts a session that was touched where it belongs: among the ready, the due, or the ended.
+    fn look_after(&mut self, session: SessionId) {
+        let Some(entry) = self.sessions.get_mut(&session) else { return };
+        if let Some(end) = entry.session.end(self.now) {
+            self.remove_session(session);
+            self.news.push_back(match end {
+                End::Lost => Action::SessionLost(session),
+                End::Closed => Action::SessionClosed(session),
+            });
+            return;
+        }
+        let timeout = entry.session.next_timeout();
+        if timeout != entry.timeout {
+            entry.timeout.map(|at| self.timeouts.remove(&(at, session)));
+            timeout.map(|at| self.timeouts.insert((at, session)));
+            entry.timeout = timeout;
+        }
+        if !entry.is_ready && entry.session.wants_to_send(self.now) {
+            entry.is_ready = true;
+            self.ready.push_back(session);
+        }
+    }
+}
+
+#[derive(Debug)]
+struct Entry {
+    session: Session,
+    is_ready: bool,
+    timeout: Option<Duration>,
+}
+
+/// For how many more messages there is room.
+#[derive(Debug)]
+struct Room(usize);
+
+impl Default for Room {
+    fn default() -> Self {
+        Self(usize::MAX)
+    }
+}

@@ -1,0 +1,169 @@
+//! Text scripts: what comes into an endpoint with one session, and what it must then do. The scripts stand in
+//! `scripts/`, and read from top to bottom:
+//!
+//! ```text
+//! speaks first              the session; or `listens`
+//! @5ms                      it is now 5 ms after the start
+//! > request 7 hello         send a message; `*3000` is a body of 3,000 bytes
+//! < 0: fragment 0 1/1 notice hi | ack 3 +5    datagram 0 comes, with these frames
+//! < 0: 01ff                 the same, as bytes
+//! = send 0: ack 1           after each line: all that the endpoint does, in order
+//! ~ 305ms                   it wants to be called then; or `never`
+//! room 1                    there is room for one more request or notice
+//! close                     the session is closed
+//! ```
+
+#![allow(clippy::unwrap_used)]
+
+use std::{collections::VecDeque, fmt::Write, time::Duration};
+
+use data_encoding::HEXLOWER;
+
+use super::{Action, Endpoint, Fragment, Frame, Frames, Message, MessageKind, Opening, bits::Bits, frame};
+use crate::{Now, SessionId, wire::datagram};
+
+const SESSION: SessionId = SessionId(1);
+
+macro_rules! scripts {
+    ($($name:ident),+ $(,)?) => {
+        $(#[test]
+        fn $name() {
+            play(include_str!(concat!("scripts/", stringify!($name), ".txt")));
+        })+
+    };
+}
+
+scripts!(
+    a_request_and_its_reply_take_three_datagrams,
+    a_lost_datagram_is_sent_again_with_another_number,
+    a_repeated_datagram_is_not_delivered_twice,
+    a_large_message_is_cut_and_made_whole,
+    a_session_that_listens_speaks_once_it_has_heard,
+    a_silent_peer_is_given_up,
+    nonsense_is_dropped_and_what_came_before_it_holds,
+    without_room_a_request_comes_again_and_a_reply_passes,
+    a_closed_session_says_what_it_had_to_say,
+);
+
+fn play(script: &str) {
+    let (mut endpoint, mut now) = (Endpoint::new(), Now::default());
+    let mut done = VecDeque::new();
+    for (line, number) in script.lines().zip(1..) {
+        let line = line.trim();
+        if line.is_empty() || line.starts_with('#') {
+            continue;
+        }
+        if let Some(expected) = line.strip_prefix("= ") {
+            assert_eq!(done.pop_front().as_deref(), Some(expected), "line {number}");
+            continue;
+        }
+        if let Some(time) = line.strip_prefix("~ ") {
+            let expected = (time != "never").then(|| milliseconds(time));
+            assert_eq!(endpoint.next_timeout(), expected, "line {number}");
+            continue;
+        }
+        assert_eq!(done, VecDeque::<String>::new(), "before line {number}");
+        match line.split_once(' ').unwrap_or((line, "")) {
+            ("speaks", "first") => endpoint.add_session(SESSION, Opening::SpeaksFirst),
+            ("listens", "") => endpoint.add_session(SESSION, Opening::Listens),
+            ("room", count) => endpoint.set_room(count.parse().unwrap()),
+            ("close", "") => endpoint.close_session(now, SESSION),
+            (">", message) => endpoint.send(now, SESSION, read_message(message)).unwrap(),
+            ("<", datagram) => {
+                let (packet, frames) = datagram.split_once(": ").unwrap();
+                endpoint.handle_datagram(now, SESSION, packet.parse().unwrap(), &read_frames(frames));
+            }
+            (time, "") if time.starts_with('@') => {
+                now.monotonic = milliseconds(&time[1..]);
+                endpoint.handle_timeout(now);
+            }
+            _ => panic!("line {number} says nothing known: {line}"),
+        }
+        done.extend(std::iter::from_fn(|| endpoint.poll_action()).map(|action| written(&action)));
+    }
+    assert_eq!(done, VecDeque::<String>::new(), "at the end");
+}
+
+fn milliseconds(text: &str) -> Duration {
+    Duration::from_millis(text.strip_suffix("ms").unwrap().parse().unwrap())
+}
+
+fn read_message(text: &str) -> Message {
+    let words: Vec<_> = text.split(' ').collect();
+    let (kind, body) = read_kind(&words);
+    Message { kind, body }
+}
+
+/// `notice BODY`, `request N BODY`, `reply N BODY`.
+fn read_kind(words: &[&str]) -> (MessageKind, Vec<u8>) {
+    let body = |text: &str| match text.strip_prefix('*') {
+        Some(bytes) => vec![b'x'; bytes.parse().unwrap()],
+        None => text.as_bytes().to_vec(),
+    };
+    match *words {
+        ["notice", text] => (MessageKind::Notice, body(text)),
+        ["request", number, text] => (MessageKind::Request(number.parse().unwrap()), body(text)),
+        ["reply", number, text] => (MessageKind::Reply(number.parse().unwrap()), body(text)),
+        _ => panic!("no message: {words:?}"),
+    }
+}
+
+fn read_frames(text: &str) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    for frame in text.split(" | ") {
+        let words: Vec<_> = frame.split(' ').collect();
+        match *words {
+            ["ack", next, ref further @ ..] => {
+                let next = next.parse().unwrap();
+                let mut map = Bits::new();
+                further.iter().for_each(|at| map.set(at.parse::<u64>().unwrap() - next));
+                frame::write_acknowledgement(next, &map, &mut bytes);
+            }
+            ["fragment", sequence, place, ref message @ ..] => {
+                let (index, count) = place.split_once('/').unwrap();
+                let (kind, payload) = read_kind(message);
+                let (sequence, index) = (sequence.parse().unwrap(), index.parse::<u16>().unwrap() - 1);
+                let count = count.parse().unwrap();
+                Fragment { sequence, index, count, kind, payload: &payload }.write(&mut bytes);
+            }
+            [hex] => bytes.extend(HEXLOWER.decode(hex.as_bytes()).unwrap()),
+            _ => panic!("no frame: {frame}"),
+        }
+    }
+    bytes
+}
+
+fn written(action: &Action) -> String {
+    match action {
+        Action::Send(sent) => {
+            assert_eq!(datagram::Head { session: SESSION, packet: sent.packet }.to_bytes(), sent.bytes[..20]);
+            let frames: Vec<_> = Frames::new(&sent.bytes[20..]).map(|frame| written_frame(&frame.unwrap())).collect();
+            format!("send {}: {}", sent.packet, frames.join(" | "))
+        }
+        Action::Deliver { message, .. } => format!("deliver {}", written_message(message.kind, &message.body)),
+        Action::SessionLost(_) => "lost".to_owned(),
+        Action::SessionClosed(_) => "closed".to_owned(),
+    }
+}
+
+fn written_frame(frame: &Frame<'_>) -> String {
+    match frame {
+        Frame::Acknowledgement { next, map } => {
+            let mut text = format!("ack {next}");
+            frame::marked(*next, map).for_each(|at| write!(text, " {at}").unwrap());
+            text
+        }
+        Frame::Fragment(Fragment { sequence, index, count, kind, payload }) => {
+            format!("fragment {sequence} {}/{count} {}", index + 1, written_message(*kind, payload))
+        }
+    }
+}
+
+fn written_message(kind: MessageKind, body: &[u8]) -> String {
+    let body = if body.len() > 20 { format!("*{}", body.len()) } else { String::from_utf8_lossy(body).into_owned() };
+    match kind {
+        MessageKind::Notice => format!("notice {body}"),
+        MessageKind::Request(number) => format!("request {number} {body}"),
+        MessageKind::Reply(number) => format!("reply {number} {body}"),
+    }
+}

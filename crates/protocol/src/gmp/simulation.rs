@@ -1,0 +1,233 @@
+//! Two endpoints and a bad network between them, from one seed: whatever is lost, late, doubled or overtaken, every
+//! message arrives once and whole, both ends come to rest, and neither keeps more than its bounds.
+
+#![allow(clippy::unwrap_used)]
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
+
+use fastrand::Rng;
+use proptest::{
+    collection::vec,
+    prelude::{any, prop_assert, proptest},
+};
+
+use super::{Action, Endpoint, FRAGMENT_BYTES_MAX, Message, MessageKind, Opening, SendError};
+use crate::{Now, SessionId, limits::MESSAGE_BYTES_MAX, wire::datagram::HEAD_BYTES};
+
+const SESSION: SessionId = SessionId(5);
+
+/// How bad the network is; shares out of 100.
+#[derive(Clone, Copy, Debug)]
+struct Weather {
+    loss: u8,
+    doubled: u8,
+    delay_ms: (u64, u64),
+}
+
+/// Both ends, and what is on its way.
+struct World {
+    rng: Rng,
+    weather: Weather,
+    ends: [Endpoint; 2],
+    now: Now,
+    /// By time of arrival and order: to whom, packet number, body.
+    on_the_way: BTreeMap<(Duration, u64), (usize, u64, Vec<u8>)>,
+    order: u64,
+    /// Messages taken for sending and not yet delivered, for each receiving end.
+    expected: [BTreeSet<Vec<u8>>; 2],
+    lost: bool,
+}
+
+impl World {
+    fn new(seed: u64, weather: Weather) -> Self {
+        let mut ends = [Endpoint::new(), Endpoint::new()];
+        ends[0].add_session(SESSION, Opening::SpeaksFirst);
+        ends[1].add_session(SESSION, Opening::Listens);
+        let (on_the_way, expected) = (BTreeMap::new(), [BTreeSet::new(), BTreeSet::new()]);
+        Self {
+            rng: Rng::with_seed(seed),
+            weather,
+            ends,
+            now: Now::default(),
+            on_the_way,
+            order: 0,
+            expected,
+            lost: false,
+        }
+    }
+
+    /// Sends a message that is told from all others by its first bytes.
+    fn send(&mut self, from: usize, bytes: usize) -> Result<(), SendError> {
+        self.order += 1;
+        let mut body = self.order.to_be_bytes().to_vec();
+        body.resize_with(bytes.max(8), || self.rng.u8(..));
+        let kind = match self.order % 3 {
+            0 => MessageKind::Notice,
+            1 => MessageKind::Request(self.order),
+            _ => MessageKind::Reply(self.order),
+        };
+        self.ends[from].send(self.now, SESSION, Message { kind, body: body.clone() })?;
+        self.expected[1 - from].insert(body);
+        self.act(from);
+        Ok(())
+    }
+
+    fn act(&mut self, end: usize) {
+        while let Some(action) = self.ends[end].poll_action() {
+            match action {
+                Action::Send(sent) => self.launch(1 - end, sent.packet, &sent.bytes[HEAD_BYTES..]),
+                Action::Deliver { message, .. } => {
+                    assert!(self.expected[end].remove(&message.body), "delivered twice, or never sent");
+                }
+                Action::SessionLost(_) | Action::SessionClosed(_) => self.lost = true,
+            }
+        }
+        assert!(self.ends[end].kept_bytes() <= 3 * (MESSAGE_BYTES_MAX + FRAGMENT_BYTES_MAX));
+    }
+
+    fn launch(&mut self, to: usize, packet: u64, body: &[u8]) {
+        let copies = usize::from(self.rng.u8(..100) >= self.weather.loss)
+            + usize::from(self.rng.u8(..100) < self.weather.doubled);
+        for _ in 0..copies {
+            let delay =
+                Duration::from_micros(self.rng.u64(self.weather.delay_ms.0 * 1000..=self.weather.delay_ms.1 * 1000));
+            self.order += 1;
+            self.on_the_way.insert((self.now.monotonic + delay, self.order), (to, packet, body.to_vec()));
+        }
+    }
+
+    /// Goes on to whatever comes next; `false` when nothing does.
+    fn step(&mut self) -> bool {
+        let arrival = self.on_the_way.first_key_value().map(|((at, _), _)| *at);
+        let timeout = self.ends.iter().filter_map(Endpoint::next_timeout).min();
+        let Some(next) = [arrival, timeout].into_iter().flatten().min() else { return false };
+        self.now.monotonic = self.now.monotonic.max(next);
+        if arrival == Some(next) {
+            let (_, (to, packet, body)) = self.on_the_way.pop_first().unwrap();
+            self.ends[to].handle_datagram(self.now, SESSION, packet, &body);
+            self.act(to);
+        } else {
+            for end in 0..2 {
+                self.ends[end].handle_timeout(self.now);
+                self.act(end);
+            }
+        }
+        true
+    }
+
+    fn run_to_rest(&mut self) {
+        let mut steps = 0;
+        while self.step() {
+            steps += 1;
+            assert!(steps < 2_000_000, "it never comes to rest");
+        }
+    }
+}
+
+#[test]
+fn every_message_arrives_once_whatever_the_network_does() {
+    for seed in 0..30 {
+        let mut rng = Rng::with_seed(seed);
+        let delay = rng.u64(0..80);
+        let weather =
+            Weather { loss: rng.u8(0..30), doubled: rng.u8(0..20), delay_ms: (delay, delay + rng.u64(0..60)) };
+        let mut world = World::new(seed, weather);
+        // The listener hears of its peer.
+        world.send(0, 8).unwrap();
+        for _ in 0..rng.usize(1..200) {
+            let bytes = if rng.u8(..20) == 0 { rng.usize(0..200_000) } else { rng.usize(0..3_000) };
+            world.send(rng.usize(0..2), bytes).unwrap();
+            for _ in 0..rng.usize(0..6) {
+                world.step();
+            }
+        }
+        world.run_to_rest();
+        let left: usize = world.expected.iter().map(BTreeSet::len).sum();
+        assert_eq!((left, world.lost), (0, false), "seed {seed}, {weather:?}");
+        assert!(world.ends.iter().all(|end| end.is_idle(SESSION) && end.kept_bytes() == 0), "seed {seed}");
+    }
+}
+
+#[test]
+fn the_largest_message_crosses_a_bad_network() {
+    let mut world = World::new(1, Weather { loss: 10, doubled: 5, delay_ms: (20, 60) });
+    world.send(0, MESSAGE_BYTES_MAX).unwrap();
+    assert_eq!(world.send(0, MESSAGE_BYTES_MAX + 1), Err(SendError::TooLarge { bytes: MESSAGE_BYTES_MAX + 1 }));
+    world.run_to_rest();
+    assert!(world.expected[1].is_empty() && !world.lost);
+}
+
+#[test]
+fn on_a_good_network_nothing_is_sent_twice() {
+    let mut world = World::new(2, Weather { loss: 0, doubled: 0, delay_ms: (30, 30) });
+    for bytes in [10, 500_000, 1_000, 300_000] {
+        world.send(0, bytes).unwrap();
+        world.send(1, bytes).unwrap();
+    }
+    world.run_to_rest();
+    assert!(world.expected.iter().all(BTreeSet::is_empty));
+    for end in &world.ends {
+        assert_eq!((end.counters().datagrams_retransmitted, end.counters().datagrams_dropped), (0, 0));
+    }
+}
+
+#[test]
+fn a_cut_link_loses_the_session_at_both_ends_and_leaves_nothing_behind() {
+    let mut world = World::new(3, Weather { loss: 0, doubled: 0, delay_ms: (1, 2) });
+    world.send(0, 100).unwrap();
+    world.run_to_rest();
+    world.weather.loss = 100;
+    world.send(0, 100).unwrap();
+    world.send(1, 100_000).unwrap();
+    world.run_to_rest();
+    assert!(world.lost);
+    let no_session = Err(SendError::NoSession(SESSION));
+    assert_eq!((world.send(0, 8), world.send(1, 8)), (no_session, no_session));
+    assert_eq!(world.ends.iter().filter_map(Endpoint::next_timeout).count(), 0);
+}
+
+#[test]
+fn a_slow_reader_stops_its_peer_and_loses_nothing() {
+    let mut world = World::new(4, Weather { loss: 5, doubled: 0, delay_ms: (1, 5) });
+    world.ends[1].set_room(10);
+    for _ in 0..300 {
+        world.send(0, 50).unwrap();
+    }
+    // Replies need no room; a third of the messages are.
+    while world.now.monotonic < Duration::from_secs(3_600) && !world.expected[1].is_empty() {
+        assert!(world.step());
+        if world.rng.u8(..50) == 0 {
+            world.ends[1].set_room(world.rng.usize(0..10));
+        }
+    }
+    assert!(
+        world.expected[1].is_empty() && !world.lost,
+        "{:?} left at {:?}",
+        world.expected[1].len(),
+        world.now.monotonic
+    );
+}
+
+proptest! {
+    #[test]
+    fn no_datagram_breaks_an_endpoint(
+        datagrams in vec((0u64..2_000, vec(any::<u8>(), 0..200), 0u8..4), 1..50),
+    ) {
+        let mut endpoint = Endpoint::new();
+        endpoint.add_session(SESSION, Opening::Listens);
+        let mut now = Now::default();
+        for (packet, mut body, kind) in datagrams {
+            // Half of them begin like a frame.
+            body.first_mut().into_iter().for_each(|first| *first = kind);
+            now = now.after(Duration::from_millis(packet));
+            let _ = endpoint.send(now, SESSION, Message { kind: MessageKind::Notice, body: body.clone() });
+            endpoint.handle_datagram(now, SESSION, packet, &body);
+            endpoint.handle_timeout(now);
+            while endpoint.poll_action().is_some() {}
+        }
+        prop_assert!(endpoint.kept_bytes() <= 3 * (MESSAGE_BYTES_MAX + FRAGMENT_BYTES_MAX));
+    }
+}

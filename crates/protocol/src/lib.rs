@@ -1,0 +1,27 @@
+//! The words two roles must agree on.
+//!
+//! Everything here is pure: no sockets, no files, no clock, no runtime, no global randomness. A type in this crate is
+//! either spoken between two processes ([`message`]), written to a disk ([`mod@slice`]), or decides something that both ends
+//! of a connection must decide alike ([`gmp`], [`topology`], [`path`]).
+//!
+//! Bytes become meaning once, at the door: [`wire`] checks them, and behind it nobody checks again.
+
+pub mod gmp;
+pub mod ids;
+pub mod limits;
+pub mod message;
+pub mod names;
+pub mod path;
+pub mod slice;
+pub mod status;
+pub mod ticket;
+pub mod time;
+pub mod topology;
+pub mod wire;
+
+pub use ids::{FileId, JobId, LeaseId, NodeId, SessionId, SliceId, UserName, Version};
+pub use path::SectorPath;
+pub use slice::{Digest, RecordFormat, SliceHeader, SliceMetadata};
+pub use status::{Refusal, Status};
+pub use time::Now;
+pub use topology::Place;

@@ -1,0 +1,52 @@
+//! Every limit that two roles must agree on, with its unit and its reason. A limit that only one process needs stands
+//! in that process's settings or beside its use.
+
+use std::time::Duration;
+
+/// Longest [`SectorPath`](crate::SectorPath) in bytes; below Linux's `PATH_MAX` with room for the node's own folder.
+pub const PATH_BYTES_MAX: usize = 3_500;
+/// Longest component of a path in bytes; below Linux's 255 with room for the sidecar's prefix and suffix.
+pub const COMPONENT_BYTES_MAX: usize = 240;
+/// Deepest path in components: bounds every recursion over the name space.
+pub const PATH_COMPONENTS_MAX: usize = 256;
+/// Longest node, user, site or rack name in bytes.
+pub const NAME_BYTES_MAX: usize = 64;
+
+/// Bytes covered by one checksum of a slice. Small enough that a random read verifies little more than it wants, large
+/// enough that checksums take under 0.01 % of the bytes.
+pub const BLOCK_BYTES: u64 = 64 * 1024;
+/// Largest slice in bytes (16 TiB): its block checksums are then 1 GiB, the most a sidecar may hold.
+pub const SLICE_BYTES_MAX: u64 = 1 << 44;
+/// Most bytes of user metadata a sidecar holds, keys and values together.
+pub const USER_METADATA_BYTES_MAX: usize = 64 * 1024;
+
+/// Largest bulk-data frame in bytes: a whole number of blocks, large enough that per-frame work is noise.
+pub const FRAME_BYTES_MAX: usize = 1024 * 1024;
+/// Largest word (a message that is not bulk data) on a transfer connection, in bytes.
+pub const TRANSFER_MESSAGE_BYTES_MAX: usize = 16 * 1024 * 1024;
+
+/// Largest GMP datagram in bytes, header and seal included: fits every path MTU of 1,500 with IPv6 and tunnel headers.
+pub const DATAGRAM_BYTES_MAX: usize = 1_400;
+/// Largest GMP message in bytes before cutting. What is larger is paged by the message itself (inventory, listings).
+pub const MESSAGE_BYTES_MAX: usize = 1024 * 1024;
+/// Most entries one page of a listing carries.
+pub const LISTING_PAGE_ENTRIES_MAX: usize = 1_000;
+/// Most slices one inventory report carries.
+pub const INVENTORY_PAGE_SLICES_MAX: usize = 1_000;
+
+/// Most copies of one file that may be wished for.
+pub const COPIES_MAX: u8 = 16;
+/// Longest life of a ticket (architecture, door 5).
+pub const TICKET_LIFE: Duration = Duration::from_secs(60);
+/// Life of a write lease that its holder does not renew.
+pub const LEASE_LIFE: Duration = Duration::from_secs(60);
+/// Most buckets a Sphere stage may have.
+pub const BUCKETS_MAX: u32 = 4_096;
+/// Most stages a Sphere job may have.
+pub const STAGES_MAX: usize = 64;
+/// Smallest and largest segment in bytes unless the user says otherwise (Sector/Sphere paper, 3.5.1).
+pub const SEGMENT_BYTES_DEFAULT: (u64, u64) = (8 << 20, 128 << 20);
+/// Largest dynamic library sent to an SPE, in bytes.
+pub const LIBRARY_BYTES_MAX: usize = 12 * 1024 * 1024;
+/// Longest text of an error report of a user function, in bytes.
+pub const FUNCTION_MESSAGE_BYTES_MAX: usize = 4 * 1024;

@@ -1,0 +1,402 @@
+//! Door 2: what a client asks its master. Words only; bytes go to the nodes with the tickets given here.
+
+use std::{collections::BTreeMap, net::SocketAddr};
+
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    Digest, FileId, JobId, LeaseId, NodeId, Place, RecordFormat, Refusal, SectorPath, SliceId, UserName, Version,
+    ticket::SignedTicket,
+};
+
+/// A client's request. Each is answered by the [`ClientReply`] variant named in its comment, or by a [`Refusal`].
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum ClientRequest {
+    /// Start writing a file: [`ClientReply::Created`]. Nothing is visible until [`Commit`](Self::Commit).
+    Create(CreateRequest),
+    /// Keep a lease alive while bytes flow: [`ClientReply::Done`].
+    Renew(LeaseId),
+    /// Publish what was written, once enough nodes have reported it synced: [`ClientReply::Entry`]. Answered only then,
+    /// or refused when the lease ends before.
+    Commit {
+        /// The lease of the write.
+        lease: LeaseId,
+        /// Bytes written.
+        bytes: u64,
+        /// Their digest, as the node computed and the client believes it.
+        digest: Digest,
+    },
+    /// Give a write up; its bytes are removed: [`ClientReply::Done`].
+    Abandon(LeaseId),
+    /// Where can I read this file: [`ClientReply::Located`].
+    Locate(SectorPath),
+    /// What is at this path, and its copies: [`ClientReply::Status`].
+    Stat(SectorPath),
+    /// One page of a folder, by name; of a file, itself: [`ClientReply::Page`].
+    List {
+        /// The folder.
+        folder: SectorPath,
+        /// Also what lies below its folders, depth first.
+        recursive: bool,
+        /// Only what comes after this path (the last of the previous page).
+        after: Option<SectorPath>,
+        /// Whether entries name the nodes that hold them.
+        with_nodes: bool,
+    },
+    /// Make a folder: [`ClientReply::Done`].
+    MakeFolder {
+        /// The folder.
+        path: SectorPath,
+        /// Make missing parents too, and do not mind if it exists.
+        parents: bool,
+    },
+    /// Rename a file or folder, atomically, replacing a file at `to`: [`ClientReply::Done`].
+    Rename {
+        /// What.
+        from: SectorPath,
+        /// Its new path; its parent must exist.
+        to: SectorPath,
+    },
+    /// Remove a file, or a folder: [`ClientReply::Done`].
+    Remove {
+        /// What.
+        path: SectorPath,
+        /// Also a folder that is not empty.
+        recursive: bool,
+    },
+    /// Files, folders and bytes at and below a path: [`ClientReply::Usage`].
+    Usage(SectorPath),
+    /// The nodes and how they are: [`ClientReply::Nodes`].
+    Nodes,
+    /// Is everything all right: [`ClientReply::Health`].
+    Health,
+    /// Admit a job; its SPEs may then be started: [`ClientReply::Admitted`].
+    AdmitJob {
+        /// One line for people: functions and input.
+        title: String,
+    },
+    /// Tell the master how a job goes, which keeps it admitted: [`ClientReply::Admitted`] with fresh tickets, or
+    /// refused with [`Status::Refused`](crate::Status::Refused) once it was cancelled.
+    ReportJob(JobRecord),
+    /// All jobs known, newest first: [`ClientReply::Jobs`].
+    Jobs,
+    /// One job: [`ClientReply::Jobs`] with one element.
+    Job(JobId),
+    /// Ask a job's driver to stop: [`ClientReply::Done`].
+    CancelJob(JobId),
+    /// The end of the session: [`ClientReply::Done`].
+    Logout,
+}
+
+/// The master's answer.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum ClientReply {
+    /// It is done, and durable if it changed names.
+    Done,
+    /// A write may start.
+    Created(Created),
+    /// The entry as it is now.
+    Entry(Entry),
+    /// A file and where it may be read.
+    Located(Located),
+    /// An entry and its copies.
+    Status(EntryStatus),
+    /// A page of a folder.
+    Page(Page),
+    /// What lies at and below a path.
+    Usage(Usage),
+    /// The nodes.
+    Nodes(Vec<NodeStatus>),
+    /// How the cloud is.
+    Health(Health),
+    /// A job is admitted.
+    Admitted(Admitted),
+    /// Jobs.
+    Jobs(Vec<JobRecord>),
+    /// No, and why.
+    Refused(Refusal),
+}
+
+/// See [`ClientRequest::Create`].
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CreateRequest {
+    /// Where the file will be.
+    pub path: SectorPath,
+    /// How many bytes to expect; chooses a node with room.
+    pub bytes_expected: Option<u64>,
+    /// Copies wanted; the cloud's default where `None`.
+    pub copies: Option<u8>,
+    /// Copies that must be synced before the commit is answered; the cloud's default where `None`.
+    pub sync_copies: Option<u8>,
+    /// Record format.
+    pub records: RecordFormat,
+    /// The user's own keys and values.
+    pub user: BTreeMap<String, String>,
+    /// What must hold of the path at commit.
+    pub condition: Condition,
+    /// Make missing parent folders.
+    pub parents: bool,
+    /// Write at this node (job output stays where it was made); else the master chooses.
+    pub at: Option<NodeId>,
+}
+
+/// What must hold of a path for a write to be published.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, Default)]
+pub enum Condition {
+    /// Nothing; an existing file is replaced.
+    #[default]
+    Any,
+    /// No file is there.
+    Absent,
+    /// This version is there.
+    Version(Version),
+}
+
+/// See [`ClientRequest::Create`].
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Created {
+    /// The right to write; lives [`LEASE_LIFE`](crate::limits::LEASE_LIFE) unless renewed.
+    pub lease: LeaseId,
+    /// The new slice.
+    pub slice: SliceId,
+    /// The node to send the bytes to.
+    pub target: Source,
+}
+
+/// A node to talk to, with the ticket for it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Source {
+    /// The node.
+    pub node: NodeId,
+    /// Where it stands.
+    pub place: Place,
+    /// Its transfer address.
+    pub address: SocketAddr,
+    /// What opens its door.
+    pub ticket: SignedTicket,
+}
+
+/// A file or folder, as listings show it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Entry {
+    /// The path now.
+    pub path: SectorPath,
+    /// Its identity across renames.
+    pub id: FileId,
+    /// Who owns it.
+    pub owner: UserName,
+    /// Last change of content, in milliseconds since the Unix epoch.
+    pub modified_unix_millis: u64,
+    /// What it is.
+    pub kind: EntryKind,
+    /// Nodes that hold a good copy, where asked for.
+    pub nodes: Vec<NodeId>,
+}
+
+/// A folder, or a file with its content.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum EntryKind {
+    /// A folder.
+    Folder,
+    /// A file.
+    File(FileContent),
+}
+
+/// One version of a file's content.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FileContent {
+    /// The slice that holds it.
+    pub slice: SliceId,
+    /// Its version.
+    pub version: Version,
+    /// Length in bytes.
+    pub bytes: u64,
+    /// BLAKE3 of the bytes.
+    pub digest: Digest,
+    /// Record format.
+    pub records: RecordFormat,
+    /// Copies wanted.
+    pub copies: u8,
+    /// The user's own keys and values.
+    pub user: BTreeMap<String, String>,
+}
+
+/// See [`ClientRequest::Locate`].
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Located {
+    /// The file.
+    pub entry: Entry,
+    /// Nodes with a good copy, nearest and idlest first; empty when none can be reached.
+    pub sources: Vec<Source>,
+}
+
+/// See [`ClientRequest::Stat`].
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct EntryStatus {
+    /// The entry.
+    pub entry: Entry,
+    /// Its copies.
+    pub copies: Vec<CopyStatus>,
+}
+
+/// One replica as the master knows it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CopyStatus {
+    /// Where.
+    pub node: NodeId,
+    /// The node's place.
+    pub place: Place,
+    /// How it is.
+    pub state: CopyState,
+}
+
+/// The state of a replica.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum CopyState {
+    /// Complete and synced.
+    Ok,
+    /// Being copied.
+    Writing,
+    /// On a node that is not there now.
+    Stale,
+    /// Found bad; being replaced.
+    Corrupt,
+}
+
+/// See [`ClientRequest::List`].
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Page {
+    /// Entries by path.
+    pub entries: Vec<Entry>,
+    /// Whether more follow after the last.
+    pub more: bool,
+}
+
+/// See [`ClientRequest::Usage`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, Default)]
+pub struct Usage {
+    /// Files at and below the path.
+    pub files: u64,
+    /// Folders at and below the path.
+    pub folders: u64,
+    /// Bytes of the files, each counted once.
+    pub bytes: u64,
+}
+
+/// A node as the master knows it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NodeStatus {
+    /// Which.
+    pub node: NodeId,
+    /// Where it stands.
+    pub place: Place,
+    /// Its transfer address.
+    pub address: SocketAddr,
+    /// How it is.
+    pub state: NodeState,
+    /// Bytes its slices take.
+    pub used_bytes: u64,
+    /// Bytes its disk has free.
+    pub free_bytes: u64,
+    /// Its process.
+    pub pid: u32,
+    /// Its data folder.
+    pub folder: String,
+}
+
+/// How a node is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum NodeState {
+    /// It joined and reports.
+    Up,
+    /// It joined and has not yet told all that it holds.
+    Joining,
+    /// It has not been heard of for too long.
+    Lost,
+}
+
+/// See [`ClientRequest::Health`].
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, Default)]
+pub struct Health {
+    /// What is wrong, one sentence each; empty when all is well.
+    pub reasons: Vec<String>,
+    /// Files with fewer copies than wanted.
+    pub under_replicated: u64,
+    /// Replicas found corrupt and not yet replaced.
+    pub corrupt: u64,
+    /// Files without any reachable copy.
+    pub lost: u64,
+}
+
+/// See [`ClientRequest::AdmitJob`]: what a job needs to start SPEs.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Admitted {
+    /// The job.
+    pub job: JobId,
+    /// The nodes that may run SPEs, with fresh tickets (right: compute).
+    pub nodes: Vec<SpeNode>,
+}
+
+/// A node that may run SPEs.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SpeNode {
+    /// The node and the ticket.
+    pub source: Source,
+    /// SPEs it runs at once.
+    pub slots: u32,
+}
+
+/// A job as its driver reports it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct JobRecord {
+    /// The job.
+    pub job: JobId,
+    /// Who submitted it. Filled by the master.
+    pub user: UserName,
+    /// One line for people.
+    pub title: String,
+    /// How far it is.
+    pub state: JobState,
+    /// When it was admitted, in milliseconds since the Unix epoch. Filled by the master.
+    pub started_unix_millis: u64,
+    /// Its stages.
+    pub stages: Vec<StageRecord>,
+    /// Errors of functions, the first few.
+    pub errors: Vec<String>,
+}
+
+/// How far a job is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum JobState {
+    /// At work.
+    Running,
+    /// Finished, its output published.
+    Done,
+    /// Ended without output.
+    Failed,
+    /// Stopped on request.
+    Cancelled,
+    /// Its driver has not reported for too long.
+    Lost,
+}
+
+/// Counts of one stage.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, Default)]
+pub struct StageRecord {
+    /// Segments in all.
+    pub segments: u64,
+    /// Segments finished.
+    pub done: u64,
+    /// Segments given up.
+    pub failed: u64,
+    /// Attempts begun again after an SPE died.
+    pub retried: u64,
+    /// Attempts begun beside another that was slow.
+    pub speculative: u64,
+    /// Segments processed where their bytes lie.
+    pub local: u64,
+    /// Bytes read.
+    pub bytes_in: u64,
+    /// Bytes written.
+    pub bytes_out: u64,
+}

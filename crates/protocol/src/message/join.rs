@@ -1,0 +1,71 @@
+//! The one TLS conversation with which a session with the master begins (doors 2 and 4): the other side says who it is
+//! and gets a GMP session. The session's key never travels: both ends derive it from the TLS connection
+//! ([`KEY_LABEL`], RFC 8446 exporter, context = session id in network byte order).
+
+use std::net::SocketAddr;
+
+use serde::{Deserialize, Serialize};
+
+use crate::{NodeId, Place, Refusal, SessionId, UserName};
+
+/// Label of the TLS exporter that yields the 32-byte session key.
+pub const KEY_LABEL: &[u8] = b"EXPORTER-sector-gmp-1";
+
+/// What proves a user.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Secret {
+    /// A password a person remembers.
+    Password(String),
+    /// A random 32-byte token from a profile.
+    Token([u8; 32]),
+}
+
+impl std::fmt::Debug for Secret {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Password(_) => "Password(…)",
+            Self::Token(_) => "Token(…)",
+        })
+    }
+}
+
+/// The first and only message of the one who joins.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum JoinRequest {
+    /// A user logs in.
+    Client {
+        /// Who.
+        user: UserName,
+        /// The proof.
+        secret: Secret,
+    },
+    /// A node joins; it proves itself by its TLS certificate.
+    Node {
+        /// The node's name, as in its certificate.
+        node: NodeId,
+        /// Where it stands.
+        place: Place,
+        /// Where its transfer port listens.
+        transfer: SocketAddr,
+        /// SPEs it can run at once.
+        spe_slots: u32,
+        /// Its process id, shown for nodes of the same machine.
+        pid: u32,
+        /// Its data folder, shown for nodes of the same machine.
+        folder: String,
+    },
+}
+
+/// The master's answer.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum JoinReply {
+    /// A session; words go over GMP from now on, to the same port number by UDP.
+    Accepted {
+        /// The new session.
+        session: SessionId,
+        /// The master's Ed25519 public key for tickets, 32 bytes.
+        ticket_key: [u8; 32],
+    },
+    /// No.
+    Refused(Refusal),
+}

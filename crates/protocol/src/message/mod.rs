@@ -1,0 +1,13 @@
+//! Every message of the system, one file per door (see `ARCHITECTURE.md`, Doors). Sender and handler meet here and
+//! nowhere else. One type per meaning; the order of variants and fields is the wire format (see
+//! [`codec`](crate::wire::codec)).
+
+pub mod client_master;
+pub mod join;
+pub mod master_security;
+pub mod node_master;
+pub mod spe;
+pub mod transfer;
+
+#[cfg(test)]
+mod vectors;

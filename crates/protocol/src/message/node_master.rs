@@ -1,0 +1,100 @@
+//! Door 4: orders (master to node) and reports (node to master). Each is a GMP request answered by [`Ack`] or refused;
+//! the outcome of an order that takes time comes back as a report. No one else orders a node (Sector/Sphere paper,
+//! 2.3: "slave nodes only accept commands from the Sector master").
+
+use serde::{Deserialize, Serialize};
+
+use crate::{JobId, Refusal, SectorPath, SliceHeader, SliceId, SliceMetadata, message::client_master::Source};
+
+/// What the master orders.
+// Messages live for one call; a box would be an allocation for nothing.
+#[allow(clippy::large_enum_variant)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Order {
+    /// Fetch a copy of a slice from another node; ends in [`Report::Stored`] or [`Report::ReplicateFailed`].
+    Replicate {
+        /// The slice's header, for the sidecar.
+        header: SliceHeader,
+        /// Its length in bytes.
+        bytes: u64,
+        /// Who has it, with a read ticket.
+        from: Source,
+    },
+    /// Put a slice that you hold at this path of your folder: it was published, or renamed. Whatever lay there and is
+    /// another slice is set aside until its own order comes.
+    Place {
+        /// The slice.
+        slice: SliceId,
+        /// Where.
+        path: SectorPath,
+    },
+    /// Remove a slice. Those who read it now may finish.
+    Remove(SliceId),
+    /// Remove all that a job left behind.
+    ForgetJob(JobId),
+}
+
+/// What a node reports.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Report {
+    /// What it holds, after joining; pages until `last`.
+    Inventory {
+        /// Slices.
+        slices: Vec<HeldSlice>,
+        /// Whether this was the last page.
+        last: bool,
+    },
+    /// A slice is complete and synced here.
+    Stored(SliceMetadata),
+    /// A copy could not be made.
+    ReplicateFailed {
+        /// The slice.
+        slice: SliceId,
+        /// Why.
+        refusal: Refusal,
+    },
+    /// A slice's bytes do not match its checksums; it is no longer served.
+    Corrupt(SliceId),
+    /// A slice is no longer here.
+    Removed(SliceId),
+    /// How the node is; sent every second or two, and the sign that it lives.
+    Status {
+        /// Bytes its slices take.
+        used_bytes: u64,
+        /// Bytes its disk has free.
+        free_bytes: u64,
+        /// Transfers under way.
+        transfers: u32,
+        /// SPEs at work.
+        spes: u32,
+    },
+}
+
+/// A slice a node holds.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HeldSlice {
+    /// Its sidecar.
+    pub metadata: SliceMetadata,
+    /// Where it stands.
+    pub state: HeldState,
+}
+
+/// Where a complete, synced slice stands on a node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum HeldState {
+    /// Written, not yet told to be placed.
+    Staged,
+    /// At its path.
+    Placed,
+    /// Set aside by a newer one at its path.
+    Retired,
+}
+
+/// The answer to an order or a report.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Ack {
+    /// Taken.
+    Done,
+    /// No, and why.
+    Refused(Refusal),
+}

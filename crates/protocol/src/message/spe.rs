@@ -1,0 +1,255 @@
+//! Door 6: the driver of a job (the client) and an SPE of a node (Sector/Sphere paper, 3.3). It runs on a transfer
+//! connection after [`TransferRequest::Spe`](crate::message::transfer::TransferRequest::Spe): the driver sends
+//! [`SpeRequest`]s one at a time, the node answers each with one or more [`SpeReply`]s, the last of which is not
+//! [`SpeReply::Progress`]. When the connection breaks, the SPE ends and what it was doing is dropped.
+//!
+//! Results lie in **buckets**: files of a job on nodes that are not yet slices. A bucket takes a piece from each task
+//! whole or not at all; it is **sealed** with the list of the attempts that won, which makes its content exactly once;
+//! then it is a segment of the next stage, or is published as a slice.
+
+use std::net::SocketAddr;
+
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    Digest, JobId, NodeId, RecordFormat, Refusal, SectorPath, SliceId, message::client_master::Source,
+    ticket::SignedTicket,
+};
+
+/// What the driver asks of an SPE or of the node's buckets.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum SpeRequest {
+    /// Load a function: [`SpeReply::Loaded`]. Once before the first run, and again to change it.
+    Load(Function),
+    /// Run it over the segments of a task: [`SpeReply::Progress`] now and then, at last [`SpeReply::Finished`],
+    /// [`SpeReply::FunctionFailed`] or [`SpeReply::Refused`].
+    Run(TaskOrder),
+    /// Make a bucket of this node final: [`SpeReply::Sealed`]. Refused with
+    /// [`Status::NotFound`](crate::Status::NotFound) when a winning piece is missing.
+    Seal(SealOrder),
+    /// Make a sealed bucket a slice, by a write ticket: [`SpeReply::Published`] when it is synced.
+    Publish {
+        /// The bucket.
+        bucket: BucketId,
+        /// Right: write.
+        ticket: SignedTicket,
+    },
+    /// A sealed bucket's bytes, small ones only (at most one frame), back to the driver: [`SpeReply::Bytes`].
+    Fetch(BucketId),
+}
+
+/// What a node answers.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum SpeReply {
+    /// The function is ready.
+    Loaded,
+    /// The SPE lives and has read this many bytes of the task's input.
+    Progress {
+        /// Bytes of input processed.
+        bytes: u64,
+    },
+    /// The task is processed and every piece is with its bucket.
+    Finished(TaskResult),
+    /// The function failed on this task: its fault or its input's. Not to be tried elsewhere (paper, 3.5.2).
+    FunctionFailed(FunctionError),
+    /// The SPE or a bucket's node failed: may be tried again, here or elsewhere.
+    Refused(Refusal),
+    /// The bucket is final.
+    Sealed {
+        /// Its length in bytes.
+        bytes: u64,
+    },
+    /// The bucket is a slice now, synced; the master has been told.
+    Published {
+        /// Its length in bytes.
+        bytes: u64,
+        /// Its digest.
+        digest: Digest,
+    },
+    /// The bucket's bytes.
+    Bytes(Vec<u8>),
+}
+
+/// A function and its parameters.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Function {
+    /// Where its code comes from.
+    pub code: FunctionCode,
+    /// Parameters, as given with `--param`.
+    pub parameters: Vec<(String, String)>,
+}
+
+/// Where a function's code comes from.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum FunctionCode {
+    /// One that every SPE has.
+    BuiltIn(String),
+    /// A symbol of a dynamic library, sent along (paper, 3.3: "in the form of dynamic libraries are sent to each SPE").
+    Native {
+        /// The library's bytes.
+        library: Vec<u8>,
+        /// The function's symbol.
+        symbol: String,
+    },
+}
+
+impl std::fmt::Debug for FunctionCode {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::BuiltIn(name) => write!(f, "BuiltIn({name})"),
+            Self::Native { library, symbol } => write!(f, "Native({symbol}, {} bytes)", library.len()),
+        }
+    }
+}
+
+/// Some segments to process in one go: neighbours on one node, so that many small files cost few round trips.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TaskOrder {
+    /// The task and which attempt at it this is.
+    pub attempt: AttemptId,
+    /// Its segments, in order; the function is called once for each (or as its record group wishes).
+    pub segments: Vec<SegmentOrder>,
+    /// Where results go.
+    pub output: Output,
+}
+
+/// One segment: whole records of one slice or bucket.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SegmentOrder {
+    /// Its number in the stage's input stream.
+    pub segment: u64,
+    /// Where its bytes come from.
+    pub source: SegmentSource,
+    /// The path the function sees.
+    pub path: SectorPath,
+    /// First byte.
+    pub from: u64,
+    /// First byte no longer part of it.
+    pub until: u64,
+    /// How its bytes fall into records.
+    pub records: RecordFormat,
+}
+
+/// Where a segment's bytes are.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum SegmentSource {
+    /// A slice that this node holds.
+    Local(SliceId),
+    /// A slice of another node: it is fetched first.
+    Remote {
+        /// The slice.
+        slice: SliceId,
+        /// Who has it, with a read ticket.
+        from: Source,
+    },
+    /// A sealed bucket of this node.
+    Bucket(BucketId),
+}
+
+/// Where a task's results go.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Output {
+    /// Into one bucket of the same node, whose number is the task's.
+    Local,
+    /// Into buckets, bucket `i` at `places[i]`.
+    Buckets(Vec<BucketPlace>),
+}
+
+/// Where a bucket is.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BucketPlace {
+    /// Its node.
+    pub node: NodeId,
+    /// The node's transfer address.
+    pub address: SocketAddr,
+    /// Right: compute, at that node.
+    pub ticket: SignedTicket,
+}
+
+/// A bucket of a stage of a job. `run` counts how often the stage was begun anew because a node with buckets was lost;
+/// news of an older run is ignored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct BucketId {
+    /// The job.
+    pub job: JobId,
+    /// The stage whose output it is, from 0.
+    pub stage: u32,
+    /// The run of the job.
+    pub run: u32,
+    /// The bucket's number, from 0.
+    pub bucket: u32,
+}
+
+/// An attempt at a task.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct AttemptId {
+    /// The job.
+    pub job: JobId,
+    /// The stage, from 0.
+    pub stage: u32,
+    /// The run of the job, from 0.
+    pub run: u32,
+    /// The task within the stage, from 0.
+    pub task: u32,
+    /// The attempt, from 0.
+    pub attempt: u32,
+}
+
+/// One task's part of one bucket, from one attempt.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct PieceId {
+    /// The bucket.
+    pub bucket: BucketId,
+    /// The task it comes from.
+    pub task: u32,
+    /// The attempt it comes from.
+    pub attempt: u32,
+}
+
+/// See [`SpeRequest::Seal`].
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SealOrder {
+    /// The bucket.
+    pub bucket: BucketId,
+    /// The winning attempt of each task that has a piece here, with the piece's length.
+    pub winners: Vec<Winner>,
+    /// Whether the bucket will be published: its digest is needed.
+    pub publish: bool,
+}
+
+/// A piece that belongs in a bucket.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Winner {
+    /// The task.
+    pub task: u32,
+    /// The attempt.
+    pub attempt: u32,
+    /// The piece's length in bytes.
+    pub bytes: u64,
+}
+
+/// What a finished task reports.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TaskResult {
+    /// Records read.
+    pub records_in: u64,
+    /// Bytes read.
+    pub bytes_in: u64,
+    /// Records (emits) written.
+    pub records_out: u64,
+    /// Length of each piece in bytes: `(bucket, bytes)`, empty pieces left out.
+    pub pieces: Vec<(u32, u64)>,
+}
+
+/// An error of a user function.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FunctionError {
+    /// The path of the input.
+    pub path: SectorPath,
+    /// The segment's number in the stream.
+    pub segment: u64,
+    /// The record within the segment, where known.
+    pub record: Option<u64>,
+    /// What the function (or its end: a signal, an exit) said.
+    pub message: String,
+}

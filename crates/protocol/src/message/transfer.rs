@@ -1,0 +1,66 @@
+//! Door 5: bytes between client and node, and node and node. One TLS connection carries requests one after the other;
+//! each begins with a [`TransferRequest`] (length-prefixed, encoded) that holds a ticket. Data travels in
+//! [frames](crate::wire::frame), ended by an empty one.
+
+use serde::{Deserialize, Serialize};
+
+use crate::{Digest, Refusal, SliceId, message::spe::PieceId, ticket::SignedTicket};
+
+/// What one who connects to a node wants.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum TransferRequest {
+    /// Read bytes: [`TransferReply::Reading`], then frames.
+    Read {
+        /// Right: read.
+        ticket: SignedTicket,
+        /// The slice.
+        slice: SliceId,
+        /// First byte.
+        from: u64,
+        /// First byte no longer wanted.
+        until: u64,
+    },
+    /// Write a new slice: [`TransferReply::Ready`], then frames from the caller, then [`TransferReply::Stored`].
+    Write {
+        /// Right: write.
+        ticket: SignedTicket,
+    },
+    /// Give a piece to a bucket: [`TransferReply::Ready`] or [`TransferReply::Taken`] at once when the bucket has it
+    /// already, then frames, then [`TransferReply::Taken`].
+    Piece {
+        /// Right: compute.
+        ticket: SignedTicket,
+        /// Which piece of which bucket.
+        piece: PieceId,
+        /// Its length in bytes.
+        bytes: u64,
+    },
+    /// Talk to an SPE from now on, in the words of [`spe`](crate::message::spe): [`TransferReply::Ready`].
+    Spe {
+        /// Right: compute.
+        ticket: SignedTicket,
+    },
+}
+
+/// What the node answers.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum TransferReply {
+    /// Frames with this many bytes follow. When they break off before, the connection is closed.
+    Reading {
+        /// Bytes that follow.
+        bytes: u64,
+    },
+    /// Go on.
+    Ready,
+    /// The slice is complete and synced.
+    Stored {
+        /// Its length.
+        bytes: u64,
+        /// Its digest.
+        digest: Digest,
+    },
+    /// The bucket has the piece, whole.
+    Taken,
+    /// No, and why.
+    Refused(Refusal),
+}

@@ -1,0 +1,428 @@
+//! Test vectors: one value of every variant of every top-level message, with its encoding. A build whose encoding
+//! differs does not understand its neighbours, nor the tickets and journals of yesterday; so a changed vector means a
+//! new [`VERSION`](crate::wire::codec::VERSION).
+//!
+//! The vectors stand in `tests/vectors/`, a file for each door, a line for each value: its name and its bytes in
+//! hexadecimal. A new variant does not compile here until it has a value; the failing test prints the line to add.
+
+#![allow(clippy::unwrap_used)]
+
+use std::{collections::BTreeMap, fmt::Debug, net::SocketAddr};
+
+use data_encoding::HEXLOWER;
+use serde::{Serialize, de::DeserializeOwned};
+
+use super::{
+    client_master::{
+        Admitted, ClientReply, ClientRequest, Condition, CopyState, CopyStatus, CreateRequest, Created, Entry,
+        EntryKind, EntryStatus, FileContent, Health, JobRecord, JobState, Located, NodeState, NodeStatus, Page, Source,
+        SpeNode, StageRecord, Usage,
+    },
+    join::{JoinReply, JoinRequest, Secret},
+    master_security::{SecurityReply, SecurityRequest, UserRights},
+    node_master::{Ack, HeldSlice, HeldState, Order, Report},
+    spe::{
+        AttemptId, BucketId, BucketPlace, Function, FunctionCode, FunctionError, Output, PieceId, SealOrder,
+        SegmentOrder, SegmentSource, SpeReply, SpeRequest, TaskOrder, TaskResult, Winner,
+    },
+    transfer::{TransferReply, TransferRequest},
+};
+use crate::{
+    Digest, FileId, JobId, LeaseId, NodeId, Place, RecordFormat, Refusal, SectorPath, SessionId, SliceHeader, SliceId,
+    SliceMetadata, Status, UserName, Version,
+    ticket::{Right, SignedTicket, Ticket},
+    wire::codec,
+};
+
+/// The vectors of one file, while they are compared.
+struct Vectors {
+    expected: BTreeMap<&'static str, &'static str>,
+    wrong: Vec<String>,
+}
+
+impl Vectors {
+    fn of(file: &'static str) -> Self {
+        let lines = file.lines().filter(|line| !line.is_empty() && !line.starts_with('#'));
+        Self { expected: lines.map(|line| line.split_once(' ').unwrap()).collect(), wrong: Vec::new() }
+    }
+
+    fn compare<T: Serialize + DeserializeOwned + PartialEq + Debug>(&mut self, name: &'static str, value: &T) {
+        let encoded = codec::encode(value);
+        assert_eq!(codec::decode::<T>(&encoded).as_ref(), Ok(value), "{name} does not survive its own encoding");
+        let hex = HEXLOWER.encode(&encoded);
+        if self.expected.remove(name) != Some(&hex) {
+            self.wrong.push(format!("{name} {hex}"));
+        }
+    }
+
+    fn finish(self) {
+        assert!(self.expected.is_empty(), "vectors without a value: {:?}", self.expected.keys());
+        assert!(self.wrong.is_empty(), "the encoding has changed, or is new:\n{}", self.wrong.join("\n"));
+    }
+}
+
+/// Compares a value of each variant. The match has no wildcard, so that none is forgotten.
+macro_rules! compare {
+    ($vectors:ident, $type:ident { $($name:literal: $pattern:pat => $value:expr),+ $(,)? }) => {{
+        fn name(value: &$type) -> &'static str {
+            match value {
+                $($pattern => $name),+
+            }
+        }
+        $(
+            let value: $type = $value;
+            assert_eq!(name(&value), $name);
+            $vectors.compare(concat!(stringify!($type), ".", $name), &value);
+        )+
+    }};
+}
+
+#[test]
+fn the_words_of_joining_have_their_bytes() {
+    let mut vectors = Vectors::of(include_str!("../../tests/vectors/join.txt"));
+    let password = Secret::Password("correct horse".into());
+    compare!(vectors, JoinRequest {
+        "client": JoinRequest::Client { .. } => JoinRequest::Client { user: user(), secret: password },
+        "node": JoinRequest::Node { .. } => JoinRequest::Node {
+            node: node(),
+            place: place(),
+            transfer: address(),
+            spe_slots: 4,
+            pid: 4321,
+            folder: "/srv/sector".into(),
+        },
+    });
+    compare!(vectors, JoinReply {
+        "accepted": JoinReply::Accepted { .. } => JoinReply::Accepted { session: SessionId(0xabcdef), ticket_key: [9; 32] },
+        "refused": JoinReply::Refused(_) => JoinReply::Refused(refusal(Status::Refused)),
+    });
+    vectors.finish();
+}
+
+#[test]
+fn the_words_of_master_and_security_server_have_their_bytes() {
+    let mut vectors = Vectors::of(include_str!("../../tests/vectors/master_security.txt"));
+    let from = "2001:db8::7".parse().unwrap();
+    compare!(vectors, SecurityRequest {
+        "check-user": SecurityRequest::CheckUser { .. } =>
+            SecurityRequest::CheckUser { user: user(), secret: Secret::Token([7; 32]), address: from },
+        "check-node": SecurityRequest::CheckNode { .. } =>
+            SecurityRequest::CheckNode { node: node(), fingerprint: [8; 32], address: address().ip() },
+    });
+    let rights = UserRights { user: user(), groups: vec!["astro".into(), "geo".into()], admin: true };
+    compare!(vectors, SecurityReply {
+        "user": SecurityReply::User(_) => SecurityReply::User(rights),
+        "node-allowed": SecurityReply::NodeAllowed => SecurityReply::NodeAllowed,
+        "refused": SecurityReply::Refused(_) => SecurityReply::Refused(refusal(Status::NotFound)),
+    });
+    vectors.finish();
+}
+
+#[test]
+fn the_requests_of_a_client_have_their_bytes() {
+    let mut vectors = Vectors::of(include_str!("../../tests/vectors/client_request.txt"));
+    let create = CreateRequest {
+        path: path(),
+        bytes_expected: Some(1 << 40),
+        copies: Some(3),
+        sync_copies: None,
+        records: RecordFormat::Fixed(100),
+        user: keys(),
+        condition: Condition::Version(Version(17)),
+        parents: true,
+        at: Some(node()),
+    };
+    let list =
+        ClientRequest::List { folder: SectorPath::root(), recursive: true, after: Some(path()), with_nodes: false };
+    compare!(vectors, ClientRequest {
+        "create": ClientRequest::Create(_) => ClientRequest::Create(create.clone()),
+        "renew": ClientRequest::Renew(_) => ClientRequest::Renew(LeaseId(5)),
+        "commit": ClientRequest::Commit { .. } =>
+            ClientRequest::Commit { lease: LeaseId(5), bytes: 1_000_000, digest: digest() },
+        "abandon": ClientRequest::Abandon(_) => ClientRequest::Abandon(LeaseId(u64::MAX)),
+        "locate": ClientRequest::Locate(_) => ClientRequest::Locate(path()),
+        "stat": ClientRequest::Stat(_) => ClientRequest::Stat(path()),
+        "list": ClientRequest::List { .. } => list,
+        "make-folder": ClientRequest::MakeFolder { .. } => ClientRequest::MakeFolder { path: path(), parents: true },
+        "rename": ClientRequest::Rename { .. } => ClientRequest::Rename { from: path(), to: SectorPath::parse("/ü").unwrap() },
+        "remove": ClientRequest::Remove { .. } => ClientRequest::Remove { path: path(), recursive: false },
+        "usage": ClientRequest::Usage(_) => ClientRequest::Usage(SectorPath::root()),
+        "nodes": ClientRequest::Nodes => ClientRequest::Nodes,
+        "health": ClientRequest::Health => ClientRequest::Health,
+        "admit-job": ClientRequest::AdmitJob { .. } => ClientRequest::AdmitJob { title: "terasort /in".into() },
+        "report-job": ClientRequest::ReportJob(_) => ClientRequest::ReportJob(job()),
+        "jobs": ClientRequest::Jobs => ClientRequest::Jobs,
+        "job": ClientRequest::Job(_) => ClientRequest::Job(JobId(6)),
+        "cancel-job": ClientRequest::CancelJob(_) => ClientRequest::CancelJob(JobId(6)),
+        "logout": ClientRequest::Logout => ClientRequest::Logout,
+    });
+    let absent = CreateRequest { condition: Condition::Absent, at: None, ..create.clone() };
+    vectors.compare("ClientRequest.create-absent", &ClientRequest::Create(absent));
+    let any = CreateRequest { condition: Condition::Any, records: RecordFormat::Lines, ..create };
+    vectors.compare("ClientRequest.create-any", &ClientRequest::Create(any));
+    vectors.finish();
+}
+
+#[test]
+fn the_replies_to_a_client_have_their_bytes() {
+    let mut vectors = Vectors::of(include_str!("../../tests/vectors/client_reply.txt"));
+    let folder = Entry { kind: EntryKind::Folder, nodes: vec![], ..entry() };
+    let states = [CopyState::Ok, CopyState::Writing, CopyState::Stale, CopyState::Corrupt];
+    let copies = states.map(|state| CopyStatus { node: node(), place: place(), state }).to_vec();
+    let nodes = [NodeState::Up, NodeState::Joining, NodeState::Lost].map(node_status).to_vec();
+    let health = Health { reasons: vec!["1 node is lost".into()], under_replicated: 2, corrupt: 1, lost: 0 };
+    let admitted = Admitted { job: JobId(6), nodes: vec![SpeNode { source: source(), slots: 2 }] };
+    let states = [JobState::Running, JobState::Done, JobState::Failed, JobState::Cancelled, JobState::Lost];
+    let jobs = states.map(|state| JobRecord { state, ..job() }).to_vec();
+    compare!(vectors, ClientReply {
+        "done": ClientReply::Done => ClientReply::Done,
+        "created": ClientReply::Created(_) =>
+            ClientReply::Created(Created { lease: LeaseId(5), slice: slice(), target: source() }),
+        "entry": ClientReply::Entry(_) => ClientReply::Entry(entry()),
+        "located": ClientReply::Located(_) => ClientReply::Located(Located { entry: entry(), sources: vec![source()] }),
+        "status": ClientReply::Status(_) => ClientReply::Status(EntryStatus { entry: folder.clone(), copies }),
+        "page": ClientReply::Page(_) => ClientReply::Page(Page { entries: vec![folder, entry()], more: true }),
+        "usage": ClientReply::Usage(_) => ClientReply::Usage(Usage { files: 300, folders: 2, bytes: 1 << 50 }),
+        "nodes": ClientReply::Nodes(_) => ClientReply::Nodes(nodes),
+        "health": ClientReply::Health(_) => ClientReply::Health(health),
+        "admitted": ClientReply::Admitted(_) => ClientReply::Admitted(admitted),
+        "jobs": ClientReply::Jobs(_) => ClientReply::Jobs(jobs),
+        "refused": ClientReply::Refused(_) => ClientReply::Refused(refusal(Status::Exists)),
+    });
+    vectors.finish();
+}
+
+#[test]
+fn the_words_of_node_and_master_have_their_bytes() {
+    let mut vectors = Vectors::of(include_str!("../../tests/vectors/node_master.txt"));
+    compare!(vectors, Order {
+        "replicate": Order::Replicate { .. } => Order::Replicate { header: header(), bytes: 12, from: source() },
+        "place": Order::Place { .. } => Order::Place { slice: slice(), path: path() },
+        "remove": Order::Remove(_) => Order::Remove(slice()),
+        "forget-job": Order::ForgetJob(_) => Order::ForgetJob(JobId(6)),
+    });
+    let states = [HeldState::Staged, HeldState::Placed, HeldState::Retired];
+    let slices = states.map(|state| HeldSlice { metadata: metadata(), state }).to_vec();
+    compare!(vectors, Report {
+        "inventory": Report::Inventory { .. } => Report::Inventory { slices, last: true },
+        "stored": Report::Stored(_) => Report::Stored(metadata()),
+        "replicate-failed": Report::ReplicateFailed { .. } =>
+            Report::ReplicateFailed { slice: slice(), refusal: refusal(Status::Unavailable) },
+        "corrupt": Report::Corrupt(_) => Report::Corrupt(slice()),
+        "removed": Report::Removed(_) => Report::Removed(slice()),
+        "status": Report::Status { .. } => Report::Status { used_bytes: 7, free_bytes: 1 << 44, transfers: 3, spes: 2 },
+    });
+    compare!(vectors, Ack {
+        "done": Ack::Done => Ack::Done,
+        "refused": Ack::Refused(_) => Ack::Refused(refusal(Status::Failed)),
+    });
+    vectors.finish();
+}
+
+#[test]
+fn the_words_of_a_transfer_have_their_bytes() {
+    let mut vectors = Vectors::of(include_str!("../../tests/vectors/transfer.txt"));
+    let piece = PieceId { bucket: bucket(), task: 12, attempt: 1 };
+    compare!(vectors, TransferRequest {
+        "read": TransferRequest::Read { .. } =>
+            TransferRequest::Read { ticket: signed(), slice: slice(), from: 65_536, until: 1 << 33 },
+        "write": TransferRequest::Write { .. } => TransferRequest::Write { ticket: signed() },
+        "piece": TransferRequest::Piece { .. } => TransferRequest::Piece { ticket: signed(), piece, bytes: 77 },
+        "spe": TransferRequest::Spe { .. } => TransferRequest::Spe { ticket: signed() },
+    });
+    compare!(vectors, TransferReply {
+        "reading": TransferReply::Reading { .. } => TransferReply::Reading { bytes: 300 },
+        "ready": TransferReply::Ready => TransferReply::Ready,
+        "stored": TransferReply::Stored { .. } => TransferReply::Stored { bytes: 300, digest: digest() },
+        "taken": TransferReply::Taken => TransferReply::Taken,
+        "refused": TransferReply::Refused(_) => TransferReply::Refused(refusal(Status::Corrupt)),
+    });
+    vectors.finish();
+}
+
+#[test]
+fn the_words_of_driver_and_spe_have_their_bytes() {
+    let mut vectors = Vectors::of(include_str!("../../tests/vectors/spe.txt"));
+    let code = FunctionCode::Native { library: b"\x7fELF".to_vec(), symbol: "count_words".into() };
+    let load = Function { code, parameters: vec![("k".into(), "v".into())] };
+    let winners = vec![Winner { task: 0, attempt: 0, bytes: 9 }, Winner { task: 1, attempt: 2, bytes: 1 << 30 }];
+    compare!(vectors, SpeRequest {
+        "load": SpeRequest::Load(_) => SpeRequest::Load(load),
+        "run": SpeRequest::Run(_) => SpeRequest::Run(task()),
+        "seal": SpeRequest::Seal(_) => SpeRequest::Seal(SealOrder { bucket: bucket(), winners, publish: true }),
+        "publish": SpeRequest::Publish { .. } => SpeRequest::Publish { bucket: bucket(), ticket: signed() },
+        "fetch": SpeRequest::Fetch(_) => SpeRequest::Fetch(bucket()),
+    });
+    let built_in = Function { code: FunctionCode::BuiltIn("terasort".into()), parameters: vec![] };
+    vectors.compare("SpeRequest.load-built-in", &SpeRequest::Load(built_in));
+    vectors.compare("SpeRequest.run-local", &SpeRequest::Run(TaskOrder { output: Output::Local, ..task() }));
+    let result = TaskResult { records_in: 10, bytes_in: 1000, records_out: 20, pieces: vec![(0, 300), (7, 1 << 20)] };
+    let error = FunctionError { path: path(), segment: 3, record: Some(41), message: "not a number".into() };
+    compare!(vectors, SpeReply {
+        "loaded": SpeReply::Loaded => SpeReply::Loaded,
+        "progress": SpeReply::Progress { .. } => SpeReply::Progress { bytes: 123_456 },
+        "finished": SpeReply::Finished(_) => SpeReply::Finished(result),
+        "function-failed": SpeReply::FunctionFailed(_) => SpeReply::FunctionFailed(error),
+        "refused": SpeReply::Refused(_) => SpeReply::Refused(refusal(Status::Usage)),
+        "sealed": SpeReply::Sealed { .. } => SpeReply::Sealed { bytes: 5 },
+        "published": SpeReply::Published { .. } => SpeReply::Published { bytes: 5, digest: digest() },
+        "bytes": SpeReply::Bytes(_) => SpeReply::Bytes(vec![0, 255, 128]),
+    });
+    vectors.finish();
+}
+
+#[test]
+fn tickets_have_their_bytes() {
+    let mut vectors = Vectors::of(include_str!("../../tests/vectors/ticket.txt"));
+    let ticket = |right| Ticket { user: user(), node: node(), right, until_unix_millis: 1_700_000_060_000 };
+    compare!(vectors, Ticket {
+        "read": Ticket { right: Right::Read { .. }, .. } =>
+            ticket(Right::Read { slice: slice(), from: 0, until: 1 << 20 }),
+        "write": Ticket { right: Right::Write { .. }, .. } =>
+            ticket(Right::Write { lease: LeaseId(5), header: header() }),
+        "compute": Ticket { right: Right::Compute { .. }, .. } => ticket(Right::Compute { job: JobId(6) }),
+    });
+    vectors.compare("SignedTicket", &signed());
+    vectors.finish();
+}
+
+fn user() -> UserName {
+    UserName::new("alice").unwrap()
+}
+
+fn node() -> NodeId {
+    NodeId::new("node-1").unwrap()
+}
+
+fn place() -> Place {
+    Place::new("uic", "r2")
+}
+
+fn address() -> SocketAddr {
+    "192.0.2.7:7000".parse().unwrap()
+}
+
+fn path() -> SectorPath {
+    SectorPath::parse("/sdss/SDSS1.dat").unwrap()
+}
+
+fn slice() -> SliceId {
+    SliceId(0x0123_4567_89ab_cdef_0123_4567_89ab_cdef)
+}
+
+fn digest() -> Digest {
+    Digest(std::array::from_fn(|at| at as u8))
+}
+
+fn keys() -> BTreeMap<String, String> {
+    BTreeMap::from([("a".into(), "1".into()), ("instrument".into(), "spectrograph".into())])
+}
+
+fn refusal(status: Status) -> Refusal {
+    Refusal::new(status, "no, because")
+}
+
+fn signed() -> SignedTicket {
+    SignedTicket { ticket: vec![1, 2, 3], signature: vec![0xee; 64] }
+}
+
+fn source() -> Source {
+    let address = "[2001:db8::1]:7001".parse().unwrap();
+    Source { node: node(), place: place(), address, ticket: signed() }
+}
+
+fn header() -> SliceHeader {
+    SliceHeader {
+        slice: slice(),
+        path: path(),
+        version: Version(1_700_000_000_000),
+        owner: user(),
+        modified_unix_millis: 1_700_000_000_000,
+        copies: 3,
+        records: RecordFormat::Lines,
+        user: keys(),
+    }
+}
+
+fn metadata() -> SliceMetadata {
+    SliceMetadata { header: header(), bytes: 1 << 34, digest: digest() }
+}
+
+fn entry() -> Entry {
+    let content = FileContent {
+        slice: slice(),
+        version: Version(3),
+        bytes: 12_345,
+        digest: digest(),
+        records: RecordFormat::File,
+        copies: 2,
+        user: keys(),
+    };
+    Entry {
+        path: path(),
+        id: FileId(11),
+        owner: user(),
+        modified_unix_millis: 1_700_000_000_000,
+        kind: EntryKind::File(content),
+        nodes: vec![node()],
+    }
+}
+
+fn node_status(state: NodeState) -> NodeStatus {
+    NodeStatus {
+        node: node(),
+        place: place(),
+        address: address(),
+        state,
+        used_bytes: 5,
+        free_bytes: 6,
+        pid: 77,
+        folder: "/srv".into(),
+    }
+}
+
+fn job() -> JobRecord {
+    let stage = StageRecord {
+        segments: 8,
+        done: 7,
+        failed: 1,
+        retried: 2,
+        speculative: 3,
+        local: 6,
+        bytes_in: 1 << 30,
+        bytes_out: 1 << 29,
+    };
+    JobRecord {
+        job: JobId(6),
+        user: user(),
+        title: "index".into(),
+        state: JobState::Running,
+        started_unix_millis: 1_700_000_000_000,
+        stages: vec![stage, StageRecord::default()],
+        errors: vec!["no".into()],
+    }
+}
+
+fn bucket() -> BucketId {
+    BucketId { job: JobId(6), stage: 1, run: 2, bucket: 3 }
+}
+
+fn task() -> TaskOrder {
+    let segment = |segment, source| SegmentOrder {
+        segment,
+        source,
+        path: path(),
+        from: 100,
+        until: 200,
+        records: RecordFormat::Fixed(100),
+    };
+    TaskOrder {
+        attempt: AttemptId { job: JobId(6), stage: 1, run: 0, task: 5, attempt: 2 },
+        segments: vec![
+            segment(0, SegmentSource::Local(slice())),
+            segment(1, SegmentSource::Remote { slice: slice(), from: source() }),
+            segment(2, SegmentSource::Bucket(bucket())),
+        ],
+        output: Output::Buckets(vec![BucketPlace { node: node(), address: address(), ticket: signed() }]),
+    }
+}

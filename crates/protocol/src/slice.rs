@@ -1,0 +1,113 @@
+//! What is known of a slice: one whole file, never a chunk (Sector/Sphere paper, 2.2). [`SliceMetadata`] is what the
+//! sidecar beside the bytes holds, so that names, owners and copies can be rebuilt from the nodes' disks alone.
+
+use std::{collections::BTreeMap, fmt, str::FromStr};
+
+use data_encoding::HEXLOWER;
+use serde::{Deserialize, Serialize};
+
+use crate::{SectorPath, SliceId, UserName, Version, limits};
+
+/// The BLAKE3 digest of a whole slice.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Digest(pub [u8; 32]);
+
+impl fmt::Display for Digest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&HEXLOWER.encode(&self.0))
+    }
+}
+
+impl fmt::Debug for Digest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Digest({self})")
+    }
+}
+
+/// How a slice's bytes fall into records (paper, 3.1 and 3.5.1). Formats with an index come with their issue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, Default)]
+pub enum RecordFormat {
+    /// The whole file is one record.
+    #[default]
+    File,
+    /// Records of the same length, in bytes (never 0).
+    Fixed(u32),
+    /// Lines that end with `\n`; the last may lack it.
+    Lines,
+}
+
+impl fmt::Display for RecordFormat {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::File => f.write_str("file"),
+            Self::Fixed(bytes) => write!(f, "fixed:{bytes}"),
+            Self::Lines => f.write_str("lines"),
+        }
+    }
+}
+
+impl FromStr for RecordFormat {
+    type Err = String;
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "file" => Ok(Self::File),
+            "lines" => Ok(Self::Lines),
+            _ => match text.strip_prefix("fixed:").map(str::parse::<u32>) {
+                Some(Ok(bytes)) if bytes > 0 => Ok(Self::Fixed(bytes)),
+                _ => Err(format!("`{text}` is not a record format: use `fixed:BYTES`, `lines` or `file`")),
+            },
+        }
+    }
+}
+
+/// What is decided about a slice before its first byte is written; the master signs it into the write ticket.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SliceHeader {
+    /// Which slice this is.
+    pub slice: SliceId,
+    /// Its path when this replica was last told of it.
+    pub path: SectorPath,
+    /// The version at that path.
+    pub version: Version,
+    /// Who owns it.
+    pub owner: UserName,
+    /// When the master allowed this version to be written, in milliseconds since the Unix epoch.
+    pub modified_unix_millis: u64,
+    /// Copies wanted in the whole cloud.
+    pub copies: u8,
+    /// How its bytes fall into records.
+    pub records: RecordFormat,
+    /// The user's own keys and values.
+    pub user: BTreeMap<String, String>,
+}
+
+/// All that is known of a complete slice: the content of its sidecar, but for the block checksums.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SliceMetadata {
+    /// What was decided before it was written.
+    pub header: SliceHeader,
+    /// Length of the slice in bytes.
+    pub bytes: u64,
+    /// BLAKE3 of all its bytes.
+    pub digest: Digest,
+}
+
+/// Number of blocks (checksums) of a slice of `bytes` bytes.
+pub fn block_count(bytes: u64) -> u64 {
+    bytes.div_ceil(limits::BLOCK_BYTES)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn formats_print_and_parse() {
+        for format in [RecordFormat::File, RecordFormat::Lines, RecordFormat::Fixed(100)] {
+            assert_eq!(format.to_string().parse(), Ok(format));
+        }
+        for text in ["", "fixed", "fixed:", "fixed:0", "fixed:-1", "fixed:99999999999", "line", "index"] {
+            assert!(text.parse::<RecordFormat>().is_err(), "{text}");
+        }
+    }
+}

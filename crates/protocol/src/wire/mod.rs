@@ -1,0 +1,6 @@
+//! Bytes on the wire. [`codec`] turns messages into bytes and back, with their version; [`datagram`] is the head of
+//! every GMP datagram; [`frame`] is the head of every bulk-data frame.
+
+pub mod codec;
+pub mod datagram;
+pub mod frame;
