@@ -1,0 +1,48 @@
+//! The process's two clocks as the rules want them: an argument of every call, read in one place.
+//!
+//! The monotonic clock is the runtime's, so that a test that stops the runtime's time stops the rules' time with it.
+
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use protocol::Now;
+use tokio::time::Instant;
+
+/// Both clocks. Its copies agree with each other.
+#[derive(Clone, Copy, Debug)]
+pub struct Clock {
+    start: Instant,
+}
+
+impl Clock {
+    /// A clock whose monotonic time starts now.
+    pub fn start() -> Self {
+        Self { start: Instant::now() }
+    }
+
+    /// One reading of both clocks.
+    pub fn now(&self) -> Now {
+        // Before 1970 is a clock that was never set: tickets and dates are wrong then, but nothing breaks.
+        let unix = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        Now { monotonic: self.start.elapsed(), unix_millis: u64::try_from(unix.as_millis()).unwrap_or(u64::MAX) }
+    }
+
+    /// The runtime's instant of a monotonic time, for waiting until then.
+    pub fn instant(&self, monotonic: Duration) -> Instant {
+        self.start + monotonic
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn monotonic_time_goes_with_the_runtime_and_copies_agree() {
+        let clock = Clock::start();
+        let copy = clock;
+        tokio::time::advance(Duration::from_secs(3)).await;
+        assert_eq!(clock.now().monotonic, Duration::from_secs(3));
+        assert_eq!(copy.instant(Duration::from_secs(3)), Instant::now());
+        assert!(clock.now().unix_millis > 1_600_000_000_000);
+    }
+}

@@ -1,0 +1,200 @@
+//! One end's TLS 1.3 configuration. Whoever connects knows the role it wants and demands that role's certificate from
+//! the cloud's authority; whoever listens shows its own, and takes callers with a certificate of the cloud or with
+//! none (clients prove themselves by login or ticket).
+//!
+//! It never trusts the system's certificates, never speaks below TLS 1.3, and has no way to switch checking off.
+
+use std::sync::Arc;
+
+use rustls::{
+    ClientConfig, RootCertStore, ServerConfig,
+    client::Resumption,
+    crypto::{CryptoProvider, ring as provider},
+    pki_types::{CertificateDer, PrivateKeyDer, ServerName, pem::PemObject},
+    server::WebPkiClientVerifier,
+    version::TLS13,
+};
+
+use super::{Credentials, certificate, certificate_error, sha256};
+use crate::NetError;
+
+/// One end's TLS 1.3 configuration: trusts only the cloud's authority.
+#[derive(Clone)]
+pub struct TlsIdentity {
+    connect: Arc<ClientConfig>,
+    listen: Option<Arc<ServerConfig>>,
+}
+
+impl TlsIdentity {
+    /// A role with a certificate of its own: can connect with it and listen. Callers without a certificate are let in
+    /// too; a certificate given must be the cloud's.
+    ///
+    /// # Errors
+    /// [`NetError::Certificate`] when a text does not parse or the key is not the certificate's.
+    pub fn role(authority_pem: &str, credentials: &Credentials) -> Result<Self, NetError> {
+        let operation = "use the role's certificate";
+        let fail = |error: rustls::Error| certificate_error(operation, error);
+        let roots = Arc::new(roots(authority_pem)?);
+        let chain = chain(&credentials.certificate_pem, operation)?;
+        let key = PrivateKeyDer::from_pem_slice(credentials.key_pem.as_bytes())
+            .map_err(|error| certificate_error(operation, error))?;
+        let mut connect =
+            client_builder(Arc::clone(&roots))?.with_client_auth_cert(chain.clone(), key.clone_key()).map_err(fail)?;
+        connect.resumption = Resumption::in_memory_sessions(RESUMABLE_SESSIONS_MAX);
+        let callers = WebPkiClientVerifier::builder_with_provider(roots, crypto())
+            .allow_unauthenticated()
+            .build()
+            .map_err(|error| certificate_error(operation, error))?;
+        let mut listen = ServerConfig::builder_with_provider(crypto())
+            .with_protocol_versions(&[&TLS13])
+            .map_err(fail)?
+            .with_client_cert_verifier(callers)
+            .with_single_cert(chain, key)
+            .map_err(fail)?;
+        // A returning caller brings its session along, sealed: we keep no table of them.
+        listen.ticketer = provider::Ticketer::new().map_err(fail)?;
+        Ok(Self { connect: Arc::new(connect), listen: Some(Arc::new(listen)) })
+    }
+
+    /// A client: can connect only.
+    ///
+    /// # Errors
+    /// [`NetError::Certificate`] when the text is no certificate.
+    pub fn client(authority_pem: &str) -> Result<Self, NetError> {
+        let mut connect = client_builder(Arc::new(roots(authority_pem)?))?.with_no_client_auth();
+        connect.resumption = Resumption::in_memory_sessions(RESUMABLE_SESSIONS_MAX);
+        Ok(Self { connect: Arc::new(connect), listen: None })
+    }
+
+    /// The configuration for connecting.
+    pub(crate) fn connecting(&self) -> Arc<ClientConfig> {
+        Arc::clone(&self.connect)
+    }
+
+    /// The configuration for listening.
+    ///
+    /// # Errors
+    /// [`NetError::Certificate`] for a client, which has no certificate to show.
+    pub(crate) fn listening(&self) -> Result<Arc<ServerConfig>, NetError> {
+        self.listen.clone().ok_or_else(|| certificate_error("listen", "a client has no certificate to show"))
+    }
+}
+
+/// The name that the certificate of `role` must bear, as rustls wants it.
+pub(crate) fn server_name(role: &str) -> Result<ServerName<'static>, NetError> {
+    ServerName::try_from(dns_name(role)).map_err(|error| certificate_error("name the other end", error))
+}
+
+/// The DNS name that stands for a role or node: `role.sector`.
+///
+/// DNS names know no upper case, and their labels have 63 bytes: two nodes `A` and `a` could pose as each other. So a
+/// name that is no plain lower-case label is replaced by its digest, and so is one that looks like a digest.
+pub(super) fn dns_name(role: &str) -> String {
+    let plain = !role.is_empty()
+        && role.len() <= LABEL_BYTES_MAX
+        && role.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-')
+        && !role.starts_with('-')
+        && !role.ends_with('-')
+        && !role.starts_with(DIGEST_PREFIX);
+    if plain {
+        return format!("{role}.sector");
+    }
+    let digest = sha256(role.as_bytes());
+    // 28 bytes of SHA-256 are all that fit a label behind the prefix; no one finds two names with the same 224 bits.
+    let hex: String = digest.iter().take(28).map(|byte| format!("{byte:02x}")).collect();
+    format!("{DIGEST_PREFIX}{hex}.sector")
+}
+
+/// ring, with AES-128 before AES-256: 128 bits are beyond any search, and a node moves more bytes per core with them.
+fn crypto() -> Arc<CryptoProvider> {
+    let suites = vec![
+        provider::cipher_suite::TLS13_AES_128_GCM_SHA256,
+        provider::cipher_suite::TLS13_AES_256_GCM_SHA384,
+        provider::cipher_suite::TLS13_CHACHA20_POLY1305_SHA256,
+    ];
+    Arc::new(CryptoProvider { cipher_suites: suites, ..provider::default_provider() })
+}
+
+/// The only certificate anyone trusts.
+fn roots(authority_pem: &str) -> Result<RootCertStore, NetError> {
+    let operation = "read the authority's certificate";
+    let mut roots = RootCertStore::empty();
+    roots.add(certificate(authority_pem, operation)?).map_err(|error| certificate_error(operation, error))?;
+    Ok(roots)
+}
+
+/// All certificates of a PEM text, at least one.
+fn chain(pem: &str, operation: &'static str) -> Result<Vec<CertificateDer<'static>>, NetError> {
+    let chain: Vec<_> = CertificateDer::pem_slice_iter(pem.as_bytes())
+        .collect::<Result<_, _>>()
+        .map_err(|error| certificate_error(operation, error))?;
+    if chain.is_empty() { Err(certificate_error(operation, "the text holds no certificate")) } else { Ok(chain) }
+}
+
+/// What both kinds of connecting ends share.
+fn client_builder(
+    roots: Arc<RootCertStore>,
+) -> Result<rustls::ConfigBuilder<ClientConfig, rustls::client::WantsClientCert>, NetError> {
+    Ok(ClientConfig::builder_with_provider(crypto())
+        .with_protocol_versions(&[&TLS13])
+        .map_err(|error| certificate_error("set up TLS", error))?
+        .with_root_certificates(roots))
+}
+
+/// Servers whose session one end remembers to resume it: the nodes of a large cloud.
+const RESUMABLE_SESSIONS_MAX: usize = 1024;
+/// Longest label of a DNS name in bytes (RFC 1035, 2.3.4).
+const LABEL_BYTES_MAX: usize = 63;
+/// Begins the name of a role that is written by its digest.
+const DIGEST_PREFIX: &str = "sha256-";
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use std::collections::BTreeSet;
+
+    use super::*;
+    use crate::identity::Authority;
+
+    #[test]
+    fn ordinary_roles_stand_in_their_certificate_by_name() {
+        assert_eq!(dns_name("master"), "master.sector");
+        assert_eq!(dns_name("node-1"), "node-1.sector");
+    }
+
+    #[test]
+    fn names_that_dns_would_confuse_or_refuse_get_different_valid_names() {
+        let (long, longer) = ("x".repeat(63), "x".repeat(64));
+        let posing = dns_name("A").trim_end_matches(".sector").to_owned();
+        let roles = ["a", "A", "a.b", "a..b", "a_b", "a-", "node.sector", &long, &longer, &posing];
+        let names: BTreeSet<_> = roles.iter().map(|role| dns_name(role).to_ascii_lowercase()).collect();
+        assert_eq!(names.len(), roles.len());
+        for role in roles {
+            server_name(role).unwrap();
+        }
+    }
+
+    #[test]
+    fn a_key_that_is_not_the_certificates_is_refused() {
+        let authority = Authority::create("cloud").unwrap();
+        let (one, other) = (authority.issue("node-1").unwrap(), authority.issue("node-1").unwrap());
+        let mixed = Credentials { certificate_pem: one.certificate_pem, key_pem: other.key_pem };
+        assert!(TlsIdentity::role(authority.certificate_pem(), &mixed).is_err());
+    }
+
+    #[test]
+    fn a_broken_profile_is_refused_in_words() {
+        let error = TlsIdentity::client("no certificate").err().unwrap();
+        assert!(error.to_string().starts_with("cannot read the authority's certificate: "), "{error}");
+        let authority = Authority::create("cloud").unwrap();
+        let credentials = authority.issue("node-1").unwrap();
+        let empty = Credentials { certificate_pem: String::new(), ..credentials };
+        assert!(TlsIdentity::role(authority.certificate_pem(), &empty).is_err());
+    }
+
+    #[test]
+    fn a_client_cannot_listen() {
+        let authority = Authority::create("cloud").unwrap();
+        assert!(TlsIdentity::client(authority.certificate_pem()).unwrap().listening().is_err());
+    }
+}

@@ -1,0 +1,264 @@
+//! GMP over a datagram socket: the hand that drives [`protocol::gmp::Endpoint`]. Every word between client, master and
+//! node passes here: it seals and unseals, keeps where each peer is, and matches replies with those who wait for them.
+//! It decides nothing about a message but to whom it goes.
+//!
+//! Two tasks serve all sessions, however many (Sector/Sphere paper, 2.4: "a limited number of threads process the UDP
+//! packets, independent of the number of connections"): one receives, one sends and keeps time. They end with the last
+//! [`Messenger`].
+
+mod seal;
+mod switchboard;
+
+#[cfg(test)]
+mod tests;
+
+use std::{
+    net::SocketAddr,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use protocol::{
+    SessionId,
+    gmp::{CLOSE_LINGER, Message, MessageKind},
+    limits,
+};
+use tokio::{
+    sync::{Notify, mpsc, oneshot},
+    task::AbortHandle,
+};
+use tracing::{debug, warn};
+
+use crate::{NetError, clock::Clock, datagram::DatagramSocket};
+use switchboard::{Departure, Switchboard};
+
+/// The keys of a session and where its peer is.
+#[derive(Clone)]
+pub struct SessionKeys {
+    /// The session.
+    pub session: SessionId,
+    /// Derived by both ends from the handshake.
+    pub key: [u8; 32],
+    /// Which end this is.
+    pub side: Side,
+    /// Where the peer is; `None` to learn it from its first authentic datagram.
+    pub peer: Option<SocketAddr>,
+}
+
+/// Who opened the session: each direction has its own nonce space.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Side {
+    /// The one who joined.
+    Opener,
+    /// The one who let in.
+    Acceptor,
+}
+
+/// GMP over a datagram socket: requests, replies, notices; sealed. Clones are the same messenger.
+#[derive(Clone)]
+pub struct Messenger {
+    shared: Arc<Shared>,
+    /// Ends the tasks with the last clone.
+    _tasks: Arc<Tasks>,
+}
+
+/// A request or notice from a peer. It is given once, however often it was sent.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Delivered {
+    /// The session it came in: who says this.
+    pub session: SessionId,
+    /// For a request: what to give to [`Messenger::reply`].
+    pub request: Option<u64>,
+    /// The encoded message.
+    pub body: Vec<u8>,
+}
+
+/// What a messenger tells.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum MessengerEvent {
+    /// A request or notice came.
+    Delivered(Delivered),
+    /// A peer is unreachable; its session is gone.
+    SessionLost(SessionId),
+}
+
+impl Messenger {
+    /// Starts on a bound socket, within a runtime. Events arrive at the receiver (bounded): while it is full, requests
+    /// and notices are not acknowledged, so that peers send them again later. Once it is dropped they are.
+    pub fn start(socket: Arc<dyn DatagramSocket>, clock: Clock) -> (Self, mpsc::Receiver<MessengerEvent>) {
+        let (events, receiver) = mpsc::channel(EVENTS_MAX);
+        let switchboard = Mutex::new(Switchboard::new(clock, events.clone()));
+        let shared = Arc::new(Shared { socket, clock, switchboard, work: Notify::new(), gone: Notify::new() });
+        let reading = tokio::spawn(read(Arc::clone(&shared))).abort_handle();
+        let sending = tokio::spawn(send(Arc::clone(&shared), events)).abort_handle();
+        (Self { shared, _tasks: Arc::new(Tasks([reading, sending])) }, receiver)
+    }
+
+    /// Where its socket is bound.
+    pub fn local_address(&self) -> SocketAddr {
+        self.shared.socket.local_address()
+    }
+
+    /// Adds a session; one of the same id is replaced. The peer is followed when it comes from another address with a
+    /// newer authentic datagram.
+    pub fn add_session(&self, keys: SessionKeys) {
+        self.shared.lock().add_session(keys);
+    }
+
+    /// Ends a session. What was given to [`reply`](Self::reply) or [`notify`](Self::notify) before is still sent, for
+    /// [`CLOSE_LINGER`] at most; who waits for a reply in it is told that the session has ended.
+    pub fn remove_session(&self, session: SessionId) {
+        self.shared.lock().close_session(session);
+        self.shared.work.notify_one();
+    }
+
+    /// Sends a request and waits for its reply, at most for `deadline`. A reply that comes later is dropped. The peer
+    /// sees the request once or, where this fails, perhaps not at all.
+    pub async fn request(&self, session: SessionId, body: Vec<u8>, deadline: Duration) -> Result<Vec<u8>, NetError> {
+        let (answer, answered) = oneshot::channel();
+        let request = self.shared.lock().ask(session, body, answer)?;
+        let _waiting = Waiting { shared: &self.shared, session, request };
+        self.shared.work.notify_one();
+        match tokio::time::timeout(deadline, answered).await {
+            Ok(Ok(reply)) => Ok(reply),
+            Ok(Err(_)) => Err(NetError::SessionLost { session }),
+            Err(_) => {
+                let operation = format!("waiting for the answer to a request in session {session}");
+                Err(NetError::Deadline { operation, after: deadline })
+            }
+        }
+    }
+
+    /// Answers a request. If the session has gone meanwhile, or its queue is full twice over, the answer is dropped, and
+    /// the requester's deadline tells it.
+    pub fn reply(&self, session: SessionId, request: u64, body: Vec<u8>) {
+        let message = Message { kind: MessageKind::Reply(request), body };
+        if let Err(error) = self.shared.lock().say(session, message) {
+            warn!(%session, %error, "an answer was dropped");
+        }
+        self.shared.work.notify_one();
+    }
+
+    /// Sends a message that expects no reply.
+    pub fn notify(&self, session: SessionId, body: Vec<u8>) -> Result<(), NetError> {
+        self.shared.lock().say(session, Message { kind: MessageKind::Notice, body })?;
+        self.shared.work.notify_one();
+        Ok(())
+    }
+
+    /// What was counted since the start, by the names in [`protocol::names`].
+    pub fn counters(&self) -> [(&'static str, u64); 2] {
+        self.shared.lock().counters()
+    }
+
+    /// Ends all sessions as [`remove_session`](Self::remove_session) does, and waits until they have said what they had
+    /// to say.
+    pub async fn close(&self) {
+        self.shared.lock().close_all();
+        self.shared.work.notify_one();
+        let all_gone = async {
+            loop {
+                let gone = self.shared.gone.notified();
+                if self.shared.lock().is_empty() {
+                    break;
+                }
+                gone.await;
+            }
+        };
+        // The rules end every session by then; a second more for the tasks to notice.
+        let _ = tokio::time::timeout(CLOSE_LINGER + Duration::from_secs(1), all_gone).await;
+    }
+}
+
+/// What the calls and the tasks share.
+struct Shared {
+    socket: Arc<dyn DatagramSocket>,
+    clock: Clock,
+    switchboard: Mutex<Switchboard>,
+    /// There may be something to send, or an earlier time to keep.
+    work: Notify,
+    /// A session has gone.
+    gone: Notify,
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, Switchboard> {
+        // Nothing in there panics; if it did, the sessions would still be whole, since no call leaves one half changed.
+        self.switchboard.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+struct Tasks([AbortHandle; 2]);
+
+impl Drop for Tasks {
+    fn drop(&mut self) {
+        self.0.iter().for_each(AbortHandle::abort);
+    }
+}
+
+/// Takes the requester off the list when it has its reply, or gave up waiting, or was itself dropped.
+struct Waiting<'a> {
+    shared: &'a Shared,
+    session: SessionId,
+    request: u64,
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        self.shared.lock().stop_waiting(self.session, self.request);
+    }
+}
+
+/// The task that receives.
+async fn read(shared: Arc<Shared>) {
+    // One byte more than the longest: what fills the buffer is not ours.
+    let mut buffer = vec![0; limits::DATAGRAM_BYTES_MAX + 1];
+    loop {
+        match shared.socket.receive_from(&mut buffer).await {
+            Ok((length, from)) => {
+                shared.lock().receive(&mut buffer[..length], from);
+                shared.work.notify_one();
+            }
+            Err(error) => {
+                // On UDP these are echoes of earlier sends (a port that is not open): the socket itself goes on.
+                debug!(%error, "a datagram could not be received");
+                tokio::time::sleep(RECEIVE_PAUSE).await;
+            }
+        }
+    }
+}
+
+/// The task that sends, keeps time, and tells of lost sessions.
+async fn send(shared: Arc<Shared>, events: mpsc::Sender<MessengerEvent>) {
+    let mut departures: Vec<Departure> = Vec::with_capacity(DEPARTURES_MAX);
+    loop {
+        let next = shared.lock().depart(&mut departures, DEPARTURES_MAX);
+        if next.sessions_gone {
+            shared.gone.notify_waiters();
+        }
+        for departure in &departures {
+            if let Err(error) = shared.socket.send_to(&departure.datagram, departure.to).await {
+                debug!(to = %departure.to, %error, "a datagram could not be sent; it will be sent again");
+            }
+        }
+        if departures.len() == DEPARTURES_MAX {
+            continue;
+        }
+        let at = next.timeout.map(|at| shared.clock.instant(at));
+        tokio::select! {
+            () = shared.work.notified() => {}
+            () = async { tokio::time::sleep_until(at.unwrap_or_else(tokio::time::Instant::now)).await }, if at.is_some() => {}
+            permit = events.reserve(), if next.has_lost => match permit {
+                Ok(permit) => shared.lock().tell_lost(permit),
+                Err(_) => shared.lock().forget_lost(),
+            },
+        }
+    }
+}
+
+/// Events that may wait for the receiver; at the size of most messages under a megabyte.
+const EVENTS_MAX: usize = 1_024;
+/// Datagrams sealed under one lock: a requester waits some 30 µs for it at most.
+const DEPARTURES_MAX: usize = 16;
+/// Pause after the socket failed to receive, so that a socket that always fails does not take a core.
+const RECEIVE_PAUSE: Duration = Duration::from_millis(10);

@@ -1,0 +1,252 @@
+//! What a messenger keeps under its lock: the rules, each session's seal and peer, and who waits for which reply. No
+//! call here waits for anything.
+
+use std::{
+    collections::{BTreeMap, HashMap, VecDeque},
+    net::SocketAddr,
+    time::Duration,
+};
+
+use protocol::{
+    SessionId,
+    gmp::{Action, Arrival, Endpoint, Message, MessageKind, Opening, SEND_QUEUE_MESSAGES_MAX, SendError, Sent},
+    limits::{DATAGRAM_BYTES_MAX, MESSAGE_BYTES_MAX},
+    names,
+    wire::datagram::{HEAD_BYTES, Head},
+};
+use tokio::sync::{mpsc, oneshot};
+use tracing::debug;
+
+use super::{Delivered, MessengerEvent, SessionKeys, seal::Seal};
+use crate::{NetError, clock::Clock};
+
+/// See the module.
+pub(super) struct Switchboard {
+    clock: Clock,
+    endpoint: Endpoint,
+    peers: HashMap<SessionId, Peer>,
+    /// Who waits for the reply to which request; dropping a sender tells that the session has ended.
+    waiting: BTreeMap<(SessionId, u64), oneshot::Sender<Vec<u8>>>,
+    next_request: u64,
+    events: mpsc::Sender<MessengerEvent>,
+    /// Lost sessions not yet told, for want of room; no more than sessions were added.
+    lost: VecDeque<SessionId>,
+    datagrams_dropped: u64,
+    sessions_gone: bool,
+}
+
+struct Peer {
+    seal: Seal,
+    address: Option<SocketAddr>,
+}
+
+/// A sealed datagram.
+pub(super) struct Departure {
+    pub(super) datagram: Vec<u8>,
+    pub(super) to: SocketAddr,
+}
+
+/// What the sending task does after the departures.
+pub(super) struct Next {
+    /// When to come again, on the monotonic clock.
+    pub(super) timeout: Option<Duration>,
+    /// Whether lost sessions wait to be told.
+    pub(super) has_lost: bool,
+    /// Whether sessions have gone since the last call.
+    pub(super) sessions_gone: bool,
+}
+
+impl Switchboard {
+    pub(super) fn new(clock: Clock, events: mpsc::Sender<MessengerEvent>) -> Self {
+        Self {
+            clock,
+            endpoint: Endpoint::new(),
+            peers: HashMap::new(),
+            waiting: BTreeMap::new(),
+            next_request: 0,
+            events,
+            lost: VecDeque::new(),
+            datagrams_dropped: 0,
+            sessions_gone: false,
+        }
+    }
+
+    pub(super) fn add_session(&mut self, keys: SessionKeys) {
+        self.stop_all_waiting(keys.session);
+        let opening = if keys.peer.is_some() { Opening::SpeaksFirst } else { Opening::Listens };
+        self.endpoint.add_session(keys.session, opening);
+        self.peers.insert(keys.session, Peer { seal: Seal::new(&keys.key, keys.side), address: keys.peer });
+    }
+
+    pub(super) fn close_session(&mut self, session: SessionId) {
+        self.stop_all_waiting(session);
+        self.endpoint.close_session(self.clock.now(), session);
+        // At once: news of this session must not be taken for news of a later one of the same id.
+        self.take_news();
+    }
+
+    pub(super) fn close_all(&mut self) {
+        for session in self.peers.keys().copied().collect::<Vec<_>>() {
+            self.close_session(session);
+        }
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.peers.is_empty()
+    }
+
+    /// Sends a request whose reply goes to `answer`; gives its number.
+    pub(super) fn ask(
+        &mut self,
+        session: SessionId,
+        body: Vec<u8>,
+        answer: oneshot::Sender<Vec<u8>>,
+    ) -> Result<u64, NetError> {
+        if self.waiting.len() >= REQUESTS_WAITING_MAX {
+            return Err(NetError::QueueFull { session, messages_max: REQUESTS_WAITING_MAX });
+        }
+        let request = self.next_request;
+        self.say(session, Message { kind: MessageKind::Request(request), body })?;
+        self.next_request += 1;
+        self.waiting.insert((session, request), answer);
+        Ok(request)
+    }
+
+    pub(super) fn say(&mut self, session: SessionId, message: Message) -> Result<(), NetError> {
+        self.endpoint.send(self.clock.now(), session, message).map_err(|error| match error {
+            SendError::QueueFull(session) => NetError::QueueFull { session, messages_max: SEND_QUEUE_MESSAGES_MAX },
+            SendError::NoSession(session) => NetError::SessionLost { session },
+            SendError::TooLarge { bytes } => {
+                NetError::TooLong { what: "a message", bytes: bytes as u64, bytes_max: MESSAGE_BYTES_MAX }
+            }
+        })
+    }
+
+    pub(super) fn stop_waiting(&mut self, session: SessionId, request: u64) {
+        self.waiting.remove(&(session, request));
+    }
+
+    /// Takes a datagram from the socket; what is not authentic is counted and dropped.
+    pub(super) fn receive(&mut self, datagram: &mut [u8], from: SocketAddr) {
+        let head = Head::split(datagram).map(|(head, _)| head).filter(|_| datagram.len() <= DATAGRAM_BYTES_MAX);
+        let peer = head.and_then(|head| Some((head, self.peers.get_mut(&head.session)?)));
+        let unsealed = peer.and_then(|(head, peer)| {
+            let body = peer.seal.unseal(head, &mut datagram[HEAD_BYTES..])?;
+            Some((head, peer, body))
+        });
+        let Some((head, peer, body)) = unsealed else {
+            self.datagrams_dropped += 1;
+            return;
+        };
+        // No one else sends events without this lock but the sending task, one for each lost session. So there will be
+        // as much room when the messages are delivered.
+        let room = self.events.capacity().saturating_sub(self.lost.len());
+        self.endpoint.set_room(if self.events.is_closed() { usize::MAX } else { room });
+        let arrival = self.endpoint.handle_datagram(self.clock.now(), head.session, head.packet, body);
+        if arrival == Arrival::Newest && peer.address != Some(from) {
+            debug!(session = %head.session, %from, "the peer's address is known");
+            peer.address = Some(from);
+        }
+        self.take_news();
+    }
+
+    /// Does what is due, and seals up to `datagrams_max` datagrams.
+    pub(super) fn depart(&mut self, departures: &mut Vec<Departure>, datagrams_max: usize) -> Next {
+        departures.clear();
+        let now = self.clock.now();
+        if self.endpoint.next_timeout().is_some_and(|at| at <= now.monotonic) {
+            self.endpoint.handle_timeout(now);
+        }
+        while departures.len() < datagrams_max {
+            match self.endpoint.poll_action() {
+                Some(Action::Send(sent)) => departures.extend(self.seal(sent)),
+                Some(news) => self.tell(news),
+                None => break,
+            }
+        }
+        let sessions_gone = std::mem::take(&mut self.sessions_gone);
+        Next { timeout: self.endpoint.next_timeout(), has_lost: !self.lost.is_empty(), sessions_gone }
+    }
+
+    /// Tells of one lost session.
+    pub(super) fn tell_lost(&mut self, permit: mpsc::Permit<'_, MessengerEvent>) {
+        if let Some(session) = self.lost.pop_front() {
+            permit.send(MessengerEvent::SessionLost(session));
+        }
+    }
+
+    /// No one listens any more.
+    pub(super) fn forget_lost(&mut self) {
+        self.lost.clear();
+    }
+
+    pub(super) fn counters(&self) -> [(&'static str, u64); 2] {
+        let rules = self.endpoint.counters();
+        [
+            (names::METRIC_DATAGRAMS_DROPPED, self.datagrams_dropped + rules.datagrams_dropped),
+            (names::METRIC_DATAGRAMS_RETRANSMITTED, rules.datagrams_retransmitted),
+        ]
+    }
+
+    fn seal(&self, sent: Sent) -> Option<Departure> {
+        let Sent { session, packet, bytes: mut datagram } = sent;
+        let peer = self.peers.get(&session)?;
+        // The rules say nothing before the peer was heard, which is when its address is known.
+        let to = peer.address?;
+        peer.seal.seal(packet, &mut datagram).then_some(Departure { datagram, to })
+    }
+
+    fn take_news(&mut self) {
+        while let Some(news) = self.endpoint.poll_news() {
+            self.tell(news);
+        }
+    }
+
+    /// Passes news on to whom it is for.
+    fn tell(&mut self, news: Action) {
+        match news {
+            Action::Deliver { session, message } => self.deliver(session, message),
+            Action::SessionLost(session) => {
+                self.forget(session);
+                self.lost.push_back(session);
+            }
+            Action::SessionClosed(session) => self.forget(session),
+            Action::Send(_) => debug_assert!(false, "sending is no news"),
+        }
+    }
+
+    fn deliver(&mut self, session: SessionId, message: Message) {
+        let request = match message.kind {
+            MessageKind::Notice => None,
+            MessageKind::Request(request) => Some(request),
+            MessageKind::Reply(request) => {
+                match self.waiting.remove(&(session, request)) {
+                    // Who stopped waiting this very moment does not need it.
+                    Some(answer) => drop(answer.send(message.body)),
+                    None => debug!(%session, request, "a reply came too late"),
+                }
+                return;
+            }
+        };
+        let event = MessengerEvent::Delivered(Delivered { session, request, body: message.body });
+        if let Err(error) = self.events.try_send(event) {
+            debug_assert!(matches!(error, mpsc::error::TrySendError::Closed(_)), "there was room");
+        }
+    }
+
+    fn forget(&mut self, session: SessionId) {
+        self.peers.remove(&session);
+        self.stop_all_waiting(session);
+        self.sessions_gone = true;
+    }
+
+    fn stop_all_waiting(&mut self, session: SessionId) {
+        let waiting: Vec<_> = self.waiting.range((session, 0)..=(session, u64::MAX)).map(|(key, _)| *key).collect();
+        for key in waiting {
+            self.waiting.remove(&key);
+        }
+    }
+}
+
+/// Requests that may wait for their replies at once; each has a task of the caller's, which costs more than this.
+const REQUESTS_WAITING_MAX: usize = 65_536;

@@ -1,0 +1,125 @@
+//! What is under a [`TransferStream`](super::TransferStream): TLS over TCP, or plain bytes in memory. Bytes are queued,
+//! then flushed, so that small pieces share a system call; the queue is bounded in both.
+//!
+//! It never interprets the bytes, and plain bytes never leave the process.
+
+use std::io;
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+use super::{ByteStream, tls_socket::TlsSocket};
+
+/// The transport of one connection.
+pub(super) enum Channel {
+    /// TCP with TLS 1.3.
+    Tls(TlsSocket),
+    /// Memory; for tests and the simulation.
+    Memory(MemoryPipe),
+}
+
+/// A byte stream in memory with what TLS would have provided.
+pub(super) struct MemoryPipe {
+    stream: Box<dyn ByteStream>,
+    queue: Vec<u8>,
+    fingerprint: Option<[u8; 32]>,
+    secret: [u8; 32],
+}
+
+impl Channel {
+    /// Takes bytes to be sent. What fills the queue is sent on the way; the rest goes with [`flush`](Self::flush).
+    pub(super) async fn queue(&mut self, bytes: &[u8]) -> io::Result<()> {
+        match self {
+            Self::Tls(socket) => socket.queue(bytes).await,
+            Self::Memory(pipe) => pipe.queue(bytes).await,
+        }
+    }
+
+    /// Hands all queued bytes to the system.
+    pub(super) async fn flush(&mut self) -> io::Result<()> {
+        match self {
+            Self::Tls(socket) => socket.flush().await,
+            Self::Memory(pipe) => pipe.flush().await,
+        }
+    }
+
+    /// Whether bytes wait for a flush.
+    pub(super) fn has_queued(&self) -> bool {
+        match self {
+            Self::Tls(socket) => socket.has_queued(),
+            Self::Memory(pipe) => !pipe.queue.is_empty(),
+        }
+    }
+
+    /// Reads at least one byte into `out`, which is not empty; 0 when the peer ended its direction in order.
+    pub(super) async fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
+        match self {
+            Self::Tls(socket) => socket.read(out).await,
+            Self::Memory(pipe) => pipe.stream.read(out).await,
+        }
+    }
+
+    /// SHA-256 of the peer's certificate, when it showed one.
+    pub(super) fn fingerprint(&self) -> Option<[u8; 32]> {
+        match self {
+            Self::Tls(socket) => socket.fingerprint(),
+            Self::Memory(pipe) => pipe.fingerprint,
+        }
+    }
+
+    /// 32 bytes that both ends derive alike from this connection and nobody else can (RFC 8446, 7.5).
+    pub(super) fn export_key(&self, label: &[u8], context: &[u8]) -> Result<[u8; 32], rustls::Error> {
+        match self {
+            Self::Tls(socket) => socket.export_key(label, context),
+            Self::Memory(pipe) => Ok(pipe.export_key(label, context)),
+        }
+    }
+
+    /// Says that nothing more comes, and lets the peer read what was sent before the connection goes.
+    pub(super) async fn close(self) {
+        match self {
+            Self::Tls(socket) => socket.close().await,
+            Self::Memory(mut pipe) => {
+                // The peer may be gone already; there is nobody left to tell.
+                let _ = pipe.flush().await;
+                let _ = pipe.stream.shutdown().await;
+            }
+        }
+    }
+}
+
+impl MemoryPipe {
+    /// A pipe whose two ends were given the same `secret`, from which keys are exported.
+    pub(super) fn new(stream: Box<dyn ByteStream>, fingerprint: Option<[u8; 32]>, secret: [u8; 32]) -> Self {
+        Self { stream, queue: Vec::new(), fingerprint, secret }
+    }
+
+    async fn queue(&mut self, bytes: &[u8]) -> io::Result<()> {
+        if self.queue.len() + bytes.len() > MEMORY_QUEUE_BYTES_MAX {
+            self.flush().await?;
+            return self.stream.write_all(bytes).await;
+        }
+        self.queue.extend_from_slice(bytes);
+        Ok(())
+    }
+
+    async fn flush(&mut self) -> io::Result<()> {
+        self.stream.write_all(&self.queue).await?;
+        self.queue.clear();
+        self.stream.flush().await
+    }
+
+    fn export_key(&self, label: &[u8], context: &[u8]) -> [u8; 32] {
+        let key = ring::hmac::Key::new(ring::hmac::HMAC_SHA256, &self.secret);
+        let mut mac = ring::hmac::Context::with_key(&key);
+        // The length keeps (label, context) apart from the same bytes cut elsewhere.
+        mac.update(&label.len().to_be_bytes());
+        mac.update(label);
+        mac.update(context);
+        let mut out = [0; 32];
+        out.copy_from_slice(mac.sign().as_ref());
+        out
+    }
+}
+
+/// Most bytes that wait in memory for a flush: small pieces are gathered, large ones pass through.
+const MEMORY_QUEUE_BYTES_MAX: usize = 64 * 1024;

@@ -1,0 +1,44 @@
+//! Bulk transfer: connections that carry words (messages) and frames of bytes. They serve doors 3, 5 and 6, and the
+//! one conversation with which a session at doors 2 and 4 begins (architecture, "How bytes and words travel").
+//!
+//! [`Carrier`] says how a connection is made; [`TcpCarrier`] and [`Listener`] make it of TCP and TLS 1.3;
+//! [`TransferStream`] is what comes out, whichever carrier made it. Nothing here knows what a word means, and nothing
+//! here touches a file.
+
+mod channel;
+mod stream;
+mod tcp;
+mod tls_socket;
+
+use std::{net::SocketAddr, sync::Arc};
+
+use tokio::io::{AsyncRead, AsyncWrite};
+
+pub use stream::{Frame, TransferStream};
+pub use tcp::{CONNECT_DEADLINE, HANDSHAKE_DEADLINE, Incoming, Listener, TcpCarrier};
+
+use crate::NetError;
+
+/// How bulk bytes travel: TCP with TLS 1.3 ([`TcpCarrier`]), or in memory ([`memory`](crate::memory)).
+pub trait Carrier: Send + Sync + 'static {
+    /// Opens a connection. `server` is the role or node id whose certificate must be shown at `address`.
+    ///
+    /// # Errors
+    /// [`NetError::Connect`] when nobody answers, [`NetError::Handshake`] when someone else does.
+    fn connect(
+        &self,
+        address: SocketAddr,
+        server: &str,
+    ) -> impl Future<Output = Result<TransferStream, NetError>> + Send;
+}
+
+impl<C: Carrier> Carrier for Arc<C> {
+    async fn connect(&self, address: SocketAddr, server: &str) -> Result<TransferStream, NetError> {
+        C::connect(self, address, server).await
+    }
+}
+
+/// Both directions of a byte stream in memory, such as `tokio::io::DuplexStream`.
+pub trait ByteStream: AsyncRead + AsyncWrite + Send + Unpin {}
+
+impl<T: AsyncRead + AsyncWrite + Send + Unpin> ByteStream for T {}

@@ -1,0 +1,308 @@
+//! What travels on a transfer connection, whatever carries it: words (a length of 4 bytes, then an encoded message) and
+//! frames of bulk bytes with a checksum for each block ([`protocol::wire::frame`]).
+//!
+//! It never reserves memory because a peer says that much will come, and never gives out a frame that it has not
+//! verified.
+
+use std::{io, net::SocketAddr};
+
+use protocol::{
+    limits::{BLOCK_BYTES, FRAME_BYTES_MAX, TRANSFER_MESSAGE_BYTES_MAX},
+    wire::{codec, frame},
+};
+use serde::{Serialize, de::DeserializeOwned};
+
+use super::{
+    ByteStream,
+    channel::{Channel, MemoryPipe},
+    tcp::identity_trouble,
+};
+use crate::NetError;
+
+/// A connection that carries words and frames of bytes, one thing after the other in each direction.
+///
+/// When a call is cancelled (its future dropped) or gives an error, the connection may stand in the middle of a word or
+/// frame and is only good for dropping, with two exceptions: after [`NetError::Corrupt`] it stands behind the bad frame;
+/// and after sending has failed, [`receive`](Self::receive) still gives what the peer said before it closed, which is
+/// usually its refusal.
+///
+/// A connection that is dropped looks to the peer as if it were cut; to end in order, [`close`](Self::close) it.
+pub struct TransferStream {
+    channel: Channel,
+    peer: SocketAddr,
+    /// Reused for the heads of frames.
+    head: Vec<u8>,
+}
+
+/// A received frame; its buffers are reused.
+#[derive(Default)]
+pub struct Frame {
+    /// The bytes, verified.
+    pub payload: Vec<u8>,
+    /// CRC32C of each block of the payload; the last block may be short.
+    pub checksums: Vec<u32>,
+}
+
+impl TransferStream {
+    pub(super) fn new(channel: Channel, peer: SocketAddr) -> Self {
+        Self { channel, peer, head: Vec::new() }
+    }
+
+    /// A connection over `stream`, which stays in this process: nothing is sealed. Both ends are given the same
+    /// `secret` for [`export_key`](Self::export_key), and the peer's fingerprint as if it had shown a certificate.
+    pub fn in_memory(
+        stream: Box<dyn ByteStream>,
+        peer: SocketAddr,
+        peer_fingerprint: Option<[u8; 32]>,
+        secret: [u8; 32],
+    ) -> Self {
+        Self::new(Channel::Memory(MemoryPipe::new(stream, peer_fingerprint, secret)), peer)
+    }
+
+    /// The other end.
+    pub fn peer(&self) -> SocketAddr {
+        self.peer
+    }
+
+    /// SHA-256 of the peer's certificate, when it showed one.
+    pub fn peer_fingerprint(&self) -> Option<[u8; 32]> {
+        self.channel.fingerprint()
+    }
+
+    /// 32 bytes that both ends derive from the TLS connection (RFC 8446 exporter).
+    ///
+    /// # Errors
+    /// [`NetError::Handshake`] when TLS refuses, which it does only for a connection that never came about.
+    pub fn export_key(&self, label: &[u8], context: &[u8]) -> Result<[u8; 32], NetError> {
+        self.channel
+            .export_key(label, context)
+            .map_err(|error| NetError::Handshake { peer: self.peer.to_string(), why: error.to_string() })
+    }
+
+    /// Sends a word, and all that was queued before it.
+    ///
+    /// # Errors
+    /// [`NetError::TooLong`] (nothing was sent), [`NetError::Closed`], [`NetError::Broken`].
+    pub async fn send<T: Serialize + Sync>(&mut self, message: &T) -> Result<(), NetError> {
+        let bytes = codec::encode(message);
+        let length = u32::try_from(bytes.len()).ok().filter(|_| bytes.len() <= TRANSFER_MESSAGE_BYTES_MAX);
+        let Some(length) = length else {
+            return Err(too_long("a message", bytes.len(), TRANSFER_MESSAGE_BYTES_MAX));
+        };
+        let word = [&length.to_be_bytes()[..], &bytes].concat();
+        let sent = async {
+            self.channel.queue(&word).await?;
+            self.channel.flush().await
+        };
+        let sent = sent.await;
+        sent.map_err(|error| self.failure(error, "sending a message"))
+    }
+
+    /// The next word.
+    ///
+    /// # Errors
+    /// [`NetError::Closed`] also when the peer closed in order; [`NetError::Broken`]; [`NetError::Malformed`];
+    /// [`NetError::TooLong`]; [`NetError::Handshake`] when the peer turns our certificate down only now.
+    pub async fn receive<T: DeserializeOwned>(&mut self) -> Result<T, NetError> {
+        let ended = NetError::Closed { peer: self.peer, operation: WAITING };
+        self.receive_or_end().await?.ok_or(ended)
+    }
+
+    /// The next word, or `None` when the peer closed in order between words. It waits as long as it takes: the caller
+    /// sets a deadline where there should be one.
+    ///
+    /// # Errors
+    /// As [`receive`](Self::receive), but for a close in order.
+    pub async fn receive_or_end<T: DeserializeOwned>(&mut self) -> Result<Option<T>, NetError> {
+        self.send_rest().await;
+        let mut length = [0; 4];
+        let read = self.channel.read(&mut length).await.map_err(|error| self.failure(error, WAITING))?;
+        if read == 0 {
+            return Ok(None);
+        }
+        self.fill(&mut length[read..], "receiving a message").await?;
+        let length = u32::from_be_bytes(length) as usize;
+        if length > TRANSFER_MESSAGE_BYTES_MAX {
+            return Err(too_long("a message from the other end", length, TRANSFER_MESSAGE_BYTES_MAX));
+        }
+        let mut bytes = Vec::new();
+        while bytes.len() < length {
+            // Memory only for what arrives: a caller that has not yet said who it is may claim any length.
+            let from = bytes.len();
+            bytes.resize(length.min(from + WORD_STEP_BYTES), 0);
+            self.fill(&mut bytes[from..], "receiving a message").await?;
+        }
+        codec::decode(&bytes).map(Some).map_err(|source| NetError::Malformed { peer: self.peer, source })
+    }
+
+    /// Sends a frame of bytes with its checksums. It may stay in part in the queue until [`end_frames`], [`send`] or a
+    /// receiving call. An empty payload sends nothing, since an empty frame would end the data.
+    ///
+    /// # Errors
+    /// [`NetError::TooLong`] above [`FRAME_BYTES_MAX`] (nothing was sent), [`NetError::Closed`], [`NetError::Broken`].
+    ///
+    /// [`end_frames`]: Self::end_frames
+    /// [`send`]: Self::send
+    pub async fn send_frame(&mut self, payload: &[u8]) -> Result<(), NetError> {
+        self.send_frame_with(payload, |head| frame::write_head(payload, head)).await
+    }
+
+    /// Like [`send_frame`](Self::send_frame) for bytes whose block checksums are already known, from the disk or from
+    /// another connection: whoever receives them verifies the way from where they were computed.
+    ///
+    /// # Errors
+    /// As `send_frame`; also [`NetError::TooLong`] when there is not exactly one checksum for each block.
+    pub async fn send_checked_frame(&mut self, payload: &[u8], checksums: &[u32]) -> Result<(), NetError> {
+        let blocks = frame::checksum_count(payload.len());
+        if checksums.len() != blocks {
+            return Err(too_long("a list of checksums", checksums.len(), blocks));
+        }
+        self.send_frame_with(payload, |head| {
+            head.extend((payload.len() as u32).to_be_bytes());
+            head.extend(checksums.iter().flat_map(|checksum| checksum.to_be_bytes()));
+        })
+        .await
+    }
+
+    /// Ends the data with an empty frame, and sends all that was queued.
+    ///
+    /// # Errors
+    /// [`NetError::Closed`], [`NetError::Broken`].
+    pub async fn end_frames(&mut self) -> Result<(), NetError> {
+        let sent = async {
+            self.channel.queue(&0u32.to_be_bytes()).await?;
+            self.channel.flush().await
+        };
+        let sent = sent.await;
+        sent.map_err(|error| self.failure(error, "sending frames"))
+    }
+
+    /// Fills `frame` with the next frame and verifies its checksums; false at the end of the data, which leaves the
+    /// frame empty.
+    ///
+    /// # Errors
+    /// [`NetError::Corrupt`] when a block does not have its checksum (the frame is then left empty and the next call
+    /// gives the next frame); [`NetError::TooLong`]; [`NetError::Closed`] before the end of the data;
+    /// [`NetError::Broken`].
+    pub async fn receive_frame(&mut self, frame: &mut Frame) -> Result<bool, NetError> {
+        let received = self.fill_frame(frame).await;
+        if !matches!(received, Ok(true)) {
+            frame.payload.clear();
+            frame.checksums.clear();
+        }
+        received
+    }
+
+    /// Whether TLS took up an earlier session.
+    #[cfg(test)]
+    pub(super) fn is_resumed(&self) -> bool {
+        matches!(&self.channel, Channel::Tls(socket) if socket.is_resumed())
+    }
+
+    /// Ends the connection in order: the peer gets all that was sent, then the end.
+    pub async fn close(self) {
+        self.channel.close().await;
+    }
+
+    async fn send_frame_with(&mut self, payload: &[u8], write_head: impl FnOnce(&mut Vec<u8>)) -> Result<(), NetError> {
+        if payload.len() > FRAME_BYTES_MAX {
+            return Err(too_long("a frame", payload.len(), FRAME_BYTES_MAX));
+        }
+        if payload.is_empty() {
+            return Ok(());
+        }
+        self.head.clear();
+        write_head(&mut self.head);
+        let sent = async {
+            self.channel.queue(&self.head).await?;
+            self.channel.queue(payload).await?;
+            // A large frame goes at once, so that the peer can begin; small ones share a system call.
+            if payload.len() >= EAGER_BYTES { self.channel.flush().await } else { Ok(()) }
+        };
+        let sent = sent.await;
+        sent.map_err(|error| self.failure(error, "sending frames"))
+    }
+
+    async fn fill_frame(&mut self, frame: &mut Frame) -> Result<bool, NetError> {
+        self.send_rest().await;
+        let mut first = [0; 4];
+        self.fill(&mut first, RECEIVING).await?;
+        let Some(length) = frame::payload_bytes(first) else {
+            return Err(too_long("a frame from the other end", u32::from_be_bytes(first) as usize, FRAME_BYTES_MAX));
+        };
+        if length == 0 {
+            return Ok(false);
+        }
+        let mut checksums = [0; frame::HEAD_BYTES_MAX - 4];
+        let checksums = &mut checksums[..4 * frame::checksum_count(length)];
+        self.fill(checksums, RECEIVING).await?;
+        frame.checksums.clear();
+        frame.checksums.extend(checksums.chunks_exact(4).map(|c| u32::from_be_bytes([c[0], c[1], c[2], c[3]])));
+        frame.payload.resize(length, 0);
+        let mut bad_block = None;
+        let blocks = frame.payload.chunks_mut(BLOCK_BYTES as usize).zip(&frame.checksums);
+        for (block, (bytes, wanted)) in blocks.enumerate() {
+            self.fill(bytes, RECEIVING).await?;
+            // Checked block by block, while the bytes are still in the cache.
+            if bad_block.is_none() && crc32c::crc32c(bytes) != *wanted {
+                bad_block = Some(block);
+            }
+        }
+        match bad_block {
+            None => Ok(true),
+            Some(block) => Err(NetError::Corrupt { peer: self.peer, block }),
+        }
+    }
+
+    /// Sends what is still queued, before waiting for an answer to it. When that fails, what the peer said before it
+    /// went is still worth reading; when there is nothing to read, that will fail too, and say so.
+    async fn send_rest(&mut self) {
+        if self.channel.has_queued() {
+            let _ = self.channel.flush().await;
+        }
+    }
+
+    /// Reads until `out` is full.
+    async fn fill(&mut self, mut out: &mut [u8], operation: &'static str) -> Result<(), NetError> {
+        while !out.is_empty() {
+            let read = self.channel.read(out).await.map_err(|error| self.failure(error, operation))?;
+            if read == 0 {
+                return Err(NetError::Closed { peer: self.peer, operation });
+            }
+            out = &mut out[read..];
+        }
+        Ok(())
+    }
+
+    /// A failed read or write in our words.
+    fn failure(&self, source: io::Error, operation: &'static str) -> NetError {
+        use io::ErrorKind::{BrokenPipe, ConnectionAborted, ConnectionReset, UnexpectedEof};
+        // With TLS 1.3 the connecting end is done before the other has seen its certificate.
+        if let Some(why) = identity_trouble(&source) {
+            return NetError::Handshake { peer: self.peer.to_string(), why: why.to_owned() };
+        }
+        match source.kind() {
+            UnexpectedEof | ConnectionReset | ConnectionAborted | BrokenPipe => {
+                NetError::Closed { peer: self.peer, operation }
+            }
+            _ => NetError::Broken { peer: self.peer, operation, source },
+        }
+    }
+}
+
+/// A [`NetError::TooLong`].
+fn too_long(what: &'static str, bytes: usize, bytes_max: usize) -> NetError {
+    NetError::TooLong { what, bytes: bytes as u64, bytes_max }
+}
+
+/// What a receiver of words does between two of them.
+const WAITING: &str = "waiting for a message";
+/// What a receiver of frames does.
+const RECEIVING: &str = "receiving a frame";
+/// Memory a word gets ahead of its bytes.
+const WORD_STEP_BYTES: usize = 64 * 1024;
+/// Frames from this length on are handed to the system at once.
+const EAGER_BYTES: usize = 64 * 1024;
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,247 @@
+//! TCP with TLS 1.3: how a connection is made ([`TcpCarrier`]) and taken ([`Listener`]). It serves every door where
+//! bytes or first words travel inside a site.
+//!
+//! A handshake is never done inside `accept`, so that a silent caller holds up no one; and no connection is made
+//! without one.
+
+use std::{io, net::SocketAddr, sync::OnceLock, time::Duration};
+
+use rustls::{AlertDescription, CertificateError, ClientConnection, Connection, ServerConnection};
+use socket2::{Domain, SockRef, Socket, TcpKeepalive, Type};
+use tokio::{
+    net::{TcpListener, TcpSocket, TcpStream},
+    time::{sleep, timeout},
+};
+
+use super::{Carrier, TransferStream, channel::Channel, tls_socket::TlsSocket};
+use crate::{
+    NetError,
+    identity::{TlsIdentity, server_name},
+};
+
+/// Connects by TCP and TLS 1.3.
+#[derive(Clone)]
+pub struct TcpCarrier {
+    identity: TlsIdentity,
+}
+
+impl TcpCarrier {
+    /// A carrier that shows `identity`'s certificate, if it has one.
+    pub fn new(identity: TlsIdentity) -> Self {
+        Self { identity }
+    }
+}
+
+impl Carrier for TcpCarrier {
+    async fn connect(&self, address: SocketAddr, server: &str) -> Result<TransferStream, NetError> {
+        let name = server_name(server)?;
+        let socket = socket_for(address).map_err(|source| NetError::Socket { operation: "open a socket", source })?;
+        let failed = |source| NetError::Connect { server: server.to_owned(), address, source };
+        let socket = timeout(CONNECT_DEADLINE, socket.connect(address))
+            .await
+            .unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))
+            .map_err(failed)?;
+        set_options(&socket).map_err(failed)?;
+        let peer = || format!("{server} at {address}");
+        let session = ClientConnection::new(self.identity.connecting(), name)
+            .map_err(|error| NetError::Handshake { peer: peer(), why: error.to_string() })?;
+        shake_hands(socket, session.into(), address, peer).await
+    }
+}
+
+/// A listening port.
+pub struct Listener {
+    socket: TcpListener,
+    address: SocketAddr,
+    identity: TlsIdentity,
+}
+
+impl Listener {
+    /// Listens on `address`; port 0 takes any free one.
+    ///
+    /// # Errors
+    /// [`NetError::Bind`], which says so in words when the port is in use; [`NetError::Certificate`] when `identity` is
+    /// a client's, which has nothing to show.
+    pub async fn bind(address: SocketAddr, identity: TlsIdentity) -> Result<Self, NetError> {
+        identity.listening()?;
+        let failed = |source| NetError::Bind { address, source };
+        let socket = socket_for(address).map_err(failed)?;
+        // A role that restarts takes its port back at once; a port where someone listens is refused all the same.
+        socket.set_reuseaddr(true).map_err(failed)?;
+        socket.bind(address).map_err(failed)?;
+        let socket = socket.listen(BACKLOG_CONNECTIONS).map_err(failed)?;
+        let address = socket.local_addr().map_err(failed)?;
+        Ok(Self { socket, address, identity })
+    }
+
+    /// Where it listens, with the port that was taken.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// The next TCP connection; its TLS handshake has not been done yet (so that a silent peer holds up no one).
+    /// Can be cancelled without loss.
+    ///
+    /// # Errors
+    /// [`NetError::Accept`] when the system has no room for another connection; the call may simply be repeated.
+    pub async fn accept(&self) -> Result<Incoming, NetError> {
+        loop {
+            match self.socket.accept().await {
+                Ok((socket, peer)) => return Ok(Incoming { socket, peer, identity: self.identity.clone() }),
+                // The caller hung up while it waited in the queue: that is its matter.
+                Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => {}
+                Err(source) => {
+                    // Out of descriptors or memory. The connection stays in the queue, so that a caller that repeats
+                    // at once would spin.
+                    sleep(ACCEPT_PAUSE).await;
+                    return Err(NetError::Accept { address: self.address, source });
+                }
+            }
+        }
+    }
+}
+
+/// A TCP connection that someone made to us, before its TLS handshake.
+pub struct Incoming {
+    socket: TcpStream,
+    peer: SocketAddr,
+    identity: TlsIdentity,
+}
+
+impl Incoming {
+    /// Who calls.
+    pub fn peer(&self) -> SocketAddr {
+        self.peer
+    }
+
+    /// Does the TLS handshake, within [`HANDSHAKE_DEADLINE`].
+    ///
+    /// # Errors
+    /// [`NetError::Handshake`] when the caller does not speak our TLS or shows a foreign certificate;
+    /// [`NetError::Deadline`] when it stays silent.
+    pub async fn handshake(self) -> Result<TransferStream, NetError> {
+        let peer = self.peer;
+        set_options(&self.socket).map_err(|source| NetError::Socket { operation: "set up a connection", source })?;
+        let session = ServerConnection::new(self.identity.listening()?)
+            .map_err(|error| NetError::Handshake { peer: peer.to_string(), why: error.to_string() })?;
+        shake_hands(self.socket, session.into(), peer, || peer.to_string()).await
+    }
+}
+
+/// What went wrong with TLS, for a person; `None` when it is not about who the ends are.
+pub(super) fn identity_trouble(error: &io::Error) -> Option<&'static str> {
+    let error = error.get_ref()?.downcast_ref::<rustls::Error>()?;
+    Some(match error {
+        rustls::Error::InvalidCertificate(reason) => match reason {
+            CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. } => {
+                "it is another role or node than the one expected there; check the address"
+            }
+            CertificateError::Expired | CertificateError::ExpiredContext { .. } => {
+                "its certificate has expired; issue a new one, and see that the clocks agree"
+            }
+            CertificateError::NotValidYet | CertificateError::NotValidYetContext { .. } => {
+                "its certificate is not valid yet; see that the clocks agree"
+            }
+            _ => "its certificate is not from this cloud's authority; use the profile of that cloud",
+        },
+        rustls::Error::AlertReceived(
+            AlertDescription::UnknownCA
+            | AlertDescription::BadCertificate
+            | AlertDescription::DecryptError
+            | AlertDescription::CertificateUnknown
+            | AlertDescription::CertificateExpired
+            | AlertDescription::AccessDenied,
+        ) => "it does not accept our certificate; is it from the same cloud?",
+        rustls::Error::InvalidMessage(_)
+        | rustls::Error::PeerIncompatible(_)
+        | rustls::Error::AlertReceived(AlertDescription::ProtocolVersion | AlertDescription::HandshakeFailure) => {
+            "it does not speak TLS 1.3 as sector does; is that a port of sector?"
+        }
+        _ => return None,
+    })
+}
+
+/// The TLS handshake with its deadline.
+async fn shake_hands(
+    socket: TcpStream,
+    session: Connection,
+    peer: SocketAddr,
+    peer_name: impl Fn() -> String,
+) -> Result<TransferStream, NetError> {
+    match timeout(HANDSHAKE_DEADLINE, TlsSocket::handshake(socket, session)).await {
+        Ok(Ok(socket)) => Ok(TransferStream::new(Channel::Tls(socket), peer)),
+        Ok(Err(error)) => {
+            let why = match error.kind() {
+                io::ErrorKind::UnexpectedEof | io::ErrorKind::ConnectionReset | io::ErrorKind::BrokenPipe => {
+                    "it hung up; is that a port of sector?".to_owned()
+                }
+                _ => identity_trouble(&error).map_or_else(|| error.to_string(), str::to_owned),
+            };
+            Err(NetError::Handshake { peer: peer_name(), why })
+        }
+        Err(_) => Err(NetError::Deadline {
+            operation: format!("the TLS handshake with {}", peer_name()),
+            after: HANDSHAKE_DEADLINE,
+        }),
+    }
+}
+
+/// A TCP socket for `address` with its buffers, which must be there before the connection is: the window's scale is
+/// agreed in its first packet.
+fn socket_for(address: SocketAddr) -> io::Result<TcpSocket> {
+    let socket = if address.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
+    if grants_large_buffers() {
+        socket.set_recv_buffer_size(SOCKET_BUFFER_BYTES)?;
+        socket.set_send_buffer_size(SOCKET_BUFFER_BYTES)?;
+    }
+    Ok(socket)
+}
+
+/// Whether this system lets us have [`SOCKET_BUFFER_BYTES`]. Where its limit is lower, to ask would be worse than not
+/// to: Linux would cut the request to the limit and stop growing the buffer by itself.
+fn grants_large_buffers() -> bool {
+    static GRANTED: OnceLock<bool> = OnceLock::new();
+    *GRANTED.get_or_init(|| {
+        let probe = || -> io::Result<bool> {
+            let socket = Socket::new(Domain::IPV4, Type::STREAM, None)?;
+            let wanted = SOCKET_BUFFER_BYTES as usize;
+            socket.set_recv_buffer_size(wanted)?;
+            socket.set_send_buffer_size(wanted)?;
+            Ok(socket.recv_buffer_size()? >= wanted && socket.send_buffer_size()? >= wanted)
+        };
+        probe().unwrap_or(false)
+    })
+}
+
+/// What both ends set on a connection.
+fn set_options(socket: &TcpStream) -> io::Result<()> {
+    // Words are written whole; to hold them back for more would only add a round trip.
+    socket.set_nodelay(true)?;
+    let socket = SockRef::from(socket);
+    // Who waits for a word waits without a deadline: a peer that lost its power must still be noticed.
+    let keepalive = TcpKeepalive::new().with_time(KEEPALIVE_IDLE).with_interval(KEEPALIVE_INTERVAL);
+    #[cfg(target_os = "linux")]
+    socket.set_tcp_user_timeout(Some(UNACKNOWLEDGED_MAX))?;
+    socket.set_tcp_keepalive(&keepalive)
+}
+
+/// How long a TCP connection may take to come about: three tries of the system, and far more than any round trip.
+pub const CONNECT_DEADLINE: Duration = Duration::from_secs(10);
+/// How long a TLS handshake may take: two round trips and some arithmetic, on a busy machine.
+pub const HANDSHAKE_DEADLINE: Duration = Duration::from_secs(10);
+/// Bytes wanted in each direction's socket buffer: twice 1 Gbit/s over 16 ms, and a few frames ahead on a local link.
+const SOCKET_BUFFER_BYTES: u32 = 4 * 1024 * 1024;
+/// Connections that may wait for `accept`: all nodes of a cloud that reach for one node at once.
+const BACKLOG_CONNECTIONS: u32 = 1024;
+/// Pause before an `accept` that failed is reported, so that a loop around it does not spin.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+/// Silence after which the system asks whether the peer is still there.
+const KEEPALIVE_IDLE: Duration = Duration::from_secs(30);
+/// Time between two such questions.
+const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(10);
+/// How long sent bytes may stay unacknowledged, and questions unanswered, before the connection counts as cut.
+#[cfg(target_os = "linux")]
+const UNACKNOWLEDGED_MAX: Duration = Duration::from_secs(60);
+
+#[cfg(test)]
+mod tests;

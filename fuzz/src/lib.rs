@@ -1,0 +1,138 @@
+//! One function for each parser of what comes from others: it takes any bytes, may not panic, and checks what must hold
+//! of everything that was taken. libFuzzer calls them (`fuzz_targets/`), and so does an ordinary test with mutated test
+//! vectors (`tests/`). A parser added to another crate gets a function here, a line in [`TARGETS`], and a file in
+//! `fuzz_targets/`.
+
+use std::time::Duration;
+
+use protocol::{
+    Now, SectorPath, SessionId,
+    gmp::{Action, Endpoint, Frames, Message, MessageKind, Opening},
+    limits,
+    message::{client_master, join, master_security, node_master, spe, transfer},
+    ticket::{SignedTicket, Ticket},
+    wire::{codec, datagram, frame},
+};
+use serde::{Serialize, de::DeserializeOwned};
+
+/// A fuzz target.
+pub type Target = fn(&[u8]);
+
+/// Every target by its name.
+pub const TARGETS: [(&str, Target); 5] = [
+    ("sector_path", sector_path),
+    ("messages", messages),
+    ("datagram", datagram),
+    ("frame_head", frame_head),
+    ("ticket", ticket),
+];
+
+/// A text as a path: what is taken is normal, stays below the root, and reads as itself.
+pub fn sector_path(bytes: &[u8]) {
+    let Ok(path) = SectorPath::parse(&String::from_utf8_lossy(bytes)) else { return };
+    assert_eq!(SectorPath::parse(path.as_str()).as_ref(), Ok(&path));
+    assert!(path.as_str().len() <= limits::PATH_BYTES_MAX);
+    assert!(path.components().all(|component| !matches!(component, "" | "." | "..") && !component.contains('\0')));
+    assert!(!std::path::Path::new(path.relative()).is_absolute());
+    assert!(path.is_within(&SectorPath::root()));
+    if let (Some(parent), Some(name)) = (path.parent(), path.name()) {
+        assert!(path.is_within(&parent));
+        assert_eq!(parent.join(name).as_ref(), Ok(&path));
+    }
+}
+
+/// The bytes as a message of every door.
+pub fn messages(bytes: &[u8]) {
+    decoded::<join::JoinRequest>(bytes);
+    decoded::<join::JoinReply>(bytes);
+    decoded::<master_security::SecurityRequest>(bytes);
+    decoded::<master_security::SecurityReply>(bytes);
+    decoded::<client_master::ClientRequest>(bytes);
+    decoded::<client_master::ClientReply>(bytes);
+    decoded::<node_master::Order>(bytes);
+    decoded::<node_master::Report>(bytes);
+    decoded::<node_master::Ack>(bytes);
+    decoded::<transfer::TransferRequest>(bytes);
+    decoded::<transfer::TransferReply>(bytes);
+    decoded::<spe::SpeRequest>(bytes);
+    decoded::<spe::SpeReply>(bytes);
+}
+
+/// The bytes as datagrams (each behind its length, two bytes in network byte order), which one endpoint with two
+/// sessions takes as if their seals were right.
+pub fn datagram(mut bytes: &[u8]) {
+    let (mut endpoint, mut now) = (Endpoint::new(), Now::default());
+    endpoint.add_session(SPEAKER, Opening::SpeaksFirst);
+    endpoint.add_session(LISTENER, Opening::Listens);
+    while let Some((length, rest)) = bytes.split_first_chunk::<2>() {
+        let (datagram, rest) = rest.split_at(rest.len().min(u16::from_be_bytes(*length).into()));
+        bytes = rest;
+        let Some((head, body)) = datagram::Head::split(datagram) else { continue };
+        let body = &body[..body.len() - datagram::SEAL_BYTES];
+        now = now.after(Duration::from_millis(head.packet % 500));
+        let word = Message { kind: MessageKind::Request(head.packet), body: body.to_vec() };
+        // An acknowledgement needs something to acknowledge.
+        let _ = endpoint.send(now, SPEAKER, word);
+        endpoint.handle_datagram(now, head.session, head.packet, body);
+        endpoint.handle_timeout(now);
+        take_actions(&mut endpoint);
+    }
+    // Nobody answers: it comes to rest, and does not spin.
+    for _ in 0..TIMEOUTS_MAX {
+        let Some(at) = endpoint.next_timeout() else { return };
+        now.monotonic = now.monotonic.max(at);
+        endpoint.handle_timeout(now);
+        take_actions(&mut endpoint);
+    }
+    panic!("an endpoint without a peer does not come to rest");
+}
+
+/// The bytes as a bulk-data frame: a head with checksums is right for its own payload and for no other.
+pub fn frame_head(bytes: &[u8]) {
+    let Some((first, rest)) = bytes.split_first_chunk::<4>() else { return };
+    let Some(payload_bytes) = frame::payload_bytes(*first) else { return };
+    assert!(payload_bytes <= limits::FRAME_BYTES_MAX);
+    assert!(4 + 4 * frame::checksum_count(payload_bytes) <= frame::HEAD_BYTES_MAX);
+    let (checksums, payload) = rest.split_at(rest.len().min(4 * frame::checksum_count(payload_bytes)));
+    let payload = &payload[..payload.len().min(payload_bytes)];
+    let is_right = frame::first_bad_block(payload, checksums).is_none();
+    let mut head = Vec::new();
+    frame::write_head(payload, &mut head);
+    assert_eq!(frame::first_bad_block(payload, &head[4..]), None);
+    assert_eq!(is_right, head[4..] == *checksums);
+}
+
+/// The bytes as a ticket, and as a signed one whose inside is read.
+pub fn ticket(bytes: &[u8]) {
+    decoded::<Ticket>(bytes);
+    if let Some(signed) = decoded::<SignedTicket>(bytes) {
+        decoded::<Ticket>(&signed.ticket);
+    }
+}
+
+/// What decodes, encodes to something that decodes to the same.
+fn decoded<T: Serialize + DeserializeOwned + PartialEq + std::fmt::Debug>(bytes: &[u8]) -> Option<T> {
+    let message = codec::decode::<T>(bytes).ok()?;
+    assert_eq!(codec::decode::<T>(&codec::encode(&message)).as_ref(), Ok(&message));
+    Some(message)
+}
+
+fn take_actions(endpoint: &mut Endpoint) {
+    while let Some(action) = endpoint.poll_action() {
+        match action {
+            Action::Send(sent) => {
+                assert!(sent.bytes.len() + datagram::SEAL_BYTES <= limits::DATAGRAM_BYTES_MAX);
+                assert!(Frames::new(&sent.bytes[datagram::HEAD_BYTES..]).all(|frame| frame.is_ok()));
+            }
+            Action::Deliver { message, .. } => assert!(message.body.len() <= limits::MESSAGE_BYTES_MAX),
+            Action::SessionLost(_) | Action::SessionClosed(_) => {}
+        }
+    }
+}
+
+/// The session of [`datagram`] that may speak at once.
+pub const SPEAKER: SessionId = SessionId(1);
+/// The session of [`datagram`] that waits for its peer.
+pub const LISTENER: SessionId = SessionId(2);
+/// Timeouts after which an endpoint without a peer has given it up, with much to spare.
+const TIMEOUTS_MAX: usize = 10_000;

@@ -1,0 +1,119 @@
+//! Every fuzz target over some thousand inputs, made from test vectors by seeded mutations: what runs everywhere, also
+//! where there is no fuzzer.
+
+use std::{fs, path::Path};
+
+use data_encoding::HEXLOWER;
+use fastrand::Rng;
+use fuzz::{LISTENER, SPEAKER, TARGETS};
+use protocol::{
+    Now, SessionId,
+    gmp::{Action, Endpoint, Message, MessageKind, Opening},
+    limits,
+    wire::{datagram::SEAL_BYTES, frame},
+};
+
+const INPUTS_OF_EACH_SEED: usize = 120;
+const INPUTS_OF_NOISE: usize = 2_000;
+
+#[test]
+fn no_mutated_input_breaks_a_parser() {
+    let seeds = [messages(), datagrams(), paths(), frames()].concat();
+    assert!(seeds.len() > 80, "the vectors were found");
+    let mut rng = Rng::with_seed(0x5ec7);
+    for (name, target) in TARGETS {
+        for seed in &seeds {
+            // Shown only when it fails: the input is then known by its number.
+            println!("{name}: a seed of {} bytes", seed.len());
+            target(seed);
+            for _ in 0..INPUTS_OF_EACH_SEED {
+                let other = rng.choice(&seeds).expect("there are seeds");
+                target(&mutated(&mut rng, seed, other));
+            }
+        }
+        for _ in 0..INPUTS_OF_NOISE {
+            let length = rng.usize(0..300);
+            let noise: Vec<u8> = std::iter::repeat_with(|| rng.u8(..)).take(length).collect();
+            target(&noise);
+        }
+    }
+}
+
+/// A few changes of the kinds that parsers stumble over.
+fn mutated(rng: &mut Rng, seed: &[u8], other: &[u8]) -> Vec<u8> {
+    let mut input = seed.to_vec();
+    for _ in 0..rng.usize(1..5) {
+        let at = rng.usize(0..=input.len());
+        let until = (at + rng.usize(0..12)).min(input.len());
+        match rng.u8(0..8) {
+            0 if at < input.len() => input[at] ^= 1 << rng.u8(0..8),
+            1 if at < input.len() => input[at] = *rng.choice(&[0, 1, 0x7f, 0x80, 0xff]).expect("it is not empty"),
+            2 => input.truncate(at),
+            3 => drop(input.drain(at..until)),
+            4 => input.splice(at..at, seed[at.min(seed.len())..until.min(seed.len())].to_vec()).for_each(drop),
+            5 => input[at..until].fill(0xff),
+            6 => input.insert(at, rng.u8(..)),
+            _ => input.splice(at.., other[at.min(other.len())..].to_vec()).for_each(drop),
+        }
+    }
+    input
+}
+
+/// The test vectors of all messages.
+fn messages() -> Vec<Vec<u8>> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../crates/protocol/tests/vectors");
+    let mut files: Vec<_> =
+        fs::read_dir(folder).expect("the vectors").map(|file| file.expect("a file").path()).collect();
+    // A folder lists its files in any order; the mutations are drawn in this one.
+    files.sort();
+    let texts: Vec<_> = files.iter().map(|file| fs::read_to_string(file).expect("a file of vectors")).collect();
+    let lines = texts.iter().flat_map(|text| text.lines()).filter(|line| !line.starts_with('#'));
+    lines.map(|line| HEXLOWER.decode(line.rsplit(' ').next().unwrap_or(line).as_bytes()).expect("hex")).collect()
+}
+
+/// What two endpoints say to each other, as the target takes it: the length, then the datagram.
+fn datagrams() -> Vec<Vec<u8>> {
+    let mut inputs = Vec::new();
+    for (session, bytes) in [(SPEAKER, 20), (LISTENER, 20), (SPEAKER, 5_000), (LISTENER, 5_000), (LISTENER, 60_000)] {
+        let (mut a, mut b) = (Endpoint::new(), Endpoint::new());
+        a.add_session(session, Opening::SpeaksFirst);
+        b.add_session(session, Opening::Listens);
+        let mut input = Vec::new();
+        for kind in [MessageKind::Notice, MessageKind::Request(1), MessageKind::Reply(2)] {
+            a.send(Now::default(), session, Message { kind, body: vec![5; bytes] }).expect("there is room");
+            b.send(Now::default(), session, Message { kind, body: vec![6; 2 * bytes] }).expect("there is room");
+        }
+        // What each says goes to the other and into the input, for the one in the target to hear.
+        while say(&mut a, &mut b, session, &mut input) + say(&mut b, &mut a, session, &mut input) > 0 {}
+        inputs.push(input);
+    }
+    inputs
+}
+
+fn say(from: &mut Endpoint, to: &mut Endpoint, session: SessionId, input: &mut Vec<u8>) -> usize {
+    let mut said = 0;
+    while let Some(action) = from.poll_action() {
+        let Action::Send(mut sent) = action else { continue };
+        to.handle_datagram(Now::default(), session, sent.packet, &sent.bytes[20..]);
+        sent.bytes.extend([0; SEAL_BYTES]);
+        input.extend(u16::try_from(sent.bytes.len()).expect("a datagram").to_be_bytes());
+        input.extend(sent.bytes);
+        said += 1;
+    }
+    said
+}
+
+fn paths() -> Vec<Vec<u8>> {
+    let deep = "/x".repeat(limits::PATH_COMPONENTS_MAX);
+    ["/", "/a/b", "/a/../b", "/.x.sector", "/ü/…/\u{202e}", "//", "/a/", deep.as_str()].map(|text| text.into()).to_vec()
+}
+
+fn frames() -> Vec<Vec<u8>> {
+    let lengths = [0, 1, 1_000, limits::BLOCK_BYTES as usize + 1];
+    let framed = lengths.map(|length| {
+        let (payload, mut bytes) = (vec![3; length], Vec::new());
+        frame::write_head(&payload, &mut bytes);
+        [bytes, payload].concat()
+    });
+    framed.to_vec()
+}
