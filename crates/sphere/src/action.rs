@@ -1,0 +1,118 @@
+//! What a job wants done. The driver carries each action out, in any order and as many at once as it likes, and tells
+//! the job by an [`Event`](crate::Event) what came of it.
+
+use std::sync::Arc;
+
+use protocol::{
+    NodeId, RecordFormat, SectorPath, SliceId,
+    message::spe::{AttemptId, BucketId, SealOrder},
+};
+
+use crate::{Outcome, SpeId, SphereError};
+
+/// What is to be done next.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Action {
+    /// Get an SPE at a node. Answered by [`SpeReady`](crate::Event::SpeReady) or [`SpeLost`](crate::Event::SpeLost).
+    StartSpe {
+        /// Its number from now on.
+        spe: SpeId,
+        /// Where.
+        node: NodeId,
+    },
+    /// This SPE is no longer counted on: end it, with what it may be doing. Needs no answer.
+    DropSpe(SpeId),
+    /// Give a task to an SPE that is ready.
+    RunTask(Assignment),
+    /// Make a bucket final. Answered by [`Sealed`](crate::Event::Sealed) or
+    /// [`BucketRefused`](crate::Event::BucketRefused).
+    Seal {
+        /// The bucket's node.
+        node: NodeId,
+        /// The bucket and the pieces that belong in it.
+        order: SealOrder,
+    },
+    /// Make a sealed bucket the job's output file of the bucket's number. Answered by
+    /// [`Published`](crate::Event::Published) or [`BucketRefused`](crate::Event::BucketRefused).
+    Publish {
+        /// The bucket's node.
+        node: NodeId,
+        /// The bucket; its number gives the file's place in the output.
+        bucket: BucketId,
+        /// How the file falls into records.
+        records: RecordFormat,
+    },
+    /// Bring a sealed bucket's bytes to the driver. Answered by [`Fetched`](crate::Event::Fetched) or
+    /// [`BucketRefused`](crate::Event::BucketRefused).
+    Fetch {
+        /// The bucket's node.
+        node: NodeId,
+        /// The bucket.
+        bucket: BucketId,
+    },
+    /// Results were lost: everything is done again. What older runs published or returned is void, their actions need
+    /// not be carried on.
+    BeginRun {
+        /// The run that begins.
+        run: u32,
+    },
+    /// The job has ended; nothing comes after this.
+    Finished(Result<Outcome, SphereError>),
+}
+
+/// A task for an SPE.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Assignment {
+    /// Who does it.
+    pub spe: SpeId,
+    /// The SPE's node.
+    pub node: NodeId,
+    /// The task, and which attempt at it this is.
+    pub attempt: AttemptId,
+    /// Its segments, in the order of the stream.
+    pub segments: Vec<AssignedSegment>,
+    /// Where results go.
+    pub output: Placement,
+}
+
+/// A segment as a certain SPE gets it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AssignedSegment {
+    /// Its number in the stage's stream, from 0.
+    pub segment: u64,
+    /// Where that SPE finds its bytes.
+    pub place: SegmentPlace,
+    /// The path the function sees.
+    pub path: SectorPath,
+    /// First byte.
+    pub from: u64,
+    /// First byte no longer part of it; for lines see [`lines_owned`](crate::lines_owned).
+    pub until: u64,
+    /// How its bytes fall into records.
+    pub records: RecordFormat,
+}
+
+/// Where a segment's bytes are, seen from the SPE that gets it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum SegmentPlace {
+    /// In a slice that the SPE's node holds.
+    Local(SliceId),
+    /// In a slice of another node.
+    Remote {
+        /// The slice.
+        slice: SliceId,
+        /// The nearest holder among the job's nodes, where one is left; else whoever has it.
+        nearest: Option<NodeId>,
+    },
+    /// In a sealed bucket of the SPE's node.
+    Bucket(BucketId),
+}
+
+/// Where a task's results go.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Placement {
+    /// Into one bucket of the SPE's node, whose number is the task's.
+    Local,
+    /// Into buckets, bucket `i` at the `i`th node.
+    Buckets(Arc<Vec<NodeId>>),
+}

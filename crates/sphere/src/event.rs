@@ -1,0 +1,75 @@
+//! What a job is told. News may be late or come twice: what belongs to an attempt, an SPE or a run that the job no longer
+//! counts on is ignored.
+
+use protocol::{
+    NodeId, Refusal,
+    message::spe::{AttemptId, BucketId, FunctionError, TaskResult},
+};
+
+use crate::SpeId;
+
+/// Something that happened.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// An SPE can be given a task.
+    SpeReady(SpeId),
+    /// An SPE could not be started, or ended, idle or not.
+    SpeLost {
+        /// Which.
+        spe: SpeId,
+        /// How it ended.
+        refusal: Refusal,
+    },
+    /// An attempt goes on.
+    Progress {
+        /// Which.
+        attempt: AttemptId,
+        /// Bytes of input read so far.
+        bytes: u64,
+    },
+    /// An attempt is done and each of its pieces is with its bucket.
+    TaskFinished {
+        /// Which.
+        attempt: AttemptId,
+        /// What it read and left.
+        result: TaskResult,
+    },
+    /// An attempt failed through no fault of the function. Its SPE is not used again.
+    TaskFailed {
+        /// Which.
+        attempt: AttemptId,
+        /// How.
+        refusal: Refusal,
+    },
+    /// The user's function erred: the job ends (paper, 3.5.2).
+    FunctionFailed {
+        /// Which attempt.
+        attempt: AttemptId,
+        /// Where, and what it said.
+        error: FunctionError,
+    },
+    /// A bucket is final.
+    Sealed {
+        /// Which.
+        bucket: BucketId,
+        /// Its length in bytes.
+        bytes: u64,
+    },
+    /// A bucket has become a file.
+    Published(BucketId),
+    /// The driver has a bucket's bytes.
+    Fetched(BucketId),
+    /// A bucket could not be sealed, published or fetched.
+    BucketRefused {
+        /// Which.
+        bucket: BucketId,
+        /// Why.
+        refusal: Refusal,
+    },
+    /// A node is gone, with all that it had of the job.
+    NodeLost(NodeId),
+    /// Something was refused that no retry changes, such as a function that no SPE can load: the job ends.
+    JobRefused(Refusal),
+    /// Someone asked the job to stop; the sentence says who or why.
+    Cancelled(Refusal),
+}

@@ -1,0 +1,362 @@
+//! The nodes and SPEs of a job: who is there, who is idle, who has been silent for too long. "If an SPE does not provide
+//! any feedback about the progress of the processing before a timeout occurs, then the client discards the SPE"
+//! (Sector/Sphere paper, 3.5.2). A discarded SPE is replaced by a new one with a number of its own, so that late news of
+//! the old one is recognised; a node on which none can be started any more is lost.
+//!
+//! It never knows what an SPE is made of, nor what it works on.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
+
+use protocol::{NodeId, Now, Place, message::spe::AttemptId, topology::Distance};
+
+use crate::plan::SpeNodePlan;
+
+/// One SPE of a job, from its start to its end. Never used twice.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct SpeId(pub u64);
+
+/// The nodes of a job and their SPEs.
+#[derive(Debug)]
+pub(crate) struct Fleet {
+    nodes: BTreeMap<NodeId, Node>,
+    spes: BTreeMap<SpeId, Spe>,
+    /// SPEs to be started at a time; the number only keeps two of one node and time apart.
+    restarts: BTreeSet<(Duration, u64, NodeId)>,
+    next: u64,
+    progress_deadline: Duration,
+}
+
+/// What an SPE's end means.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct SpeLoss {
+    /// Its node.
+    pub(crate) node: NodeId,
+    /// What it was doing.
+    pub(crate) attempt: Option<AttemptId>,
+    /// Whether starts at this node have failed so often that it counts as lost.
+    pub(crate) node_given_up: bool,
+}
+
+impl Fleet {
+    pub(crate) fn new(plans: &[SpeNodePlan], progress_deadline: Duration) -> Self {
+        let node = |plan: &SpeNodePlan| {
+            (plan.node.clone(), Node { place: plan.place.clone(), slots: plan.slots, lost: false, failed_starts: 0 })
+        };
+        let nodes = plans.iter().map(node).collect();
+        Self { nodes, spes: BTreeMap::new(), restarts: BTreeSet::new(), next: 0, progress_deadline }
+    }
+
+    /// One SPE for each slot of each node, to be started.
+    pub(crate) fn start_all(&mut self, now: Now) -> Vec<(SpeId, NodeId)> {
+        let slots = self.nodes.iter().flat_map(|(node, n)| (0..n.slots).map(move |_| node.clone()));
+        slots.collect::<Vec<_>>().into_iter().map(|node| self.start(now, node)).collect()
+    }
+
+    /// SPEs whose time to be started again has come.
+    pub(crate) fn start_due(&mut self, now: Now) -> Vec<(SpeId, NodeId)> {
+        let mut started = Vec::new();
+        while self.restarts.first().is_some_and(|(when, ..)| *when <= now.monotonic) {
+            if let Some((_, _, node)) = self.restarts.pop_first() {
+                started.push(self.start(now, node));
+            }
+        }
+        started
+    }
+
+    /// An SPE is ready for work; false when it is no longer counted on.
+    pub(crate) fn ready(&mut self, spe: SpeId) -> bool {
+        let Some(found) = self.spes.get_mut(&spe) else { return false };
+        if matches!(found.state, SpeState::Starting { .. }) {
+            found.state = SpeState::Idle;
+            if let Some(node) = self.nodes.get_mut(&found.node) {
+                node.failed_starts = 0;
+            }
+        }
+        true
+    }
+
+    /// An idle SPE begins an attempt.
+    pub(crate) fn occupy(&mut self, now: Now, spe: SpeId, attempt: AttemptId) {
+        let deadline = now.monotonic + self.progress_deadline;
+        if let Some(spe) = self.spes.get_mut(&spe) {
+            spe.state = SpeState::Busy { attempt, bytes: 0, deadline };
+        }
+    }
+
+    /// The attempt's SPE gave a sign of life.
+    pub(crate) fn progress(&mut self, now: Now, spe: SpeId, bytes_read: u64) {
+        let later = now.monotonic + self.progress_deadline;
+        if let Some(SpeState::Busy { bytes, deadline, .. }) = self.spes.get_mut(&spe).map(|spe| &mut spe.state) {
+            *bytes = bytes_read;
+            *deadline = later;
+        }
+    }
+
+    /// The SPE has finished what it was doing.
+    pub(crate) fn release(&mut self, spe: SpeId) {
+        if let Some(spe) = self.spes.get_mut(&spe) {
+            spe.state = SpeState::Idle;
+        }
+    }
+
+    /// The SPE ended or is given up; another is started after a pause. `None` when it was no longer counted on.
+    pub(crate) fn lose_spe(&mut self, now: Now, spe: SpeId) -> Option<SpeLoss> {
+        let Spe { node: name, state } = self.spes.remove(&spe)?;
+        let node = self.nodes.get_mut(&name)?;
+        if matches!(state, SpeState::Starting { .. }) {
+            node.failed_starts += 1;
+        }
+        // Starts fail side by side on a node with many slots: one failure of each is one round.
+        let rounds = node.failed_starts.div_ceil(node.slots.max(1));
+        let pause = RESTART_PAUSE * 2_u32.pow(rounds.saturating_sub(1).min(START_ROUNDS_MAX));
+        self.next += 1;
+        self.restarts.insert((now.monotonic + pause, self.next, name.clone()));
+        let attempt = if let SpeState::Busy { attempt, .. } = state { Some(attempt) } else { None };
+        let node_given_up = node.failed_starts >= START_ROUNDS_MAX * node.slots;
+        Some(SpeLoss { node: name, attempt, node_given_up })
+    }
+
+    /// Discards every busy SPE and gives those that take their places.
+    pub(crate) fn replace_busy(&mut self, now: Now) -> Vec<(SpeId, SpeId, NodeId)> {
+        let busy: Vec<SpeId> =
+            self.spes.iter().filter(|(_, spe)| matches!(spe.state, SpeState::Busy { .. })).map(|(id, _)| *id).collect();
+        let replace = |old| self.spes.remove(&old).map(|spe| (old, spe.node));
+        let removed: Vec<_> = busy.into_iter().filter_map(replace).collect();
+        removed
+            .into_iter()
+            .map(|(old, node)| {
+                let (new, node) = self.start(now, node);
+                (old, new, node)
+            })
+            .collect()
+    }
+
+    /// A node is lost for the rest of the job: its SPEs, with what they were doing. `None` when it was lost before.
+    pub(crate) fn lose_node(&mut self, name: &NodeId) -> Option<Vec<(SpeId, Option<AttemptId>)>> {
+        let node = self.nodes.get_mut(name).filter(|node| !node.lost)?;
+        node.lost = true;
+        self.restarts.retain(|(_, _, node)| node != name);
+        let mut gone = Vec::new();
+        self.spes.retain(|id, spe| {
+            if spe.node != *name {
+                return true;
+            }
+            gone.push((*id, if let SpeState::Busy { attempt, .. } = spe.state { Some(attempt) } else { None }));
+            false
+        });
+        Some(gone)
+    }
+
+    /// Idle SPEs and their nodes, oldest first.
+    pub(crate) fn idle(&self) -> Vec<(SpeId, NodeId)> {
+        let idle = self.spes.iter().filter(|(_, spe)| matches!(spe.state, SpeState::Idle));
+        idle.map(|(id, spe)| (*id, spe.node.clone())).collect()
+    }
+
+    /// Nodes that have an SPE free or about to be, so that their work need not be carried elsewhere. A node whose
+    /// starts fail is not waited for.
+    pub(crate) fn free_nodes(&self) -> BTreeSet<&NodeId> {
+        let starts_well = |node| self.nodes.get(node).is_some_and(|node| node.failed_starts == 0);
+        let free = self.spes.values().filter(|spe| !matches!(spe.state, SpeState::Busy { .. }));
+        free.map(|spe| &spe.node).filter(|node| starts_well(node)).collect()
+    }
+
+    /// Nodes that are not lost and have slots, with their number of SPEs.
+    pub(crate) fn weights(&self) -> BTreeMap<NodeId, u32> {
+        let live = self.nodes.iter().filter(|(_, node)| !node.lost && node.slots > 0);
+        live.map(|(name, node)| (name.clone(), node.slots)).collect()
+    }
+
+    /// Whether a node is of the job and not lost.
+    pub(crate) fn is_live(&self, name: &NodeId) -> bool {
+        self.nodes.get(name).is_some_and(|node| !node.lost && node.slots > 0)
+    }
+
+    /// How far two nodes of the job are apart; the farthest for one that is not of the job.
+    pub(crate) fn distance(&self, a: &NodeId, b: &NodeId) -> Distance {
+        match (self.nodes.get(a), self.nodes.get(b)) {
+            (Some(first), Some(second)) => protocol::topology::distance((a, &first.place), (b, &second.place)),
+            _ => Distance::OtherSite,
+        }
+    }
+
+    /// SPEs whose deadline has passed.
+    pub(crate) fn silent(&self, now: Now) -> Vec<SpeId> {
+        let late = |spe: &Spe| spe.deadline().is_some_and(|deadline| deadline <= now.monotonic);
+        self.spes.iter().filter(|(_, spe)| late(spe)).map(|(id, _)| *id).collect()
+    }
+
+    /// Bytes that busy SPEs have read of what they work on.
+    pub(crate) fn bytes_in_progress(&self) -> u64 {
+        self.spes.values().map(|spe| if let SpeState::Busy { bytes, .. } = spe.state { bytes } else { 0 }).sum()
+    }
+
+    /// When something here is due next.
+    pub(crate) fn next_timeout(&self) -> Option<Duration> {
+        let restart = self.restarts.first().map(|(when, ..)| *when);
+        self.spes.values().filter_map(Spe::deadline).chain(restart).min()
+    }
+
+    fn start(&mut self, now: Now, node: NodeId) -> (SpeId, NodeId) {
+        self.next += 1;
+        let id = SpeId(self.next);
+        let deadline = now.monotonic + self.progress_deadline;
+        self.spes.insert(id, Spe { node: node.clone(), state: SpeState::Starting { deadline } });
+        (id, node)
+    }
+}
+
+#[derive(Debug)]
+struct Node {
+    place: Place,
+    slots: u32,
+    lost: bool,
+    /// Starts that failed since one succeeded.
+    failed_starts: u32,
+}
+
+#[derive(Debug)]
+struct Spe {
+    node: NodeId,
+    state: SpeState,
+}
+
+#[derive(Debug)]
+enum SpeState {
+    Starting { deadline: Duration },
+    Idle,
+    Busy { attempt: AttemptId, bytes: u64, deadline: Duration },
+}
+
+impl Spe {
+    fn deadline(&self) -> Option<Duration> {
+        match self.state {
+            SpeState::Starting { deadline } | SpeState::Busy { deadline, .. } => Some(deadline),
+            SpeState::Idle => None,
+        }
+    }
+}
+
+/// Pause before an SPE is started again; doubled with every round of failed starts.
+const RESTART_PAUSE: Duration = Duration::from_millis(250);
+/// Rounds of failed starts after which a node is lost: 250 + 500 + 1,000 ms of pauses tell a dead process from a busy
+/// one, and still come before a task that waits for the node's buckets has used up its attempts.
+const START_ROUNDS_MAX: u32 = 4;
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use protocol::JobId;
+
+    use super::*;
+
+    fn node(name: &str) -> NodeId {
+        NodeId::new(name).unwrap()
+    }
+
+    fn fleet(nodes: &[(&str, &str, u32)]) -> Fleet {
+        let plan = |(name, site, slots): &(&str, &str, u32)| SpeNodePlan {
+            node: node(name),
+            place: Place::new(*site, "r"),
+            slots: *slots,
+        };
+        Fleet::new(&nodes.iter().map(plan).collect::<Vec<_>>(), Duration::from_secs(30))
+    }
+
+    fn at(millis: u64) -> Now {
+        Now::default().after(Duration::from_millis(millis))
+    }
+
+    const ATTEMPT: AttemptId = AttemptId { job: JobId(1), stage: 0, run: 0, task: 3, attempt: 0 };
+
+    #[test]
+    fn an_spe_that_was_replaced_is_not_known_any_more() {
+        let mut fleet = fleet(&[("a", "s", 1)]);
+        let (old, _) = fleet.start_all(at(0))[0];
+        assert!(fleet.ready(old));
+        fleet.occupy(at(0), old, ATTEMPT);
+        let loss = fleet.lose_spe(at(0), old).unwrap();
+        assert_eq!(loss, SpeLoss { node: node("a"), attempt: Some(ATTEMPT), node_given_up: false });
+        assert_eq!(fleet.lose_spe(at(0), old), None, "told twice");
+        assert_eq!(fleet.next_timeout(), Some(RESTART_PAUSE));
+        assert_eq!(fleet.start_due(at(249)), []);
+        let (new, _) = fleet.start_due(at(250))[0];
+        assert_ne!(new, old);
+        assert!(!fleet.ready(old) && fleet.ready(new));
+        fleet.occupy(at(300), new, ATTEMPT);
+        assert!(fleet.ready(new), "told twice");
+        assert_eq!(fleet.idle(), [], "and still busy");
+    }
+
+    #[test]
+    fn only_signs_of_life_move_the_deadline() {
+        let mut fleet = fleet(&[("a", "s", 1)]);
+        let (spe, _) = fleet.start_all(at(0))[0];
+        fleet.ready(spe);
+        assert_eq!(fleet.next_timeout(), None, "an idle SPE may be silent");
+        fleet.occupy(at(0), spe, ATTEMPT);
+        fleet.progress(at(10_000), spe, 77);
+        assert_eq!(fleet.bytes_in_progress(), 77);
+        assert_eq!(fleet.silent(at(39_999)), []);
+        assert_eq!(fleet.silent(at(40_000)), [spe]);
+    }
+
+    #[test]
+    fn a_node_is_given_up_after_four_rounds_of_failed_starts_and_a_success_forgives() {
+        let mut fleet = fleet(&[("a", "s", 2)]);
+        let mut now = 0;
+        let mut fail_once = |fleet: &mut Fleet, spe| {
+            now += 10_000;
+            fleet
+                .lose_spe(at(now), spe)
+                .map(|loss| (loss.node_given_up, fleet.start_due(at(now + 9_000))[0].0))
+                .unwrap()
+        };
+        let mut spe = fleet.start_all(at(0))[0].0;
+        for _ in 0..7 {
+            let (given_up, next) = fail_once(&mut fleet, spe);
+            assert!(!given_up);
+            spe = next;
+        }
+        assert!(!fleet.free_nodes().contains(&node("a")), "its starts fail: nobody waits for it");
+        fleet.ready(spe);
+        assert!(fleet.free_nodes().contains(&node("a")));
+        for round in 0..9 {
+            let (given_up, next) = fail_once(&mut fleet, spe);
+            // The first loss is that of an SPE that had been ready: no failed start.
+            assert_eq!(given_up, round == 8);
+            spe = next;
+        }
+    }
+
+    #[test]
+    fn a_lost_node_takes_its_spes_along_and_starts_none() {
+        let mut fleet = fleet(&[("a", "s", 2), ("b", "s", 1), ("c", "t", 0)]);
+        let started = fleet.start_all(at(0));
+        fleet.ready(started[0].0);
+        fleet.occupy(at(0), started[0].0, ATTEMPT);
+        fleet.lose_spe(at(0), started[1].0);
+        assert_eq!(fleet.lose_node(&node("a")), Some(vec![(started[0].0, Some(ATTEMPT))]));
+        assert_eq!(fleet.lose_node(&node("a")), None);
+        assert_eq!(fleet.start_due(at(99_999)), []);
+        assert_eq!(fleet.weights(), BTreeMap::from([(node("b"), 1)]));
+        assert!(!fleet.is_live(&node("a")) && fleet.is_live(&node("b")) && !fleet.is_live(&node("x")));
+    }
+
+    #[test]
+    fn busy_spes_are_replaced_and_idle_ones_kept() {
+        let mut fleet = fleet(&[("a", "s", 2)]);
+        let started = fleet.start_all(at(0));
+        for (spe, _) in &started {
+            fleet.ready(*spe);
+        }
+        fleet.occupy(at(0), started[1].0, ATTEMPT);
+        let replaced = fleet.replace_busy(at(0));
+        assert_eq!(replaced.len(), 1);
+        assert_eq!(replaced[0].0, started[1].0);
+        assert_eq!(fleet.idle(), [(started[0].0, node("a"))]);
+    }
+}

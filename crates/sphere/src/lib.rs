@@ -1,0 +1,32 @@
+//! Sphere's compute model (Sector/Sphere paper, section 3): a stream is cut into segments, segments are grouped into
+//! tasks, tasks are given to SPEs where their bytes lie, and their results are gathered in buckets, exactly once.
+//!
+//! It serves the path of a job: the driver in `client` asks [`Job`] what to do and tells it what came of it. Everything
+//! here is pure: no sockets, no files, no clock, no runtime, no randomness, so that a simulation and a real cluster run
+//! the same rules. It never knows what an SPE is made of, nor how its words travel.
+//!
+//! Read in this order: [`plan`] (what is wanted), [`stream`] (what goes in), [`segment`] (how it is cut), `task` (how cuts
+//! are put together), `fleet` (who is there), `schedule` (which is given to whom), `bucket` (where results lie), `stage`,
+//! [`job`] (the whole), [`outcome`] (how it ends). `action` and `event` are its two languages.
+
+mod action;
+mod bucket;
+mod event;
+mod fleet;
+pub mod job;
+pub mod outcome;
+pub mod plan;
+mod schedule;
+pub mod segment;
+mod stage;
+pub mod stream;
+mod task;
+
+pub use action::{Action, AssignedSegment, Assignment, Placement, SegmentPlace};
+pub use event::Event;
+pub use fleet::SpeId;
+pub use job::{Job, Progress};
+pub use outcome::{Outcome, OutputBucket, SphereError};
+pub use plan::{FinalOutput, JobPlan, SpeNodePlan, StageOutput, StagePlan};
+pub use segment::lines_owned;
+pub use stream::InputFile;

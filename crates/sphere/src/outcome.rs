@@ -1,0 +1,204 @@
+//! How a job ends: with its output buckets, or with the one reason why there is no output. A function's error is
+//! reported once and never retried (Sector/Sphere paper, 3.5.2: "the data segment will not be processed by any other
+//! SPE. Instead, an error report is sent back to the client").
+
+use protocol::{
+    NodeId, Refusal, SectorPath, Status,
+    message::spe::{BucketId, FunctionError},
+    status::ErrorClass,
+};
+use thiserror::Error;
+
+/// What a finished job left.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Outcome {
+    /// The run that finished, from 0.
+    pub run: u32,
+    /// Buckets that the last stage could have filled: their numbers are all below this.
+    pub buckets: u32,
+    /// The buckets that were published or returned, by number. Empty ones are left out; but where all are empty and
+    /// output is published, there is one empty file.
+    pub outputs: Vec<OutputBucket>,
+}
+
+/// One bucket of a job's output.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OutputBucket {
+    /// Which.
+    pub bucket: BucketId,
+    /// The node that made it.
+    pub node: NodeId,
+    /// Its length in bytes.
+    pub bytes: u64,
+}
+
+/// Why a job cannot be begun, or ended without output.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum SphereError {
+    /// The plan has no stage, or too many.
+    #[error("a job of {stages} stages cannot be run; give it 1 to 64")]
+    StageCount {
+        /// How many it has.
+        stages: usize,
+    },
+    /// A stage has no bucket, or too many.
+    #[error("stage {stage} cannot have {buckets} buckets; give it 1 to 4096")]
+    BucketCount {
+        /// Which stage, from 0.
+        stage: usize,
+        /// How many it asks for.
+        buckets: u32,
+    },
+    /// The bounds of a segment make no sense.
+    #[error(
+        "segments of {min} to {max} bytes cannot be cut; the smallest must be at least 1 and no more than the largest"
+    )]
+    SegmentBytes {
+        /// The smallest, in bytes.
+        min: u64,
+        /// The largest, in bytes.
+        max: u64,
+    },
+    /// There is nothing to read.
+    #[error("the job has no input file; check the paths given as input")]
+    NoInput,
+    /// A file's length is not a whole number of its records.
+    #[error(
+        "`{path}` has {bytes} bytes, which is no multiple of its record length of {record_bytes} bytes; \
+         give the right record format or repair the file"
+    )]
+    PartialRecord {
+        /// The file.
+        path: SectorPath,
+        /// Its length.
+        bytes: u64,
+        /// Length of a record.
+        record_bytes: u32,
+    },
+    /// The input falls into more segments than a driver keeps track of.
+    #[error("the input falls into more than {most} segments; give larger segments or less input")]
+    TooManySegments {
+        /// The most there may be.
+        most: usize,
+    },
+    /// No node may run SPEs, or none is left.
+    #[error("no node can run an SPE for the job; see `sector nodes`")]
+    NoNodes,
+    /// A user's function erred.
+    #[error("the function failed on `{}`, segment {}{}: {}", .0.path, .0.segment, at_record(.0), .0.message)]
+    Function(FunctionError),
+    /// A task failed too often.
+    #[error("the task that begins with `{path}` failed {failures} times, at last: {last}")]
+    Task {
+        /// The file or bucket of its first segment.
+        path: SectorPath,
+        /// How often it failed.
+        failures: u32,
+        /// The last failure.
+        last: Refusal,
+    },
+    /// Results were lost with their nodes too often.
+    #[error("the job lost results {runs} times and was given up, at last: {last}")]
+    Runs {
+        /// How often it was begun.
+        runs: u32,
+        /// The last loss.
+        last: String,
+    },
+    /// A result is too large to be handed to the driver.
+    #[error(
+        "bucket {bucket} holds {bytes} bytes, more than the {most} that can be returned; give the job an output folder"
+    )]
+    ReturnTooLarge {
+        /// Which bucket.
+        bucket: u32,
+        /// Its length.
+        bytes: u64,
+        /// The most there may be, in bytes.
+        most: u64,
+    },
+    /// Someone said no, in a way that trying again does not change.
+    #[error("{0}")]
+    Refused(Refusal),
+    /// The job was to stop, because of this.
+    #[error("{0}")]
+    Cancelled(Refusal),
+}
+
+impl SphereError {
+    /// What a caller may do about it.
+    pub fn class(&self) -> ErrorClass {
+        match self {
+            Self::NoNodes | Self::Task { .. } | Self::Runs { .. } => ErrorClass::RetryHere,
+            Self::Refused(refusal) if refusal.status == Status::Unavailable => ErrorClass::RetryHere,
+            Self::Refused(refusal) if refusal.status == Status::Corrupt => ErrorClass::Corrupt,
+            _ => ErrorClass::Refuse,
+        }
+    }
+
+    /// The kind of failure and a sentence for a person.
+    pub fn refusal(&self) -> Refusal {
+        let status = match self {
+            Self::StageCount { .. }
+            | Self::BucketCount { .. }
+            | Self::SegmentBytes { .. }
+            | Self::PartialRecord { .. }
+            | Self::TooManySegments { .. }
+            | Self::ReturnTooLarge { .. } => Status::Usage,
+            Self::NoInput => Status::NotFound,
+            Self::NoNodes | Self::Runs { .. } => Status::Unavailable,
+            Self::Function(_) | Self::Cancelled(_) => Status::Failed,
+            Self::Task { last, .. } => last.status,
+            Self::Refused(refusal) => refusal.status,
+        };
+        Refusal::new(status, self.to_string())
+    }
+
+    /// The report of a function's error, where that is what ended the job.
+    pub fn function_error(&self) -> Option<&FunctionError> {
+        if let Self::Function(error) = self { Some(error) } else { None }
+    }
+}
+
+fn at_record(error: &FunctionError) -> String {
+    error.record.map(|record| format!(", record {record}")).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn a_function_error_names_file_segment_record_and_what_was_said() {
+        let mut error = FunctionError {
+            path: "/in/a".parse().unwrap(),
+            segment: 7,
+            record: Some(3),
+            message: "division by zero".into(),
+        };
+        let sentence = SphereError::Function(error.clone()).to_string();
+        assert_eq!(sentence, "the function failed on `/in/a`, segment 7, record 3: division by zero");
+        error.record = None;
+        let sentence = SphereError::Function(error).refusal().sentence;
+        assert_eq!(sentence, "the function failed on `/in/a`, segment 7: division by zero");
+    }
+
+    #[test]
+    fn a_partial_record_names_file_length_and_record() {
+        let error = SphereError::PartialRecord { path: "/in/b".parse().unwrap(), bytes: 250, record_bytes: 100 };
+        let refusal = error.refusal();
+        assert_eq!((refusal.status, error.class()), (Status::Usage, ErrorClass::Refuse));
+        for part in ["/in/b", "250", "100"] {
+            assert!(refusal.sentence.contains(part), "{part}");
+        }
+    }
+
+    #[test]
+    fn a_failed_task_keeps_the_kind_of_its_last_failure() {
+        let last = Refusal::new(Status::Corrupt, "bad block");
+        let error = SphereError::Task { path: SectorPath::root(), failures: 4, last };
+        assert_eq!(error.refusal().status, Status::Corrupt);
+        assert!(error.to_string().contains("bad block"));
+    }
+}

@@ -1,0 +1,294 @@
+//! Which task an idle SPE is given (Sector/Sphere paper, 3.5.2):
+//!
+//! 1. one whose bytes lie on the SPE's node;
+//! 2. of these, one of the file that the fewest SPEs read now, since "SPEs can read data from multiple files
+//!    independently at the same time";
+//! 3. else the first in the order of the stream.
+//!
+//! Only an SPE with nothing left on its own node is given a task of another: of the nearest node by topology, and among
+//! equally near ones of the one with most left to do; and only when that node has no SPE free for it.
+//!
+//! It never gives out a task twice and never asks what a task contains.
+
+use std::{
+    cmp::Reverse,
+    collections::{BTreeMap, BTreeSet},
+};
+
+use protocol::NodeId;
+
+use crate::fleet::Fleet;
+
+/// The tasks that wait for an SPE. A task waits in the queue of each live node that holds it, or in the queue of no
+/// node when none of the job's does.
+#[derive(Debug, Default)]
+pub(crate) struct Pool {
+    queues: BTreeMap<Option<NodeId>, Queue>,
+    waiting: BTreeMap<u32, Waiting>,
+    /// SPEs at work on each file now.
+    readers: BTreeMap<usize, u32>,
+    /// Whether tasks can only be processed where they lie.
+    pinned: bool,
+}
+
+/// A task as the schedule sees it.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Waiting {
+    /// The file it begins with.
+    pub(crate) member: usize,
+    /// The nodes that hold all of it.
+    pub(crate) holders: Vec<NodeId>,
+    /// Nodes where it failed; others are tried first.
+    pub(crate) avoid: BTreeSet<NodeId>,
+}
+
+impl Pool {
+    pub(crate) fn new(pinned: bool) -> Self {
+        Self { pinned, ..Self::default() }
+    }
+
+    /// A task waits from now on.
+    pub(crate) fn insert(&mut self, fleet: &Fleet, task: u32, waiting: Waiting) {
+        for key in queue_keys(fleet, &waiting) {
+            self.queues.entry(key).or_default().insert(waiting.member, task);
+        }
+        self.waiting.insert(task, waiting);
+    }
+
+    /// The task that an idle SPE of `node` should be given, taken out of the pool. `far` also looks at what lies
+    /// elsewhere.
+    pub(crate) fn take(&mut self, fleet: &Fleet, node: &NodeId, far: bool) -> Option<u32> {
+        let task = if far { self.choose_far(fleet, node) } else { self.choose_near(fleet, node) }?;
+        let waiting = self.waiting.remove(&task)?;
+        for key in queue_keys(fleet, &waiting) {
+            if let Some(queue) = self.queues.get_mut(&key) {
+                queue.remove(waiting.member, task);
+            }
+        }
+        *self.readers.entry(waiting.member).or_default() += 1;
+        Some(task)
+    }
+
+    /// An SPE no longer reads `member`.
+    pub(crate) fn leave(&mut self, member: usize) {
+        if let Some(count) = self.readers.get_mut(&member) {
+            *count -= 1;
+            if *count == 0 {
+                self.readers.remove(&member);
+            }
+        }
+    }
+
+    /// Sorts all waiting tasks anew, after `fleet` lost a node.
+    pub(crate) fn rebuild(&mut self, fleet: &Fleet) {
+        self.queues.clear();
+        for (task, waiting) in std::mem::take(&mut self.waiting) {
+            self.insert(fleet, task, waiting);
+        }
+    }
+
+    fn choose_near(&self, fleet: &Fleet, node: &NodeId) -> Option<u32> {
+        self.choose(&Some(node.clone()), &|task| self.may_run(fleet, task, node))
+    }
+
+    fn choose_far(&self, fleet: &Fleet, node: &NodeId) -> Option<u32> {
+        if self.pinned {
+            return None;
+        }
+        let others = self.queues.iter().filter(|(key, queue)| queue.len > 0 && key.as_ref() != Some(node));
+        let mut others: Vec<_> = others
+            .map(|(key, queue)| (key.as_ref().map(|holder| fleet.distance(node, holder)), Reverse(queue.len), key))
+            .collect();
+        // A task of no node of the job is as far as can be: last. (`None` would sort first.)
+        others.sort_by(|a, b| (a.0.is_none(), a).cmp(&(b.0.is_none(), b)));
+        let free = fleet.free_nodes();
+        let may_leave = |task: u32| {
+            let holders = self.waiting.get(&task).map_or(&[][..], |waiting| &waiting.holders);
+            self.may_run(fleet, task, node)
+                && !holders.iter().any(|holder| free.contains(holder) && self.may_run(fleet, task, holder))
+        };
+        others.into_iter().find_map(|(_, _, key)| self.choose(key, &may_leave))
+    }
+
+    /// Rules 2 and 3 within one queue.
+    fn choose(&self, key: &Option<NodeId>, allowed: &dyn Fn(u32) -> bool) -> Option<u32> {
+        let mut best: Option<(u32, u32)> = None;
+        for (member, tasks) in &self.queues.get(key)?.by_member {
+            let readers = self.readers.get(member).copied().unwrap_or(0);
+            if best.is_some_and(|(least, _)| least <= readers) {
+                continue;
+            }
+            if let Some(task) = tasks.iter().copied().find(|task| allowed(*task)) {
+                best = Some((readers, task));
+            }
+            // Nothing is less than none; with more files than SPEs this is found at once.
+            if best.is_some_and(|(least, _)| least == 0) {
+                break;
+            }
+        }
+        best.map(|(_, task)| task)
+    }
+
+    /// Whether a task has not failed at this node, or at every other too.
+    fn may_run(&self, fleet: &Fleet, task: u32, node: &NodeId) -> bool {
+        self.waiting.get(&task).is_some_and(|waiting| {
+            !waiting.avoid.contains(node) || fleet.weights().keys().all(|live| waiting.avoid.contains(live))
+        })
+    }
+}
+
+/// The queues in which a task waits.
+fn queue_keys(fleet: &Fleet, waiting: &Waiting) -> Vec<Option<NodeId>> {
+    let live: Vec<_> = waiting.holders.iter().filter(|node| fleet.is_live(node)).cloned().map(Some).collect();
+    if live.is_empty() { vec![None] } else { live }
+}
+
+/// Waiting tasks by the file they begin with; both in the order of the stream.
+#[derive(Debug, Default)]
+struct Queue {
+    by_member: BTreeMap<usize, BTreeSet<u32>>,
+    len: usize,
+}
+
+impl Queue {
+    fn insert(&mut self, member: usize, task: u32) {
+        self.len += usize::from(self.by_member.entry(member).or_default().insert(task));
+    }
+
+    fn remove(&mut self, member: usize, task: u32) {
+        if let Some(tasks) = self.by_member.get_mut(&member) {
+            self.len -= usize::from(tasks.remove(&task));
+            if tasks.is_empty() {
+                self.by_member.remove(&member);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use std::time::Duration;
+
+    use protocol::{JobId, Now, Place, message::spe::AttemptId};
+
+    use super::*;
+    use crate::{fleet::SpeId, plan::SpeNodePlan};
+
+    fn node(name: &str) -> NodeId {
+        NodeId::new(name).unwrap()
+    }
+
+    /// Nodes a and b in one rack, c in another rack, d in another site; one SPE each, all busy.
+    fn busy_fleet() -> (Fleet, Vec<SpeId>) {
+        let places = [("a", "s", "1"), ("b", "s", "1"), ("c", "s", "2"), ("d", "t", "1")];
+        let plans =
+            places.map(|(name, site, rack)| SpeNodePlan { node: node(name), place: Place::new(site, rack), slots: 1 });
+        let mut fleet = Fleet::new(&plans, Duration::from_secs(1));
+        let spes: Vec<SpeId> = fleet.start_all(Now::default()).into_iter().map(|(spe, _)| spe).collect();
+        for spe in &spes {
+            fleet.ready(*spe);
+            fleet.occupy(Now::default(), *spe, AttemptId { job: JobId(1), stage: 0, run: 0, task: 9, attempt: 0 });
+        }
+        (fleet, spes)
+    }
+
+    fn pool(fleet: &Fleet, tasks: &[(usize, &[&str])]) -> Pool {
+        let mut pool = Pool::new(false);
+        for (task, (member, holders)) in tasks.iter().enumerate() {
+            let holders = holders.iter().map(|name| node(name)).collect();
+            pool.insert(fleet, task as u32, Waiting { member: *member, holders, avoid: BTreeSet::new() });
+        }
+        pool
+    }
+
+    #[test]
+    fn own_bytes_come_first_then_other_files_then_the_order_of_the_stream() {
+        let (fleet, _) = busy_fleet();
+        let mut pool = pool(&fleet, &[(0, &["b"]), (1, &["a"]), (1, &["a"]), (2, &["a"]), (2, &["a"])]);
+        let order: Vec<_> = std::iter::from_fn(|| pool.take(&fleet, &node("a"), false)).collect();
+        assert_eq!(order, [1, 3, 2, 4]);
+    }
+
+    #[test]
+    fn a_file_that_was_left_counts_as_unread() {
+        let (fleet, _) = busy_fleet();
+        let mut pool = pool(&fleet, &[(1, &["a"]), (1, &["a"]), (2, &["a"]), (2, &["a"]), (2, &["a"])]);
+        let take = |pool: &mut Pool| pool.take(&fleet, &node("a"), false);
+        assert_eq!((take(&mut pool), take(&mut pool)), (Some(0), Some(2)));
+        pool.leave(2);
+        assert_eq!(take(&mut pool), Some(3), "file 1 is still being read");
+        pool.leave(1);
+        assert_eq!(take(&mut pool), Some(1));
+    }
+
+    #[test]
+    fn work_is_carried_from_the_nearest_node_and_there_from_the_busiest() {
+        let (fleet, _) = busy_fleet();
+        let mut pool = pool(&fleet, &[(0, &["d"]), (1, &["c"]), (2, &["b"]), (3, &["nowhere"]), (4, &["d"])]);
+        assert_eq!(pool.take(&fleet, &node("a"), false), None);
+        let order: Vec<_> = std::iter::from_fn(|| pool.take(&fleet, &node("a"), true)).collect();
+        assert_eq!(order, [2, 1, 0, 4, 3], "same rack, same site, other site, and last what no node of the job has");
+        let mut pool = self::pool(&fleet, &[(0, &["a"]), (1, &["b"]), (2, &["b"])]);
+        assert_eq!(pool.take(&fleet, &node("c"), true), Some(1), "b has more left than a, as near");
+    }
+
+    #[test]
+    fn work_is_not_carried_away_from_a_node_that_has_an_spe_free() {
+        let (mut fleet, spes) = busy_fleet();
+        let mut pool = pool(&fleet, &[(0, &["b"])]);
+        fleet.release(spes[1]);
+        assert_eq!(pool.take(&fleet, &node("a"), true), None);
+        assert_eq!(pool.take(&fleet, &node("b"), false), Some(0));
+    }
+
+    #[test]
+    fn a_task_that_failed_where_it_lies_is_carried_away_although_an_spe_is_free_there() {
+        let (mut fleet, spes) = busy_fleet();
+        let mut pool = Pool::new(false);
+        pool.insert(&fleet, 0, Waiting { member: 0, holders: vec![node("b")], avoid: BTreeSet::from([node("b")]) });
+        fleet.release(spes[1]);
+        assert_eq!(pool.take(&fleet, &node("b"), false), None);
+        assert_eq!(pool.take(&fleet, &node("a"), true), Some(0));
+    }
+
+    #[test]
+    fn a_bucket_is_never_carried_away() {
+        let (fleet, _) = busy_fleet();
+        let mut pool = Pool::new(true);
+        pool.insert(&fleet, 0, Waiting { member: 0, holders: vec![node("b")], avoid: BTreeSet::new() });
+        assert_eq!(pool.take(&fleet, &node("a"), true), None);
+    }
+
+    #[test]
+    fn a_task_goes_elsewhere_after_it_failed_and_back_when_it_failed_everywhere() {
+        let (mut fleet, _) = busy_fleet();
+        let mut pool = Pool::new(false);
+        let avoid = BTreeSet::from([node("a")]);
+        pool.insert(&fleet, 0, Waiting { member: 0, holders: vec![node("a")], avoid });
+        assert_eq!(pool.take(&fleet, &node("a"), false), None);
+        for name in ["b", "c", "d"] {
+            fleet.lose_node(&node(name));
+        }
+        pool.rebuild(&fleet);
+        assert_eq!(pool.take(&fleet, &node("a"), false), Some(0));
+    }
+
+    #[test]
+    fn a_task_with_two_holders_is_given_out_once() {
+        let (fleet, _) = busy_fleet();
+        let mut pool = pool(&fleet, &[(0, &["a", "b"])]);
+        assert_eq!(pool.take(&fleet, &node("b"), false), Some(0));
+        assert_eq!(pool.take(&fleet, &node("a"), false), None);
+        assert_eq!(pool.take(&fleet, &node("c"), true), None);
+    }
+
+    #[test]
+    fn what_lay_on_a_lost_node_alone_is_for_everyone() {
+        let (mut fleet, _) = busy_fleet();
+        let mut pool = pool(&fleet, &[(0, &["b"])]);
+        fleet.lose_node(&node("b"));
+        pool.rebuild(&fleet);
+        assert_eq!(pool.take(&fleet, &node("d"), true), Some(0));
+    }
+}

@@ -1,0 +1,244 @@
+//! Cutting a stream into segments (Sector/Sphere paper, 3.5.1): about as many bytes each as one SPE would get if all got
+//! the same, within S_min and S_max, whole records, never across files, in the order of the stream.
+//!
+//! **Lines.** A file of lines is cut without being read, so a cut may fall into a line. The rule that gives each line to
+//! exactly one segment: *a segment `[from, until)` owns the lines that **start** in it*. A line starts at byte 0 and
+//! after every `\n`. So the SPE looks for the first line start at or after `from` (for which it needs byte `from - 1`)
+//! and reads on past `until` to the end of its last line; [`lines_owned`] is that rule over the bytes of the file.
+
+use protocol::RecordFormat;
+
+use crate::{SphereError, stream::Stream};
+
+/// A part of one member of a stream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Segment {
+    /// Its number in the stream, from 0.
+    pub number: u64,
+    /// The file or bucket, by its place in the stream.
+    pub member: usize,
+    /// First byte.
+    pub from: u64,
+    /// First byte no longer part of it.
+    pub until: u64,
+}
+
+impl Segment {
+    /// Its length in bytes; for lines, up to the nominal cuts.
+    pub fn bytes(&self) -> u64 {
+        self.until - self.from
+    }
+}
+
+/// Cuts `stream` for `spes` SPEs into segments of `bounds.0` to `bounds.1` bytes. Buckets are one segment each.
+///
+/// A file of fixed records or lines that is empty has no segment. An empty file that is one record (`file`) has one
+/// empty segment, because the function is owed one call for each record.
+///
+/// # Errors
+/// [`SphereError::PartialRecord`] where a file does not hold whole records, [`SphereError::TooManySegments`].
+pub fn cut(stream: &Stream, spes: u32, bounds: (u64, u64)) -> Result<Vec<Segment>, SphereError> {
+    let total_bytes: u64 = (0..stream.len()).fold(0, |sum, at| sum.saturating_add(stream.bytes(at)));
+    let nominal_bytes = (total_bytes / u64::from(spes.max(1))).clamp(bounds.0, bounds.1);
+    let mut segments = Vec::new();
+    for member in 0..stream.len() {
+        let bytes = stream.bytes(member);
+        // The unit that must not be split.
+        let unit_bytes = match stream.records(member) {
+            _ if stream.is_pinned() => bytes.max(1),
+            RecordFormat::File => bytes.max(1),
+            RecordFormat::Lines => 1,
+            RecordFormat::Fixed(record_bytes) => {
+                let unit_bytes = u64::from(record_bytes.max(1));
+                if !bytes.is_multiple_of(unit_bytes) {
+                    return Err(SphereError::PartialRecord { path: stream.path(member), bytes, record_bytes });
+                }
+                unit_bytes
+            }
+        };
+        let units = bytes / unit_bytes;
+        let parts = part_count(units, unit_bytes, nominal_bytes, bounds);
+        let empty_record = bytes == 0 && !stream.is_pinned() && stream.records(member) == RecordFormat::File;
+        for part in 0..if empty_record { 1 } else { parts } {
+            // Parts differ by at most one unit: `units * part` is at most 2^44 * 2^44, so it is reckoned in 128 bits.
+            let edge =
+                |part: u64| (u128::from(units) * u128::from(part) / u128::from(parts.max(1))) as u64 * unit_bytes;
+            let (from, until) = (edge(part), edge(part + 1));
+            segments.push(Segment { number: segments.len() as u64, member, from, until });
+        }
+        if segments.len() > SEGMENTS_MAX {
+            return Err(SphereError::TooManySegments { most: SEGMENTS_MAX });
+        }
+    }
+    Ok(segments)
+}
+
+/// The bytes of the lines that segment `[from, until)` owns, as `(first byte, first byte no longer owned)`, where `file`
+/// is the whole file. Both are equal when no line starts in the segment.
+pub fn lines_owned(file: &[u8], from: u64, until: u64) -> (u64, u64) {
+    let line_start = |at: u64| -> u64 {
+        let at = usize::try_from(at).unwrap_or(usize::MAX);
+        if at == 0 {
+            return 0;
+        }
+        if at >= file.len() {
+            return file.len() as u64;
+        }
+        // Byte `at - 1` decides whether a line starts at `at` itself.
+        file[at - 1..].iter().position(|byte| *byte == b'\n').map_or(file.len(), |found| at + found) as u64
+    };
+    (line_start(from), line_start(until))
+}
+
+/// Into how many equal parts a file of `units` units is cut: none larger than the nominal size if that leaves them at
+/// least S_min; never larger than S_max unless a single unit is.
+fn part_count(units: u64, unit_bytes: u64, nominal_bytes: u64, bounds: (u64, u64)) -> u64 {
+    let bytes = units * unit_bytes;
+    let mut parts = bytes.div_ceil(nominal_bytes);
+    if parts > 1 && bytes / parts < bounds.0 {
+        parts = (bytes / bounds.0).max(1);
+    }
+    let units_max = (bounds.1 / unit_bytes).max(1);
+    parts.max(units.div_ceil(units_max)).min(units)
+}
+
+/// Most segments of one stage: at about 100 bytes each they take the driver 400 MB; 4 million of 128 MB are 512 TB.
+pub const SEGMENTS_MAX: usize = 4 << 20;
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use std::sync::Arc;
+
+    use proptest::prelude::{Strategy, any, prop, prop_assert, prop_assert_eq, prop_oneof, proptest};
+    use protocol::SliceId;
+
+    use super::*;
+    use crate::stream::InputFile;
+
+    fn files(files: &[(u64, RecordFormat)]) -> Stream {
+        let file = |(at, (bytes, records)): (usize, &(u64, RecordFormat))| InputFile {
+            path: format!("/f{at}").parse().unwrap(),
+            slice: SliceId(at as u128),
+            bytes: *bytes,
+            records: *records,
+            nodes: vec![],
+        };
+        Stream::Files(Arc::new(files.iter().enumerate().map(file).collect()))
+    }
+
+    fn cuts(stream: &Stream, spes: u32, bounds: (u64, u64)) -> Vec<(usize, u64, u64)> {
+        cut(stream, spes, bounds).unwrap().iter().map(|s| (s.member, s.from, s.until)).collect()
+    }
+
+    #[test]
+    fn the_average_per_spe_decides_within_the_bounds() {
+        let stream = files(&[(1000, RecordFormat::Fixed(10))]);
+        assert_eq!(cuts(&stream, 4, (10, 1000)).len(), 4);
+        assert_eq!(cuts(&stream, 4, (10, 100)).len(), 10);
+        assert_eq!(cuts(&stream, 4, (500, 1000)).len(), 2);
+        assert_eq!(cuts(&stream, 1, (10, 5000)), [(0, 0, 1000)]);
+    }
+
+    #[test]
+    fn a_rest_below_the_smallest_segment_is_not_left_over() {
+        let stream = files(&[(9, RecordFormat::Lines)]);
+        assert_eq!(cuts(&stream, 9, (8, 128)), [(0, 0, 9)]);
+        assert_eq!(cuts(&stream, 9, (4, 128)), [(0, 0, 4), (0, 4, 9)]);
+    }
+
+    #[test]
+    fn a_record_larger_than_the_largest_segment_is_still_whole() {
+        let stream = files(&[(300, RecordFormat::Fixed(100)), (50, RecordFormat::File)]);
+        assert_eq!(cuts(&stream, 8, (1, 10)), [(0, 0, 100), (0, 100, 200), (0, 200, 300), (1, 0, 50)]);
+    }
+
+    #[test]
+    fn a_file_with_half_a_record_is_refused_by_name() {
+        let stream = files(&[(100, RecordFormat::Fixed(10)), (105, RecordFormat::Fixed(10))]);
+        let error = cut(&stream, 1, (1, 1000)).unwrap_err();
+        assert_eq!(error, SphereError::PartialRecord { path: "/f1".parse().unwrap(), bytes: 105, record_bytes: 10 });
+    }
+
+    #[test]
+    fn an_empty_file_has_a_segment_only_where_it_is_a_record() {
+        let stream = files(&[(0, RecordFormat::Fixed(10)), (0, RecordFormat::Lines), (0, RecordFormat::File)]);
+        assert_eq!(cuts(&stream, 3, (1, 10)), [(2, 0, 0)]);
+    }
+
+    #[test]
+    fn a_line_belongs_to_the_segment_in_which_it_starts() {
+        let text = b"ab\ncd\n\nefgh";
+        assert_eq!(lines_owned(text, 0, 3), (0, 3));
+        assert_eq!(lines_owned(text, 0, 2), (0, 3), "the line that starts before the cut is read to its end");
+        assert_eq!(lines_owned(text, 2, 3), (3, 3), "no line starts at byte 2");
+        assert_eq!(lines_owned(text, 3, 4), (3, 6), "a line that starts right at the cut is owned");
+        assert_eq!(lines_owned(text, 6, 7), (6, 7), "an empty line is a line");
+        assert_eq!(lines_owned(text, 8, 11), (11, 11));
+        assert_eq!(lines_owned(text, 7, 11), (7, 11), "the last line may lack its end");
+        assert_eq!(lines_owned(b"", 0, 0), (0, 0));
+    }
+
+    fn any_file() -> impl Strategy<Value = (u64, RecordFormat)> {
+        prop_oneof![
+            (0..5_000_u64).prop_map(|bytes| (bytes, RecordFormat::File)),
+            (0..5_000_u64).prop_map(|bytes| (bytes, RecordFormat::Lines)),
+            (1..300_u32, 0..200_u64).prop_map(|(r, n)| (u64::from(r) * n, RecordFormat::Fixed(r))),
+        ]
+    }
+
+    proptest! {
+        #[test]
+        fn segments_cover_every_file_exactly_in_order_and_in_whole_records(
+            list in prop::collection::vec(any_file(), 1..8), spes in 1..20_u32, min in 1..400_u64, more in 0..800_u64,
+        ) {
+            let stream = files(&list);
+            let segments = cut(&stream, spes, (min, min + more)).unwrap();
+            let mut next = vec![0_u64; list.len()];
+            let mut last = 0;
+            for (at, segment) in segments.iter().enumerate() {
+                prop_assert_eq!(segment.number, at as u64);
+                prop_assert!(segment.member >= last, "in stream order");
+                last = segment.member;
+                prop_assert_eq!(segment.from, next[last]);
+                next[last] = segment.until;
+                let (bytes, records) = list[last];
+                prop_assert!(segment.bytes() > 0 || (bytes == 0 && records == RecordFormat::File));
+                if let RecordFormat::Fixed(record) = records {
+                    prop_assert_eq!(segment.from % u64::from(record), 0);
+                    prop_assert!(segment.bytes() <= (min + more).max(u64::from(record)));
+                }
+                if records == RecordFormat::Lines {
+                    prop_assert!(segment.bytes() <= min + more);
+                }
+            }
+            for (end, (bytes, _)) in next.iter().zip(&list) {
+                prop_assert_eq!(end, bytes);
+            }
+        }
+
+        #[test]
+        fn no_segment_is_smaller_than_wished_when_the_bounds_leave_room(bytes in 1..100_000_u64, min in 1..500_u64) {
+            let stream = files(&[(bytes, RecordFormat::Lines)]);
+            for segment in cut(&stream, 64, (min, 2 * min)).unwrap() {
+                prop_assert!(segment.bytes() >= min.min(bytes), "{segment:?}");
+            }
+        }
+
+        #[test]
+        fn every_line_is_owned_once_whatever_the_cuts(
+            text in prop::collection::vec(prop_oneof![3 => any::<u8>(), 1 => proptest::prelude::Just(b'\n')], 0..200), spes in 1..40_u32,
+        ) {
+            let stream = files(&[(text.len() as u64, RecordFormat::Lines)]);
+            let mut joined = Vec::new();
+            for segment in cut(&stream, spes, (1, 64)).unwrap() {
+                let (from, until) = lines_owned(&text, segment.from, segment.until);
+                prop_assert!(from <= until);
+                let owned = &text[from as usize..until as usize];
+                prop_assert!(owned.is_empty() || from == 0 || text[from as usize - 1] == b'\n', "starts with a line");
+                joined.extend_from_slice(owned);
+            }
+            prop_assert_eq!(joined, text);
+        }
+    }
+}

@@ -1,0 +1,188 @@
+//! Tasks: what is given to an SPE in one go. A large segment is a task of its own; neighbouring small ones that lie on
+//! the same node are put together, so that many small files cost few round trips. A bucket is always its own task.
+//!
+//! It never splits a segment and never changes the order within a task.
+
+use std::collections::BTreeMap;
+
+use protocol::NodeId;
+
+use crate::{segment::Segment, stream::Stream};
+
+/// Some segments to be processed in one go.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Task {
+    /// Its segments, in the order of the stream.
+    pub(crate) segments: Vec<Segment>,
+    /// Bytes of all its segments.
+    pub(crate) bytes: u64,
+    /// The nodes that hold all of it, by name.
+    pub(crate) holders: Vec<NodeId>,
+}
+
+impl Task {
+    fn of(stream: &Stream, segments: Vec<Segment>) -> Self {
+        let bytes = segments.iter().map(Segment::bytes).sum();
+        let mut holders: Vec<NodeId> = segments.first().map_or(vec![], |first| stream.nodes(first.member).to_vec());
+        for segment in segments.iter().skip(1) {
+            let nodes = stream.nodes(segment.member);
+            holders.retain(|node| nodes.contains(node));
+        }
+        holders.sort();
+        holders.dedup();
+        Self { segments, bytes, holders }
+    }
+
+    /// The member of the stream that it begins with; two tasks of the same member read the same file.
+    pub(crate) fn member(&self) -> usize {
+        self.segments.first().map_or(0, |segment| segment.member)
+    }
+}
+
+/// Groups segments into tasks of up to about `small_bytes` bytes, each with a home among `weights` (live nodes and their
+/// SPEs), in the order of their first segments.
+pub(crate) fn group(
+    stream: &Stream,
+    segments: Vec<Segment>,
+    weights: &BTreeMap<NodeId, u32>,
+    small_bytes: u64,
+) -> Vec<Task> {
+    if stream.is_pinned() {
+        return segments.into_iter().map(|segment| Task::of(stream, vec![segment])).collect();
+    }
+    let mut load = Load { weights, bytes: BTreeMap::new() };
+    let mut open: BTreeMap<Option<&NodeId>, Vec<Segment>> = BTreeMap::new();
+    let mut tasks = Vec::new();
+    for segment in segments {
+        let home = load.give(stream.nodes(segment.member), segment.bytes());
+        if segment.bytes() >= small_bytes {
+            tasks.push(Task::of(stream, vec![segment]));
+            continue;
+        }
+        let group = open.entry(home).or_default();
+        let group_bytes: u64 = group.iter().map(Segment::bytes).sum();
+        if !group.is_empty() && (group_bytes + segment.bytes() > small_bytes || group.len() >= TASK_SEGMENTS_MAX) {
+            tasks.push(Task::of(stream, std::mem::take(group)));
+        }
+        group.push(segment);
+    }
+    tasks.extend(open.into_values().filter(|group| !group.is_empty()).map(|group| Task::of(stream, group)));
+    tasks.sort_by_key(|task| task.segments.first().map(|segment| segment.number));
+    tasks
+}
+
+/// How many bytes each node has been made the home of.
+struct Load<'a> {
+    weights: &'a BTreeMap<NodeId, u32>,
+    bytes: BTreeMap<&'a NodeId, u64>,
+}
+
+impl<'a> Load<'a> {
+    /// Gives `bytes` to the live holder with the least to do for its number of SPEs.
+    fn give(&mut self, holders: &[NodeId], bytes: u64) -> Option<&'a NodeId> {
+        let live = holders.iter().filter_map(|node| self.weights.get_key_value(node));
+        let share = |node: &NodeId, weight: u32| {
+            // 2^44 bytes a slice and a 24-bit scale keep this far inside 128 bits, and it needs no fractions.
+            (u128::from(self.bytes.get(node).copied().unwrap_or(0)) << 24) / u128::from(weight.max(1))
+        };
+        let (home, _) = live.min_by_key(|(node, weight)| (share(node, **weight), *node))?;
+        // Even an empty file takes an SPE's time.
+        *self.bytes.entry(home).or_default() += bytes + 1;
+        Some(home)
+    }
+}
+
+/// Most segments of one task: keeps an order to an SPE under 1 MB and its loss cheap.
+const TASK_SEGMENTS_MAX: usize = 1_024;
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use std::sync::Arc;
+
+    use proptest::prelude::{prop, prop_assert, prop_assert_eq, proptest};
+    use protocol::{RecordFormat, SliceId};
+
+    use super::*;
+    use crate::{segment::cut, stream::InputFile};
+
+    fn node(name: &str) -> NodeId {
+        NodeId::new(name).unwrap()
+    }
+
+    fn stream(files: &[(u64, &[&str])]) -> Stream {
+        let file = |(bytes, nodes): &(u64, &[&str])| InputFile {
+            path: "/f".parse().unwrap(),
+            slice: SliceId(0),
+            bytes: *bytes,
+            records: RecordFormat::File,
+            nodes: nodes.iter().map(|name| node(name)).collect(),
+        };
+        Stream::Files(Arc::new(files.iter().map(file).collect()))
+    }
+
+    fn weights(names: &[&str]) -> BTreeMap<NodeId, u32> {
+        names.iter().map(|name| (node(name), 1)).collect()
+    }
+
+    fn grouped(files: &[(u64, &[&str])], names: &[&str]) -> Vec<(Vec<usize>, Vec<String>)> {
+        let stream = stream(files);
+        let segments = cut(&stream, 1, (100, 1000)).unwrap();
+        let tasks = group(&stream, segments, &weights(names), 100);
+        let shape = |task: &Task| {
+            (task.segments.iter().map(|s| s.member).collect(), task.holders.iter().map(ToString::to_string).collect())
+        };
+        tasks.iter().map(shape).collect()
+    }
+
+    fn is(members: &[usize], holders: &[&str]) -> (Vec<usize>, Vec<String>) {
+        (members.to_vec(), holders.iter().map(ToString::to_string).collect())
+    }
+
+    #[test]
+    fn small_neighbours_on_one_node_travel_together_and_a_large_one_alone() {
+        let tasks = grouped(&[(10, &["a"]), (20, &["b"]), (30, &["a"]), (500, &["a"]), (80, &["a"])], &["a", "b"]);
+        assert_eq!(tasks, [is(&[0, 2], &["a"]), is(&[1], &["b"]), is(&[3], &["a"]), is(&[4], &["a"])]);
+    }
+
+    #[test]
+    fn files_with_several_copies_are_shared_out_evenly() {
+        let tasks = grouped(&[(40, &["a", "b"]), (40, &["a", "b"]), (40, &["a", "b"]), (40, &["b", "a"])], &["a", "b"]);
+        assert_eq!(tasks, [is(&[0, 2], &["a", "b"]), is(&[1, 3], &["a", "b"])]);
+    }
+
+    #[test]
+    fn only_nodes_with_all_of_a_task_hold_it() {
+        let tasks = grouped(&[(10, &["a", "b"]), (10, &["a", "c"]), (10, &["x"])], &["a"]);
+        assert_eq!(tasks, [is(&[0, 1], &["a"]), is(&[2], &["x"])]);
+    }
+
+    #[test]
+    fn the_number_of_segments_of_a_task_is_bounded() {
+        let files: Vec<(u64, &[&str])> = vec![(0, &["a"]); TASK_SEGMENTS_MAX + 1];
+        let tasks = grouped(&files, &["a"]);
+        assert_eq!(tasks.iter().map(|(members, _)| members.len()).collect::<Vec<_>>(), [TASK_SEGMENTS_MAX, 1]);
+    }
+
+    proptest! {
+        #[test]
+        fn every_segment_is_in_exactly_one_task_and_small_tasks_stay_small(
+            list in prop::collection::vec((0..300_u64, prop::collection::vec(0..4_usize, 0..3)), 1..60),
+        ) {
+            let names = ["a", "b", "c", "elsewhere"];
+            let nodes: Vec<Vec<&str>> = list.iter().map(|(_, at)| at.iter().map(|at| names[*at]).collect()).collect();
+            let files: Vec<(u64, &[&str])> = list.iter().zip(&nodes).map(|((bytes, _), nodes)| (*bytes, &nodes[..])).collect();
+            let stream = stream(&files);
+            let segments = cut(&stream, 3, (100, 200)).unwrap();
+            let tasks = group(&stream, segments.clone(), &weights(&["a", "b", "c"]), 100);
+            let mut seen: Vec<u64> = tasks.iter().flat_map(|task| task.segments.iter().map(|s| s.number)).collect();
+            for task in &tasks {
+                prop_assert!(task.segments.len() == 1 || task.bytes <= 100);
+                prop_assert!(task.segments.is_sorted_by_key(|s| s.number));
+            }
+            prop_assert!(tasks.is_sorted_by_key(|task| task.segments[0].number));
+            seen.sort_unstable();
+            prop_assert_eq!(seen, (0..segments.len() as u64).collect::<Vec<_>>());
+        }
+    }
+}

@@ -1,0 +1,455 @@
+//! A whole fake cloud around one job, from one seed: actions are carried out in random order, SPEs die with half their
+//! pieces delivered, nodes die or come back without their buckets, news comes late, twice or never. At the end every
+//! record of the input must be in the output exactly once.
+//!
+//! The fake nodes keep what a real node keeps and nothing more: whole pieces by bucket, cut to the winners at the seal.
+#![allow(clippy::unwrap_used)]
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
+
+use fastrand::Rng;
+use protocol::{
+    JobId, NodeId, Now, Place, RecordFormat, Refusal, SectorPath, SliceId, Status,
+    message::{
+        client_master::JobState,
+        spe::{AttemptId, BucketId, FunctionError, PieceId, SealOrder, TaskResult},
+    },
+};
+use sphere::{
+    Action, Assignment, Event, FinalOutput, InputFile, Job, JobPlan, Outcome, Placement, SegmentPlace, SpeId,
+    SpeNodePlan, SphereError, StageOutput, StagePlan,
+};
+
+/// A record: its file and its number in it.
+type Record = (SectorPath, u64);
+type Content = Vec<Record>;
+
+const RECORD_BYTES: u64 = 10;
+/// More than any seed needs; a job that takes longer does not end.
+const STEPS_MAX: usize = 200_000;
+
+#[derive(Default)]
+struct Node {
+    is_down: bool,
+    pieces: BTreeMap<PieceId, Content>,
+    sealed: BTreeMap<BucketId, Content>,
+}
+
+/// Something that is under way.
+enum Work {
+    Start(SpeId, NodeId),
+    Run(Assignment),
+    Seal(NodeId, SealOrder),
+    Publish(NodeId, BucketId),
+    Fetch(NodeId, BucketId),
+    Tell(Event),
+}
+
+struct Cloud {
+    rng: Rng,
+    now: Now,
+    job: Job,
+    nodes: BTreeMap<NodeId, Node>,
+    spes: BTreeMap<SpeId, NodeId>,
+    work: Vec<Work>,
+    /// Output by bucket, of the present run only.
+    output: BTreeMap<u32, Content>,
+    is_published: bool,
+    faults_left: u32,
+    /// Faults that fired, by name: proof that the test tests something.
+    fired: BTreeMap<&'static str, u32>,
+    erring_record: Option<Record>,
+    ended: Vec<Result<Outcome, SphereError>>,
+}
+
+impl Cloud {
+    fn new(seed: u64, faults: u32) -> (Self, Content) {
+        let mut rng = Rng::with_seed(seed);
+        let names: Vec<NodeId> = (0..rng.u32(1..6)).map(|at| NodeId::new(format!("n{at}")).unwrap()).collect();
+        let plans: Vec<SpeNodePlan> = names
+            .iter()
+            .map(|node| SpeNodePlan {
+                node: node.clone(),
+                place: Place::new(format!("s{}", rng.u8(0..2)), format!("r{}", rng.u8(0..2))),
+                slots: rng.u32(1..4),
+            })
+            .collect();
+        let mut records = Content::new();
+        let inputs: Vec<InputFile> = (0..rng.u64(1..12))
+            .map(|at| {
+                let path: SectorPath = format!("/in/{at}").parse().unwrap();
+                let count = if rng.u8(0..4) == 0 { rng.u64(0..200) } else { rng.u64(0..20) };
+                records.extend((0..count).map(|record| (path.clone(), record)));
+                let mut holders = names.clone();
+                rng.shuffle(&mut holders);
+                holders.truncate(rng.usize(1..3));
+                let (slice, bytes, records) =
+                    (SliceId(u128::from(at)), count * RECORD_BYTES, RecordFormat::Fixed(RECORD_BYTES as u32));
+                InputFile { path, slice, bytes, records, nodes: holders }
+            })
+            .collect();
+        let stages: Vec<StagePlan> = (0..rng.usize(1..4))
+            .map(|_| StagePlan {
+                output: if rng.bool() { StageOutput::Buckets(rng.u32(1..9)) } else { StageOutput::Local },
+                records: RecordFormat::Fixed(RECORD_BYTES as u32),
+            })
+            .collect();
+        let output = if rng.bool() { FinalOutput::Publish } else { FinalOutput::Return };
+        let mut plan = JobPlan::new(JobId(seed), stages, output);
+        plan.segment_bytes = (rng.u64(1..200), 200 + rng.u64(0..500));
+        plan.attempts_max = 2 * faults + 4;
+        plan.runs_max = 2 * faults + 4;
+        let is_published = output == FinalOutput::Publish;
+        let now = Now::default();
+        let job = Job::new(now, plan, inputs, &plans).unwrap();
+        let nodes = names.into_iter().map(|name| (name, Node::default())).collect();
+        let cloud = Self {
+            rng,
+            now,
+            job,
+            nodes,
+            spes: BTreeMap::new(),
+            work: vec![],
+            output: BTreeMap::new(),
+            is_published,
+            faults_left: faults,
+            fired: BTreeMap::new(),
+            erring_record: None,
+            ended: vec![],
+        };
+        (cloud, records)
+    }
+
+    /// Runs the job to its end.
+    fn run(&mut self) -> Result<Outcome, SphereError> {
+        for _ in 0..STEPS_MAX {
+            while let Some(action) = self.job.poll_action() {
+                self.accept(action);
+            }
+            if self.job.state() != JobState::Running {
+                self.finish_all_work();
+                assert_eq!(self.ended.len(), 1, "a job ends once");
+                return self.ended.pop().unwrap();
+            }
+            if self.faults_left > 0 && self.rng.u8(0..12) == 0 {
+                self.faults_left -= 1;
+                self.fault();
+            }
+            let pass_time = self.work.is_empty() || self.rng.u8(0..10) == 0;
+            match self.job.next_timeout() {
+                Some(next) if pass_time => {
+                    self.now = self.now.after(next.saturating_sub(self.now.monotonic).min(Duration::from_secs(2)));
+                    self.job.handle_timeout(self.now);
+                }
+                _ => {
+                    assert!(!self.work.is_empty(), "the job waits for nothing");
+                    let at = self.rng.usize(0..self.work.len());
+                    let work = self.work.swap_remove(at);
+                    self.carry_out(work);
+                }
+            }
+        }
+        panic!("the job does not end: {:?}", self.job.progress());
+    }
+
+    /// What was under way when the job ended still happens, and must change nothing.
+    fn finish_all_work(&mut self) {
+        for work in std::mem::take(&mut self.work) {
+            if let Work::Tell(event) = work {
+                self.job.handle_event(self.now, event);
+            }
+        }
+        assert_eq!(self.job.poll_action(), None, "an ended job wants nothing");
+    }
+
+    fn accept(&mut self, action: Action) {
+        match action {
+            Action::StartSpe { spe, node } => self.work.push(Work::Start(spe, node)),
+            Action::DropSpe(spe) => {
+                self.spes.remove(&spe);
+            }
+            Action::RunTask(assignment) => {
+                assert!(self.spes.contains_key(&assignment.spe), "a task for an SPE that is not there");
+                self.work.push(Work::Run(assignment));
+            }
+            Action::Seal { node, order } => self.work.push(Work::Seal(node, order)),
+            Action::Publish { node, bucket, .. } => self.work.push(Work::Publish(node, bucket)),
+            Action::Fetch { node, bucket } => self.work.push(Work::Fetch(node, bucket)),
+            Action::BeginRun { .. } => self.output.clear(),
+            Action::Finished(result) => self.ended.push(result),
+        }
+    }
+
+    fn carry_out(&mut self, work: Work) {
+        let unreachable = Refusal::new(Status::Unavailable, "cannot be reached");
+        match work {
+            Work::Tell(event) => {
+                if self.rng.u8(0..8) == 0 {
+                    *self.fired.entry("told twice").or_default() += 1;
+                    self.job.handle_event(self.now, event.clone());
+                }
+                self.job.handle_event(self.now, event);
+            }
+            Work::Start(spe, node) if self.nodes[&node].is_down => {
+                self.tell(Event::SpeLost { spe, refusal: unreachable });
+            }
+            Work::Start(spe, node) => {
+                self.spes.insert(spe, node);
+                self.tell(Event::SpeReady(spe));
+            }
+            Work::Run(assignment) => {
+                let event = self.process(&assignment, usize::MAX);
+                self.tell(event);
+            }
+            Work::Seal(node, order) => {
+                let event = match self.seal(&node, &order) {
+                    Ok(bytes) => Event::Sealed { bucket: order.bucket, bytes },
+                    Err(refusal) => Event::BucketRefused { bucket: order.bucket, refusal },
+                };
+                self.tell(event);
+            }
+            Work::Publish(node, bucket) => self.deliver(&node, bucket, Event::Published(bucket)),
+            Work::Fetch(node, bucket) => self.deliver(&node, bucket, Event::Fetched(bucket)),
+        }
+    }
+
+    /// News travels: other things may happen before it arrives.
+    fn tell(&mut self, event: Event) {
+        self.work.push(Work::Tell(event));
+    }
+
+    /// Does a task, but delivers at most `pieces_max` pieces.
+    fn process(&mut self, run: &Assignment, pieces_max: usize) -> Event {
+        let attempt = run.attempt;
+        let failed = |status, sentence: &str| Event::TaskFailed { attempt, refusal: Refusal::new(status, sentence) };
+        if self.nodes[&run.node].is_down {
+            return failed(Status::Unavailable, "the node is down");
+        }
+        let mut pieces: BTreeMap<u32, Content> = BTreeMap::new();
+        let mut records_in = 0;
+        for segment in &run.segments {
+            let records: Content = match &segment.place {
+                SegmentPlace::Bucket(bucket) => match self.nodes[&run.node].sealed.get(bucket) {
+                    Some(content) => content.clone(),
+                    None => return failed(Status::NotFound, "no such bucket"),
+                },
+                // The bytes of a file are what its path and range say; that any copy can be read is not doubted here.
+                SegmentPlace::Local(_) | SegmentPlace::Remote { .. } => (segment.from / RECORD_BYTES
+                    ..segment.until / RECORD_BYTES)
+                    .map(|at| (segment.path.clone(), at))
+                    .collect(),
+            };
+            for record in records {
+                if self.erring_record.as_ref() == Some(&record) {
+                    let (path, message) = (segment.path.clone(), "bad record".to_owned());
+                    let error = FunctionError { path, segment: segment.segment, record: Some(record.1), message };
+                    return Event::FunctionFailed { attempt, error };
+                }
+                records_in += 1;
+                let bucket = match &run.output {
+                    Placement::Local => attempt.task,
+                    Placement::Buckets(places) => (record.1 % places.len() as u64) as u32,
+                };
+                pieces.entry(bucket).or_default().push(record);
+            }
+        }
+        let mut lengths = Vec::new();
+        for (number, content) in pieces.into_iter().take(pieces_max) {
+            let home = match &run.output {
+                Placement::Local => &run.node,
+                Placement::Buckets(places) => &places[number as usize],
+            };
+            let node = self.nodes.get_mut(home).unwrap();
+            if node.is_down {
+                return failed(Status::Unavailable, "a bucket's node is down");
+            }
+            lengths.push((number, content.len() as u64 * RECORD_BYTES));
+            let AttemptId { job, stage, run, task, attempt } = attempt;
+            let bucket = BucketId { job, stage, run, bucket: number };
+            node.pieces.insert(PieceId { bucket, task, attempt }, content);
+        }
+        let result =
+            TaskResult { records_in, bytes_in: records_in * RECORD_BYTES, records_out: records_in, pieces: lengths };
+        Event::TaskFinished { attempt, result }
+    }
+
+    fn seal(&mut self, node: &NodeId, order: &SealOrder) -> Result<u64, Refusal> {
+        let node = self.nodes.get_mut(node).unwrap();
+        if node.is_down {
+            return Err(Refusal::new(Status::Unavailable, "the node is down"));
+        }
+        let mut content = Content::new();
+        for winner in &order.winners {
+            let piece = PieceId { bucket: order.bucket, task: winner.task, attempt: winner.attempt };
+            let Some(found) = node.pieces.get(&piece) else {
+                return Err(Refusal::new(Status::NotFound, "a piece is missing"));
+            };
+            content.extend(found.iter().cloned());
+        }
+        let bytes = content.len() as u64 * RECORD_BYTES;
+        node.sealed.insert(order.bucket, content);
+        Ok(bytes)
+    }
+
+    fn deliver(&mut self, node: &NodeId, bucket: BucketId, event: Event) {
+        let is_down = self.nodes[node].is_down;
+        let status = if is_down { Status::Unavailable } else { Status::NotFound };
+        let Some(content) = self.nodes[node].sealed.get(&bucket).filter(|_| !is_down).cloned() else {
+            let refusal = Refusal::new(status, "no such bucket");
+            return self.tell(Event::BucketRefused { bucket, refusal });
+        };
+        // The driver keeps nothing of an older run.
+        if bucket.run == self.job.progress().run {
+            self.output.insert(bucket.bucket, content);
+        }
+        self.tell(event);
+    }
+
+    fn fault(&mut self) {
+        let names: Vec<NodeId> = self.nodes.keys().cloned().collect();
+        let name = names[self.rng.usize(0..names.len())].clone();
+        let up = self.nodes.values().filter(|node| !node.is_down).count();
+        let kind = match self.rng.u8(0..4) {
+            0 => self.kill_spe(),
+            1 => self.silence_spe(),
+            // One node stays, so that the job can end well.
+            2 if up > 1 && !self.nodes[&name].is_down => {
+                *self.nodes.get_mut(&name).unwrap() = Node { is_down: true, ..Node::default() };
+                // Either its conversations break, or the master misses it.
+                if self.rng.bool() {
+                    self.tell(Event::NodeLost(name))
+                } else {
+                    self.break_conversations(&name)
+                }
+                Some("node killed")
+            }
+            _ if !self.nodes[&name].is_down => {
+                *self.nodes.get_mut(&name).unwrap() = Node::default();
+                self.break_conversations(&name);
+                Some("node emptied")
+            }
+            _ => None,
+        };
+        if let Some(kind) = kind {
+            *self.fired.entry(kind).or_default() += 1;
+        }
+    }
+
+    fn break_conversations(&mut self, node: &NodeId) {
+        let broken: Vec<SpeId> = self.spes.iter().filter(|(_, at)| *at == node).map(|(spe, _)| *spe).collect();
+        for spe in broken {
+            self.tell(Event::SpeLost { spe, refusal: Refusal::new(Status::Unavailable, "the connection broke") });
+        }
+    }
+
+    /// An SPE dies in its work, some of its pieces already delivered.
+    fn kill_spe(&mut self) -> Option<&'static str> {
+        let run = self.take_run()?;
+        let pieces = self.rng.usize(0..3);
+        self.process(&run, pieces);
+        let refusal = Refusal::new(Status::Unavailable, "killed");
+        let event = if self.rng.bool() {
+            Event::TaskFailed { attempt: run.attempt, refusal }
+        } else {
+            Event::SpeLost { spe: run.spe, refusal }
+        };
+        self.tell(event);
+        Some("SPE killed")
+    }
+
+    /// An SPE does its work and says so only after it was given up.
+    fn silence_spe(&mut self) -> Option<&'static str> {
+        let run = self.take_run()?;
+        let event = self.process(&run, usize::MAX);
+        if self.rng.bool() {
+            self.now = self.now.after(Duration::from_secs(31));
+            self.job.handle_timeout(self.now);
+            self.tell(event);
+        }
+        Some("SPE silent")
+    }
+
+    fn take_run(&mut self) -> Option<Assignment> {
+        let at = self.work.iter().position(|work| matches!(work, Work::Run(_)))?;
+        if let Work::Run(run) = self.work.swap_remove(at) { Some(run) } else { None }
+    }
+}
+
+fn sorted(mut content: Content) -> Content {
+    content.sort();
+    content
+}
+
+fn check_seed(seed: u64, faults: u32) -> BTreeMap<&'static str, u32> {
+    let (mut cloud, records) = Cloud::new(seed, faults);
+    let outcome = cloud.run().unwrap_or_else(|error| panic!("seed {seed}: {error}"));
+    let stages = cloud.job.stage_records();
+    for stage in stages {
+        assert_eq!((stage.done, stage.failed), (stage.segments, 0), "seed {seed}");
+        assert_eq!(stage.bytes_in, records.len() as u64 * RECORD_BYTES, "seed {seed}");
+        assert!(stage.local <= stage.done, "seed {seed}");
+    }
+    let delivered: BTreeSet<u32> = cloud.output.keys().copied().collect();
+    let promised: BTreeSet<u32> = outcome.outputs.iter().map(|output| output.bucket.bucket).collect();
+    assert_eq!(delivered, promised, "seed {seed}");
+    assert!(promised.iter().all(|number| *number < outcome.buckets.max(1)), "seed {seed}");
+    if cloud.is_published {
+        assert!(!promised.is_empty(), "seed {seed}: no trace is left");
+    }
+    let found = sorted(cloud.output.values().flatten().cloned().collect());
+    assert_eq!(found, sorted(records), "seed {seed}");
+    cloud.fired
+}
+
+#[test]
+fn without_faults_every_record_is_in_the_output_once() {
+    for seed in 0..300 {
+        check_seed(seed, 0);
+    }
+}
+
+#[test]
+fn whatever_dies_every_record_is_in_the_output_once() {
+    let mut fired: BTreeMap<&str, u32> = BTreeMap::new();
+    for seed in 0..1_000 {
+        for (kind, count) in check_seed(seed, 1 + (seed % 12) as u32) {
+            *fired.entry(kind).or_default() += count;
+        }
+    }
+    for kind in ["SPE killed", "SPE silent", "node killed", "node emptied", "told twice"] {
+        assert!(fired.get(kind).is_some_and(|count| *count > 100), "{kind} hardly ever happened: {fired:?}");
+    }
+}
+
+#[test]
+fn an_erring_record_ends_the_job_whatever_else_dies() {
+    let mut ended = 0;
+    for seed in 0..300 {
+        let (mut cloud, records) = Cloud::new(seed, (seed % 4) as u32);
+        let Some(record) = records.get(seed as usize % records.len().max(1)).cloned() else { continue };
+        cloud.erring_record = Some(record.clone());
+        match cloud.run() {
+            Err(SphereError::Function(error)) => {
+                assert_eq!((error.record, error.message.as_str()), (Some(record.1), "bad record"), "seed {seed}");
+                ended += 1;
+            }
+            other => panic!("seed {seed}: {other:?}"),
+        }
+    }
+    assert!(ended > 200);
+}
+
+#[test]
+fn the_same_seed_gives_the_same_story() {
+    let story = |seed| {
+        let (mut cloud, _) = Cloud::new(seed, 8);
+        let outcome = cloud.run();
+        (outcome, cloud.now, cloud.job.stage_records().to_vec())
+    };
+    for seed in 0..20 {
+        assert_eq!(story(seed), story(seed));
+    }
+}

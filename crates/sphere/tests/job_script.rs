@@ -1,0 +1,659 @@
+//! The job's state machine as text: a line that begins with `>` is what the job is told, the lines below it are what it
+//! then wants done, all of it and in this order. Attempts are written `stage.run.task.attempt`, buckets
+//! `stage.run.bucket`.
+#![allow(clippy::unwrap_used)]
+
+use std::{fmt::Write as _, time::Duration};
+
+use protocol::{
+    JobId, NodeId, Now, Place, RecordFormat, Refusal, SliceId, Status,
+    message::{
+        client_master::{JobState, StageRecord},
+        spe::{AttemptId, BucketId, FunctionError, TaskResult},
+    },
+};
+use sphere::{
+    Action, Event, FinalOutput, InputFile, Job, JobPlan, Placement, SegmentPlace, SpeId, SpeNodePlan, SphereError,
+    StageOutput, StagePlan,
+};
+
+const JOB: JobId = JobId(1);
+
+struct Script {
+    job: Job,
+    now: Now,
+}
+
+/// Nodes are `name slots`; files are `path bytes holders`, of records of 10 bytes, cut at 100 bytes.
+fn script(nodes: &[(&str, u32)], files: &[(&str, u64, &str)], stages: &[StageOutput], output: FinalOutput) -> Script {
+    let stage = |output: &StageOutput| StagePlan { output: *output, records: RecordFormat::Lines };
+    let mut plan = JobPlan::new(JOB, stages.iter().map(stage).collect(), output);
+    plan.segment_bytes = (100, 100);
+    plan.runs_max = 3;
+    let file = |(at, (path, bytes, holders)): (usize, &(&str, u64, &str))| InputFile {
+        path: path.parse().unwrap(),
+        slice: SliceId(at as u128),
+        bytes: *bytes,
+        records: RecordFormat::Fixed(10),
+        nodes: holders.split_whitespace().map(|name| NodeId::new(name).unwrap()).collect(),
+    };
+    let node = |(name, slots): &(&str, u32)| SpeNodePlan {
+        node: NodeId::new(*name).unwrap(),
+        place: Place::new("site", "rack"),
+        slots: *slots,
+    };
+    let inputs = files.iter().enumerate().map(file).collect();
+    let nodes: Vec<_> = nodes.iter().map(node).collect();
+    let now = Now::default();
+    Script { job: Job::new(now, plan, inputs, &nodes).unwrap(), now }
+}
+
+impl Script {
+    /// Plays a script and compares what the job wants with what it says.
+    fn play(&mut self, text: &str) -> &mut Self {
+        let lines = || text.lines().map(str::trim).filter(|line| !line.is_empty());
+        let mut played = String::new();
+        if !lines().next().unwrap().starts_with('>') {
+            self.write_actions(&mut played);
+        }
+        for line in lines().filter(|line| line.starts_with('>')) {
+            writeln!(played, "{line}").unwrap();
+            self.tell(line[1..].trim());
+            self.write_actions(&mut played);
+        }
+        let wanted: String = lines().fold(String::new(), |all, line| all + line + "\n");
+        assert_eq!(played, wanted, "\nplayed:\n{played}");
+        self
+    }
+
+    fn tell(&mut self, line: &str) {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let number = |at: usize| words[at].parse::<u64>().unwrap();
+        let refusal = |at: usize| {
+            let status = match words[at] {
+                "unavailable" => Status::Unavailable,
+                "notfound" => Status::NotFound,
+                "refused" => Status::Refused,
+                other => panic!("no such status: {other}"),
+            };
+            Refusal::new(status, words[at])
+        };
+        let event = match words[0] {
+            "wait" => {
+                self.now = self.now.after(Duration::from_millis(number(1)));
+                return self.job.handle_timeout(self.now);
+            }
+            "ready" => Event::SpeReady(SpeId(number(1))),
+            "lost" => Event::SpeLost { spe: SpeId(number(1)), refusal: Refusal::new(Status::Unavailable, "broken") },
+            "progress" => Event::Progress { attempt: attempt(words[1]), bytes: number(2) },
+            "finish" => {
+                let piece =
+                    |word: &&str| word.split_once(':').map(|(b, n)| (b.parse().unwrap(), n.parse().unwrap())).unwrap();
+                let pieces = words[2..].iter().map(piece).collect();
+                let result = TaskResult { records_in: 1, bytes_in: 10, records_out: 1, pieces };
+                Event::TaskFinished { attempt: attempt(words[1]), result }
+            }
+            "fail" => Event::TaskFailed { attempt: attempt(words[1]), refusal: refusal(2) },
+            "erred" => {
+                let error =
+                    FunctionError { path: "/x".parse().unwrap(), segment: 0, record: None, message: "boom".into() };
+                Event::FunctionFailed { attempt: attempt(words[1]), error }
+            }
+            "sealed" => Event::Sealed { bucket: bucket(words[1]), bytes: number(2) },
+            "published" => Event::Published(bucket(words[1])),
+            "fetched" => Event::Fetched(bucket(words[1])),
+            "denied" => Event::BucketRefused { bucket: bucket(words[1]), refusal: refusal(2) },
+            "gone" => Event::NodeLost(NodeId::new(words[1]).unwrap()),
+            "unloadable" => Event::JobRefused(Refusal::new(Status::NotFound, "no such symbol")),
+            "cancel" => Event::Cancelled(Refusal::new(Status::Refused, "the job was cancelled by alice")),
+            other => panic!("no such event: {other}"),
+        };
+        self.job.handle_event(self.now, event);
+    }
+
+    fn write_actions(&mut self, out: &mut String) {
+        while let Some(action) = self.job.poll_action() {
+            writeln!(out, "{}", shown(&action)).unwrap();
+        }
+    }
+
+    fn records(&self) -> &[StageRecord] {
+        self.job.stage_records()
+    }
+}
+
+fn attempt(word: &str) -> AttemptId {
+    let n: Vec<u32> = word.split('.').map(|n| n.parse().unwrap()).collect();
+    AttemptId { job: JOB, stage: n[0], run: n[1], task: n[2], attempt: n[3] }
+}
+
+fn bucket(word: &str) -> BucketId {
+    let n: Vec<u32> = word.split('.').map(|n| n.parse().unwrap()).collect();
+    BucketId { job: JOB, stage: n[0], run: n[1], bucket: n[2] }
+}
+
+fn shown_bucket(id: &BucketId) -> String {
+    format!("{}.{}.{}", id.stage, id.run, id.bucket)
+}
+
+fn shown(action: &Action) -> String {
+    match action {
+        Action::StartSpe { spe, node } => format!("start {} at {node}", spe.0),
+        Action::DropSpe(spe) => format!("drop {}", spe.0),
+        Action::RunTask(run) => {
+            let AttemptId { stage, run: number, task, attempt, .. } = run.attempt;
+            let mut text = format!("run {stage}.{number}.{task}.{attempt} on {} at {}:", run.spe.0, run.node);
+            for s in &run.segments {
+                let place = match &s.place {
+                    SegmentPlace::Local(_) => String::new(),
+                    SegmentPlace::Remote { nearest: Some(node), .. } => format!(" from {node}"),
+                    SegmentPlace::Remote { nearest: None, .. } => " from anyone".into(),
+                    SegmentPlace::Bucket(id) => format!(" = {}", shown_bucket(id)),
+                };
+                let path = if matches!(s.place, SegmentPlace::Bucket(_)) { "" } else { s.path.as_str() };
+                write!(text, " {path}[{}..{}]{place}", s.from, s.until).unwrap();
+            }
+            if let Placement::Buckets(places) = &run.output {
+                write!(text, " to {}", places.iter().map(NodeId::as_str).collect::<Vec<_>>().join(",")).unwrap();
+            }
+            text
+        }
+        Action::Seal { node, order } => {
+            let winners = order.winners.iter().map(|w| format!(" {}.{}:{}", w.task, w.attempt, w.bytes));
+            let publish = if order.publish { " to publish" } else { "" };
+            format!("seal {} at {node}:{}{publish}", shown_bucket(&order.bucket), winners.collect::<String>())
+        }
+        Action::Publish { node, bucket, records } => format!("publish {} at {node} {records}", shown_bucket(bucket)),
+        Action::Fetch { node, bucket } => format!("fetch {} at {node}", shown_bucket(bucket)),
+        Action::BeginRun { run } => format!("begin run {run}"),
+        Action::Finished(Ok(outcome)) => {
+            let outputs =
+                outcome.outputs.iter().map(|o| format!(" {}@{}:{}", shown_bucket(&o.bucket), o.node, o.bytes));
+            format!("finished of {}:{}", outcome.buckets, outputs.collect::<String>())
+        }
+        Action::Finished(Err(error)) => format!("ended: {error}"),
+    }
+}
+
+const ONE_FILE: &[(&str, u64, &str)] = &[("/x", 100, "a")];
+const LOCAL: &[StageOutput] = &[StageOutput::Local];
+
+#[test]
+fn two_stages_with_a_shuffle_go_from_files_to_published_files() {
+    let stages = [StageOutput::Buckets(2), StageOutput::Local];
+    let mut script =
+        script(&[("a", 1), ("b", 1)], &[("/x", 100, "a"), ("/y", 100, "b")], &stages, FinalOutput::Publish);
+    script.play(
+        "start 1 at a
+         start 2 at b
+         > ready 2
+         run 0.0.1.0 on 2 at b: /y[0..100] to a,b
+         > ready 1
+         run 0.0.0.0 on 1 at a: /x[0..100] to a,b
+         > finish 0.0.0.0 0:30 1:40
+         > finish 0.0.1.0 0:50
+         seal 0.0.0 at a: 0.0:30 1.0:50
+         seal 0.0.1 at b: 0.0:40
+         > sealed 0.0.1 40
+         > sealed 0.0.0 80
+         run 1.0.0.0 on 1 at a: [0..80] = 0.0.0
+         run 1.0.1.0 on 2 at b: [0..40] = 0.0.1
+         > finish 1.0.1.0 1:41
+         seal 1.0.1 at b: 1.0:41 to publish
+         > sealed 1.0.1 41
+         publish 1.0.1 at b lines
+         > finish 1.0.0.0 0:81
+         seal 1.0.0 at a: 0.0:81 to publish
+         > published 1.0.1
+         > sealed 1.0.0 81
+         publish 1.0.0 at a lines
+         > published 1.0.0
+         finished of 2: 1.0.0@a:81 1.0.1@b:41",
+    );
+    assert_eq!(script.job.state(), JobState::Done);
+    let first = StageRecord { segments: 2, done: 2, local: 2, bytes_in: 20, bytes_out: 120, ..StageRecord::default() };
+    let second = StageRecord { bytes_out: 122, ..first };
+    assert_eq!(script.records(), [first, second]);
+}
+
+#[test]
+fn empty_buckets_are_neither_sealed_nor_read() {
+    let stages = [StageOutput::Buckets(3), StageOutput::Local];
+    script(&[("a", 1)], ONE_FILE, &stages, FinalOutput::Return).play(
+        "start 1 at a
+         > ready 1
+         run 0.0.0.0 on 1 at a: /x[0..100] to a,a,a
+         > finish 0.0.0.0 1:30 2:0
+         seal 0.0.1 at a: 0.0:30
+         > sealed 0.0.1 30
+         run 1.0.0.0 on 1 at a: [0..30] = 0.0.1
+         > finish 1.0.0.0
+         finished of 1:",
+    );
+}
+
+#[test]
+fn a_job_that_finds_nothing_still_publishes_an_empty_file() {
+    let stages = [StageOutput::Buckets(3), StageOutput::Buckets(2)];
+    script(&[("a", 1), ("b", 1)], &[("/x", 0, "b")], &stages, FinalOutput::Publish).play(
+        "start 1 at a
+         start 2 at b
+         seal 1.0.0 at a: to publish
+         > sealed 1.0.0 0
+         publish 1.0.0 at a lines
+         > published 1.0.0
+         finished of 2: 1.0.0@a:0",
+    );
+}
+
+#[test]
+fn small_files_of_one_node_travel_together() {
+    let files = [("/1", 40, "a"), ("/2", 20, "b"), ("/3", 60, "a"), ("/4", 10, "a")];
+    script(&[("a", 1), ("b", 1)], &files, LOCAL, FinalOutput::Return).play(
+        "start 1 at a
+         start 2 at b
+         > ready 1
+         run 0.0.0.0 on 1 at a: /1[0..40] /3[0..60]
+         > finish 0.0.0.0
+         run 0.0.2.0 on 1 at a: /4[0..10]",
+    );
+}
+
+#[test]
+fn a_dead_spe_is_replaced_and_its_task_goes_elsewhere_after_a_pause() {
+    let mut script = script(&[("a", 1), ("b", 1)], ONE_FILE, LOCAL, FinalOutput::Return);
+    script.play(
+        "start 1 at a
+         start 2 at b
+         > ready 2
+         > ready 1
+         run 0.0.0.0 on 1 at a: /x[0..100]
+         > lost 1
+         drop 1
+         > lost 1
+         > wait 250
+         start 4 at a
+         > ready 4
+         > wait 749
+         > wait 1
+         run 0.0.0.1 on 2 at b: /x[0..100] from a
+         > finish 0.0.0.0 0:9
+         > finish 0.0.0.1 0:5
+         seal 0.0.0 at b: 0.1:5
+         > sealed 0.0.0 5
+         fetch 0.0.0 at b
+         > fetched 0.0.0
+         finished of 1: 0.0.0@b:5",
+    );
+    assert_eq!((script.records()[0].retried, script.records()[0].local), (1, 0));
+}
+
+#[test]
+fn a_silent_spe_is_given_up_and_its_late_news_ignored() {
+    script(&[("a", 1)], ONE_FILE, LOCAL, FinalOutput::Return).play(
+        "start 1 at a
+         > ready 1
+         run 0.0.0.0 on 1 at a: /x[0..100]
+         > wait 29000
+         > progress 0.0.0.0 50
+         > wait 29000
+         > wait 1000
+         drop 1
+         > finish 0.0.0.0 0:9
+         > progress 0.0.0.0 60
+         > wait 1000
+         start 3 at a
+         > ready 1
+         drop 1
+         > ready 3
+         run 0.0.0.1 on 3 at a: /x[0..100]",
+    );
+}
+
+#[test]
+fn a_task_that_fails_four_times_ends_the_job_with_the_last_reason() {
+    let mut script = script(&[("a", 1)], ONE_FILE, LOCAL, FinalOutput::Return);
+    script.play("start 1 at a");
+    let mut spe = 1;
+    for round in 0..4 {
+        script.tell(&format!("ready {spe}"));
+        script.tell(&format!("fail 0.0.0.{round} unavailable"));
+        while let Some(action) = script.job.poll_action() {
+            if let Action::Finished(result) = action {
+                let error = result.unwrap_err();
+                assert_eq!(round, 3);
+                assert_eq!(error.to_string(), "the task that begins with `/x` failed 4 times, at last: unavailable");
+                assert_eq!((script.records()[0].failed, script.records()[0].retried), (1, 3));
+                return;
+            }
+        }
+        script.tell("wait 8000");
+        while let Some(Action::StartSpe { spe: SpeId(next), .. }) = script.job.poll_action() {
+            spe = next;
+        }
+    }
+    panic!("the job did not end");
+}
+
+#[test]
+fn a_function_error_ends_the_job_at_once_and_is_reported_once() {
+    let mut script = script(&[("a", 2)], &[("/x", 200, "a")], LOCAL, FinalOutput::Publish);
+    script.play(
+        "start 1 at a
+         start 2 at a
+         > ready 1
+         run 0.0.0.0 on 1 at a: /x[0..100]
+         > ready 2
+         run 0.0.1.0 on 2 at a: /x[100..200]
+         > erred 0.0.0.7
+         > erred 0.0.1.0
+         ended: the function failed on `/x`, segment 0: boom
+         > erred 0.0.0.0
+         > finish 0.0.0.0 0:1
+         > lost 1
+         > wait 99999",
+    );
+    assert_eq!((script.job.state(), script.records()[0].failed), (JobState::Failed, 1));
+}
+
+#[test]
+fn a_function_that_cannot_be_loaded_ends_the_job() {
+    script(&[("a", 1)], ONE_FILE, LOCAL, FinalOutput::Publish).play(
+        "start 1 at a
+         > unloadable
+         ended: no such symbol",
+    );
+}
+
+#[test]
+fn a_node_without_results_is_lost_and_nothing_begins_anew() {
+    let files = [("/x", 100, "a"), ("/y", 100, "b"), ("/z", 100, "b")];
+    script(&[("a", 1), ("b", 1)], &files, LOCAL, FinalOutput::Return).play(
+        "start 1 at a
+         start 2 at b
+         > ready 1
+         run 0.0.0.0 on 1 at a: /x[0..100]
+         > ready 2
+         run 0.0.1.0 on 2 at b: /y[0..100]
+         > gone b
+         drop 2
+         > gone b
+         > finish 0.0.0.0 0:7
+         run 0.0.1.1 on 1 at a: /y[0..100] from anyone
+         seal 0.0.0 at a: 0.0:7",
+    );
+}
+
+#[test]
+fn a_node_with_results_is_lost_and_all_is_done_again_without_it() {
+    let files = [("/x", 100, "a b"), ("/y", 100, "b")];
+    let mut script = script(&[("a", 1), ("b", 1)], &files, LOCAL, FinalOutput::Return);
+    script.play(
+        "start 1 at a
+         start 2 at b
+         > ready 1
+         run 0.0.0.0 on 1 at a: /x[0..100]
+         > ready 2
+         run 0.0.1.0 on 2 at b: /y[0..100]
+         > finish 0.0.1.0 1:7
+         seal 0.0.1 at b: 1.0:7
+         > sealed 0.0.1 7
+         fetch 0.0.1 at b
+         > gone b
+         drop 2
+         begin run 1
+         drop 1
+         start 3 at a
+         > fetched 0.0.1
+         > finish 0.0.0.0 0:1
+         > ready 3
+         run 0.1.0.0 on 3 at a: /x[0..100]
+         > finish 0.1.0.0 0:1
+         run 0.1.1.0 on 3 at a: /y[0..100] from anyone
+         seal 0.1.0 at a: 0.0:1",
+    );
+    assert_eq!(script.job.progress().run, 1);
+}
+
+#[test]
+fn attempts_of_an_earlier_run_stay_counted_as_retried() {
+    let mut script = script(&[("a", 2)], ONE_FILE, &[StageOutput::Buckets(1)], FinalOutput::Return);
+    for line in
+        ["ready 1", "fail 0.0.0.0 unavailable", "wait 1000", "ready 2", "finish 0.0.0.1 0:5", "denied 0.0.0 notfound"]
+    {
+        script.tell(line);
+    }
+    assert_eq!(script.job.progress().run, 1);
+    assert_eq!(script.records()[0], StageRecord { segments: 1, retried: 1, ..StageRecord::default() });
+}
+
+#[test]
+fn what_was_delivered_needs_its_node_no_more() {
+    let files = [("/x", 100, "a"), ("/y", 100, "b")];
+    script(&[("a", 1), ("b", 1)], &files, LOCAL, FinalOutput::Publish).play(
+        "start 1 at a
+         start 2 at b
+         > ready 1
+         run 0.0.0.0 on 1 at a: /x[0..100]
+         > ready 2
+         run 0.0.1.0 on 2 at b: /y[0..100]
+         > finish 0.0.1.0 1:7
+         seal 0.0.1 at b: 1.0:7 to publish
+         > sealed 0.0.1 7
+         publish 0.0.1 at b lines
+         > published 0.0.1
+         > gone b
+         drop 2
+         > finish 0.0.0.0
+         finished of 2: 0.0.1@b:7",
+    );
+}
+
+#[test]
+fn a_missing_piece_at_the_seal_begins_a_new_run_until_there_are_too_many() {
+    let mut script = script(&[("a", 1)], ONE_FILE, &[StageOutput::Buckets(1)], FinalOutput::Publish);
+    script.play(
+        "start 1 at a
+         > ready 1
+         run 0.0.0.0 on 1 at a: /x[0..100] to a
+         > finish 0.0.0.0 0:5
+         seal 0.0.0 at a: 0.0:5 to publish
+         > denied 0.0.0 notfound
+         begin run 1
+         run 0.1.0.0 on 1 at a: /x[0..100] to a
+         > denied 0.0.0 notfound
+         > finish 0.0.0.0 0:5
+         > finish 0.1.0.0 0:5
+         seal 0.1.0 at a: 0.0:5 to publish
+         > sealed 0.1.0 4
+         begin run 2
+         run 0.2.0.0 on 1 at a: /x[0..100] to a
+         > finish 0.2.0.0 0:5
+         seal 0.2.0 at a: 0.0:5 to publish
+         > sealed 0.2.0 5
+         publish 0.2.0 at a lines
+         > denied 0.2.0 notfound
+         ended: the job lost results 3 times and was given up, at last: notfound",
+    );
+    assert_eq!(script.job.state(), JobState::Failed);
+}
+
+#[test]
+fn a_bucket_that_its_node_no_longer_has_begins_a_new_run() {
+    let stages = [StageOutput::Buckets(1), StageOutput::Local];
+    script(&[("a", 1)], ONE_FILE, &stages, FinalOutput::Return).play(
+        "start 1 at a
+         > ready 1
+         run 0.0.0.0 on 1 at a: /x[0..100] to a
+         > finish 0.0.0.0 0:5
+         seal 0.0.0 at a: 0.0:5
+         > sealed 0.0.0 5
+         run 1.0.0.0 on 1 at a: [0..5] = 0.0.0
+         > fail 1.0.0.0 notfound
+         drop 1
+         begin run 1
+         > wait 250
+         start 3 at a
+         > ready 3
+         run 0.1.0.0 on 3 at a: /x[0..100] to a",
+    );
+}
+
+#[test]
+fn a_node_at_which_no_spe_starts_is_lost_with_what_it_had() {
+    let stages = [StageOutput::Buckets(2), StageOutput::Local];
+    script(&[("a", 1), ("b", 1)], ONE_FILE, &stages, FinalOutput::Return).play(
+        "start 1 at a
+         start 2 at b
+         > ready 1
+         run 0.0.0.0 on 1 at a: /x[0..100] to a,b
+         > lost 2
+         drop 2
+         > wait 250
+         start 4 at b
+         > lost 4
+         drop 4
+         > wait 500
+         start 6 at b
+         > lost 6
+         drop 6
+         > wait 1000
+         start 8 at b
+         > lost 8
+         drop 8
+         begin run 1
+         drop 1
+         start 10 at a
+         > ready 10
+         run 0.1.0.0 on 10 at a: /x[0..100] to a,a
+         > gone a
+         ended: no node can run an SPE for the job; see `sector nodes`",
+    );
+}
+
+#[test]
+fn a_step_that_could_not_reach_its_node_is_tried_again_after_a_pause() {
+    script(&[("a", 1)], ONE_FILE, LOCAL, FinalOutput::Publish).play(
+        "start 1 at a
+         > ready 1
+         run 0.0.0.0 on 1 at a: /x[0..100]
+         > finish 0.0.0.0 0:5
+         seal 0.0.0 at a: 0.0:5 to publish
+         > denied 0.0.0 unavailable
+         > wait 999
+         > wait 1
+         seal 0.0.0 at a: 0.0:5 to publish
+         > sealed 0.0.0 5
+         publish 0.0.0 at a lines
+         > denied 0.0.0 refused
+         ended: refused",
+    );
+}
+
+#[test]
+fn pieces_that_cannot_be_are_not_believed() {
+    script(&[("a", 1)], ONE_FILE, &[StageOutput::Buckets(2)], FinalOutput::Return).play(
+        "start 1 at a
+         > ready 1
+         run 0.0.0.0 on 1 at a: /x[0..100] to a,a
+         > finish 0.0.0.0 2:5
+         drop 1",
+    );
+}
+
+#[test]
+fn what_is_too_large_to_return_is_refused_with_what_to_do() {
+    let mut script = script(&[("a", 1)], ONE_FILE, LOCAL, FinalOutput::Return);
+    script.play(
+        "start 1 at a
+         > ready 1
+         run 0.0.0.0 on 1 at a: /x[0..100]
+         > finish 0.0.0.0 0:1048577
+         seal 0.0.0 at a: 0.0:1048577
+         > sealed 0.0.0 1048577
+         ended: bucket 0 holds 1048577 bytes, more than the 1048576 that can be returned; give the job an output folder",
+    );
+}
+
+#[test]
+fn what_is_returned_is_bounded_in_all() {
+    let mut script = script(&[("a", 1)], ONE_FILE, &[StageOutput::Buckets(300)], FinalOutput::Return);
+    script.tell("ready 1");
+    let pieces: String = (0..300).map(|bucket| format!(" {bucket}:1048576")).collect();
+    script.tell(&format!("finish 0.0.0.0{pieces}"));
+    let mut sealed = 0;
+    while let Some(action) = script.job.poll_action() {
+        match action {
+            Action::Seal { order, .. } => {
+                sealed += 1;
+                script.tell(&format!("sealed {} 1048576", shown_bucket(&order.bucket)));
+            }
+            Action::Fetch { bucket, .. } => script.tell(&format!("fetched {}", shown_bucket(&bucket))),
+            Action::Finished(result) => {
+                assert_eq!(sealed, 257, "256 MiB may be returned");
+                return assert!(matches!(result, Err(SphereError::ReturnTooLarge { .. })), "{result:?}");
+            }
+            _ => {}
+        }
+    }
+    panic!("the job did not end");
+}
+
+#[test]
+fn a_cancelled_job_wants_nothing_more() {
+    let mut script = script(&[("a", 1)], ONE_FILE, LOCAL, FinalOutput::Publish);
+    script.play(
+        "start 1 at a
+         > ready 1
+         run 0.0.0.0 on 1 at a: /x[0..100]
+         > cancel
+         ended: the job was cancelled by alice
+         > finish 0.0.0.0 0:1
+         > cancel",
+    );
+    assert_eq!((script.job.state(), script.job.next_timeout()), (JobState::Cancelled, None));
+}
+
+#[test]
+fn an_idle_spe_waits_for_a_node_that_is_about_to_do_its_own_work() {
+    script(&[("a", 1), ("b", 1)], &[("/x", 200, "a")], LOCAL, FinalOutput::Return).play(
+        "start 1 at a
+         start 2 at b
+         > ready 2
+         > ready 1
+         run 0.0.0.0 on 1 at a: /x[0..100]
+         run 0.0.1.0 on 2 at b: /x[100..200] from a",
+    );
+}
+
+#[test]
+fn progress_counts_what_is_done_and_what_is_being_read() {
+    let mut script = script(&[("a", 2)], &[("/x", 200, "a")], LOCAL, FinalOutput::Return);
+    for line in ["ready 1", "ready 2", "finish 0.0.0.0 0:5", "progress 0.0.1.0 30"] {
+        script.tell(line);
+    }
+    let progress = script.job.progress();
+    assert_eq!((progress.bytes_done, progress.bytes), (130, 200));
+    assert_eq!((progress.buckets_done, progress.buckets), (0, 1));
+    script.tell("progress 0.0.1.0 5000");
+    assert_eq!(script.job.progress().bytes_done, 200);
+}
+
+#[test]
+fn a_file_with_half_a_record_is_refused_before_anything_starts() {
+    let plan = JobPlan::new(
+        JOB,
+        vec![StagePlan { output: StageOutput::Local, records: RecordFormat::File }],
+        FinalOutput::Return,
+    );
+    let file = InputFile {
+        path: "/half".parse().unwrap(),
+        slice: SliceId(1),
+        bytes: 105,
+        records: RecordFormat::Fixed(10),
+        nodes: vec![],
+    };
+    let node = SpeNodePlan { node: NodeId::new("a").unwrap(), place: Place::new("s", "r"), slots: 1 };
+    let error = Job::new(Now::default(), plan, vec![file], &[node]).unwrap_err();
+    assert!(matches!(error, SphereError::PartialRecord { bytes: 105, record_bytes: 10, .. }), "{error}");
+}
