@@ -1,0 +1,84 @@
+//! Sphere's built-in functions (Sector/Sphere paper, 3.2, 3.6 and 4): what every SPE can run without a library of the
+//! user. They serve the path *job* and the terasort and demo commands. They are written against `udf` alone, exactly as
+//! a user's are, and touch no file, no socket and no clock.
+//!
+//! | name | input | parameters | output |
+//! |---|---|---|---|
+//! | `copy` | any | – | the records, to bucket 0 |
+//! | `count` | any | – | a line `path from records bytes` for each segment, to bucket 0 |
+//! | `partition` | fixed | `cuts`, `key` | each record to the bucket of its key's range |
+//! | `hash` | fixed, lines | `key` | each record to the bucket of its key's hash |
+//! | `sort` | fixed | `key` | the segment's records by key, to bucket 0 |
+//! | `sample` | fixed | `every`, `key` | the key of every n-th record, to bucket 0 |
+//! | `teragen` | lines, file | – | 100-byte records, to bucket 0 |
+//! | `teravalidate` | fixed | `key` | a [`SegmentCheck`](terasort::SegmentCheck) line for each segment, to bucket 0 |
+//! | `words` | file, lines | – | a block of words for each file and bucket |
+//! | `index` | file | – | lines `word`, tab, paths with a blank between them, to bucket 0 |
+//!
+//! `key` is `offset:length` in bytes within the record; without it, terasort's `0:10`.
+
+mod batch;
+mod blocks;
+mod checksum;
+mod copy;
+mod count;
+pub mod cuts;
+mod escape;
+mod hash;
+mod index;
+pub mod key;
+mod partition;
+pub mod reference;
+mod sample;
+mod sort;
+pub mod terasort;
+mod word_set;
+mod words;
+
+pub use udf::Function;
+
+/// The name of each built-in function, with what it does in one line.
+pub const ALL: &[(&str, &str)] = &[
+    ("copy", "gives every record as it is"),
+    ("count", "counts records and bytes, one line a segment"),
+    ("partition", "spreads fixed records over buckets by the range of their key (cuts=HEX,…; key=OFFSET:LENGTH)"),
+    ("hash", "spreads records over buckets by the hash of their key (key=OFFSET:LENGTH)"),
+    ("sort", "sorts the fixed records of a segment by key (key=OFFSET:LENGTH)"),
+    ("sample", "gives the key of every n-th fixed record (every=N; key=OFFSET:LENGTH)"),
+    ("teragen", "makes 100-byte terasort records from lines `first count seed`"),
+    ("teravalidate", "checks the order and the sum of fixed records, one line a segment (key=OFFSET:LENGTH)"),
+    ("words", "inverted index, first stage: the distinct words of each file, by bucket"),
+    ("index", "inverted index, second stage: lines of a word and the paths of the files that contain it"),
+];
+
+/// Finds a built-in function.
+pub fn find(name: &str) -> Option<Function> {
+    let function: Function = match name {
+        "copy" => copy::copy,
+        "count" => count::count,
+        "partition" => partition::partition,
+        "hash" => hash::hash,
+        "sort" => sort::sort,
+        "sample" => sample::sample,
+        "teragen" => terasort::teragen,
+        "teravalidate" => terasort::teravalidate,
+        "words" => words::words,
+        "index" => index::index,
+        _ => return None,
+    };
+    Some(function)
+}
+
+#[cfg(test)]
+mod testing;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_function_of_the_list_is_found_and_no_other() {
+        assert!(ALL.iter().all(|(name, line)| find(name).is_some() && !line.is_empty()));
+        assert!(find("").is_none() && find("Copy").is_none());
+    }
+}

@@ -1,0 +1,10 @@
+//! Terasort's data: making it and checking it (Sector/Sphere paper, 4). Serves `sector terasort gen` and `validate`.
+
+mod check;
+mod record;
+
+pub use check::{SegmentCheck, TotalCheck};
+pub use record::{RECORD_BYTES, Rows};
+
+pub(crate) use check::teravalidate;
+pub(crate) use record::teragen;

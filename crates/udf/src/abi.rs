@@ -1,0 +1,418 @@
+//! The C ABI between a user's library and an SPE, both sides of it: [`enter`] is what the library's symbols do, [`call`]
+//! is what the SPE does. It serves the path *job*, door 7; `include/sector_udf.h` is the same in C and explains it.
+//!
+//! The layout of the structures is the interface: within a version they only grow at their end. This is the only file of
+//! the crate with `unsafe`; nothing here may unwind into the other side.
+#![allow(unsafe_code)]
+
+use std::{
+    any::Any,
+    cell::RefCell,
+    ffi::{CStr, CString, c_char, c_void},
+    panic::{AssertUnwindSafe, catch_unwind},
+    slice,
+};
+
+use crate::{Function, FunctionError, Input, Output, Parameters, RecordFormat, Sink, Stopped};
+
+/// The version of the interface, as `sector_udf_abi_version()` of a library tells it.
+pub const ABI_VERSION: u32 = 1;
+
+/// The symbol that tells the version; its type is [`NativeVersion`].
+pub const VERSION_SYMBOL: &str = "sector_udf_abi_version";
+
+/// The type of [`VERSION_SYMBOL`].
+pub type NativeVersion = unsafe extern "C" fn() -> u32;
+
+/// The type of a function's symbol.
+pub type NativeFunction = unsafe extern "C" fn(*const SectorInput, *mut SectorOutput) -> i32;
+
+/// `sector_input` of the header.
+#[repr(C)]
+#[derive(Debug)]
+pub struct SectorInput {
+    struct_bytes: u32,
+    record_format: u32,
+    bytes: *const u8,
+    length: u64,
+    path: *const c_char,
+    segment: u64,
+    from: u64,
+    record_bytes: u32,
+    buckets: u32,
+    parameter: unsafe extern "C" fn(*const SectorInput, *const c_char) -> *const c_char,
+    host: *const c_void,
+}
+
+/// `sector_output` of the header.
+#[repr(C)]
+#[derive(Debug)]
+pub struct SectorOutput {
+    struct_bytes: u32,
+    reserved: u32,
+    emit: unsafe extern "C" fn(*mut SectorOutput, u64, *const c_void, u64) -> i32,
+    emit_records: unsafe extern "C" fn(*mut SectorOutput, u64, *const c_void, u64, u64) -> i32,
+    progress: unsafe extern "C" fn(*mut SectorOutput, u64),
+    fail: unsafe extern "C" fn(*mut SectorOutput, u64, *const c_char),
+    host: *mut c_void,
+}
+
+/// The host's side: calls a function of a library over one segment.
+///
+/// # Safety
+/// `function` must be a symbol of a loaded library that keeps to the header of version [`ABI_VERSION`]. Nothing can check
+/// that; this is why an SPE is a process of its own.
+pub unsafe fn call(function: NativeFunction, input: &Input<'_>, output: &mut Output<'_>) -> Result<(), FunctionError> {
+    let path = CString::new(input.path()).map_err(|_| FunctionError::new("the path contains NUL"))?;
+    let host_input = HostInput { input, given: RefCell::new(Vec::new()) };
+    let (record_format, record_bytes) = match input.format() {
+        RecordFormat::File => (RECORDS_FILE, 0),
+        RecordFormat::Fixed(record_bytes) => (RECORDS_FIXED, record_bytes),
+        RecordFormat::Lines => (RECORDS_LINES, 0),
+    };
+    let raw_input = SectorInput {
+        struct_bytes: size_of::<SectorInput>() as u32,
+        record_format,
+        bytes: input.bytes().as_ptr(),
+        length: input.bytes().len() as u64,
+        path: path.as_ptr(),
+        segment: input.segment(),
+        from: input.from(),
+        record_bytes,
+        buckets: input.buckets(),
+        parameter: host_parameter,
+        host: (&raw const host_input).cast(),
+    };
+    let mut host_output = HostOutput { output, failure: None };
+    let mut raw_output = SectorOutput {
+        struct_bytes: size_of::<SectorOutput>() as u32,
+        reserved: 0,
+        emit: host_emit,
+        emit_records: host_emit_records,
+        progress: host_progress,
+        fail: host_fail,
+        host: (&raw mut host_output).cast(),
+    };
+    // SAFETY: the function keeps to the header (the caller's promise); both structures and what they point to live until
+    // it has returned.
+    let code = unsafe { function(&raw const raw_input, &raw mut raw_output) };
+    match (code, host_output.failure) {
+        (0, None) => Ok(()),
+        (_, Some(failure)) => Err(failure),
+        (code, None) => Err(FunctionError::new(format!("the function returned {code}"))),
+    }
+}
+
+/// The library's side: what an exported symbol does (see [`export!`](crate::export)).
+///
+/// # Safety
+/// The pointers must be those that the host gave to the symbol.
+pub unsafe fn enter(input: *const SectorInput, output: *mut SectorOutput, function: Function) -> i32 {
+    // SAFETY: the host's pointers are valid for the call.
+    let (raw_input, mut sink) = unsafe { (&*input, LibrarySink(&mut *output)) };
+    let result = catch_unwind(AssertUnwindSafe(|| {
+        // SAFETY: as above; the input outlives the function.
+        let input = unsafe { library_input(raw_input)? };
+        function(&input, &mut Output::new(&mut sink))
+    }))
+    .unwrap_or_else(|panic| Err(FunctionError::new(format!("the function panicked: {}", panic_message(&*panic)))));
+    match result {
+        Ok(()) => 0,
+        Err(error) => {
+            sink.fail(&error);
+            1
+        }
+    }
+}
+
+/// Exports functions from a dynamic library under the names by which jobs ask for them (`lib.so:name`), together with
+/// the version of the interface. To be used once in a library: `udf::export!(name => path, other => path::to::other);`.
+///
+/// A panic of the function becomes its error, with the panic's message.
+#[macro_export]
+macro_rules! export {
+    ($($symbol:ident => $function:expr),+ $(,)?) => {
+        /// The exported symbols, in a module of their own so that a symbol may have its function's name.
+        #[doc(hidden)]
+        #[allow(unsafe_code, missing_docs, unreachable_pub, unused_imports)]
+        pub mod sector_udf_symbols {
+            use super::*;
+
+            #[unsafe(no_mangle)]
+            pub extern "C" fn sector_udf_abi_version() -> u32 {
+                $crate::abi::ABI_VERSION
+            }
+
+            $(
+                /// # Safety
+                /// Called by the host alone, with pointers that are valid for the call.
+                #[unsafe(no_mangle)]
+                pub unsafe extern "C" fn $symbol(
+                    input: *const $crate::abi::SectorInput,
+                    output: *mut $crate::abi::SectorOutput,
+                ) -> i32 {
+                    let function: $crate::Function = {
+                        use super::*;
+                        $function
+                    };
+                    // SAFETY: as demanded of the caller.
+                    unsafe { $crate::abi::enter(input, output, function) }
+                }
+            )+
+        }
+    };
+}
+
+/// What a panic said.
+pub fn panic_message(panic: &(dyn Any + Send)) -> &str {
+    panic
+        .downcast_ref::<&str>()
+        .copied()
+        .or_else(|| panic.downcast_ref::<String>().map(String::as_str))
+        .unwrap_or("(no message)")
+}
+
+/// # Safety
+/// `raw` must come from a host that keeps to the header.
+unsafe fn library_input(raw: &SectorInput) -> Result<Input<'_>, FunctionError> {
+    if (raw.struct_bytes as usize) < size_of::<SectorInput>() {
+        return Err(FunctionError::new("the SPE is older than the library"));
+    }
+    let format = match raw.record_format {
+        RECORDS_FILE => RecordFormat::File,
+        RECORDS_FIXED => RecordFormat::Fixed(raw.record_bytes),
+        RECORDS_LINES => RecordFormat::Lines,
+        other => return Err(FunctionError::new(format!("record format {other} is unknown to this library"))),
+    };
+    let length = usize::try_from(raw.length)?;
+    // SAFETY: the header promises `length` bytes at `bytes`, never NULL, and a path that ends with NUL.
+    let (bytes, path) = unsafe { (slice::from_raw_parts(raw.bytes, length), CStr::from_ptr(raw.path)) };
+    Ok(Input::new(bytes, format)
+        .at(path.to_str()?, raw.segment, raw.from)
+        .with_buckets(raw.buckets)
+        .with_parameters(raw))
+}
+
+impl Parameters for SectorInput {
+    fn find(&self, name: &str) -> Option<&str> {
+        let name = CString::new(name).ok()?;
+        // SAFETY: the host's own function with the host's own structure; what it returns lives as long as the input.
+        let value = unsafe { (self.parameter)(self, name.as_ptr()) };
+        if value.is_null() {
+            return None;
+        }
+        // SAFETY: not NULL, so it ends with NUL.
+        unsafe { CStr::from_ptr(value) }.to_str().ok()
+    }
+}
+
+/// The library's way back to the host.
+struct LibrarySink<'a>(&'a mut SectorOutput);
+
+impl LibrarySink<'_> {
+    fn fail(&mut self, error: &FunctionError) {
+        let text: Vec<u8> = error.message().bytes().filter(|byte| *byte != 0).collect();
+        let text = CString::new(text).unwrap_or_default();
+        // SAFETY: the host's own function with the host's own structure.
+        unsafe { (self.0.fail)(self.0, error.record().unwrap_or(NO_RECORD), text.as_ptr()) }
+    }
+}
+
+impl Sink for LibrarySink<'_> {
+    fn emit(&mut self, bucket: u64, bytes: &[u8], records: u64) -> Result<(), Stopped> {
+        // SAFETY: the host's own function with the host's own structure; it copies the bytes.
+        let code = unsafe { (self.0.emit_records)(self.0, bucket, bytes.as_ptr().cast(), bytes.len() as u64, records) };
+        if code == 0 { Ok(()) } else { Err(Stopped) }
+    }
+
+    fn progress(&mut self, bytes_done: u64) {
+        // SAFETY: as above.
+        unsafe { (self.0.progress)(self.0, bytes_done) }
+    }
+}
+
+/// What the host keeps of an input during a call.
+struct HostInput<'a, 'b> {
+    input: &'a Input<'b>,
+    /// Parameters that were asked for, as C strings: they live until the call is over.
+    given: RefCell<Vec<(CString, CString)>>,
+}
+
+/// What the host keeps of an output during a call.
+struct HostOutput<'a, 'b> {
+    output: &'a mut Output<'b>,
+    failure: Option<FunctionError>,
+}
+
+unsafe extern "C" fn host_parameter(input: *const SectorInput, name: *const c_char) -> *const c_char {
+    if input.is_null() || name.is_null() {
+        return std::ptr::null();
+    }
+    // SAFETY: `host` is the `HostInput` of the call this happens in; `name` ends with NUL (header).
+    let (host, name) = unsafe { (&*(*input).host.cast::<HostInput<'_, '_>>(), CStr::from_ptr(name)) };
+    let mut given = host.given.borrow_mut();
+    if let Some((_, value)) = given.iter().find(|(known, _)| known.as_c_str() == name) {
+        return value.as_ptr();
+    }
+    let value = name.to_str().ok().and_then(|name| host.input.parameter(name)).and_then(|text| CString::new(text).ok());
+    let Some(value) = value else { return std::ptr::null() };
+    // A `CString` keeps its bytes where they are when the vector moves.
+    let pointer = value.as_ptr();
+    given.push((name.to_owned(), value));
+    pointer
+}
+
+unsafe extern "C" fn host_emit(output: *mut SectorOutput, bucket: u64, bytes: *const c_void, length: u64) -> i32 {
+    // SAFETY: passed on as it came.
+    unsafe { host_emit_records(output, bucket, bytes, length, 1) }
+}
+
+unsafe extern "C" fn host_emit_records(
+    output: *mut SectorOutput,
+    bucket: u64,
+    bytes: *const c_void,
+    length: u64,
+    records: u64,
+) -> i32 {
+    // SAFETY: `host` is the `HostOutput` of the call this happens in.
+    let host = unsafe { &mut *(*output).host.cast::<HostOutput<'_, '_>>() };
+    let bytes = if length == 0 {
+        &[][..]
+    } else {
+        match usize::try_from(length) {
+            // SAFETY: the header demands `length` readable bytes.
+            Ok(length) if !bytes.is_null() && length <= isize::MAX as usize => unsafe {
+                slice::from_raw_parts(bytes.cast::<u8>(), length)
+            },
+            _ => {
+                host.failure
+                    .get_or_insert(FunctionError::new("the function emitted from no address or an endless length"));
+                return STOPPED;
+            }
+        }
+    };
+    match host.output.emit_records(bucket, bytes, records) {
+        Ok(()) => 0,
+        Err(Stopped) => STOPPED,
+    }
+}
+
+unsafe extern "C" fn host_progress(output: *mut SectorOutput, bytes_done: u64) {
+    // SAFETY: `host` is the `HostOutput` of the call this happens in.
+    unsafe { &mut *(*output).host.cast::<HostOutput<'_, '_>>() }.output.progress(bytes_done);
+}
+
+unsafe extern "C" fn host_fail(output: *mut SectorOutput, record: u64, message: *const c_char) {
+    // SAFETY: `host` is the `HostOutput` of the call this happens in.
+    let host = unsafe { &mut *(*output).host.cast::<HostOutput<'_, '_>>() };
+    let text = if message.is_null() {
+        "(no message)".into()
+    } else {
+        // SAFETY: not NULL, so it ends with NUL (header).
+        unsafe { CStr::from_ptr(message) }.to_string_lossy()
+    };
+    let error = FunctionError::new(text);
+    host.failure = Some(if record == NO_RECORD { error } else { error.at_record(record) });
+}
+
+/// `SECTOR_RECORDS_FILE` of the header.
+const RECORDS_FILE: u32 = 0;
+/// `SECTOR_RECORDS_FIXED` of the header.
+const RECORDS_FIXED: u32 = 1;
+/// `SECTOR_RECORDS_LINES` of the header.
+const RECORDS_LINES: u32 = 2;
+/// `SECTOR_NO_RECORD` of the header.
+const NO_RECORD: u64 = u64::MAX;
+/// What `emit` returns when the output is closed.
+const STOPPED: i32 = 1;
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use crate::Collected;
+
+    fn upper(input: &Input<'_>, output: &mut Output<'_>) -> Result<(), FunctionError> {
+        assert_eq!((input.path(), input.segment(), input.from(), input.buckets()), ("/a b", 7, 30, 4));
+        let suffix = input.required_parameter("suffix")?;
+        assert_eq!(input.parameter("suffix"), Some(suffix));
+        assert_eq!(input.parameter("absent"), None);
+        for line in input.records() {
+            output.emit(6, &[&line.to_ascii_uppercase()[..], suffix.as_bytes()].concat())?;
+        }
+        output.progress(input.bytes().len() as u64);
+        Ok(())
+    }
+
+    fn picky(input: &Input<'_>, _: &mut Output<'_>) -> Result<(), FunctionError> {
+        match input.bytes().len() {
+            0 => Err(FunctionError::new("nothing\0 there").at_record(5)),
+            1 => panic!("{} byte", 1),
+            2 => panic!("plain"),
+            _ => Ok(()),
+        }
+    }
+
+    crate::export!(test_upper => upper, test_picky => picky);
+
+    fn run(function: NativeFunction, bytes: &[u8], sink: &mut dyn Sink) -> Result<(), FunctionError> {
+        let parameters: Vec<(String, String)> = vec![("suffix".into(), "!\n".into())];
+        let input =
+            Input::new(bytes, RecordFormat::Lines).at("/a b", 7, 30).with_buckets(4).with_parameters(&parameters);
+        // SAFETY: the functions above are made by `export!`.
+        unsafe { call(function, &input, &mut Output::new(sink)) }
+    }
+
+    #[test]
+    fn a_function_sees_its_segment_and_its_results_arrive_through_the_c_abi() {
+        let mut collected = Collected::with_buckets(4);
+        run(sector_udf_symbols::test_upper, b"bee\ncow", &mut collected).unwrap();
+        assert_eq!(collected.bucket(2), b"BEE!\nCOW!\n");
+        assert_eq!((collected.records, collected.bytes_done), (2, 7));
+        assert_eq!(sector_udf_symbols::sector_udf_abi_version(), ABI_VERSION);
+    }
+
+    #[test]
+    fn an_error_and_a_panic_come_back_with_their_message_and_record() {
+        let failure = |bytes: &[u8]| run(sector_udf_symbols::test_picky, bytes, &mut Collected::default()).unwrap_err();
+        assert_eq!(failure(b""), FunctionError::new("nothing there").at_record(5));
+        assert_eq!(failure(b"1").message(), "the function panicked: 1 byte");
+        assert_eq!(failure(b"22").message(), "the function panicked: plain");
+    }
+
+    #[test]
+    fn a_closed_output_stops_the_function() {
+        struct Closed(u32);
+        impl Sink for Closed {
+            fn emit(&mut self, _: u64, _: &[u8], _: u64) -> Result<(), Stopped> {
+                self.0 += 1;
+                Err(Stopped)
+            }
+            fn progress(&mut self, _: u64) {}
+        }
+        let mut closed = Closed(0);
+        let error = run(sector_udf_symbols::test_upper, b"bee\ncow", &mut closed).unwrap_err();
+        assert_eq!((error.message(), closed.0), ("the output is closed", 1));
+    }
+
+    #[test]
+    fn a_c_function_that_returns_a_number_without_a_word_is_named_by_it() {
+        unsafe extern "C" fn nine(_: *const SectorInput, output: *mut SectorOutput) -> i32 {
+            // SAFETY: the test's own host.
+            unsafe { ((*output).emit)(output, 0, std::ptr::null(), 0) + 9 }
+        }
+        unsafe extern "C" fn nowhere(_: *const SectorInput, output: *mut SectorOutput) -> i32 {
+            // SAFETY: the test's own host.
+            unsafe { ((*output).emit)(output, 0, std::ptr::null(), 1) }
+        }
+        let failure = |function| run(function, b"", &mut Collected::default()).unwrap_err();
+        assert_eq!(failure(nine).message(), "the function returned 9");
+        assert!(failure(nowhere).message().contains("no address"));
+    }
+
+    #[test]
+    fn the_layout_is_that_of_the_header_on_64_bits() {
+        assert_eq!((size_of::<SectorInput>(), size_of::<SectorOutput>()), (72, 48));
+        assert_eq!(std::mem::offset_of!(SectorInput, parameter), 56);
+    }
+}
