@@ -1,0 +1,132 @@
+//! What can go wrong before a role serves and when it stops. Every sentence names the file, line and key, or the
+//! operation, and says what to do; none of these errors is ever sent to a peer without the operator having caused it.
+
+use std::{io, path::PathBuf, time::Duration};
+
+use protocol::{
+    Refusal, Status,
+    status::{ErrorClass, ErrorClass::Refuse},
+};
+use thiserror::Error;
+
+/// Why a process does not start, or did not stop in order.
+#[derive(Debug, Error)]
+pub enum DaemonError {
+    /// A settings file could not be read.
+    #[error("cannot read the settings file {}: {source}; check the path given with --config", file.display())]
+    SettingsUnreadable {
+        /// Which file.
+        file: PathBuf,
+        /// What the operating system said.
+        source: io::Error,
+    },
+    /// A settings file is not TOML.
+    #[error("{}, line {line}: {why}", file.display())]
+    SettingsSyntax {
+        /// Which file.
+        file: PathBuf,
+        /// Which line, from 1.
+        line: usize,
+        /// What is wrong there.
+        why: String,
+    },
+    /// A key is unknown, has a value of the wrong type, or one that does not fit the others.
+    #[error("{}, line {line}, key `{key}`: {why}", file.display())]
+    SettingsKey {
+        /// Which file.
+        file: PathBuf,
+        /// Which line, from 1.
+        line: usize,
+        /// Which key.
+        key: String,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// A key that has no default is not in the file, or one that is not there does not fit with its default.
+    #[error("{}: key `{key}`: {why}", file.display())]
+    SettingsMissing {
+        /// Which file.
+        file: PathBuf,
+        /// Which key.
+        key: &'static str,
+        /// Why it is needed.
+        why: String,
+    },
+    /// Settings that a program put together do not fit.
+    #[error("the settings of the {role} do not fit, key `{key}`: {why}")]
+    SettingsRefused {
+        /// Whose settings.
+        role: &'static str,
+        /// Which key.
+        key: &'static str,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// A certificate or key file could not be read.
+    #[error("cannot read the {what} {}: {source}; `sector up` and the security server issue these files", file.display())]
+    CredentialUnreadable {
+        /// Which of the three files.
+        what: &'static str,
+        /// Where it should be.
+        file: PathBuf,
+        /// What the operating system said.
+        source: io::Error,
+    },
+    /// The filter for the log could not be understood.
+    #[error("cannot understand `{filter}` in SECTOR_LOG: {why}; write for example SECTOR_LOG=info,sector_net=debug")]
+    LogFilter {
+        /// What was given.
+        filter: String,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// Signals cannot be listened for.
+    #[error("cannot listen for signals: {0}")]
+    Signals(io::Error),
+    /// Standard output was closed before the ready line was written.
+    #[error("cannot write the ready line to standard output: {0}")]
+    ReadyLine(io::Error),
+    /// Some tasks were cut off because they did not end in time.
+    #[error("stopped, but after {waited:?} these were still at work and were cut off: {}", tasks.join(", "))]
+    StopOverdue {
+        /// The tasks' names.
+        tasks: Vec<String>,
+        /// How long they were waited for.
+        waited: Duration,
+    },
+    /// Tasks ended by a panic.
+    #[error("stopped, but these had failed by a bug: {}; please report it with the log", tasks.join(", "))]
+    TaskPanicked {
+        /// The tasks' names.
+        tasks: Vec<String>,
+    },
+}
+
+impl DaemonError {
+    /// What a caller may do about it.
+    pub fn class(&self) -> ErrorClass {
+        match self {
+            Self::TaskPanicked { .. } => ErrorClass::Bug,
+            Self::StopOverdue { .. } => ErrorClass::RetryHere,
+            _ => Refuse,
+        }
+    }
+
+    /// The error as one sentence with its exit code.
+    pub fn refusal(&self) -> Refusal {
+        let status = match self {
+            Self::SettingsUnreadable { source, .. } | Self::CredentialUnreadable { source, .. }
+                if source.kind() == io::ErrorKind::NotFound =>
+            {
+                Status::NotFound
+            }
+            Self::SettingsSyntax { .. }
+            | Self::SettingsKey { .. }
+            | Self::SettingsMissing { .. }
+            | Self::SettingsRefused { .. }
+            | Self::LogFilter { .. } => Status::Usage,
+            _ => Status::Failed,
+        };
+        Refusal::new(status, self.to_string())
+    }
+}

@@ -1,0 +1,91 @@
+//! Settings of the master.
+
+use std::{
+    net::SocketAddr,
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use protocol::limits;
+
+use super::{
+    CredentialFiles, Settings, Wrong,
+    checked::{reachable, within},
+    credentials::settle_all,
+    keys::settings,
+};
+
+settings! {
+    /// Settings of the master (Sector/Sphere paper, 2.1 and 2.2).
+    struct MasterSettings of "master" {
+        /// Address and port on which clients and nodes find it: TCP for joining, UDP with the same number for all words
+        /// after that. By default on every network of the machine, since it is what a cloud is reached by. Port 0 takes
+        /// any free one.
+        listen: SocketAddr = default("0.0.0.0:7400"),
+        /// Folder of its journal; by default that of the settings file, so that a cloud can be moved as one folder.
+        folder: PathBuf = default("."),
+        /// Certificate of the cloud's authority, in `folder` unless absolute.
+        authority: PathBuf = default("authority.pem"),
+        /// Its own certificate, in `folder` unless absolute.
+        certificate: PathBuf = default("certificate.pem"),
+        /// Its private key, in `folder` unless absolute; only its own user should be able to read it.
+        key: PathBuf = default("key.pem"),
+        /// Address and port of the security server. By default the one of the same machine.
+        security: SocketAddr = default("127.0.0.1:7401"),
+        /// Copies of a file, unless its owner asks for another number; 1 to 16. Three, over different sites and racks,
+        /// survive the loss of any two disks.
+        copies: u8 = default(3),
+        /// Copies that must be on disk before an upload is reported as done; 1 to `copies`, and never more than there
+        /// are nodes. Two survive the loss of a disk in the minute before the further copies are made.
+        sync_copies: u8 = default(2),
+        /// Seconds without a word from a node after which it counts as lost and its copies as missing; 2 to 3600. Ten
+        /// are several times the status interval of a node, so that a few lost datagrams raise no alarm.
+        node_lost_after_seconds: u64 = default(10),
+        /// Seconds that the copies of a lost node still count before they are made anew elsewhere, and that nodes have
+        /// to come back after the master itself was started; 0 to 86400. A minute, since a node that only restarts
+        /// should cost no copying.
+        replicate_after_seconds: u64 = default(60),
+        /// Bytes that stay free on every node, for sidecars and the scratch files of jobs; a node with less gets no new
+        /// files. 256 MiB hold a job's results on a small disk.
+        reserve_bytes: u64 = default(268_435_456),
+    }
+}
+
+impl MasterSettings {
+    /// How long a node may be silent.
+    pub fn node_lost_after(&self) -> Duration {
+        Duration::from_secs(self.node_lost_after_seconds)
+    }
+
+    /// How long the copies of a lost node still count.
+    pub fn replicate_after(&self) -> Duration {
+        Duration::from_secs(self.replicate_after_seconds)
+    }
+}
+
+impl Settings for MasterSettings {
+    fn check(&mut self, base: &Path) -> Result<(), Wrong> {
+        settle_all(base, &mut self.folder, [&mut self.authority, &mut self.certificate, &mut self.key])?;
+        reachable(&["security"], self.security)?;
+        within(&["copies"], self.copies, 1, limits::COPIES_MAX)?;
+        within(&["node_lost_after_seconds"], self.node_lost_after_seconds, 2, 3_600)?;
+        within(&["replicate_after_seconds"], self.replicate_after_seconds, 0, 86_400)?;
+        within(&["reserve_bytes"], self.reserve_bytes, 0, limits::SLICE_BYTES_MAX)?;
+        if self.sync_copies < 1 || self.sync_copies > self.copies {
+            let why = format!(
+                "sync_copies is {} and copies is {}; sync_copies must be from 1 to copies",
+                self.sync_copies, self.copies
+            );
+            return Err(Wrong { keys: &["sync_copies", "copies"], why });
+        }
+        Ok(())
+    }
+
+    fn credential_files(&self) -> CredentialFiles {
+        CredentialFiles {
+            authority: self.authority.clone(),
+            certificate: self.certificate.clone(),
+            key: self.key.clone(),
+        }
+    }
+}

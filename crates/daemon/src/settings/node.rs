@@ -1,0 +1,162 @@
+//! Settings of a node.
+
+use std::{
+    net::SocketAddr,
+    path::{Path, PathBuf},
+    thread,
+    time::Duration,
+};
+
+use protocol::{NodeId, Place, limits};
+
+use super::{
+    CredentialFiles, Settings, Wrong,
+    checked::{reachable, within},
+    credentials::settle_all,
+    keys::settings,
+};
+
+settings! {
+    /// Settings of a node, the paper's slave (Sector/Sphere paper, 2.1).
+    struct NodeSettings of "node" {
+        /// The node's name: letters, digits, `-`, `_` and `.`. The node's certificate is issued for this name.
+        id: NodeId = required("node-1"),
+        /// The data centre it stands in; copies of a file are spread over sites first.
+        site: String = default("site-1"),
+        /// The rack within the site; copies are spread over racks next.
+        rack: String = default("rack-1"),
+        /// Address and port (TCP) for transfers. By default on every network of the machine, since clients and nodes of
+        /// all sites come here. Port 0 takes any free one.
+        listen: SocketAddr = default("0.0.0.0:7410"),
+        /// Address and port under which others reach `listen`; needed where `listen` is `0.0.0.0` or `[::]`, or behind
+        /// address translation.
+        advertise: Option<SocketAddr> = optional(),
+        /// Address and port of the master.
+        master: SocketAddr = required("10.0.0.1:7400"),
+        /// Folder of its slices; by default that of the settings file, so that a node can be moved as one folder.
+        folder: PathBuf = default("."),
+        /// Certificate of the cloud's authority, in `folder` unless absolute.
+        authority: PathBuf = default("authority.pem"),
+        /// Its own certificate, in `folder` unless absolute.
+        certificate: PathBuf = default("certificate.pem"),
+        /// Its private key, in `folder` unless absolute; only its own user should be able to read it.
+        key: PathBuf = default("key.pem"),
+        /// Sphere processing elements (SPEs) it runs at once, up to 1024; 0 is one a processor, since an SPE keeps one
+        /// busy.
+        spe_slots: u32 = default(0),
+        /// Transfers it serves at once, 1 to 65536; more are told to come back. Each holds a connection and about 2 MiB of
+        /// buffers.
+        transfers_max: u32 = default(256),
+        /// Milliseconds between two reports of how it is, which are also the sign that it lives; 100 to 60000. Keep it
+        /// several times below the master's `node_lost_after_seconds`.
+        status_interval_millis: u64 = default(1_000),
+    }
+}
+
+impl NodeSettings {
+    /// Where the node stands.
+    pub fn place(&self) -> Place {
+        Place::new(self.site.as_str(), self.rack.as_str())
+    }
+
+    /// The address to give to others, once `listen` was bound to `bound`.
+    pub fn advertised(&self, bound: SocketAddr) -> SocketAddr {
+        self.advertise.unwrap_or(bound)
+    }
+
+    /// Time between two reports of how it is.
+    pub fn status_interval(&self) -> Duration {
+        Duration::from_millis(self.status_interval_millis)
+    }
+}
+
+impl Settings for NodeSettings {
+    fn check(&mut self, base: &Path) -> Result<(), Wrong> {
+        settle_all(base, &mut self.folder, [&mut self.authority, &mut self.certificate, &mut self.key])?;
+        place_name(&["site"], &self.site)?;
+        place_name(&["rack"], &self.rack)?;
+        reachable(&["master"], self.master)?;
+        match self.advertise {
+            Some(address) => reachable(&["advertise"], address)?,
+            None if self.listen.ip().is_unspecified() => {
+                let why = "`listen` names no single address: say in `advertise` where others reach this node";
+                return Err(Wrong { keys: &["advertise", "listen"], why: why.into() });
+            }
+            None => {}
+        }
+        within(&["spe_slots"], self.spe_slots, 0, SPE_SLOTS_MAX)?;
+        if self.spe_slots == 0 {
+            let processors = thread::available_parallelism().map_or(1, |count| count.get());
+            self.spe_slots = u32::try_from(processors).unwrap_or(SPE_SLOTS_MAX).min(SPE_SLOTS_MAX);
+        }
+        within(&["transfers_max"], self.transfers_max, 1, 65_536)?;
+        within(&["status_interval_millis"], self.status_interval_millis, 100, 60_000)
+    }
+
+    fn credential_files(&self) -> CredentialFiles {
+        CredentialFiles {
+            authority: self.authority.clone(),
+            certificate: self.certificate.clone(),
+            key: self.key.clone(),
+        }
+    }
+}
+
+fn place_name(keys: &'static [&'static str], name: &str) -> Result<(), Wrong> {
+    if name.is_empty() || name.len() > limits::NAME_BYTES_MAX || name.chars().any(char::is_control) {
+        let why = format!("it must have 1 to {} bytes and no control characters", limits::NAME_BYTES_MAX);
+        return Err(Wrong { keys, why });
+    }
+    Ok(())
+}
+
+/// Most SPEs of a node: each is a process, and no machine of today keeps more busy.
+const SPE_SLOTS_MAX: u32 = 1_024;
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use crate::{DaemonError, settings::Checked};
+
+    fn check(change: impl FnOnce(&mut NodeSettings)) -> Result<Checked<NodeSettings>, DaemonError> {
+        let mut settings = NodeSettings { listen: "10.0.0.7:7410".parse().unwrap(), ..NodeSettings::default() };
+        change(&mut settings);
+        Checked::of(settings, Path::new("/cloud"))
+    }
+
+    fn refused_key(change: impl FnOnce(&mut NodeSettings)) -> &'static str {
+        match check(change).unwrap_err() {
+            DaemonError::SettingsRefused { key, .. } => key,
+            other => panic!("{other}"),
+        }
+    }
+
+    #[test]
+    fn zero_slots_become_the_processors_of_the_machine() {
+        assert!(check(|_| ()).unwrap().spe_slots >= 1);
+        assert_eq!(check(|settings| settings.spe_slots = 5).unwrap().spe_slots, 5);
+    }
+
+    #[test]
+    fn a_node_that_listens_everywhere_must_say_where_it_is() {
+        let everywhere = "0.0.0.0:7410".parse().unwrap();
+        assert_eq!(refused_key(|settings| settings.listen = everywhere), "advertise");
+        let behind = "192.0.2.1:99".parse().unwrap();
+        let checked = check(|settings| (settings.listen, settings.advertise) = (everywhere, Some(behind))).unwrap();
+        assert_eq!(checked.advertised(everywhere), behind);
+        let bound = "10.0.0.7:33333".parse().unwrap();
+        assert_eq!(check(|_| ()).unwrap().advertised(bound), bound);
+    }
+
+    #[test]
+    fn each_limit_is_refused_at_its_own_key() {
+        assert_eq!(refused_key(|settings| settings.site.clear()), "site");
+        assert_eq!(refused_key(|settings| settings.rack = "a\nb".into()), "rack");
+        assert_eq!(refused_key(|settings| settings.spe_slots = 1_025), "spe_slots");
+        assert_eq!(refused_key(|settings| settings.transfers_max = 0), "transfers_max");
+        assert_eq!(refused_key(|settings| settings.status_interval_millis = 99), "status_interval_millis");
+        assert_eq!(refused_key(|settings| settings.master.set_port(0)), "master");
+        assert_eq!(refused_key(|settings| settings.folder = PathBuf::new()), "folder");
+    }
+}

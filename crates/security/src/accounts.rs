@@ -1,0 +1,244 @@
+//! The accounts: users and nodes as rows of a journal, and all of them in memory (Sector/Sphere paper, 2.1: "the
+//! security server maintains user accounts, user passwords, [...] lists of IP addresses of the authorized slave nodes").
+//! A row is read once, when it is loaded; a row that cannot be read stops the server rather than letting someone in or
+//! out by mistake.
+
+use std::collections::BTreeMap;
+
+use protocol::{NodeId, UserName};
+use serde::{Deserialize, Serialize, de::DeserializeOwned};
+use store::{Journal, RowChange};
+
+use crate::{
+    AddressRange, SecurityError,
+    secret::{PasswordHash, TokenHash},
+};
+
+/// A user.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct User {
+    /// The hash of the password, if the user has one.
+    pub password: Option<PasswordHash>,
+    /// The digests of the user's tokens, oldest first.
+    pub tokens: Vec<TokenHash>,
+    /// The groups the user belongs to.
+    pub groups: Vec<String>,
+    /// Whether the user administers the cloud.
+    pub admin: bool,
+    /// From where the user may log in; empty: from anywhere.
+    pub addresses: Vec<AddressRange>,
+}
+
+/// A node, or the master or security server under their reserved names.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Node {
+    /// SHA-256 of its certificate.
+    pub fingerprint: [u8; 32],
+    /// From where it may join; empty: from anywhere.
+    pub addresses: Vec<AddressRange>,
+}
+
+/// All users and nodes.
+#[derive(Clone, Debug, Default)]
+pub struct Accounts {
+    users: BTreeMap<UserName, User>,
+    nodes: BTreeMap<NodeId, Node>,
+}
+
+impl Accounts {
+    /// Reads all rows of a journal.
+    pub fn load(journal: &Journal) -> Result<Self, SecurityError> {
+        let mut accounts = Self::default();
+        for table in [USERS, NODES] {
+            let mut outcome = Ok(());
+            journal.load(table, &mut |key, value| {
+                if outcome.is_ok() {
+                    outcome = accounts.take(table, key, Some(value));
+                }
+            })?;
+            outcome?;
+        }
+        Ok(accounts)
+    }
+
+    /// A user.
+    pub fn user(&self, name: &UserName) -> Option<&User> {
+        self.users.get(name)
+    }
+
+    /// All users, by name.
+    pub fn users(&self) -> impl Iterator<Item = (&UserName, &User)> {
+        self.users.iter()
+    }
+
+    /// A node.
+    pub fn node(&self, id: &NodeId) -> Option<&Node> {
+        // The master is no node, whatever a caller calls itself.
+        self.nodes.get(id).filter(|_| !is_reserved(id))
+    }
+
+    /// The certificate of the master that may ask.
+    pub fn master(&self) -> Option<[u8; 32]> {
+        self.nodes.iter().find(|(id, _)| id.as_str() == MASTER).map(|(_, node)| node.fingerprint)
+    }
+
+    /// The row of a node or of a role's reserved name.
+    pub fn registered(&self, id: &NodeId) -> Option<&Node> {
+        self.nodes.get(id)
+    }
+
+    /// Takes over a change that the journal has.
+    pub fn apply(&mut self, change: &RowChange) -> Result<(), SecurityError> {
+        match change {
+            RowChange::Set { table, key, value } => self.take(table, key, Some(value)),
+            RowChange::Remove { table, key } => self.take(table, key, None),
+        }
+    }
+
+    fn take(&mut self, table: &'static str, key: &[u8], value: Option<&[u8]>) -> Result<(), SecurityError> {
+        let wrong = |why: &str| SecurityError::Row {
+            table,
+            key: String::from_utf8_lossy(key).chars().take(64).collect(),
+            why: why.into(),
+        };
+        let name = std::str::from_utf8(key).map_err(|_| wrong("its key is not text"))?;
+        if table == USERS {
+            let name = UserName::new(name).map_err(|error| wrong(&error.to_string()))?;
+            match value {
+                Some(value) => self.users.insert(name, decode(value).map_err(wrong)?),
+                None => self.users.remove(&name),
+            };
+        } else {
+            let id = NodeId::new(name).map_err(|error| wrong(&error.to_string()))?;
+            match value {
+                Some(value) => self.nodes.insert(id, decode(value).map_err(wrong)?),
+                None => self.nodes.remove(&id),
+            };
+        }
+        Ok(())
+    }
+}
+
+/// The change that sets a user's row.
+pub fn set_user(name: &UserName, user: &User) -> Result<RowChange, SecurityError> {
+    set(USERS, name.as_str(), user)
+}
+
+/// The change that removes a user's row.
+pub fn remove_user(name: &UserName) -> RowChange {
+    RowChange::Remove { table: USERS, key: name.as_str().into() }
+}
+
+/// The change that sets a node's row.
+pub fn set_node(id: &NodeId, node: &Node) -> Result<RowChange, SecurityError> {
+    set(NODES, id.as_str(), node)
+}
+
+/// The change that removes a node's row.
+pub fn remove_node(id: &NodeId) -> RowChange {
+    RowChange::Remove { table: NODES, key: id.as_str().into() }
+}
+
+fn set<T: Serialize>(table: &'static str, key: &str, row: &T) -> Result<RowChange, SecurityError> {
+    let value = postcard::to_extend(row, vec![ROW_VERSION]).map_err(|error| SecurityError::Row {
+        table,
+        key: key.into(),
+        why: error.to_string(),
+    })?;
+    Ok(RowChange::Set { table, key: key.into(), value })
+}
+
+/// A row is one version byte, then the struct in postcard's encoding.
+fn decode<T: DeserializeOwned>(value: &[u8]) -> Result<T, &'static str> {
+    match value.split_first() {
+        Some((&ROW_VERSION, row)) => match postcard::take_from_bytes(row) {
+            Ok((row, [])) => Ok(row),
+            Ok(_) => Err("it has bytes too many"),
+            Err(_) => Err("it is malformed"),
+        },
+        Some(_) => Err("it was written by a newer version; use that one"),
+        None => Err("it is empty"),
+    }
+}
+
+/// Whether a name belongs to a role, so that no node may have it.
+pub fn is_reserved(id: &NodeId) -> bool {
+    [MASTER, SECURITY].contains(&id.as_str())
+}
+
+/// The reserved name under which the master's certificate is registered.
+pub const MASTER: &str = "master";
+/// The reserved name under which the security server's own certificate is registered.
+pub const SECURITY: &str = "security";
+/// Table of users.
+const USERS: &str = "users";
+/// Table of nodes.
+const NODES: &str = "nodes";
+/// Version of the rows this build writes and reads.
+const ROW_VERSION: u8 = 1;
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    fn alice() -> (UserName, User) {
+        let user = User {
+            tokens: vec![TokenHash::new(&[7; 32])],
+            groups: vec!["astro".into()],
+            admin: true,
+            addresses: vec!["10.0.0.0/8".parse().unwrap()],
+            ..User::default()
+        };
+        (UserName::new("alice").unwrap(), user)
+    }
+
+    #[test]
+    fn a_user_is_the_same_after_its_row_and_gone_after_its_removal() {
+        let (name, user) = alice();
+        let mut accounts = Accounts::default();
+        accounts.apply(&set_user(&name, &user).unwrap()).unwrap();
+        assert_eq!(accounts.user(&name), Some(&user));
+        accounts.apply(&remove_user(&name)).unwrap();
+        assert_eq!(accounts.user(&name), None);
+    }
+
+    #[test]
+    fn the_master_is_registered_but_is_no_node() {
+        let mut accounts = Accounts::default();
+        let id = NodeId::new(MASTER).unwrap();
+        let row = Node { fingerprint: [9; 32], addresses: vec![] };
+        accounts.apply(&set_node(&id, &row).unwrap()).unwrap();
+        assert_eq!(accounts.master(), Some([9; 32]));
+        assert_eq!(accounts.node(&id), None);
+        assert_eq!(accounts.registered(&id), Some(&row));
+        assert!(is_reserved(&id) && is_reserved(&NodeId::new(SECURITY).unwrap()));
+    }
+
+    #[test]
+    fn a_row_that_cannot_be_read_is_an_error_that_names_it() {
+        let (name, user) = alice();
+        let RowChange::Set { table, key, value } = set_user(&name, &user).unwrap() else { panic!("a set") };
+        let longer: Vec<u8> = value.iter().copied().chain([0]).collect();
+        let newer: Vec<u8> = [2].into_iter().chain(value[1..].iter().copied()).collect();
+        for broken in [&value[..value.len() - 1], &longer, &newer, &[]] {
+            let change = RowChange::Set { table, key: key.clone(), value: broken.to_vec() };
+            let error = Accounts::default().apply(&change).unwrap_err();
+            assert!(error.to_string().contains("`alice` of the table users"), "{error}");
+        }
+        let nameless = RowChange::Set { table, key: b"../x".to_vec(), value };
+        assert!(Accounts::default().apply(&nameless).is_err());
+    }
+
+    #[test]
+    fn what_a_journal_holds_is_there_after_it_was_opened_again() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("accounts.redb");
+        let (name, user) = alice();
+        let journal = Journal::open(&file).unwrap();
+        journal.commit(&[set_user(&name, &user).unwrap()]).unwrap();
+        drop(journal);
+        let accounts = Accounts::load(&Journal::open(&file).unwrap()).unwrap();
+        assert_eq!(accounts.users().collect::<Vec<_>>(), [(&name, &user)]);
+    }
+}

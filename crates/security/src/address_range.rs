@@ -1,0 +1,193 @@
+//! Ranges of addresses, from which a user or node may come (Sector/Sphere paper, 2.3: "an IP list and/or an IP range").
+//! They serve the login and the joining of nodes. They are compared, never resolved: no names, no lookups.
+
+use std::{fmt, net::IpAddr, str::FromStr};
+
+use serde::{Deserialize, Serialize};
+use thiserror::Error;
+
+/// All addresses that begin with the same bits: `10.0.0.0/8`, `2001:db8::/32`, or a single address.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct AddressRange {
+    first: IpAddr,
+    prefix_bits: u8,
+}
+
+/// Why a text is not a range of addresses.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error("`{text}` is not a range of addresses: {why}")]
+pub struct RangeError {
+    text: String,
+    why: String,
+}
+
+impl AddressRange {
+    /// Whether an address lies in the range. An IPv4 address is the same when it comes dressed as IPv6
+    /// (`::ffff:10.0.0.1`), as it does on a socket that listens for both.
+    pub fn contains(&self, address: IpAddr) -> bool {
+        match (self.first, address.to_canonical()) {
+            (IpAddr::V4(first), IpAddr::V4(address)) => {
+                same_prefix(first.to_bits().into(), address.to_bits().into(), 32 - self.prefix_bits)
+            }
+            (IpAddr::V6(first), IpAddr::V6(address)) => {
+                same_prefix(first.to_bits(), address.to_bits(), 128 - self.prefix_bits)
+            }
+            _ => false,
+        }
+    }
+
+    /// Whether an address lies in one of the ranges; an empty list allows every address.
+    pub fn allows(ranges: &[Self], address: IpAddr) -> bool {
+        ranges.is_empty() || ranges.iter().any(|range| range.contains(address))
+    }
+}
+
+fn same_prefix(a: u128, b: u128, free_bits: u8) -> bool {
+    // `/0` of IPv6 leaves 128 free bits, a shift that `>>` does not know.
+    (a ^ b).checked_shr(u32::from(free_bits)).unwrap_or(0) == 0
+}
+
+impl FromStr for AddressRange {
+    type Err = RangeError;
+
+    fn from_str(text: &str) -> Result<Self, RangeError> {
+        let error = |why: &str| RangeError { text: text.chars().take(64).collect(), why: why.into() };
+        let (address, bits) = text.split_once('/').map_or((text, None), |(address, bits)| (address, Some(bits)));
+        let first =
+            IpAddr::from_str(address).map_err(|_| error("write it like 10.0.0.0/8, 10.1.2.3 or 2001:db8::/32"))?;
+        if first != first.to_canonical() {
+            return Err(error("write IPv4 addresses as such, not inside IPv6"));
+        }
+        let most = if first.is_ipv4() { 32 } else { 128 };
+        let prefix_bits = match bits {
+            None => most,
+            Some(bits) => match bits.parse::<u8>() {
+                Ok(parsed) if parsed <= most && bits.bytes().all(|byte| byte.is_ascii_digit()) => parsed,
+                _ => return Err(error(&format!("after `/` comes a number from 0 to {most}"))),
+            },
+        };
+        let range = Self { first, prefix_bits };
+        let start = range.start();
+        // `10.1.2.3/8` is more often a slip for `/32` than a way to write `10.0.0.0/8`.
+        if start != first {
+            return Err(error(&format!("it starts at {start}; write {start}/{prefix_bits}, or {first} alone")));
+        }
+        Ok(range)
+    }
+}
+
+impl AddressRange {
+    /// The first address with the same prefix.
+    fn start(&self) -> IpAddr {
+        match self.first {
+            IpAddr::V4(first) => {
+                let mask = u32::MAX.checked_shl(u32::from(32 - self.prefix_bits)).unwrap_or(0);
+                IpAddr::V4((first.to_bits() & mask).into())
+            }
+            IpAddr::V6(first) => {
+                let mask = u128::MAX.checked_shl(u32::from(128 - self.prefix_bits)).unwrap_or(0);
+                IpAddr::V6((first.to_bits() & mask).into())
+            }
+        }
+    }
+}
+
+impl fmt::Display for AddressRange {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.first, self.prefix_bits)
+    }
+}
+
+impl fmt::Debug for AddressRange {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "AddressRange({self})")
+    }
+}
+
+impl TryFrom<String> for AddressRange {
+    type Error = RangeError;
+    fn try_from(text: String) -> Result<Self, RangeError> {
+        text.parse()
+    }
+}
+
+impl From<AddressRange> for String {
+    fn from(range: AddressRange) -> Self {
+        range.to_string()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    fn contains(range: &str, address: &str) -> bool {
+        range.parse::<AddressRange>().unwrap().contains(address.parse().unwrap())
+    }
+
+    #[test]
+    fn a_range_ends_where_its_prefix_ends() {
+        assert!(contains("10.0.0.0/8", "10.255.255.255"));
+        assert!(!contains("10.0.0.0/8", "11.0.0.0"));
+        assert!(contains("192.168.4.0/22", "192.168.7.255"));
+        assert!(!contains("192.168.4.0/22", "192.168.8.0"));
+        assert!(contains("10.1.2.3", "10.1.2.3"));
+        assert!(!contains("10.1.2.3", "10.1.2.2"));
+        assert!(contains("2001:db8::/32", "2001:db8:ffff::1"));
+        assert!(!contains("2001:db8::/32", "2001:db9::"));
+    }
+
+    #[test]
+    fn zero_bits_are_every_address_of_the_same_kind() {
+        assert!(contains("0.0.0.0/0", "255.255.255.255"));
+        assert!(!contains("0.0.0.0/0", "::1"));
+        assert!(contains("::/0", "ffff:ffff::"));
+        assert!(!contains("::/0", "10.0.0.1"));
+    }
+
+    #[test]
+    fn an_ipv4_address_inside_ipv6_is_an_ipv4_address() {
+        assert!(contains("10.0.0.0/8", "::ffff:10.0.0.1"));
+        assert!(!contains("::/0", "::ffff:10.0.0.1"));
+    }
+
+    #[test]
+    fn no_range_at_all_allows_everyone() {
+        let home: AddressRange = "10.0.0.0/8".parse().unwrap();
+        let office = "192.0.2.0/24".parse().unwrap();
+        let from = |text: &str| text.parse().unwrap();
+        assert!(AddressRange::allows(&[], from("203.0.113.9")));
+        assert!(AddressRange::allows(&[home, office], from("192.0.2.1")));
+        assert!(!AddressRange::allows(&[home, office], from("203.0.113.9")));
+    }
+
+    #[test]
+    fn what_is_not_a_range_is_refused_with_its_reason() {
+        for text in [
+            "",
+            "/",
+            "10.0.0.0/",
+            "10.0.0.0/33",
+            "10.0.0.0/+8",
+            "10.0.0.0/8/8",
+            "10.0.0",
+            "host",
+            "::/129",
+            "::ffff:10.0.0.1",
+        ] {
+            let error = text.parse::<AddressRange>().unwrap_err();
+            assert!(error.to_string().contains(text), "{error}");
+        }
+        let slip = "10.1.2.3/8".parse::<AddressRange>().unwrap_err();
+        assert!(slip.to_string().contains("write 10.0.0.0/8, or 10.1.2.3 alone"), "{slip}");
+    }
+
+    #[test]
+    fn a_range_prints_as_it_parses() {
+        for text in ["10.0.0.0/8", "10.1.2.3/32", "2001:db8::/32", "::/0"] {
+            assert_eq!(text.parse::<AddressRange>().unwrap().to_string(), text);
+        }
+    }
+}

@@ -1,0 +1,119 @@
+//! What can go wrong in the security server and while its accounts are changed. What a person who logs in may hear is not
+//! here but in [`rules`](crate::rules), since it must not tell a wrong name from a wrong secret.
+
+use std::{io, path::PathBuf};
+
+use protocol::{NodeId, Refusal, Status, UserName, status::ErrorClass};
+use thiserror::Error;
+
+use crate::address_range::RangeError;
+
+/// Why the security server does not serve, or an account was not changed.
+#[derive(Debug, Error)]
+pub enum SecurityError {
+    /// Settings, credentials or the ready line.
+    #[error(transparent)]
+    Daemon(#[from] daemon::DaemonError),
+    /// The network or a certificate.
+    #[error(transparent)]
+    Net(#[from] net::NetError),
+    /// The journal of accounts.
+    #[error(transparent)]
+    Store(#[from] store::StoreError),
+    /// A text is not a range of addresses.
+    #[error(transparent)]
+    AddressRange(#[from] RangeError),
+    /// A file of the cloud's folder, or of a role's, could not be read or written.
+    #[error("cannot {operation} {}: {source}", file.display())]
+    File {
+        /// What was tried: "read the authority's key", …
+        operation: &'static str,
+        /// Which file or folder.
+        file: PathBuf,
+        /// What the operating system said.
+        source: io::Error,
+    },
+    /// Accounts are there, but the authority that issued their certificates is not.
+    #[error("{} is missing, and the certificates of this cloud depend on it; bring it back from a backup", file.display())]
+    AuthorityLost {
+        /// The file that should be there.
+        file: PathBuf,
+    },
+    /// No master was registered, so nobody could ever ask anything.
+    #[error("no master is registered in {}; create the cloud with `sector up` first", folder.display())]
+    NoMaster {
+        /// The security server's folder.
+        folder: PathBuf,
+    },
+    /// A row of the journal cannot be understood.
+    #[error("the row `{key}` of the table {table} of the accounts cannot be read: {why}")]
+    Row {
+        /// Which table.
+        table: &'static str,
+        /// Which row.
+        key: String,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// A node may not be called like a role.
+    #[error("a node cannot be called `{0}`, that name belongs to a role; choose another")]
+    ReservedName(NodeId),
+    /// A group's name is not one.
+    #[error("`{0}` cannot be a group: use 1 to 64 letters, digits, `-`, `_` and `.`")]
+    Group(String),
+    /// There is such a user already.
+    #[error("the user `{0}` exists already; remove it first, or choose another name")]
+    UserExists(UserName),
+    /// There is no such user.
+    #[error("there is no user `{0}`")]
+    NoSuchUser(UserName),
+    /// The last administrator may not be removed.
+    #[error("`{0}` is the last administrator; make another user one first")]
+    LastAdmin(UserName),
+    /// A password is too short or too long.
+    #[error("a password must have {least} to {most} bytes")]
+    PasswordLength {
+        /// Fewest bytes.
+        least: usize,
+        /// Most bytes.
+        most: usize,
+    },
+    /// A password could not be hashed.
+    #[error("cannot hash the password: {0}")]
+    Hash(String),
+    /// Work handed to another thread was lost.
+    #[error("the security server failed while it {0}; please report it with the log")]
+    Panicked(&'static str),
+}
+
+impl SecurityError {
+    /// What a caller may do about it.
+    pub fn class(&self) -> ErrorClass {
+        match self {
+            Self::Daemon(error) => error.class(),
+            Self::Net(error) => error.class(),
+            Self::Store(error) => error.class(),
+            Self::Row { .. } => ErrorClass::Corrupt,
+            Self::Panicked(_) => ErrorClass::Bug,
+            _ => ErrorClass::Refuse,
+        }
+    }
+
+    /// The error as one sentence with its exit code.
+    pub fn refusal(&self) -> Refusal {
+        let status = match self {
+            Self::Daemon(error) => return error.refusal(),
+            Self::Net(error) => return error.refusal(),
+            Self::Store(error) => return error.refusal(),
+            Self::Row { .. } => Status::Corrupt,
+            Self::AuthorityLost { .. } | Self::NoMaster { .. } | Self::NoSuchUser(_) => Status::NotFound,
+            Self::UserExists(_) => Status::Exists,
+            Self::LastAdmin(_) => Status::Refused,
+            Self::AddressRange(_) | Self::ReservedName(_) | Self::Group(_) | Self::PasswordLength { .. } => {
+                Status::Usage
+            }
+            Self::File { .. } | Self::Hash(_) | Self::Panicked(_) => Status::Failed,
+        };
+        Refusal::new(status, self.to_string())
+    }
+}

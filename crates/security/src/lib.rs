@@ -1,0 +1,22 @@
+//! The security server (Sector/Sphere paper, 2.1 and 2.3): who the users are, what proves them, from which addresses
+//! they may come, which nodes belong to the cloud, and the cloud's certificate authority.
+//!
+//! It serves one path: a master asks about a user who logs in or a node that joins (door 3), and gets one answer. It
+//! talks to nobody but masters, and knows nothing of files: rights on files are the master's.
+//!
+//! [`rules::Security`] decides, without a socket, a clock or a processor-heavy hash; [`server`] gives it all three;
+//! [`setup`] makes a cloud and changes its accounts while no server runs on them.
+
+pub mod accounts;
+pub mod address_range;
+pub mod error;
+pub mod failed_logins;
+pub mod rules;
+pub mod secret;
+pub mod server;
+pub mod setup;
+
+pub use address_range::AddressRange;
+pub use error::SecurityError;
+pub use server::{Server, serve};
+pub use setup::{Cloud, NewUser, create_cloud};

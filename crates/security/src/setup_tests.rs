@@ -1,0 +1,166 @@
+//! Tests of making a cloud and changing its accounts, on real folders.
+
+#![allow(clippy::unwrap_used)]
+use std::{os::unix::fs::PermissionsExt, path::PathBuf};
+
+use super::*;
+
+fn name(text: &str) -> UserName {
+    text.parse().unwrap()
+}
+
+fn mode(file: PathBuf) -> u32 {
+    fs::metadata(file).unwrap().permissions().mode() & 0o777
+}
+
+/// The fingerprint of the certificate in a role's folder, after checking that key and authority fit it.
+fn credentials(cloud: &Cloud, folder: &Path) -> [u8; 32] {
+    cloud.usable(&CredentialFiles::in_folder(folder)).expect("credentials that can be used")
+}
+
+#[test]
+fn a_cloud_created_again_is_the_same_cloud() {
+    let root = tempfile::tempdir().unwrap();
+    let [security, master, node] = ["security", "master", "node-1"].map(|role| root.path().join(role));
+    let id = NodeId::new("node-1").unwrap();
+    let create = || {
+        let mut cloud = create_cloud(&security, "home").unwrap();
+        cloud.ensure_master(&master).unwrap();
+        cloud.ensure_node(&id, &node, &["10.0.0.0/8".parse().unwrap()]).unwrap();
+        let token = cloud.ensure_admin(&name("root")).unwrap();
+        let seen = [&security, &master, &node].map(|folder| credentials(&cloud, folder));
+        assert_eq!(cloud.accounts().master(), Some(seen[1]));
+        assert_eq!(cloud.accounts().node(&id).unwrap().fingerprint, seen[2]);
+        assert_eq!(cloud.accounts().node(&id).unwrap().addresses, ["10.0.0.0/8".parse().unwrap()]);
+        (cloud.authority_pem().to_owned(), seen, token)
+    };
+    let (authority, seen, token) = create();
+    assert!(token.is_some());
+    assert_eq!(create(), (authority, seen, None));
+}
+
+#[test]
+fn private_keys_are_for_their_owner_only_and_the_authoritys_key_stays() {
+    let root = tempfile::tempdir().unwrap();
+    let (security, node) = (root.path().join("security"), root.path().join("node"));
+    let mut cloud = create_cloud(&security, "home").unwrap();
+    cloud.ensure_node(&"node-1".parse().unwrap(), &node, &[]).unwrap();
+    for file in [security.join("authority.key"), security.join("key.pem"), node.join("key.pem")] {
+        assert_eq!(mode(file), 0o600);
+    }
+    assert_eq!(mode(security), 0o700);
+    assert!(!node.join("authority.key").exists());
+    assert!(!fs::read_to_string(node.join("authority.pem")).unwrap().contains("PRIVATE KEY"));
+}
+
+#[test]
+fn credentials_that_are_lost_damaged_or_someone_elses_are_issued_again() {
+    let root = tempfile::tempdir().unwrap();
+    let mut cloud = create_cloud(&root.path().join("security"), "home").unwrap();
+    let (node, other) = (root.path().join("node"), root.path().join("other"));
+    let id = NodeId::new("node-1").unwrap();
+    cloud.ensure_node(&id, &node, &[]).unwrap();
+    cloud.ensure_node(&"node-2".parse().unwrap(), &other, &[]).unwrap();
+    let damages: [&dyn Fn(); 4] = [
+        &|| fs::remove_file(node.join("certificate.pem")).unwrap(),
+        &|| fs::write(node.join("key.pem"), "rubbish").unwrap(),
+        // What a crash between writing the key and the certificate leaves.
+        &|| assert!(fs::copy(other.join("key.pem"), node.join("key.pem")).unwrap() > 0),
+        &|| {
+            for file in ["certificate.pem", "key.pem"] {
+                fs::copy(other.join(file), node.join(file)).unwrap();
+            }
+        },
+    ];
+    for damage in damages {
+        let before = cloud.accounts().node(&id).unwrap().fingerprint;
+        damage();
+        cloud.ensure_node(&id, &node, &[]).unwrap();
+        let after = cloud.accounts().node(&id).unwrap().fingerprint;
+        assert_ne!(after, before);
+        assert_eq!(credentials(&cloud, &node), after);
+    }
+    assert_ne!(credentials(&cloud, &other), credentials(&cloud, &node));
+}
+
+#[test]
+fn an_old_certificate_is_replaced_in_time() {
+    let root = tempfile::tempdir().unwrap();
+    let mut cloud = create_cloud(&root.path().join("security"), "home").unwrap();
+    let (id, node) = (NodeId::new("node-1").unwrap(), root.path().join("node"));
+    cloud.ensure_node(&id, &node, &[]).unwrap();
+    let first = credentials(&cloud, &node);
+    let certificate = fs::File::options().write(true).open(node.join("certificate.pem")).unwrap();
+    certificate.set_modified(std::time::SystemTime::now() - RENEW_AFTER).unwrap();
+    cloud.ensure_node(&id, &node, &[]).unwrap();
+    assert_ne!(credentials(&cloud, &node), first);
+}
+
+#[test]
+fn a_lost_authority_is_made_anew_only_while_nothing_depends_on_it() {
+    let root = tempfile::tempdir().unwrap();
+    let security = root.path().join("security");
+    drop(create_cloud(&security, "home").unwrap());
+    // Cut off in the middle of the creation: no master yet.
+    fs::remove_file(security.join("authority.pem")).unwrap();
+    let mut cloud = create_cloud(&security, "home").unwrap();
+    credentials(&cloud, &security);
+    cloud.ensure_master(&root.path().join("master")).unwrap();
+    drop(cloud);
+    fs::remove_file(security.join("authority.key")).unwrap();
+    let error = create_cloud(&security, "home").err().unwrap();
+    assert!(error.to_string().contains("authority.key is missing"), "{error}");
+}
+
+#[test]
+fn a_node_cannot_take_the_name_of_a_role() {
+    let root = tempfile::tempdir().unwrap();
+    let mut cloud = create_cloud(&root.path().join("security"), "home").unwrap();
+    for role in ["master", "security"] {
+        let error = cloud.ensure_node(&role.parse().unwrap(), &root.path().join("node"), &[]).unwrap_err();
+        assert!(matches!(error, SecurityError::ReservedName(_)), "{error}");
+    }
+    assert_eq!(cloud.accounts().master(), None);
+}
+
+#[test]
+fn a_node_struck_off_is_unknown_also_to_the_next_who_opens_the_cloud() {
+    let root = tempfile::tempdir().unwrap();
+    let security = root.path().join("security");
+    let id = NodeId::new("node-1").unwrap();
+    let mut cloud = create_cloud(&security, "home").unwrap();
+    cloud.ensure_node(&id, &root.path().join("node"), &[]).unwrap();
+    cloud.remove_node(&id).unwrap();
+    cloud.remove_node(&id).unwrap();
+    drop(cloud);
+    assert_eq!(create_cloud(&security, "home").unwrap().accounts().node(&id), None);
+}
+
+#[test]
+fn users_are_added_once_and_removed_but_never_the_last_administrator() {
+    let root = tempfile::tempdir().unwrap();
+    let mut cloud = create_cloud(root.path(), "home").unwrap();
+    let (admin, alice) = (name("root"), name("alice"));
+    cloud.ensure_admin(&admin).unwrap();
+    let astro = || NewUser { groups: vec!["astro".into()], ..NewUser::default() };
+    cloud.add_user(&alice, Some("correct horse"), astro()).unwrap();
+    assert!(matches!(cloud.add_user(&alice, None, astro()), Err(SecurityError::UserExists(_))));
+    let misnamed = NewUser { groups: vec!["a b".into()], ..NewUser::default() };
+    assert!(matches!(cloud.add_user(&name("bob"), None, misnamed), Err(SecurityError::Group(_))));
+    assert!(matches!(cloud.remove_user(&name("bob")), Err(SecurityError::NoSuchUser(_))));
+    assert!(matches!(cloud.remove_user(&admin), Err(SecurityError::LastAdmin(_))));
+    cloud.remove_user(&alice).unwrap();
+    assert_eq!(cloud.accounts().users().map(|(name, _)| name).collect::<Vec<_>>(), [&admin]);
+}
+
+#[test]
+fn tokens_are_all_different_and_the_oldest_makes_room() {
+    let root = tempfile::tempdir().unwrap();
+    let mut cloud = create_cloud(root.path(), "home").unwrap();
+    let admin = name("root");
+    let first = cloud.ensure_admin(&admin).unwrap().unwrap();
+    let later: Vec<_> = (0..TOKENS_MAX).map(|_| cloud.add_token(&admin).unwrap()).collect();
+    let kept = &cloud.accounts().user(&admin).unwrap().tokens;
+    assert_eq!(*kept, later.iter().map(TokenHash::new).collect::<Vec<_>>());
+    assert!(!kept.contains(&TokenHash::new(&first)));
+}
