@@ -150,8 +150,10 @@ impl Door {
             tracing::warn!(%peer, "a connection was refused: the master has {MASTER_CONNECTIONS_MAX} already");
             return stream.close().await;
         };
-        if let Err(error) = self.converse(stream).await {
-            tracing::warn!(%peer, %error, "a connection with the master broke");
+        match self.converse(stream).await {
+            // A master that stops, or is started again, goes without a word.
+            Ok(()) | Err(net::NetError::Closed { .. }) => tracing::debug!(%peer, "the master has gone"),
+            Err(error) => tracing::warn!(%peer, %error, "a connection with the master broke"),
         }
     }
 
