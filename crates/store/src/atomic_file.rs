@@ -1,0 +1,74 @@
+//! Small files that must be whole whenever someone looks: settings, profiles, keys.
+
+use std::{
+    fs::{self, File, OpenOptions, Permissions},
+    io::{self, Write},
+    os::unix::fs::{OpenOptionsExt, PermissionsExt},
+    path::{Path, PathBuf},
+    sync::atomic::{AtomicU64, Ordering},
+};
+
+/// Writes a small file whole or not at all (settings, keys): temporary file, sync, rename, sync folder. The file has
+/// the permissions `mode` (`0o600` for a key) from its first byte. After an error the old file is as it was.
+pub fn write_file_atomically(path: &Path, bytes: &[u8], mode: u32) -> io::Result<()> {
+    let name = path.file_name().ok_or_else(|| io::Error::new(io::ErrorKind::InvalidInput, "the path names no file"))?;
+    let folder = match path.parent() {
+        Some(folder) if !folder.as_os_str().is_empty() => folder.to_owned(),
+        _ => PathBuf::from("."),
+    };
+    // Not derived from the file's name, which may be as long as a name can be. The number of the process and a count
+    // keep two writers apart.
+    let count = WRITTEN.fetch_add(1, Ordering::Relaxed);
+    let temporary = folder.join(format!(".sector-{}-{count}.tmp", std::process::id()));
+    let written = write_new(&temporary, bytes, mode)
+        .and_then(|()| fs::rename(&temporary, folder.join(name)))
+        .and_then(|()| File::open(&folder)?.sync_all());
+    if written.is_err() {
+        let _ = fs::remove_file(&temporary);
+    }
+    written
+}
+
+fn write_new(path: &Path, bytes: &[u8], mode: u32) -> io::Result<()> {
+    // A crashed process of the same number may have left one.
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    let mut file = OpenOptions::new().write(true).create_new(true).mode(mode).open(path)?;
+    // Again, because the process's umask may have taken some away.
+    file.set_permissions(Permissions::from_mode(mode))?;
+    file.write_all(bytes)?;
+    file.sync_all()
+}
+
+static WRITTEN: AtomicU64 = AtomicU64::new(0);
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+
+    #[test]
+    fn a_file_is_replaced_whole_with_its_permissions_and_nothing_is_left_beside_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("key.pem");
+        write_file_atomically(&path, b"a long first content", 0o644).unwrap();
+        write_file_atomically(&path, b"second", 0o600).unwrap();
+        assert_eq!(fs::read(&path).unwrap(), b"second");
+        assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn a_write_that_fails_leaves_the_folder_as_it_was() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("taken");
+        fs::create_dir(&path).unwrap();
+        assert!(write_file_atomically(&path, b"x", 0o600).is_err());
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+        assert!(write_file_atomically(&folder.path().join("no/folder"), b"x", 0o600).is_err());
+        assert!(write_file_atomically(Path::new("/"), b"x", 0o600).is_err());
+    }
+}

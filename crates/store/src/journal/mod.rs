@@ -1,0 +1,243 @@
+//! Rows that must outlive the process: the master's names and jobs, the security server's users and nodes. A thin coat
+//! over redb that offers one thing: a batch of changes that is on the disk, whole, when the call returns.
+
+use std::{
+    fmt,
+    fs::{File, OpenOptions},
+    io,
+    os::unix::fs::OpenOptionsExt,
+    path::{Path, PathBuf},
+    sync::{Arc, Mutex},
+};
+
+use redb::{
+    Database, DatabaseError, ReadTransaction, ReadableDatabase, ReadableTable, StorageBackend, StorageError,
+    TableDefinition, TableError,
+};
+
+use crate::{Disk, DiskFile, StoreError, disk::read_exactly, error::WhileDoing, locking::lock};
+
+/// Rows by key in an embedded store (redb): one transaction a batch, durable when `commit` returns. Used by the master
+/// for names and jobs (`table` = "names", "jobs") and by the security server ("users", "nodes"). All calls block.
+pub struct Journal {
+    file: PathBuf,
+    open: Box<dyn Fn() -> Result<Database, StoreError> + Send + Sync>,
+    /// `None` after a failed commit: redb refuses everything after an error of the disk, so the file is opened anew.
+    database: Mutex<Option<Database>>,
+}
+
+/// One change of a row.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum RowChange {
+    /// The row has this value from now on.
+    Set {
+        /// The table's name.
+        table: &'static str,
+        /// The row's key.
+        key: Vec<u8>,
+        /// Its value.
+        value: Vec<u8>,
+    },
+    /// The row is no more; no error if it was not there.
+    Remove {
+        /// The table's name.
+        table: &'static str,
+        /// The row's key.
+        key: Vec<u8>,
+    },
+}
+
+impl Journal {
+    /// Opens a journal, or begins an empty one where there is no file; after a crash it is as the last commit left it.
+    /// Fails with [`StoreError::JournalLocked`] or [`StoreError::NotAJournal`].
+    pub fn open(file: &Path) -> Result<Self, StoreError> {
+        let path = file.to_owned();
+        Self::open_by(file, Box::new(move || open_file(&path)))
+    }
+
+    /// As [`open`](Self::open), on any disk: for the simulation, whose disks lose power. Nothing keeps a second process
+    /// away.
+    pub fn open_on(disk: Arc<dyn Disk>, file: &Path) -> Result<Self, StoreError> {
+        let path = file.to_owned();
+        Self::open_by(file, Box::new(move || open_on_disk(&*disk, &path)))
+    }
+
+    /// Makes all changes, in order, or none; they are on the disk when it returns. After an error nobody knows which:
+    /// who cannot live with that loads the rows again.
+    pub fn commit(&self, changes: &[RowChange]) -> Result<(), StoreError> {
+        let mut database = lock(&self.database);
+        let outcome = commit(self.opened(&mut database)?, changes);
+        if outcome.is_err() {
+            *database = None;
+        }
+        outcome.map_err(|error| self.error("commit to", error))
+    }
+
+    /// Gives every row of a table (key, value) in the order of the keys; none if nothing was ever set in it. `row` may
+    /// use the journal; it sees the rows as they were when `load` was called.
+    pub fn load(&self, table: &'static str, row: &mut dyn FnMut(&[u8], &[u8])) -> Result<(), StoreError> {
+        let begin = || -> Result<ReadTransaction, StoreError> {
+            let mut database = lock(&self.database);
+            let begun = self.opened(&mut database)?.begin_read();
+            begun.map_err(|error| self.error("load", error.into()))
+        };
+        load(&begin()?, table, row).map_err(|error| self.error("load", error))
+    }
+
+    fn open_by(
+        file: &Path,
+        open: Box<dyn Fn() -> Result<Database, StoreError> + Send + Sync>,
+    ) -> Result<Self, StoreError> {
+        let database = open()?;
+        Ok(Self { file: file.to_owned(), open, database: Mutex::new(Some(database)) })
+    }
+
+    fn opened<'a>(&self, database: &'a mut Option<Database>) -> Result<&'a Database, StoreError> {
+        match database {
+            Some(database) => Ok(database),
+            None => Ok(database.insert((self.open)()?)),
+        }
+    }
+
+    fn error(&self, operation: &'static str, error: redb::Error) -> StoreError {
+        match error {
+            redb::Error::Io(source) => StoreError::io(operation, &self.file, source),
+            redb::Error::Corrupted(why) => StoreError::NotAJournal { file: self.file.clone(), why },
+            other => StoreError::Journal { operation, file: self.file.clone(), why: other.to_string() },
+        }
+    }
+}
+
+fn open_file(path: &Path) -> Result<Database, StoreError> {
+    // For its owner alone: the security server's journal holds password hashes.
+    let mut options = OpenOptions::new();
+    options.read(true).write(true).create(true).truncate(false).mode(0o600);
+    let file = options.open(path).while_doing("open", path)?;
+    if file.metadata().while_doing("open", path)?.len() == 0 {
+        let folder = folder_of(path);
+        File::open(folder).and_then(|folder| folder.sync_all()).while_doing("sync", folder)?;
+    }
+    builder().create_file(file).map_err(|error| open_error(path, error))
+}
+
+fn open_on_disk(disk: &dyn Disk, path: &Path) -> Result<Database, StoreError> {
+    let file = match disk.bytes(path).while_doing("open", path)? {
+        Some(_) => disk.open(path).while_doing("open", path)?,
+        None => {
+            let file = disk.create(path).while_doing("create", path)?;
+            disk.sync_folder(folder_of(path)).while_doing("sync", folder_of(path))?;
+            file
+        }
+    };
+    builder().create_with_backend(OnDisk(file)).map_err(|error| open_error(path, error))
+}
+
+fn builder() -> redb::Builder {
+    let mut builder = Database::builder();
+    builder.set_cache_size(CACHE_BYTES);
+    builder
+}
+
+fn folder_of(path: &Path) -> &Path {
+    path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}
+
+fn open_error(path: &Path, error: DatabaseError) -> StoreError {
+    let file = path.to_owned();
+    match error {
+        DatabaseError::DatabaseAlreadyOpen => StoreError::JournalLocked { file },
+        DatabaseError::UpgradeRequired(version) => {
+            StoreError::NotAJournal { file, why: format!("its format has version {version}") }
+        }
+        // A file too short for its own head is no journal; any other error is the disk's.
+        DatabaseError::Storage(StorageError::Io(source))
+            if !matches!(source.kind(), io::ErrorKind::InvalidData | io::ErrorKind::UnexpectedEof) =>
+        {
+            StoreError::io("open", path, source)
+        }
+        other => StoreError::NotAJournal { file, why: other.to_string() },
+    }
+}
+
+fn commit(database: &Database, changes: &[RowChange]) -> Result<(), redb::Error> {
+    let transaction = database.begin_write()?;
+    // The changes of one table usually stand together: open it once for each run of them.
+    for run in changes.chunk_by(|a, b| a.table() == b.table()) {
+        let Some(first) = run.first() else { continue };
+        let mut table = transaction.open_table(definition(first.table()))?;
+        for change in run {
+            match change {
+                RowChange::Set { key, value, .. } => table.insert(key.as_slice(), value.as_slice())?,
+                RowChange::Remove { key, .. } => table.remove(key.as_slice())?,
+            };
+        }
+    }
+    transaction.commit()?;
+    Ok(())
+}
+
+fn load(
+    transaction: &ReadTransaction,
+    table: &'static str,
+    row: &mut dyn FnMut(&[u8], &[u8]),
+) -> Result<(), redb::Error> {
+    let table = match transaction.open_table(definition(table)) {
+        Err(TableError::TableDoesNotExist(_)) => return Ok(()),
+        table => table?,
+    };
+    for entry in table.iter()? {
+        let (key, value) = entry?;
+        row(key.value(), value.value());
+    }
+    Ok(())
+}
+
+fn definition(table: &'static str) -> TableDefinition<'static, &'static [u8], &'static [u8]> {
+    TableDefinition::new(table)
+}
+
+impl RowChange {
+    fn table(&self) -> &'static str {
+        match self {
+            Self::Set { table, .. } | Self::Remove { table, .. } => table,
+        }
+    }
+}
+
+/// redb's view of a file of ours.
+struct OnDisk(Box<dyn DiskFile>);
+
+impl StorageBackend for OnDisk {
+    fn len(&self) -> io::Result<u64> {
+        self.0.bytes()
+    }
+
+    fn read(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
+        read_exactly(&*self.0, out, offset)
+    }
+
+    fn set_len(&self, len: u64) -> io::Result<()> {
+        self.0.set_len(len)
+    }
+
+    fn sync_data(&self) -> io::Result<()> {
+        self.0.sync_data()
+    }
+
+    fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
+        self.0.write_all_at(data, offset)
+    }
+}
+
+impl fmt::Debug for OnDisk {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("OnDisk")
+    }
+}
+
+/// Memory for pages of the journal, in bytes. Rows are read once, at the start, and live in the owner's memory after
+/// that; redb's own default is 1 GiB.
+const CACHE_BYTES: usize = 32 << 20;
+
+#[cfg(test)]
+mod tests;

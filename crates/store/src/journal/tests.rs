@@ -1,0 +1,163 @@
+//! A journal keeps what it acknowledged: through restarts, kills, crashes, errors and full disks.
+#![allow(clippy::unwrap_used)]
+
+use std::fs;
+
+use protocol::status::ErrorClass;
+
+use super::*;
+use crate::MemoryDisk;
+
+fn set(table: &'static str, key: &str, value: &str) -> RowChange {
+    RowChange::Set { table, key: key.into(), value: value.into() }
+}
+
+fn rows(journal: &Journal, table: &'static str) -> Vec<(String, String)> {
+    let mut rows = Vec::new();
+    let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
+    journal.load(table, &mut |key, value| rows.push((text(key), text(value)))).unwrap();
+    rows
+}
+
+#[test]
+fn rows_come_back_in_the_order_of_their_keys_after_a_restart() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("names.redb");
+    let journal = Journal::open(&file).unwrap();
+    assert_eq!(rows(&journal, "names"), []);
+    journal
+        .commit(&[set("names", "b", "2"), set("jobs", "x", "y"), set("names", "a", "1"), set("names", "c", "3")])
+        .unwrap();
+    let gone = RowChange::Remove { table: "names", key: "b".into() };
+    journal.commit(&[gone.clone(), gone, set("names", "c", "4")]).unwrap();
+    drop(journal);
+    let journal = Journal::open(&file).unwrap();
+    assert_eq!(rows(&journal, "names"), [("a".into(), "1".into()), ("c".into(), "4".into())]);
+    assert_eq!(rows(&journal, "jobs"), [("x".into(), "y".into())]);
+}
+
+#[test]
+fn a_journal_whose_process_was_killed_has_every_commit() {
+    let folder = tempfile::tempdir().unwrap();
+    let (file, image) = (folder.path().join("names.redb"), folder.path().join("image.redb"));
+    let journal = Journal::open(&file).unwrap();
+    for round in 0..20 {
+        journal.commit(&[set("names", &format!("{round:02}"), "x"), set("names", "last", &round.to_string())]).unwrap();
+        // What the file holds at this moment is what a killed process leaves: it was never closed.
+        fs::copy(&file, &image).unwrap();
+        let found = rows(&Journal::open(&image).unwrap(), "names");
+        assert_eq!(found.len(), round + 2);
+        assert_eq!(found.last().unwrap().1, round.to_string());
+    }
+}
+
+#[test]
+fn a_journal_in_use_is_refused_by_name() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("names.redb");
+    let _journal = Journal::open(&file).unwrap();
+    let error = Journal::open(&file).err().unwrap();
+    assert!(matches!(error, StoreError::JournalLocked { .. }), "{error:?}");
+    assert!(error.refusal().sentence.contains("names.redb"), "{error}");
+}
+
+#[test]
+fn a_journal_is_its_owners_alone() {
+    use std::os::unix::fs::PermissionsExt;
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("users.redb");
+    let _journal = Journal::open(&file).unwrap();
+    assert_eq!(fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
+}
+
+#[test]
+fn rows_may_be_changed_while_they_are_read() {
+    let disk = MemoryDisk::new(0);
+    let journal = Journal::open_on(Arc::new(disk), Path::new("/journal")).unwrap();
+    journal.commit(&[set("names", "a", "1"), set("names", "b", "2")]).unwrap();
+    let mut seen = 0;
+    let mut change = |key: &[u8], _: &[u8]| {
+        seen += 1;
+        journal.commit(&[RowChange::Remove { table: "names", key: key.to_vec() }, set("names", "z", "3")]).unwrap();
+    };
+    journal.load("names", &mut change).unwrap();
+    assert_eq!(seen, 2);
+    assert_eq!(rows(&journal, "names"), [("z".into(), "3".into())]);
+}
+
+#[test]
+fn a_file_that_is_no_journal_is_refused_and_left_as_it_is() {
+    let folder = tempfile::tempdir().unwrap();
+    for content in [&b"a letter to a friend"[..], &[0; 4096], &[0xff; 100_000]] {
+        let file = folder.path().join("letter");
+        fs::write(&file, content).unwrap();
+        let error = Journal::open(&file).err().unwrap();
+        assert!(matches!(error, StoreError::NotAJournal { .. }), "{error:?}");
+        assert_eq!(error.class(), ErrorClass::Corrupt);
+        assert_eq!(fs::read(&file).unwrap(), content);
+    }
+}
+
+#[test]
+fn a_journal_whose_folder_is_missing_is_an_error_of_the_disk() {
+    let folder = tempfile::tempdir().unwrap();
+    let error = Journal::open(&folder.path().join("no/names.redb")).err().unwrap();
+    assert!(matches!(error, StoreError::Io { operation: "open", .. }), "{error:?}");
+}
+
+/// One more row for each commit that returned, on a disk in memory.
+fn commit_until_it_fails(journal: &Journal) -> usize {
+    (0..30).take_while(|round| journal.commit(&[set("names", &format!("{round:02}"), "x")]).is_ok()).count()
+}
+
+#[test]
+fn every_commit_survives_a_crash_wherever_the_power_is_cut() {
+    for seed in 0..40 {
+        let disk = MemoryDisk::new(seed);
+        drop(Journal::open_on(Arc::new(disk.clone()), Path::new("/journal")).unwrap());
+        let journal = Journal::open_on(Arc::new(disk.clone()), Path::new("/journal")).unwrap();
+        disk.cut_after(3 * seed);
+        let committed = commit_until_it_fails(&journal);
+        let disk = disk.crash();
+        drop(journal);
+        let journal = Journal::open_on(Arc::new(disk.clone()), Path::new("/journal")).unwrap();
+        let found = rows(&journal, "names").len();
+        // The one that failed may have arrived, whole.
+        assert!((committed..=committed + 1).contains(&found), "seed {seed}: {found} of {committed}");
+        journal.commit(&[set("names", "last", "x")]).unwrap();
+        assert_eq!(rows(&journal, "names").len(), found + 1);
+    }
+}
+
+#[test]
+fn a_journal_goes_on_after_an_error_of_the_disk() {
+    let mut failed = 0;
+    for failing in 0..40 {
+        let disk = MemoryDisk::new(failing);
+        let journal = Journal::open_on(Arc::new(disk.clone()), Path::new("/journal")).unwrap();
+        disk.fail_one_after(failing);
+        let committed = commit_until_it_fails(&journal);
+        failed += usize::from(committed < 30);
+        journal.commit(&[set("jobs", "after", "x")]).unwrap();
+        assert_eq!(rows(&journal, "jobs").len(), 1);
+        let found = rows(&journal, "names").len();
+        assert!((committed..=committed + 1).contains(&found), "{failing}: {found} of {committed}");
+    }
+    assert!(failed > 10, "the fault fired: {failed}");
+}
+
+#[test]
+fn a_journal_on_a_full_disk_says_so_and_goes_on_when_there_is_room() {
+    let disk = MemoryDisk::new(0);
+    let journal = Journal::open_on(Arc::new(disk.clone()), Path::new("/journal")).unwrap();
+    disk.set_free_bytes(0);
+    let value = "x".repeat(1000);
+    let error = (0..10_000)
+        .find_map(|round| journal.commit(&[set("names", &round.to_string(), &value)]).err())
+        .expect("the disk is full at some time");
+    assert!(matches!(error, StoreError::NoRoom { .. }), "{error:?}");
+    let before = rows(&journal, "names").len();
+    disk.set_free_bytes(100 << 20);
+    journal.commit(&[set("names", "after", &value)]).unwrap();
+    assert_eq!(rows(&journal, "names").len(), before + 1);
+}

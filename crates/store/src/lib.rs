@@ -1,0 +1,37 @@
+//! Everything that touches a disk: slice files with their sidecars, the inventory of a node's data folder, the journal
+//! of the master and the security server, small files written whole, and the disks themselves ([`OsDisk`], and
+//! [`MemoryDisk`] for the simulation).
+//!
+//! This room keeps bytes and says what it keeps; it never opens a socket and never decides what is worth keeping. What
+//! lies on a disk, byte by byte and in which order it is synced, stands in `docs/formats-on-disk.md`.
+
+mod atomic_file;
+mod disk;
+mod error;
+mod hasher;
+mod inventory;
+mod journal;
+mod layout;
+mod locking;
+mod memory_disk;
+mod os_disk;
+mod placing;
+mod reader;
+mod recovery;
+mod shared_sync;
+mod sidecar;
+mod slice_store;
+mod staging;
+mod writer;
+
+pub use atomic_file::write_file_atomically;
+pub use disk::{Disk, DiskFile, FolderItem, FolderLock};
+pub use error::StoreError;
+pub use hasher::{HasherMark, SliceHasher, SliceSums};
+pub use journal::{Journal, RowChange};
+pub use memory_disk::MemoryDisk;
+pub use os_disk::OsDisk;
+pub use reader::SliceReader;
+pub use sidecar::{SIDECAR_VERSION, Sidecar, SidecarError};
+pub use slice_store::{OpenReport, SliceStore};
+pub use writer::SliceWriter;

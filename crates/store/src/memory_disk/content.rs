@@ -1,0 +1,94 @@
+//! The content of one file of a [`MemoryDisk`](super::MemoryDisk), with what it takes to undo what was not synced.
+
+use std::{collections::BTreeMap, io};
+
+/// Bytes now, and the pages as they were at the last sync where they have changed since.
+#[derive(Default)]
+pub(super) struct Content {
+    now: Vec<u8>,
+    synced_bytes: u64,
+    /// By page number; a page that had no bytes then is empty.
+    before: BTreeMap<u64, Box<[u8]>>,
+}
+
+impl Content {
+    pub(super) fn bytes(&self) -> u64 {
+        self.now.len() as u64
+    }
+
+    pub(super) fn read(&self, buffer: &mut [u8], offset: u64) -> usize {
+        let rest = usize::try_from(offset).ok().and_then(|offset| self.now.get(offset..)).unwrap_or_default();
+        let count = rest.len().min(buffer.len());
+        buffer[..count].copy_from_slice(&rest[..count]);
+        count
+    }
+
+    /// Writes within the length; what would lie beyond is not written.
+    pub(super) fn write(&mut self, bytes: &[u8], offset: u64) {
+        self.remember(offset, offset + bytes.len() as u64);
+        let from = (offset as usize).min(self.now.len());
+        let until = (from + bytes.len()).min(self.now.len());
+        self.now[from..until].copy_from_slice(&bytes[..until - from]);
+    }
+
+    pub(super) fn set_len(&mut self, bytes: u64) {
+        self.remember(self.bytes().min(bytes), self.bytes().max(bytes));
+        self.now.resize(bytes as usize, 0);
+    }
+
+    pub(super) fn sync(&mut self) {
+        self.before.clear();
+        self.synced_bytes = self.bytes();
+    }
+
+    pub(super) fn flip_bit(&mut self, offset: u64) -> io::Result<()> {
+        let byte = self.now.get_mut(offset as usize).ok_or(io::ErrorKind::UnexpectedEof)?;
+        *byte ^= 1;
+        if let Some(byte) =
+            self.before.get_mut(&(offset / PAGE_BYTES)).and_then(|page| page.get_mut((offset % PAGE_BYTES) as usize))
+        {
+            *byte ^= 1;
+        }
+        Ok(())
+    }
+
+    /// Takes back each page for which `keeps` says no; gives the length after.
+    pub(super) fn crash(&mut self, keeps: &mut dyn FnMut() -> bool) -> u64 {
+        let new_bytes = self.bytes();
+        self.now.resize(new_bytes.max(self.synced_bytes) as usize, 0);
+        // The length that arrived: of a growing file any page's end on the way may have.
+        let mut bytes = if keeps() { new_bytes } else { self.synced_bytes };
+        for (page, before) in std::mem::take(&mut self.before) {
+            if keeps() {
+                continue;
+            }
+            let from = (page * PAGE_BYTES) as usize;
+            let until = (from + PAGE_BYTES as usize).min(self.now.len());
+            if from < until {
+                self.now[from..until].fill(0);
+                self.now[from..from + before.len()].copy_from_slice(&before);
+            }
+            if bytes > self.synced_bytes && from as u64 >= self.synced_bytes && !keeps() {
+                bytes = bytes.min((from as u64).max(self.synced_bytes));
+            }
+        }
+        self.now.truncate(bytes as usize);
+        self.now.shrink_to_fit();
+        self.sync();
+        self.bytes()
+    }
+
+    /// Saves the pages of a range before they change.
+    fn remember(&mut self, from: u64, until: u64) {
+        for page in from / PAGE_BYTES..until.div_ceil(PAGE_BYTES) {
+            let start = page * PAGE_BYTES;
+            let end = (start + PAGE_BYTES).min(self.synced_bytes).min(self.now.len() as u64);
+            self.before
+                .entry(page)
+                .or_insert_with(|| self.now.get(start as usize..end as usize).unwrap_or_default().into());
+        }
+    }
+}
+
+/// What a disk writes whole or not at all, in bytes.
+const PAGE_BYTES: u64 = 4096;

@@ -1,0 +1,215 @@
+//! Where a slice's files go once it is complete: to its path, aside, away. Serves the master's orders. Every step is a
+//! rename; a crash between any two leaves files that [`recovery`](crate::recovery) joins again by slice id.
+
+use std::{
+    io,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use protocol::{SectorPath, SliceId, SliceMetadata, message::node_master::HeldState};
+
+use crate::{
+    Disk, Sidecar, SliceStore, StoreError,
+    disk::{is_folder, read_whole, remove_if_only_folders},
+    error::WhileDoing,
+    inventory::Held,
+    layout::{Layout, SliceFiles},
+    locking::lock,
+    sidecar::SIDECAR_BYTES_MAX,
+};
+
+impl SliceStore {
+    /// See [`SliceStore::place`]. The caller has the lock on moves.
+    pub(crate) fn place_locked(&self, slice: SliceId, path: &SectorPath) -> Result<(), StoreError> {
+        let held = self.inventory().get(slice).ok_or(StoreError::NotHeld(slice))?;
+        let same_path = held.metadata.header.path == *path;
+        let synced = self.inventory().is_synced(slice);
+        if same_path && held.state == HeldState::Placed {
+            return Ok(());
+        }
+        if !same_path {
+            self.restage(&held, path)?;
+        } else if !synced {
+            self.sync_staged(slice)?;
+        }
+        self.clear_way(slice, path)?;
+        // Read anew: both steps before may have moved the slice itself.
+        let held = self.inventory().get(slice).ok_or(StoreError::NotHeld(slice))?;
+        self.move_files(&held, HeldState::Placed)
+    }
+
+    /// See [`SliceStore::remove`].
+    pub(crate) fn remove_files(&self, slice: SliceId) -> Result<(), StoreError> {
+        let removed = self.unfinished(slice);
+        let _moves = lock(&self.moves);
+        // The inventory first: from now on nobody opens it.
+        let Some(held) = self.inventory_mut().remove(slice) else { return Ok(()) };
+        let files = self.files(&held);
+        // By way of `unfinished/`: the path is free at once, while deleting a large file takes a moment (done by the
+        // guard, after the lock). The bytes leave first, because a sidecar without bytes is known to be left over, while
+        // bytes without a sidecar might be anyone's.
+        unless_missing(self.disk.rename(&files.bytes, removed.path())).while_doing("remove", &files.bytes)?;
+        unless_missing(self.disk.remove_file(&files.sidecar)).while_doing("remove", &files.sidecar)?;
+        if held.state == HeldState::Placed {
+            self.remove_empty_parents(&held.metadata.header.path);
+        }
+        drop(_moves);
+        drop(removed);
+        Ok(())
+    }
+
+    /// See [`SliceStore::mark_corrupt`].
+    pub(crate) fn put_corrupt_aside(&self, slice: SliceId) -> Result<(), StoreError> {
+        let _moves = lock(&self.moves);
+        let Some(held) = self.inventory_mut().remove(slice) else { return Ok(()) };
+        let from = self.files(&held);
+        let to = Layout::files_by_id(&self.layout.corrupt, slice);
+        for (from, to) in [(&from.bytes, &to.bytes), (&from.sidecar, &to.sidecar)] {
+            unless_missing(self.disk.rename(from, to)).while_doing("put aside", from)?;
+        }
+        if held.state == HeldState::Placed {
+            self.remove_empty_parents(&held.metadata.header.path);
+        }
+        // Synced, unlike other moves: a damaged slice must not come back with the next start.
+        self.disk.sync_folder(&self.layout.corrupt).while_doing("sync", &self.layout.corrupt)
+    }
+
+    /// Gives a slice another path. It is staged afterwards, wherever it stood, and safe there: only then do its old
+    /// sidecar and, later, its bytes move on, so that after a crash the bytes are where one of its sidecars says.
+    fn restage(&self, held: &Held, path: &SectorPath) -> Result<(), StoreError> {
+        let slice = held.metadata.header.slice;
+        let (from, staged) = (self.files(held), Layout::files_by_id(&self.layout.staging, slice));
+        let mut sidecar = self.load_sidecar(slice, &from.sidecar)?;
+        sidecar.metadata.header.path = path.clone();
+        sidecar.sequence = self.next_number();
+        let (file, written) = self.write_sidecar(&sidecar)?;
+        // Before the rename, which replaces the old sidecar of a staged slice: a torn one would cost the slice.
+        file.sync_data().while_doing("sync", written.path())?;
+        written.rename(&staged.sidecar).while_doing("rename", &staged.sidecar)?;
+        if held.state != HeldState::Staged
+            && let Err(error) = self.disk.rename(&from.bytes, &staged.bytes)
+        {
+            let _ = self.disk.remove_file(&staged.sidecar);
+            return Err(StoreError::io("rename", &from.bytes, error));
+        }
+        let mut inventory = self.inventory_mut();
+        inventory.set(Arc::new(sidecar.metadata), HeldState::Staged);
+        inventory.set_synced(slice, false);
+        drop(inventory);
+        self.sync_staged(slice)?;
+        if held.state != HeldState::Staged {
+            self.disk.remove_file(&from.sidecar).while_doing("remove", &from.sidecar)?;
+        }
+        if held.state == HeldState::Placed {
+            self.remove_empty_parents(&held.metadata.header.path);
+        }
+        Ok(())
+    }
+
+    /// Makes a slice safe in `staging/`; until that succeeds it must not be moved on.
+    fn sync_staged(&self, slice: SliceId) -> Result<(), StoreError> {
+        self.sync_staging()?;
+        self.inventory_mut().set_synced(slice, true);
+        Ok(())
+    }
+
+    /// Sees to it that a file can be created at the path: folders above it, nothing at it.
+    fn clear_way(&self, slice: SliceId, path: &SectorPath) -> Result<(), StoreError> {
+        let native = self.layout.native(path);
+        let folder = native.parent().unwrap_or(&self.layout.slices);
+        if self.disk.create_folder_all(folder).is_err() {
+            let above: Vec<SectorPath> = std::iter::successors(path.parent(), SectorPath::parent).collect();
+            for above in above.iter().rev().filter(|above| !above.is_root()) {
+                self.clear_file(above)?;
+            }
+            self.disk.create_folder_all(folder).while_doing("create", folder)?;
+        }
+        self.clear_file(path)?;
+        if is_folder(&*self.disk, &native)
+            && !remove_if_only_folders(&*self.disk, &native).while_doing("remove", &native)?
+        {
+            return Err(StoreError::Obstacle { slice, path: path.clone(), obstacle: native });
+        }
+        Ok(())
+    }
+
+    /// Moves away a file that stands at a path: a slice is retired, anything else put aside.
+    fn clear_file(&self, path: &SectorPath) -> Result<(), StoreError> {
+        let placed = self.inventory().placed_at(path).and_then(|slice| self.inventory().get(slice));
+        if let Some(held) = placed {
+            return self.move_files(&held, HeldState::Retired);
+        }
+        let native = self.layout.native(path);
+        if self.disk.bytes(&native).while_doing("look at", &native)?.is_some() {
+            let name = path.name().unwrap_or_default();
+            let aside = aside(&*self.disk, &self.layout, name).while_doing("put aside", &native)?;
+            tracing::warn!(file = %native.display(), aside = %aside.display(), "a file that is no slice was in the way");
+            self.disk.rename(&native, &aside).while_doing("put aside", &native)?;
+        }
+        Ok(())
+    }
+
+    /// Moves both files to where a slice in that state has them; nothing is in the way there.
+    fn move_files(&self, held: &Held, state: HeldState) -> Result<(), StoreError> {
+        let header = &held.metadata.header;
+        let (from, to) = (self.files(held), self.layout.files(header.slice, state, &header.path));
+        self.disk.rename(&from.bytes, &to.bytes).while_doing("rename", &from.bytes)?;
+        if let Err(error) = self.disk.rename(&from.sidecar, &to.sidecar) {
+            // Both or none. If this fails too, the next start joins them.
+            let _ = self.disk.rename(&to.bytes, &from.bytes);
+            return Err(StoreError::io("rename", &from.sidecar, error));
+        }
+        self.inventory_mut().set(Arc::clone(&held.metadata), state);
+        Ok(())
+    }
+
+    /// Best effort: an empty folder left behind harms nobody.
+    fn remove_empty_parents(&self, path: &SectorPath) {
+        for folder in std::iter::successors(path.parent(), SectorPath::parent).take_while(|folder| !folder.is_root()) {
+            if self.disk.remove_folder(&self.layout.native(&folder)).is_err() {
+                break;
+            }
+        }
+    }
+
+    fn load_sidecar(&self, slice: SliceId, path: &Path) -> Result<Sidecar, StoreError> {
+        let corrupt = |what: String| StoreError::Corrupt { slice, what };
+        let bytes = read_whole(&*self.disk, path, SIDECAR_BYTES_MAX).map_err(|error| match error.kind() {
+            io::ErrorKind::NotFound => corrupt("its sidecar is missing".to_owned()),
+            _ => StoreError::io("read", path, error),
+        })?;
+        let sidecar = Sidecar::decode(&bytes).map_err(|error| corrupt(format!("its sidecar: {error}")))?;
+        if sidecar.metadata.header.slice == slice {
+            Ok(sidecar)
+        } else {
+            Err(corrupt("its sidecar is another's".to_owned()))
+        }
+    }
+
+    fn files(&self, held: &Held) -> SliceFiles {
+        let SliceMetadata { header, .. } = &*held.metadata;
+        self.layout.files(header.slice, held.state, &header.path)
+    }
+}
+
+/// A free name in `corrupt/` for a file put aside, which keeps enough of its own to be recognised.
+pub(crate) fn aside(disk: &dyn Disk, layout: &Layout, name: &str) -> io::Result<PathBuf> {
+    // The first characters only: within what a file system allows whatever the name is.
+    let name: String = name.trim_start_matches('.').chars().take(50).collect();
+    let mut number = disk.list(&layout.corrupt)?.len();
+    loop {
+        let path = layout.corrupt.join(format!("{number}-{name}"));
+        if disk.bytes(&path)?.is_none() && !is_folder(disk, &path) {
+            return Ok(path);
+        }
+        number += 1;
+    }
+}
+
+fn unless_missing(result: io::Result<()>) -> io::Result<()> {
+    match result {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        other => other,
+    }
+}

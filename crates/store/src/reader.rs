@@ -1,0 +1,126 @@
+//! A slice on its way out (download, copy, check, SPE): every byte given out was verified against its block's checksum
+//! in this very read.
+
+use std::{fs::File, io, sync::Arc};
+
+use protocol::{SliceId, SliceMetadata, limits};
+
+use crate::{
+    Disk, DiskFile, Sidecar, StoreError,
+    disk::{read_exactly, read_whole},
+    error::WhileDoing,
+    inventory::Held,
+    layout::Layout,
+    sidecar::SIDECAR_BYTES_MAX,
+};
+
+/// An open slice: keeps its version although the path gets another. May be used from several threads at once. Holds 64
+/// KB of checksums for each GB of the slice.
+pub struct SliceReader {
+    metadata: Arc<SliceMetadata>,
+    blocks: Vec<u32>,
+    file: Box<dyn DiskFile>,
+}
+
+impl SliceReader {
+    pub(crate) fn open(disk: &dyn Disk, layout: &Layout, held: &Held) -> Result<Self, StoreError> {
+        let header = &held.metadata.header;
+        let slice = header.slice;
+        let corrupt = |what: &str| StoreError::Corrupt { slice, what: what.to_owned() };
+        let missing = |error: io::Error, path: &std::path::Path, what| match error.kind() {
+            io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => corrupt(what),
+            _ => StoreError::io("open", path, error),
+        };
+        let files = layout.files(slice, held.state, &header.path);
+        // Bytes first: if another slice takes the path between the two, the sidecar shows it.
+        let file =
+            disk.open_to_read(&files.bytes).map_err(|error| missing(error, &files.bytes, "its file is missing"))?;
+        let sidecar = read_whole(disk, &files.sidecar, SIDECAR_BYTES_MAX)
+            .map_err(|error| missing(error, &files.sidecar, "its sidecar is missing"))?;
+        let sidecar = Sidecar::decode(&sidecar).map_err(|error| corrupt(&format!("its sidecar: {error}")))?;
+        if sidecar.metadata != *held.metadata {
+            return Err(corrupt("its sidecar is another slice's"));
+        }
+        if file.bytes().while_doing("open", &files.bytes)? != held.metadata.bytes {
+            return Err(corrupt("its file has another length"));
+        }
+        Ok(Self { metadata: Arc::clone(&held.metadata), blocks: sidecar.blocks, file })
+    }
+
+    /// What the slice is.
+    pub fn metadata(&self) -> &SliceMetadata {
+        &self.metadata
+    }
+
+    /// Reads `bytes` bytes from `offset`, fewer where the slice ends, none behind it. `buffer` holds exactly these
+    /// afterwards; one that is used again and again costs least. Every block they touch is verified whole: if one does
+    /// not match, the error is [`StoreError::Corrupt`] and the buffer is empty.
+    pub fn read_at(&self, buffer: &mut Vec<u8>, offset: u64, bytes: usize) -> Result<(), StoreError> {
+        let until = offset.saturating_add(bytes as u64).min(self.metadata.bytes);
+        if offset >= until {
+            buffer.clear();
+            return Ok(());
+        }
+        let first = offset - offset % limits::BLOCK_BYTES;
+        let end = until.next_multiple_of(limits::BLOCK_BYTES).min(self.metadata.bytes);
+        // Not cleared before: only growth must be filled with zeros.
+        buffer.resize((end - first) as usize, 0);
+        if let Err(error) = self.read_blocks(buffer, first) {
+            buffer.clear();
+            return Err(error);
+        }
+        buffer.truncate((until - first) as usize);
+        buffer.drain(..(offset - first) as usize);
+        Ok(())
+    }
+
+    /// Verifies all blocks that `from..until` touches without giving them out.
+    pub fn verify(&self, from: u64, until: u64) -> Result<(), StoreError> {
+        let until = until.min(self.metadata.bytes);
+        let mut buffer = Vec::new();
+        let mut next = from - from % limits::BLOCK_BYTES;
+        while next < until {
+            let end = (next + VERIFY_BYTES).min(until.next_multiple_of(limits::BLOCK_BYTES)).min(self.metadata.bytes);
+            buffer.resize((end - next) as usize, 0);
+            self.read_blocks(&mut buffer, next)?;
+            next = end;
+        }
+        Ok(())
+    }
+
+    /// The operating system's file, read-only: for an SPE to map, or for `copy_file_range`. Its bytes are not verified;
+    /// [`verify`](Self::verify) the range first.
+    pub fn os_file(&self) -> Option<&File> {
+        self.file.os_file()
+    }
+
+    /// Fills the buffer with whole blocks from `first`, which begins one.
+    fn read_blocks(&self, buffer: &mut [u8], first: u64) -> Result<(), StoreError> {
+        read_exactly(&*self.file, buffer, first).map_err(|source| match source.kind() {
+            io::ErrorKind::UnexpectedEof => self.corrupt("its file was cut".to_owned()),
+            _ => StoreError::Io { operation: "read", path: self.name().into(), source },
+        })?;
+        let first_block = (first / limits::BLOCK_BYTES) as usize;
+        let checksums = self.blocks[first_block..].iter();
+        let blocks = buffer.chunks(limits::BLOCK_BYTES as usize);
+        match blocks.zip(checksums).position(|(block, checksum)| crc32c::crc32c(block) != *checksum) {
+            Some(bad) => Err(self.corrupt(format!("block {}", first_block + bad))),
+            None => Ok(()),
+        }
+    }
+
+    fn slice(&self) -> SliceId {
+        self.metadata.header.slice
+    }
+
+    fn name(&self) -> String {
+        format!("slice {} ({})", self.slice(), self.metadata.header.path)
+    }
+
+    fn corrupt(&self, what: String) -> StoreError {
+        StoreError::Corrupt { slice: self.slice(), what }
+    }
+}
+
+/// Bytes verified in one read: a whole number of blocks, small enough to stay in the processor's cache.
+const VERIFY_BYTES: u64 = 1 << 20;

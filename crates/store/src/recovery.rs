@@ -1,0 +1,438 @@
+//! What lies in a data folder when it is opened, and how what a crash interrupted is completed. Serves every start of a
+//! node; after it, each slice has both files in one of the three places where a slice of its state has them.
+//!
+//! A crash may have kept any of the renames of a move and lost the others, so nothing is concluded from where a file
+//! lies alone: bytes and sidecars are joined by slice id, and bytes found at a path by what they contain where more
+//! than one slice may own them. Bytes are deleted only when they were never acknowledged, or lie here twice.
+
+use std::{
+    cmp::Reverse,
+    collections::{BTreeMap, BTreeSet},
+    io,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use protocol::{SectorPath, SliceId, SliceMetadata, limits, message::node_master::HeldState};
+
+use crate::{
+    Disk, OpenReport, Sidecar, SidecarError, StoreError,
+    disk::{is_folder, read_exactly, read_whole},
+    error::WhileDoing,
+    inventory::Inventory,
+    layout::{Layout, NameById, SliceFiles, slice_name},
+    placing::aside,
+    sidecar::SIDECAR_BYTES_MAX,
+};
+
+/// Scans the folder, completes what was interrupted and fills the inventory. Also gives the largest number of a sidecar.
+pub(crate) fn recover(
+    disk: &dyn Disk,
+    layout: &Layout,
+    inventory: &mut Inventory,
+) -> Result<(OpenReport, u64), StoreError> {
+    let mut recovery = Recovery { disk, layout, found: Found::default(), report: OpenReport::default() };
+    recovery.scan_by_id(HeldState::Staged)?;
+    recovery.scan_by_id(HeldState::Retired)?;
+    recovery.scan_slices()?;
+    let sidecars = recovery.found.sidecars.values().flatten();
+    let sequence = sidecars.map(|sidecar| sidecar.sequence).max().unwrap_or(0);
+    let owners = recovery.owners_of_paths()?;
+    let mut joined = Vec::new();
+    for (slice, sidecars) in std::mem::take(&mut recovery.found.sidecars) {
+        joined.extend(recovery.join(slice, sidecars, &owners)?);
+    }
+    recovery.put_damaged_aside()?;
+    recovery.move_all(joined, inventory)?;
+    Ok((recovery.report, sequence))
+}
+
+struct Recovery<'a> {
+    disk: &'a dyn Disk,
+    layout: &'a Layout,
+    found: Found,
+    report: OpenReport,
+}
+
+/// What the scan found.
+#[derive(Default)]
+struct Found {
+    /// The sidecars of each slice, the truest first once sorted.
+    sidecars: BTreeMap<SliceId, Vec<FoundSidecar>>,
+    /// Files named by id, with their length in bytes.
+    staged: BTreeMap<SliceId, u64>,
+    retired: BTreeMap<SliceId, u64>,
+    /// Files in `slices/` that are no sidecars, with their length in bytes. Many may be no slices either.
+    native: BTreeMap<SectorPath, u64>,
+    /// Sidecars that cannot be read.
+    damaged: Vec<Damaged>,
+}
+
+struct FoundSidecar {
+    metadata: SliceMetadata,
+    sequence: u64,
+    file: PathBuf,
+    /// Where it lies; with the path beside whose file it lies, if it does.
+    state: HeldState,
+    beside: Option<SectorPath>,
+}
+
+struct Damaged {
+    sidecar: PathBuf,
+    /// The file it stands for, if that turns out to be nobody's.
+    bytes: PathBuf,
+    beside: Option<SectorPath>,
+}
+
+/// A slice whose bytes and sidecar were found, and where they belong.
+struct Joined {
+    metadata: SliceMetadata,
+    from: SliceFiles,
+    state: HeldState,
+    /// Sidecars that an interrupted move left behind.
+    stale: Vec<PathBuf>,
+}
+
+/// Where a slice's bytes were found.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum BytesAt<'a> {
+    Staging,
+    Retired,
+    Path(&'a SectorPath),
+}
+
+impl Recovery<'_> {
+    fn scan_by_id(&mut self, state: HeldState) -> Result<(), StoreError> {
+        let folder = if state == HeldState::Staged { &self.layout.staging } else { &self.layout.retired };
+        for item in self.disk.list(folder).while_doing("list", folder)? {
+            match NameById::parse(&item.name) {
+                Some(NameById::Bytes(slice)) if !item.is_folder => {
+                    let files =
+                        if state == HeldState::Staged { &mut self.found.staged } else { &mut self.found.retired };
+                    files.insert(slice, item.bytes);
+                }
+                Some(NameById::Sidecar(slice)) if !item.is_folder => {
+                    let files = Layout::files_by_id(folder, slice);
+                    self.read_sidecar(files, state, None)?;
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    fn scan_slices(&mut self) -> Result<(), StoreError> {
+        // As deep as a path can be, no deeper: below, nothing can be ours.
+        let mut unread = vec![SectorPath::root()];
+        while let Some(folder) = unread.pop() {
+            let native = self.layout.native(&folder);
+            for item in self.disk.list(&native).while_doing("list", &native)? {
+                if let Some(path) = slice_name(&item.name).and_then(|name| folder.join(name).ok())
+                    && !item.is_folder
+                {
+                    self.read_sidecar(self.layout.files_at(&path), HeldState::Placed, Some(path))?;
+                } else if let Ok(path) = folder.join(&item.name) {
+                    if item.is_folder {
+                        unread.push(path);
+                    } else {
+                        self.found.native.insert(path, item.bytes);
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn read_sidecar(
+        &mut self,
+        files: SliceFiles,
+        state: HeldState,
+        beside: Option<SectorPath>,
+    ) -> Result<(), StoreError> {
+        let decoded = match read_whole(self.disk, &files.sidecar, SIDECAR_BYTES_MAX) {
+            Ok(bytes) => Sidecar::decode(&bytes),
+            Err(error) if is_damage(&error) => Err(SidecarError::Torn),
+            // Out of descriptors, say: no reason to think ill of the slice.
+            Err(error) => return Err(StoreError::io("read", &files.sidecar, error)),
+        };
+        match decoded {
+            Ok(Sidecar { metadata, sequence, .. }) => {
+                let slice = metadata.header.slice;
+                let sidecar = FoundSidecar { metadata, sequence, file: files.sidecar, state, beside };
+                self.found.sidecars.entry(slice).or_default().push(sidecar);
+            }
+            // Whole, and written by another build: someone started the wrong one. Nothing is touched.
+            Err(source @ SidecarError::Version(_)) => return Err(StoreError::Sidecar { path: files.sidecar, source }),
+            Err(error) => {
+                tracing::warn!(sidecar = %files.sidecar.display(), %error, "put aside");
+                self.found.damaged.push(Damaged { sidecar: files.sidecar, bytes: files.bytes, beside });
+            }
+        }
+        Ok(())
+    }
+
+    /// Which slice owns the file at a path, where any may.
+    fn owners_of_paths(&mut self) -> Result<BTreeMap<SectorPath, SliceId>, StoreError> {
+        self.found.sidecars.values_mut().for_each(|sidecars| sidecars.sort_by_key(FoundSidecar::rank));
+        let mut claims: BTreeMap<SectorPath, BTreeSet<SliceId>> = BTreeMap::new();
+        for (slice, sidecars) in &self.found.sidecars {
+            // Bytes under the slice's id are the slice's. It may have those at its path too, if its sidecar is there.
+            let claiming = if !self.found.has_by_id(*slice) {
+                &sidecars[..]
+            } else if sidecars[0].is_at_its_path() {
+                &sidecars[..1]
+            } else {
+                &[]
+            };
+            let paths = claiming.iter().flat_map(FoundSidecar::paths);
+            for path in paths.filter(|path| self.found.native.contains_key(*path)) {
+                claims.entry(path.clone()).or_default().insert(*slice);
+            }
+        }
+        let mut owners = BTreeMap::new();
+        for (path, claimants) in claims {
+            if let Some(owner) = self.owner(&path, &claimants)? {
+                owners.insert(path, owner);
+            }
+        }
+        Ok(owners)
+    }
+
+    fn owner(&self, path: &SectorPath, claimants: &BTreeSet<SliceId>) -> Result<Option<SliceId>, StoreError> {
+        let beside = claimants.iter().copied().find(|slice| {
+            let lies_beside = |sidecar: &FoundSidecar| sidecar.beside.as_ref() == Some(path);
+            !self.found.has_by_id(*slice) && self.found.sidecars[slice].iter().any(lies_beside)
+        });
+        // The rule: a file with its own sidecar beside it, and nobody else who asks.
+        if claimants.len() == 1 && beside.is_some() {
+            return Ok(beside);
+        }
+        // A crash in the middle of a move, or a removed slice whose sidecar came back. The content decides; of two
+        // slices with the same content the newer version has it.
+        let native = self.layout.native(path);
+        let mut owner: Option<(&SliceMetadata, SliceId)> = None;
+        for slice in claimants {
+            for sidecar in &self.found.sidecars[slice] {
+                let newer = owner.is_none_or(|(other, _)| other.header.version < sidecar.metadata.header.version);
+                if newer && self.content_matches(&native, self.found.native[path], sidecar)? {
+                    owner = Some((&sidecar.metadata, *slice));
+                }
+            }
+        }
+        Ok(owner.map(|(_, slice)| slice).or(beside))
+    }
+
+    /// Whether a file may be that slice's: the length, and some of its blocks. A wrong yes would be found by the first
+    /// read, which verifies every block.
+    fn content_matches(&self, native: &Path, bytes: u64, found: &FoundSidecar) -> Result<bool, StoreError> {
+        if bytes != found.metadata.bytes {
+            return Ok(false);
+        }
+        let sidecar = read_whole(self.disk, &found.file, SIDECAR_BYTES_MAX).while_doing("read", &found.file)?;
+        let Ok(sidecar) = Sidecar::decode(&sidecar) else { return Ok(false) };
+        let file = self.disk.open_to_read(native).while_doing("open", native)?;
+        let mut block = vec![0; limits::BLOCK_BYTES as usize];
+        let step = sidecar.blocks.len().div_ceil(BLOCKS_COMPARED_MAX).max(1);
+        for (number, checksum) in sidecar.blocks.iter().enumerate().step_by(step) {
+            let from = number as u64 * limits::BLOCK_BYTES;
+            let block = &mut block[..limits::BLOCK_BYTES.min(bytes - from) as usize];
+            match read_exactly(&*file, block, from) {
+                Ok(()) if crc32c::crc32c(block) == *checksum => {}
+                Ok(()) => return Ok(false),
+                Err(error) if is_damage(&error) => return Ok(false),
+                Err(error) => return Err(StoreError::io("read", native, error)),
+            }
+        }
+        Ok(true)
+    }
+
+    /// Finds a slice's bytes and says where both files belong; `None` if there are no bytes, or not the right ones.
+    fn join(
+        &mut self,
+        slice: SliceId,
+        mut sidecars: Vec<FoundSidecar>,
+        owners: &BTreeMap<SectorPath, SliceId>,
+    ) -> Result<Option<Joined>, StoreError> {
+        let newest = sidecars.remove(0);
+        let stale: Vec<PathBuf> = sidecars.iter().map(|sidecar| sidecar.file.clone()).collect();
+        let at_path = newest
+            .paths()
+            .chain(sidecars.iter().flat_map(FoundSidecar::paths))
+            .find(|path| owners.get(*path) == Some(&slice));
+        let placed = at_path.and_then(|path| Some((BytesAt::Path(path), self.found.native.remove(path)?)));
+        let staged = self.found.staged.remove(&slice).map(|bytes| (BytesAt::Staging, bytes));
+        let retired = self.found.retired.remove(&slice).map(|bytes| (BytesAt::Retired, bytes));
+        let mut places = [placed, staged, retired].into_iter().flatten();
+        let Some((at, bytes)) = places.next() else {
+            // Removed, and the sidecar came back; or never complete.
+            for file in std::iter::once(&newest.file).chain(&stale) {
+                self.disk.remove_file(file).while_doing("remove", file)?;
+            }
+            return Ok(None);
+        };
+        for (twice, _) in places {
+            // Removed and written again, and then the removal was lost.
+            let file = self.bytes_file(slice, twice);
+            self.disk.remove_file(&file).while_doing("remove", &file)?;
+        }
+        let from = SliceFiles { bytes: self.bytes_file(slice, at), sidecar: newest.file.clone() };
+        if bytes != newest.metadata.bytes {
+            tracing::warn!(%slice, bytes, wanted = newest.metadata.bytes, "put aside: not the length its sidecar says");
+            self.put_aside(&from.bytes)?;
+            self.put_aside(&from.sidecar)?;
+            return Ok(None);
+        }
+        let state = settled_state(&newest, at);
+        Ok(Some(Joined { metadata: newest.metadata, from, state, stale }))
+    }
+
+    fn bytes_file(&self, slice: SliceId, at: BytesAt<'_>) -> PathBuf {
+        match at {
+            BytesAt::Staging => Layout::files_by_id(&self.layout.staging, slice).bytes,
+            BytesAt::Retired => Layout::files_by_id(&self.layout.retired, slice).bytes,
+            BytesAt::Path(path) => self.layout.native(path),
+        }
+    }
+
+    /// What nobody owns: bytes of a slice that was not finished are removed, those that may belong to a damaged sidecar
+    /// are put aside with it.
+    fn put_damaged_aside(&mut self) -> Result<(), StoreError> {
+        let damaged = std::mem::take(&mut self.found.damaged);
+        let staged = std::mem::take(&mut self.found.staged).into_keys().map(|slice| (BytesAt::Staging, slice));
+        let retired = std::mem::take(&mut self.found.retired).into_keys().map(|slice| (BytesAt::Retired, slice));
+        for (at, slice) in staged.chain(retired) {
+            let file = self.bytes_file(slice, at);
+            if damaged.is_empty() {
+                self.disk.remove_file(&file).while_doing("remove", &file)?;
+            } else {
+                self.put_aside(&file)?;
+            }
+        }
+        for Damaged { sidecar, bytes, beside } in damaged {
+            self.put_aside(&sidecar)?;
+            if beside.is_some_and(|path| self.found.native.contains_key(&path)) {
+                self.put_aside(&bytes)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Completes the moves: first those that leave `slices/`, so that the others find their place free.
+    fn move_all(&mut self, joined: Vec<Joined>, inventory: &mut Inventory) -> Result<(), StoreError> {
+        let mut sidecars: BTreeSet<PathBuf> = joined.iter().map(|slice| slice.from.sidecar.clone()).collect();
+        let stale: Vec<PathBuf> = joined.iter().flat_map(|slice| slice.stale.clone()).collect();
+        let (placed, others): (Vec<_>, Vec<_>) = joined.into_iter().partition(|slice| slice.state == HeldState::Placed);
+        for slice in others {
+            self.move_one(slice, inventory, &mut sidecars)?;
+        }
+        if !stale.is_empty() {
+            // A stale sidecar is the last to know where the bytes were, until their own rename is safe.
+            self.disk.sync_folder(&self.layout.staging).while_doing("sync", &self.layout.staging)?;
+            // A rename above may have put a true one in its place.
+            for file in stale.iter().filter(|file| !sidecars.contains(*file)) {
+                self.disk.remove_file(file).while_doing("remove", file)?;
+            }
+        }
+        for mut slice in placed {
+            let header = &slice.metadata.header;
+            let to = self.layout.files_at(&header.path);
+            let free = slice.from.bytes == to.bytes || self.is_free(&to.bytes)?;
+            if !free || (slice.from.sidecar != to.sidecar && sidecars.contains(&to.sidecar)) {
+                slice.state = HeldState::Staged;
+            }
+            self.move_one(slice, inventory, &mut sidecars)?;
+        }
+        Ok(())
+    }
+
+    /// Moves a slice's files to where they belong; `sidecars` are the true ones on the disk.
+    fn move_one(
+        &mut self,
+        slice: Joined,
+        inventory: &mut Inventory,
+        sidecars: &mut BTreeSet<PathBuf>,
+    ) -> Result<(), StoreError> {
+        let Joined { metadata, from, state, .. } = slice;
+        let to = self.layout.files(metadata.header.slice, state, &metadata.header.path);
+        for (from, to) in [(&from.bytes, &to.bytes), (&from.sidecar, &to.sidecar)] {
+            if from != to {
+                self.disk.rename(from, to).while_doing("rename", from)?;
+            }
+        }
+        if from != to {
+            self.report.completed_moves += 1;
+            sidecars.remove(&from.sidecar);
+            sidecars.insert(to.sidecar);
+        }
+        inventory.set(Arc::new(metadata), state);
+        Ok(())
+    }
+
+    /// Whether a file can be moved to that name, which is below `slices/`.
+    fn is_free(&self, native: &Path) -> Result<bool, StoreError> {
+        let taken = self.disk.bytes(native).while_doing("look at", native)?.is_some() || is_folder(self.disk, native);
+        let folder = native.parent().unwrap_or(&self.layout.slices);
+        Ok(!taken && self.disk.create_folder_all(folder).is_ok())
+    }
+
+    fn put_aside(&mut self, file: &Path) -> Result<(), StoreError> {
+        let name = file.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+        let aside = aside(self.disk, self.layout, name).while_doing("put aside", file)?;
+        self.disk.rename(file, &aside).while_doing("put aside", file)?;
+        self.report.put_aside.push(aside);
+        Ok(())
+    }
+}
+
+impl FoundSidecar {
+    /// Sorts the truest first. Only a sidecar copied by hand has the number of another; then it counts which lies where
+    /// it says.
+    fn rank(&self) -> (Reverse<u64>, bool) {
+        (Reverse(self.sequence), self.state == HeldState::Placed && !self.is_at_its_path())
+    }
+
+    fn is_at_its_path(&self) -> bool {
+        self.beside.as_ref() == Some(&self.metadata.header.path)
+    }
+
+    /// Where in `slices/` the bytes may be.
+    fn paths(&self) -> impl Iterator<Item = &SectorPath> {
+        std::iter::once(&self.metadata.header.path).chain(&self.beside)
+    }
+}
+
+impl Found {
+    fn has_by_id(&self, slice: SliceId) -> bool {
+        self.staged.contains_key(&slice) || self.retired.contains_key(&slice)
+    }
+}
+
+/// Where a slice belongs of which the truest sidecar and the bytes were found; each line is a move and how far it got.
+fn settled_state(sidecar: &FoundSidecar, at: BytesAt<'_>) -> HeldState {
+    let at_its_path = sidecar.is_at_its_path();
+    match (at, sidecar.state) {
+        // Placing: the sidecar went ahead, or the bytes did.
+        (BytesAt::Staging, HeldState::Placed) if at_its_path => HeldState::Placed,
+        (BytesAt::Path(path), HeldState::Staged) if *path == sidecar.metadata.header.path => HeldState::Placed,
+        // In place.
+        (BytesAt::Path(path), HeldState::Placed) if at_its_path && *path == sidecar.metadata.header.path => {
+            HeldState::Placed
+        }
+        // Retiring, or retired.
+        (BytesAt::Path(_), HeldState::Retired) | (BytesAt::Retired, HeldState::Placed | HeldState::Retired) => {
+            HeldState::Retired
+        }
+        // Staged, or on the way to another path, or moved by hand: the master says where it belongs.
+        _ => HeldState::Staged,
+    }
+}
+
+/// Whether an error of a read says that the file itself is bad, not that reading is impossible now.
+fn is_damage(error: &io::Error) -> bool {
+    let bad_sector = error.raw_os_error() == Some(rustix::io::Errno::IO.raw_os_error());
+    bad_sector || matches!(error.kind(), io::ErrorKind::UnexpectedEof | io::ErrorKind::FileTooLarge)
+}
+
+/// Most blocks of a file that are compared to tell whose it is (1 MiB): enough to tell two slices apart, little enough
+/// that a start stays quick whatever lies there.
+const BLOCKS_COMPARED_MAX: usize = 16;

@@ -1,0 +1,218 @@
+//! The slices of one data folder: what a node keeps. Serves upload and copy (through [`SliceWriter`]), publishing of
+//! buckets (`adopt`), download and SPEs (through [`SliceReader`]) and the master's orders (`place`, `remove`).
+//!
+//! The disk is the truth and the inventory a memory of it. Nothing is reported as held before it is synced; nothing is
+//! deleted that was not ordered to be.
+
+use std::{
+    path::{Path, PathBuf},
+    sync::{
+        Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard,
+        atomic::{AtomicU64, Ordering},
+    },
+};
+
+use protocol::{SectorPath, SliceHeader, SliceId, SliceMetadata, limits, message::node_master::HeldSlice};
+
+use crate::{
+    Disk, FolderLock, SliceReader, SliceSums, SliceWriter, StoreError, disk::empty_folder, error::WhileDoing,
+    inventory::Inventory, layout::Layout, locking::lock, recovery::recover, shared_sync::SharedSync,
+    writer::Unfinished,
+};
+
+/// The slices of one data folder: `slices/` (placed, `/a/b` at `slices/a/b` with sidecar `slices/a/.b.sector`),
+/// `staging/` (complete, synced, not yet placed, named by slice id), `retired/` (set aside by a newer one at their
+/// path), `corrupt/` (put aside for the operator), `unfinished/` (never seen, emptied at open), `jobs/` (scratch of
+/// Sphere jobs, emptied at open; its content is the node's business).
+///
+/// All calls block on the disk; they may come from several threads at once.
+pub struct SliceStore {
+    pub(crate) disk: Arc<dyn Disk>,
+    pub(crate) layout: Layout,
+    inventory: RwLock<Inventory>,
+    /// Held by whoever moves files of slices, so that files and inventory change as one. Taken before `inventory`.
+    pub(crate) moves: Mutex<()>,
+    pub(crate) staging_sync: SharedSync,
+    /// The last number given to a sidecar or to a file in `unfinished/`, which was empty at the start.
+    number: AtomicU64,
+    _lock: FolderLock,
+}
+
+/// What opening found.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct OpenReport {
+    /// Slices held now.
+    pub slices: u64,
+    /// Moves that a crash had interrupted, completed now.
+    pub completed_moves: u64,
+    /// Damaged files, where they lie now: for the operator.
+    pub put_aside: Vec<PathBuf>,
+}
+
+impl SliceStore {
+    /// Opens a data folder, creating what is missing; completes what a crash interrupted and drops what was unfinished.
+    /// Fails with [`StoreError::Locked`] when another process has it.
+    pub fn open(disk: Arc<dyn Disk>, folder: &Path) -> Result<(Arc<Self>, OpenReport), StoreError> {
+        let layout = Layout::new(folder);
+        disk.create_folder_all(folder).while_doing("create", folder)?;
+        let folder_lock = disk.lock_folder(folder).map_err(|error| match error.kind() {
+            std::io::ErrorKind::WouldBlock => StoreError::Locked { folder: folder.to_owned() },
+            _ => StoreError::io("lock", folder, error),
+        })?;
+        for subfolder in layout.subfolders() {
+            disk.create_folder_all(subfolder).while_doing("create", subfolder)?;
+        }
+        // Without this a crash could take `staging/` itself away, with all that was synced in it.
+        disk.sync_folder(folder).while_doing("sync", folder)?;
+        if let Some(parent) = folder.parent().filter(|parent| !parent.as_os_str().is_empty()) {
+            // It matters on the first start only, and on any other we may not even be allowed to open it.
+            let _ = disk.sync_folder(parent);
+        }
+        for subfolder in [&layout.unfinished, &layout.jobs] {
+            empty_folder(&*disk, subfolder).while_doing("empty", subfolder)?;
+        }
+        let mut inventory = Inventory::default();
+        let (mut report, sequence) = recover(&*disk, &layout, &mut inventory)?;
+        report.slices = inventory.len();
+        let store = Self {
+            disk,
+            layout,
+            inventory: RwLock::new(inventory),
+            moves: Mutex::new(()),
+            staging_sync: SharedSync::default(),
+            number: AtomicU64::new(sequence),
+            _lock: folder_lock,
+        };
+        tracing::debug!(folder = %folder.display(), slices = report.slices, moves = report.completed_moves, "data folder open");
+        Ok((Arc::new(store), report))
+    }
+
+    /// Begins to write a slice. Two may write the same slice at once (a client that lost its connection comes back
+    /// before we notice); the first to finish wins. Fails with [`StoreError::Exists`] if the slice is held.
+    pub fn begin(self: &Arc<Self>, header: SliceHeader) -> Result<SliceWriter, StoreError> {
+        check_header(&header)?;
+        if self.contains(header.slice) {
+            return Err(StoreError::Exists(header.slice));
+        }
+        SliceWriter::begin(Arc::clone(self), header)
+    }
+
+    /// Makes a finished file on this disk (a bucket) a staged slice: sync, sidecar, rename. The file moves. `sums` must
+    /// be those of its bytes; only the length is compared. On an error the file is still there, unless the error came
+    /// from the very last sync.
+    pub fn adopt(&self, header: SliceHeader, file: &Path, sums: SliceSums) -> Result<SliceMetadata, StoreError> {
+        check_header(&header)?;
+        let slice = header.slice;
+        if self.contains(slice) {
+            return Err(StoreError::Exists(slice));
+        }
+        let opened = self.disk.open(file).while_doing("open", file)?;
+        let bytes = opened.bytes().while_doing("open", file)?;
+        if bytes != sums.bytes || sums.blocks.len() as u64 != protocol::slice::block_count(bytes) {
+            let what = format!("`{}` has {bytes} bytes, its sums are of {}", file.display(), sums.bytes);
+            return Err(StoreError::Corrupt { slice, what });
+        }
+        self.stage(header, &*opened, file, sums)
+    }
+
+    /// Puts a slice at a path of `slices/`. Another slice there is retired, and so is one that stands where a folder
+    /// must be; a file that is no slice is put aside in `corrupt/`; a folder that is in the way is removed if it holds
+    /// no file, else the slice stays staged and the error names the folder. Repeating the call does no harm.
+    ///
+    /// When it returns, the slice's path is safe against a crash, though the files may be found in `staging/` after it.
+    pub fn place(&self, slice: SliceId, path: &SectorPath) -> Result<(), StoreError> {
+        if path.is_root() {
+            return Err(StoreError::Header { slice, why: "its path is the root folder: give it a name" });
+        }
+        let _moves = lock(&self.moves);
+        self.place_locked(slice, path)
+    }
+
+    /// Removes a slice, wherever it stands. Who reads it now may finish. No error if it is not here. The removal is not
+    /// synced: after a crash the slice may be back, whole, and is reported again.
+    pub fn remove(&self, slice: SliceId) -> Result<(), StoreError> {
+        self.remove_files(slice)
+    }
+
+    /// Opens a slice for reading; the reader keeps this slice although its path gets another or it is removed.
+    pub fn open_slice(&self, slice: SliceId) -> Result<SliceReader, StoreError> {
+        // Moves are renames and short, so most openings need no lock; one that meets a move tries again, at last with
+        // the lock, and then a missing file is truly missing.
+        for _ in 0..UNLOCKED_OPENINGS {
+            let held = self.inventory().get(slice).ok_or(StoreError::NotHeld(slice))?;
+            if let Ok(reader) = SliceReader::open(&*self.disk, &self.layout, &held) {
+                return Ok(reader);
+            }
+        }
+        let _moves = lock(&self.moves);
+        let held = self.inventory().get(slice).ok_or(StoreError::NotHeld(slice))?;
+        SliceReader::open(&*self.disk, &self.layout, &held)
+    }
+
+    /// Whether the slice is here: complete, synced and not known to be damaged.
+    pub fn contains(&self, slice: SliceId) -> bool {
+        self.inventory().contains(slice)
+    }
+
+    /// All slices here, by id.
+    pub fn held(&self) -> Vec<HeldSlice> {
+        self.inventory().list()
+    }
+
+    /// Bytes that the slices here have, sidecars not counted.
+    pub fn used_bytes(&self) -> u64 {
+        self.inventory().used_bytes()
+    }
+
+    /// Bytes that can still be written to the data folder's disk.
+    pub fn free_bytes(&self) -> Result<u64, StoreError> {
+        self.disk.free_bytes(&self.layout.folder).while_doing("measure", &self.layout.folder)
+    }
+
+    /// The folder for the scratch files of Sphere jobs; on the same disk as the slices, so that a bucket can be
+    /// [adopted](Self::adopt).
+    pub fn jobs_folder(&self) -> PathBuf {
+        self.layout.jobs.clone()
+    }
+
+    /// Takes a slice whose bytes are damaged out of service, also across a crash: it is no longer listed, and its files
+    /// are put aside in `corrupt/` for the operator. No error if it is not here.
+    pub fn mark_corrupt(&self, slice: SliceId) -> Result<(), StoreError> {
+        self.put_corrupt_aside(slice)
+    }
+
+    pub(crate) fn inventory(&self) -> RwLockReadGuard<'_, Inventory> {
+        self.inventory.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn inventory_mut(&self) -> RwLockWriteGuard<'_, Inventory> {
+        self.inventory.write().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A new file name in `unfinished/`, whose file is removed when the guard is dropped.
+    pub(crate) fn unfinished(&self, slice: SliceId) -> Unfinished {
+        let path = self.layout.unfinished.join(format!("{slice}.{}", self.next_number()));
+        Unfinished::new(Arc::clone(&self.disk), path)
+    }
+
+    /// A number larger than any in this data folder.
+    pub(crate) fn next_number(&self) -> u64 {
+        self.number.fetch_add(1, Ordering::Relaxed).wrapping_add(1)
+    }
+}
+
+/// Refuses what a sidecar cannot hold or a path cannot take, before a byte is written.
+fn check_header(header: &SliceHeader) -> Result<(), StoreError> {
+    let user_bytes: usize = header.user.iter().map(|(key, value)| key.len() + value.len()).sum();
+    let why = if header.path.is_root() {
+        "its path is the root folder: give it a name"
+    } else if user_bytes > limits::USER_METADATA_BYTES_MAX {
+        "its user metadata is longer than 64 KiB: shorten it"
+    } else {
+        return Ok(());
+    };
+    Err(StoreError::Header { slice: header.slice, why })
+}
+
+/// Attempts to open a slice's files without the lock on moves; each meets a different move if it fails.
+const UNLOCKED_OPENINGS: u32 = 3;

@@ -1,0 +1,92 @@
+//! How complete bytes become a slice: the crash-safe order of syncs and renames (`docs/formats-on-disk.md` says why this
+//! order and not fewer syncs). Serves upload, copy and publishing. After [`SliceStore::stage`] returns, no crash takes
+//! the slice away; before, none leaves a half of it.
+
+use std::{path::Path, sync::Arc};
+
+use protocol::{SliceHeader, SliceId, SliceMetadata, message::node_master::HeldState};
+
+use crate::{
+    DiskFile, Sidecar, SliceStore, SliceSums, StoreError,
+    error::WhileDoing,
+    layout::{Layout, SliceFiles},
+    locking::lock,
+    writer::Unfinished,
+};
+
+impl SliceStore {
+    /// Syncs the bytes in `from`, gives them a sidecar and moves both to `staging/`. If the same slice is held by now
+    /// with the same bytes, that one is the answer and `from` stays where it is.
+    pub(crate) fn stage(
+        &self,
+        header: SliceHeader,
+        file: &dyn DiskFile,
+        from: &Path,
+        sums: SliceSums,
+    ) -> Result<SliceMetadata, StoreError> {
+        let slice = header.slice;
+        let metadata = SliceMetadata { header, bytes: sums.bytes, digest: sums.digest };
+        let sidecar = Sidecar { metadata, sequence: self.next_number(), blocks: sums.blocks };
+        // Both files are on their way to the disk before either is waited for: one commit of the file system's journal
+        // then serves both.
+        let (sidecar_file, sidecar_at) = self.write_sidecar(&sidecar)?;
+        file.sync_data().while_doing("sync", from)?;
+        sidecar_file.sync_data().while_doing("sync", sidecar_at.path())?;
+        let metadata = sidecar.metadata;
+        if let Some(metadata) = self.claim_arrival(slice, &metadata)? {
+            return Ok(metadata);
+        }
+        let staged = Layout::files_by_id(&self.layout.staging, slice);
+        let outcome = self.arrive(&staged, from, sidecar_at);
+        let mut inventory = self.inventory_mut();
+        inventory.end_arrival(slice);
+        if let Err(error) = outcome {
+            drop(inventory);
+            // Whatever came of it must not stay: the caller was told that there is no such slice.
+            for path in [&staged.sidecar, &staged.bytes] {
+                let _ = self.disk.remove_file(path);
+            }
+            return Err(error);
+        }
+        inventory.set(Arc::new(metadata.clone()), HeldState::Staged);
+        Ok(metadata)
+    }
+
+    /// Writes a sidecar to `unfinished/` and lets the disk begin with it; not yet synced.
+    pub(crate) fn write_sidecar(&self, sidecar: &Sidecar) -> Result<(Box<dyn DiskFile>, Unfinished), StoreError> {
+        let at = self.unfinished(sidecar.metadata.header.slice);
+        let bytes = sidecar.encode();
+        let file = self.disk.create(at.path()).while_doing("create", at.path())?;
+        file.write_all_at(&bytes, 0).while_doing("write", at.path())?;
+        // A hint; if it fails, the sync will tell.
+        let _ = file.start_writeback(0, bytes.len() as u64);
+        Ok((file, at))
+    }
+
+    /// Makes all renames into `staging/` so far safe.
+    pub(crate) fn sync_staging(&self) -> Result<(), StoreError> {
+        let staging = &self.layout.staging;
+        self.staging_sync.sync(|| self.disk.sync_folder(staging)).while_doing("sync", staging)
+    }
+
+    /// Claims the slice for the caller, or gives the metadata of the one that is held already.
+    fn claim_arrival(&self, slice: SliceId, metadata: &SliceMetadata) -> Result<Option<SliceMetadata>, StoreError> {
+        let mut inventory = self.inventory_mut();
+        match inventory.get(slice) {
+            Some(held) if held.metadata.digest == metadata.digest => Ok(Some(SliceMetadata::clone(&held.metadata))),
+            Some(_) => Err(StoreError::Exists(slice)),
+            None if inventory.begin_arrival(slice) => Ok(None),
+            None => Err(StoreError::BeingFinished(slice)),
+        }
+    }
+
+    /// The renames and the one sync of the folder.
+    fn arrive(&self, staged: &SliceFiles, from: &Path, sidecar: Unfinished) -> Result<(), StoreError> {
+        {
+            let _moves = lock(&self.moves);
+            sidecar.rename(&staged.sidecar).while_doing("rename", &staged.sidecar)?;
+            self.disk.rename(from, &staged.bytes).while_doing("rename", from)?;
+        }
+        self.sync_staging()
+    }
+}
