@@ -1,0 +1,142 @@
+//! What goes into the master's rules and what comes out of them, for every path. Never behaviour: only shapes.
+
+use std::net::{IpAddr, SocketAddr};
+
+use protocol::{
+    NodeId, Place, SessionId,
+    message::{
+        client_master::{ClientReply, ClientRequest},
+        node_master::{Ack, Order, Report},
+    },
+};
+use store::RowChange;
+
+/// What the master wants done. Actions are performed in the order in which they are polled, with one exception: a
+/// [`Save`](Self::Save) may be on its way to the disk while later actions are performed. That is safe, because every
+/// reply and every order that depends on a batch is given out only after [`Completion::Saved`] for it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Action {
+    /// Make these rows durable, in order with other batches (several may share one transaction), then complete with
+    /// [`Completion::Saved`]. When that fails for good, the master must stop: its memory is ahead of its disk.
+    Save {
+        /// Which batch; counts up.
+        batch: BatchId,
+        /// The rows.
+        changes: Vec<RowChange>,
+    },
+    /// Answer a client.
+    Reply {
+        /// Whom.
+        to: Caller,
+        /// The answer.
+        reply: ClientReply,
+    },
+    /// Answer a node's report.
+    Ack {
+        /// Whom.
+        to: Caller,
+        /// The answer.
+        ack: Ack,
+    },
+    /// Give a node an order and complete with [`Completion::Ordered`], also when no answer comes.
+    Order {
+        /// The node's session.
+        session: SessionId,
+        /// Names the order in its completion.
+        order: OrderId,
+        /// The order.
+        body: Order,
+    },
+    /// Forget a session's keys: its peer logged out, was lost or came back under another session. Replies polled
+    /// before this one still go out.
+    CloseSession(SessionId),
+}
+
+/// What the hands finished.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Completion {
+    /// This batch and every earlier one are durable.
+    Saved {
+        /// The newest durable batch.
+        batch: BatchId,
+    },
+    /// An order was answered, or given up.
+    Ordered {
+        /// Which.
+        order: OrderId,
+        /// How it ended.
+        outcome: OrderOutcome,
+    },
+}
+
+/// How an order ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum OrderOutcome {
+    /// The node answered.
+    Answered(Ack),
+    /// No answer came before the deadline, or the session was lost.
+    Unanswered,
+}
+
+/// What arrives in a session. Which of the two it is follows from the session's [`Peer`](crate::Peer).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Message {
+    /// From a client.
+    Client(ClientRequest),
+    /// From a node.
+    Node(Report),
+}
+
+/// Who sent a message, and the key under which the answer goes back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Caller {
+    /// The session.
+    pub session: SessionId,
+    /// The request's number in that session; `None` for a notice, which is not answered.
+    pub request: Option<u64>,
+}
+
+/// Counts batches of rows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct BatchId(pub u64);
+
+/// Counts orders.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct OrderId(pub u64);
+
+/// A node that was let in, as it described itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NodeJoin {
+    /// Its name, as its certificate proved it.
+    pub node: NodeId,
+    /// Where it stands.
+    pub place: Place,
+    /// Its transfer address.
+    pub transfer: SocketAddr,
+    /// SPEs it can run at once.
+    pub spe_slots: u32,
+    /// Its process id.
+    pub pid: u32,
+    /// Its data folder.
+    pub folder: String,
+    /// The address it joined from.
+    pub address: IpAddr,
+}
+
+/// A row as it was found in the journal.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StoredRow {
+    /// The table, one of [`TABLES`].
+    pub table: &'static str,
+    /// The key.
+    pub key: Vec<u8>,
+    /// The value.
+    pub value: Vec<u8>,
+}
+
+/// Table of files and folders, by [`FileId`](protocol::FileId).
+pub(crate) const NAMES_TABLE: &str = "names";
+/// Table of jobs, by [`JobId`](protocol::JobId).
+pub(crate) const JOBS_TABLE: &str = "jobs";
+/// All tables, in the order in which they are loaded.
+pub const TABLES: [&str; 2] = [NAMES_TABLE, JOBS_TABLE];

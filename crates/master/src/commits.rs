@@ -1,0 +1,207 @@
+//! Publishing what was written. Serves upload (`docs/paths`), and owns its promise: a commit is answered only when
+//! enough nodes have synced the same bytes and the journal has the entry.
+//!
+//! How many nodes are enough: as many as the uploader wished, but no more than are up, and at least one. So a cloud of
+//! one node works, and one that has lost nodes goes on; the missing copies are made when nodes come back.
+
+use protocol::{
+    Digest, LeaseId, Now, Refusal, SliceMetadata, Status,
+    message::{
+        client_master::{ClientReply, FileContent},
+        master_security::UserRights,
+    },
+};
+
+use crate::{
+    Master,
+    actions::Caller,
+    copying::Begun,
+    leases::{Commit, Lease, Stored, Used},
+    nodes::NodeKey,
+    replicas::ReplicaState,
+    saves::Effect,
+};
+
+impl Master {
+    /// Takes the wish to publish. It is answered by [`advance_lease`](Self::advance_lease), now or when copies come in,
+    /// or when the lease ends.
+    pub(crate) fn commit(
+        &mut self,
+        now: Now,
+        caller: Caller,
+        by: &UserRights,
+        id: LeaseId,
+        bytes: u64,
+        digest: Digest,
+    ) -> Result<Option<ClientReply>, Refusal> {
+        // Asked again because the first answer was lost: the same answer, as long as it is still true.
+        if let Some(used) = self.leases.used(id)
+            && self.names.file_of_slice(used.slice) == Some(used.file)
+        {
+            return Ok(self.names.entry(used.file).map(ClientReply::Entry));
+        }
+        self.own_lease(by, id)?;
+        if let Some(lease) = self.leases.get_mut(id) {
+            lease.commit = Some(Commit { caller, written: Stored { bytes, digest } });
+        }
+        self.advance_lease(now, id);
+        Ok(None)
+    }
+
+    /// Notes that a slice under a lease is synced at a node.
+    pub(crate) fn note_lease_stored(&mut self, now: Now, key: NodeKey, metadata: &SliceMetadata) {
+        let slice = metadata.header.slice;
+        self.set_replica(slice, key, ReplicaState::Staged);
+        let Some(lease) = self.leases.of_slice(slice).and_then(|id| self.leases.get_mut(id)) else { return };
+        lease.stored.insert(key, Stored { bytes: metadata.bytes, digest: metadata.digest });
+        let (id, arrived) = (lease.id, lease.target == key && lease.incoming);
+        if arrived {
+            lease.incoming = false;
+            let promised = lease.bytes_promised;
+            self.nodes.get_mut(key).end_incoming(promised);
+        }
+        self.advance_lease(now, id);
+    }
+
+    /// Notes that a copy under a lease is bad.
+    pub(crate) fn note_lease_corrupt(&mut self, now: Now, key: NodeKey, id: LeaseId) {
+        if let Some(lease) = self.leases.get_mut(id) {
+            lease.stored.remove(&key);
+        }
+        self.advance_lease(now, id);
+    }
+
+    /// Does what the lease's write needs next: further synced copies, or publishing.
+    pub(crate) fn advance_lease(&mut self, now: Now, id: LeaseId) {
+        let Some(lease) = self.leases.get(id) else { return };
+        if let Some(commit) = lease.commit
+            && let Some((node, found)) = lease.stored.iter().find(|(_, stored)| **stored != commit.written)
+        {
+            let sentence = format!(
+                "`{}` was written as {} bytes with digest {}, but node {} stored {} bytes with digest {}; \
+                 write it again",
+                lease.header.path,
+                commit.written.bytes,
+                commit.written.digest,
+                self.nodes.get(*node).id,
+                found.bytes,
+                found.digest
+            );
+            self.end_lease_with(now, id, Refusal::new(Status::Corrupt, sentence));
+            return;
+        }
+        let (slice, needed) = (lease.header.slice, self.copies_needed(lease));
+        let synced = self.copies_synced(lease);
+        let Some(bytes) = lease.stored.values().next().map(|stored| stored.bytes) else { return };
+        if lease.commit.is_some() && synced >= needed {
+            return self.publish(now, id);
+        }
+        if synced == 0 {
+            return;
+        }
+        for _ in synced + self.replication.targets(slice).len()..needed {
+            if self.begin_copy(now, slice, bytes, true) != Begun::Yes {
+                break;
+            }
+        }
+    }
+
+    /// Looks at all writes again: nodes came or went.
+    pub(crate) fn advance_leases(&mut self, now: Now) {
+        for id in self.leases.with_bytes() {
+            self.advance_lease(now, id);
+        }
+    }
+
+    /// Ends the leases whose time has come, and removes what was written under them.
+    pub(crate) fn end_leases(&mut self, now: Now) {
+        while let Some(id) = self.leases.ended(now.monotonic) {
+            let Some(lease) = self.leases.get(id) else { return };
+            let (path, needed, synced) = (&lease.header.path, self.copies_needed(lease), self.copies_synced(lease));
+            let sentence = format!(
+                "only {synced} of {needed} nodes have synced `{path}` in time; check `sector nodes` and write it again, \
+                 or ask for fewer synced copies"
+            );
+            self.end_lease_with(now, id, Refusal::new(Status::Unavailable, sentence));
+        }
+    }
+
+    /// Ends a lease without publishing; its bytes are removed wherever they are.
+    pub(crate) fn end_lease(&mut self, now: Now, id: LeaseId) {
+        let sentence = "the write was given up before it was published";
+        self.end_lease_with(now, id, Refusal::new(Status::Refused, sentence));
+    }
+
+    fn end_lease_with(&mut self, now: Now, id: LeaseId, refusal: Refusal) {
+        let Some(lease) = self.take_lease(id) else { return };
+        self.replication.forget(lease.header.slice);
+        self.settle(now, lease.header.slice);
+        if let Some(commit) = lease.commit {
+            self.reply(commit.caller, ClientReply::Refused(refusal));
+        }
+    }
+
+    fn take_lease(&mut self, id: LeaseId) -> Option<Lease> {
+        let lease = self.leases.remove(id)?;
+        if lease.incoming {
+            self.nodes.get_mut(lease.target).end_incoming(lease.bytes_promised);
+        }
+        Some(lease)
+    }
+
+    /// Makes the written slice the content of its path, in memory now and for everyone once it is saved.
+    fn publish(&mut self, now: Now, id: LeaseId) {
+        let Some(lease) = self.take_lease(id) else { return };
+        let Some(commit) = lease.commit else { return };
+        match self.put_written(now, &lease, commit.written) {
+            Ok(()) => {}
+            Err(refusal) => {
+                self.settle(now, lease.header.slice);
+                self.reply_saved(commit.caller, ClientReply::Refused(refusal));
+            }
+        }
+    }
+
+    fn put_written(&mut self, now: Now, lease: &Lease, written: Stored) -> Result<(), Refusal> {
+        let header = &lease.header;
+        self.check_write(&lease.by, &header.path, lease.parents, lease.condition)?;
+        let there = self.names.find(&header.path).and_then(|id| self.names.content(id));
+        if let Some(newer) = there.filter(|content| content.version > header.version) {
+            return Err(Refusal::new(
+                Status::Refused,
+                format!("`{}` was replaced by version {} while it was being written", header.path, newer.version),
+            ));
+        }
+        let content = FileContent {
+            slice: header.slice,
+            version: header.version,
+            bytes: written.bytes,
+            digest: written.digest,
+            records: header.records,
+            copies: header.copies,
+            user: header.user.clone(),
+        };
+        let modified = header.modified_unix_millis;
+        let change = self.names.put_file(now, &header.path, lease.parents, &header.owner, content, modified)?;
+        let Some(file) = change.entry else { return Ok(()) };
+        self.leases.remember_used(Used { lease: lease.id, file, slice: header.slice });
+        let mut effects = Vec::new();
+        if let (Some(commit), Some(entry)) = (lease.commit, self.names.entry(file)) {
+            effects.push(Effect::Reply(commit.caller, ClientReply::Entry(entry)));
+        }
+        effects.extend(change.freed.iter().map(|old| Effect::Supersede(*old, header.slice)));
+        effects.push(Effect::Settle(header.slice));
+        effects.extend(change.freed.into_iter().map(Effect::Settle));
+        self.save(now, change.rows, effects);
+        Ok(())
+    }
+
+    fn copies_needed(&self, lease: &Lease) -> usize {
+        lease.sync_copies.min(self.nodes.up_count()).max(1)
+    }
+
+    /// Nodes that have synced the bytes and can be reached.
+    fn copies_synced(&self, lease: &Lease) -> usize {
+        lease.stored.keys().filter(|node| self.nodes.get(**node).is_reachable()).count()
+    }
+}

@@ -1,0 +1,31 @@
+//! The numbers an operator may set, as the rules take them: already checked by `daemon`'s settings.
+
+use std::time::Duration;
+
+/// How the master behaves. Every path reads from it; nothing changes it while the master runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MasterConfig {
+    /// Copies of a file where the uploader does not say (paper, 2.2: "the current default is 3").
+    pub copies: u8,
+    /// Copies that are synced before an upload is answered, where the uploader does not say.
+    pub sync_copies: u8,
+    /// A node not heard of for this long is lost.
+    pub node_lost_after: Duration,
+    /// How long a lost node's copies still count before they are made anew elsewhere: a node that only restarts
+    /// should cost no copying. Also the time nodes have to come back after the master itself restarted.
+    pub replicate_after: Duration,
+    /// Space in bytes that stays free on every node, for sidecars and the scratch files of jobs.
+    pub reserve_bytes: u64,
+}
+
+impl Default for MasterConfig {
+    fn default() -> Self {
+        Self {
+            copies: 3,
+            sync_copies: 2,
+            node_lost_after: Duration::from_secs(10),
+            replicate_after: Duration::from_secs(60),
+            reserve_bytes: 256 << 20,
+        }
+    }
+}

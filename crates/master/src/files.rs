@@ -1,0 +1,181 @@
+//! What clients ask about files and folders, and what they change without writing bytes. Serves download, listing,
+//! `stat`, `mkdir`, `mv`, `rm`, `du`.
+
+use std::net::IpAddr;
+
+use protocol::{
+    Now, Refusal, SectorPath, SliceId,
+    message::{
+        client_master::{ClientReply, CopyState, CopyStatus, Entry, EntryKind, EntryStatus, Located, NodeState, Page},
+        master_security::UserRights,
+    },
+};
+
+use crate::{
+    Master,
+    actions::Caller,
+    namespace::{is_a_folder, nothing_at},
+    nodes::NodeKey,
+    replicas::{Replica, ReplicaState},
+    rights,
+    saves::Effect,
+};
+
+impl Master {
+    /// A file and the nodes it can be read from: those at the client's own address first, then the least busy (paper,
+    /// 2.2: "close to the client and ... not busy with other services").
+    pub(crate) fn locate(
+        &mut self,
+        now: Now,
+        by: &UserRights,
+        address: IpAddr,
+        path: &SectorPath,
+    ) -> Result<ClientReply, Refusal> {
+        let id = self.names.get_file(path)?;
+        let content = self.names.content(id).ok_or_else(|| is_a_folder(path))?;
+        let (slice, bytes) = (content.slice, content.bytes);
+        let mut nodes = self.readable_nodes(slice);
+        // The lot is drawn once per node: a sort with changing keys would be no order.
+        let mut ranked: Vec<_> = nodes.drain(..).map(|key| (self.nearness(key, address), key)).collect();
+        ranked.sort_unstable();
+        let source = |key: &NodeKey| self.tickets.read(now, self.nodes.get(*key), &by.user, slice, bytes);
+        let sources = ranked.iter().map(|(_, key)| source(key)).collect();
+        let entry = self.names.entry(id).ok_or_else(|| nothing_at(path))?;
+        Ok(ClientReply::Located(Located { entry, sources }))
+    }
+
+    /// An entry and how its copies are.
+    pub(crate) fn stat(&self, path: &SectorPath) -> Result<ClientReply, Refusal> {
+        let id = self.names.get(path)?;
+        let entry = self.names.entry(id).ok_or_else(|| nothing_at(path))?;
+        let mut copies = Vec::new();
+        if let EntryKind::File(content) = &entry.kind {
+            let held = self.replicas.of(content.slice).iter().filter_map(|replica| self.copy_status(replica));
+            copies.extend(held);
+            for target in self.replication.targets(content.slice) {
+                copies.push(self.status_at(target, CopyState::Writing));
+            }
+        }
+        copies.sort_by(|a, b| a.node.cmp(&b.node));
+        Ok(ClientReply::Status(EntryStatus { entry, copies }))
+    }
+
+    /// A page of a folder.
+    pub(crate) fn list(
+        &self,
+        folder: &SectorPath,
+        recursive: bool,
+        after: Option<&SectorPath>,
+        with_nodes: bool,
+    ) -> Result<ClientReply, Refusal> {
+        let (mut entries, more) = self.names.list(folder, recursive, after)?;
+        if with_nodes {
+            for entry in &mut entries {
+                self.fill_nodes(entry);
+            }
+        }
+        Ok(ClientReply::Page(Page { entries, more }))
+    }
+
+    pub(crate) fn make_folder(
+        &mut self,
+        now: Now,
+        caller: Caller,
+        by: &UserRights,
+        path: &SectorPath,
+        parents: bool,
+    ) -> Result<Option<ClientReply>, Refusal> {
+        let (nearest, missing) = self.names.nearest(path);
+        if missing > 0 && self.names.is_folder(nearest) {
+            rights::check_create_in(&self.names, by, nearest)?;
+        }
+        let change = self.names.make_folder(now, path, parents, &by.user)?;
+        self.save(now, change.rows, vec![Effect::Reply(caller, ClientReply::Done)]);
+        Ok(None)
+    }
+
+    pub(crate) fn rename(
+        &mut self,
+        now: Now,
+        caller: Caller,
+        by: &UserRights,
+        from: &SectorPath,
+        to: &SectorPath,
+    ) -> Result<Option<ClientReply>, Refusal> {
+        let id = self.names.get(from)?;
+        rights::check_change(&self.names, by, id, from)?;
+        if let Some(folder) = to.parent().and_then(|folder| self.names.find(&folder)) {
+            rights::check_create_in(&self.names, by, folder)?;
+        }
+        if let Some(replaced) = self.names.find(to).filter(|replaced| *replaced != id) {
+            rights::check_change(&self.names, by, replaced, to)?;
+        }
+        let change = self.names.rename(from, to)?;
+        let moved_slice = self.names.content(id).map(|content| content.slice);
+        let mut effects = vec![Effect::Reply(caller, ClientReply::Done)];
+        if let Some(slice) = moved_slice {
+            effects.extend(change.freed.iter().map(|old| Effect::Supersede(*old, slice)));
+        }
+        effects.extend(moved_slice.into_iter().chain(change.freed).map(Effect::Settle));
+        if moved_slice.is_none() {
+            effects.push(Effect::Moved(id));
+        }
+        self.save(now, change.rows, effects);
+        Ok(None)
+    }
+
+    pub(crate) fn remove(
+        &mut self,
+        now: Now,
+        caller: Caller,
+        by: &UserRights,
+        path: &SectorPath,
+        recursive: bool,
+    ) -> Result<Option<ClientReply>, Refusal> {
+        let id = self.names.get(path)?;
+        rights::check_change(&self.names, by, id, path)?;
+        let change = self.names.remove(path, recursive)?;
+        let mut effects = vec![Effect::Reply(caller, ClientReply::Done)];
+        effects.extend(change.freed.into_iter().map(Effect::Settle));
+        self.save(now, change.rows, effects);
+        Ok(None)
+    }
+
+    pub(crate) fn usage(&self, path: &SectorPath) -> Result<ClientReply, Refusal> {
+        Ok(ClientReply::Usage(self.names.usage(self.names.get(path)?)))
+    }
+
+    /// The nodes with a good copy that can be reached.
+    fn readable_nodes(&self, slice: SliceId) -> Vec<NodeKey> {
+        let is_readable = |replica: &&Replica| replica.is_good() && self.nodes.get(replica.node).is_reachable();
+        self.replicas.of(slice).iter().filter(is_readable).map(|replica| replica.node).collect()
+    }
+
+    fn nearness(&mut self, key: NodeKey, address: IpAddr) -> (bool, u32, u32) {
+        let node = self.nodes.get(key);
+        (node.ip != address, node.load(), self.rng.u32(..))
+    }
+
+    fn fill_nodes(&self, entry: &mut Entry) {
+        if let EntryKind::File(content) = &entry.kind {
+            let nodes = self.readable_nodes(content.slice);
+            entry.nodes = nodes.into_iter().map(|key| self.nodes.get(key).id.clone()).collect();
+            entry.nodes.sort();
+        }
+    }
+
+    fn copy_status(&self, replica: &Replica) -> Option<CopyStatus> {
+        let state = match replica.state {
+            ReplicaState::Leaving => return None,
+            ReplicaState::Corrupt { .. } => CopyState::Corrupt,
+            _ if self.nodes.get(replica.node).state == NodeState::Lost => CopyState::Stale,
+            _ => CopyState::Ok,
+        };
+        Some(self.status_at(replica.node, state))
+    }
+
+    fn status_at(&self, key: NodeKey, state: CopyState) -> CopyStatus {
+        let node = self.nodes.get(key);
+        CopyStatus { node: node.id.clone(), place: node.place.clone(), state }
+    }
+}

@@ -1,0 +1,282 @@
+//! Sphere jobs as the master knows them: admitted, reported, ended (paper, 3.3; the driver is the client). Serves `run`,
+//! `jobs`, `job`. Never schedules: it gives tickets for SPEs and keeps the list.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
+
+use protocol::{
+    JobId, Now, Refusal, Status, limits,
+    message::{
+        client_master::{Admitted, ClientReply, JobRecord, JobState, SpeNode},
+        master_security::UserRights,
+    },
+};
+use store::RowChange;
+
+use crate::{
+    Master,
+    actions::{Caller, JOBS_TABLE, StoredRow},
+    error::MasterError,
+    namespace::{damaged, decode_row, encode_row},
+    orders::Work,
+    rights::acts_for,
+    saves::Effect,
+};
+
+/// The jobs, running and ended.
+#[derive(Debug, Default)]
+pub(crate) struct Jobs {
+    by_id: BTreeMap<JobId, Job>,
+    /// Oldest first.
+    by_start: BTreeSet<(u64, JobId)>,
+    running: BTreeSet<JobId>,
+}
+
+#[derive(Debug)]
+struct Job {
+    record: JobRecord,
+    last_heard: Duration,
+}
+
+impl Jobs {
+    /// Takes a job from its row. One that was running may still be: its driver has time to report.
+    pub(crate) fn load(&mut self, now: Now, row: &StoredRow) -> Result<(), MasterError> {
+        let record: JobRecord = decode_row(&row.value).ok_or_else(|| damaged(row))?;
+        self.insert(now, record);
+        Ok(())
+    }
+
+    fn insert(&mut self, now: Now, record: JobRecord) {
+        self.by_start.insert((record.started_unix_millis, record.job));
+        if record.state == JobState::Running {
+            self.running.insert(record.job);
+        }
+        self.by_id.insert(record.job, Job { record, last_heard: now.monotonic });
+    }
+
+    /// Makes room for one more by forgetting the oldest that ended; `None` when all are running.
+    fn make_room(&mut self) -> Option<Vec<RowChange>> {
+        let mut changes = Vec::new();
+        while self.by_id.len() >= JOBS_MAX {
+            let oldest = *self.by_start.iter().find(|(_, job)| !self.running.contains(job))?;
+            self.by_start.remove(&oldest);
+            self.by_id.remove(&oldest.1);
+            changes.push(RowChange::Remove { table: JOBS_TABLE, key: key(oldest.1) });
+        }
+        Some(changes)
+    }
+
+    fn get(&self, id: JobId) -> Result<&Job, Refusal> {
+        self.by_id
+            .get(&id)
+            .ok_or_else(|| Refusal::new(Status::NotFound, format!("there is no job {id}; `sector jobs` shows them")))
+    }
+
+    /// Records newest first, as many as a message holds.
+    fn newest(&self) -> Vec<JobRecord> {
+        let mut bytes = 0;
+        let records = self.by_start.iter().rev().filter_map(|(_, id)| self.by_id.get(id)).map(|job| &job.record);
+        let fits = |record: &&JobRecord| {
+            bytes += record_bytes(record);
+            bytes <= LIST_BYTES_MAX
+        };
+        records.take_while(fits).cloned().collect()
+    }
+
+    /// Jobs whose drivers have not reported for too long.
+    fn silent(&self, now: Now) -> Vec<JobId> {
+        let is_silent = |id: &&JobId| {
+            self.by_id.get(id).is_some_and(|job| now.monotonic.saturating_sub(job.last_heard) > DRIVER_SILENCE_MAX)
+        };
+        self.running.iter().filter(is_silent).copied().collect()
+    }
+
+    /// Does not count the last `span` as silence.
+    pub(crate) fn excuse(&mut self, now: Now, span: Duration) {
+        for id in &self.running {
+            if let Some(job) = self.by_id.get_mut(id) {
+                job.last_heard = now.monotonic.min(job.last_heard + span);
+            }
+        }
+    }
+
+    /// Ends a job and gives its row.
+    fn end(&mut self, id: JobId, state: JobState) -> Vec<RowChange> {
+        self.running.remove(&id);
+        let Some(job) = self.by_id.get_mut(&id) else { return Vec::new() };
+        job.record.state = state;
+        vec![row(&job.record)]
+    }
+}
+
+impl Master {
+    /// Admits a job; the answer waits until its row is saved, so that no job's scratch files are nobody's.
+    pub(crate) fn admit_job(
+        &mut self,
+        now: Now,
+        caller: Caller,
+        by: &UserRights,
+        title: &str,
+    ) -> Result<Option<ClientReply>, Refusal> {
+        let nodes_up = self.nodes.up_count();
+        if nodes_up == 0 {
+            return Err(Refusal::new(Status::Unavailable, "no node is up to run the job; `sector nodes` shows them"));
+        }
+        let mut changes = self.jobs.make_room().ok_or_else(|| {
+            Refusal::new(Status::Unavailable, format!("{JOBS_MAX} jobs are running already; wait or cancel one"))
+        })?;
+        let record = JobRecord {
+            job: JobId(self.rng.u64(..)),
+            user: by.user.clone(),
+            title: clipped(title, TITLE_BYTES_MAX),
+            state: JobState::Running,
+            started_unix_millis: now.unix_millis,
+            stages: Vec::new(),
+            errors: Vec::new(),
+        };
+        changes.push(row(&record));
+        let reply = self.admitted(now, &record);
+        self.jobs.insert(now, record);
+        self.save(now, changes, vec![Effect::Reply(caller, reply)]);
+        Ok(None)
+    }
+
+    /// Takes a driver's report; answered with fresh tickets while the job runs.
+    pub(crate) fn report_job(
+        &mut self,
+        now: Now,
+        caller: Caller,
+        by: &UserRights,
+        report: JobRecord,
+    ) -> Result<Option<ClientReply>, Refusal> {
+        let id = report.job;
+        let record = &self.jobs.get(id)?.record;
+        if !acts_for(by, &record.user) {
+            return Err(not_yours(by, record));
+        }
+        if record.state != JobState::Running {
+            let how = match record.state {
+                JobState::Cancelled => "was cancelled",
+                JobState::Lost => "was given up because its driver was not heard of",
+                _ => "has ended",
+            };
+            return Err(Refusal::new(
+                Status::Refused,
+                format!("the job {id} {how}; start it again if it is still wanted"),
+            ));
+        }
+        let Some(job) = self.jobs.by_id.get_mut(&id) else { return Ok(None) };
+        job.last_heard = now.monotonic;
+        job.record.stages = report.stages;
+        job.record.stages.truncate(limits::STAGES_MAX);
+        let errors = report.errors.iter().take(ERRORS_MAX);
+        job.record.errors = errors.map(|text| clipped(text, limits::FUNCTION_MESSAGE_BYTES_MAX)).collect();
+        if report.state == JobState::Running {
+            let record = job.record.clone();
+            return Ok(Some(self.admitted(now, &record)));
+        }
+        let ended = ClientReply::Admitted(Admitted { job: id, nodes: Vec::new() });
+        let changes = self.jobs.end(id, report.state);
+        self.save(now, changes, vec![Effect::Reply(caller, ended), Effect::Forget(id)]);
+        Ok(None)
+    }
+
+    /// Stops a job: its driver learns it at its next report, its nodes now.
+    pub(crate) fn cancel_job(
+        &mut self,
+        now: Now,
+        caller: Caller,
+        by: &UserRights,
+        id: JobId,
+    ) -> Result<Option<ClientReply>, Refusal> {
+        let record = &self.jobs.get(id)?.record;
+        if !acts_for(by, &record.user) {
+            return Err(not_yours(by, record));
+        }
+        if record.state != JobState::Running {
+            return Err(Refusal::new(Status::Refused, format!("the job {id} has ended already")));
+        }
+        let changes = self.jobs.end(id, JobState::Cancelled);
+        self.save(now, changes, vec![Effect::Reply(caller, ClientReply::Done), Effect::Forget(id)]);
+        Ok(None)
+    }
+
+    /// All jobs, newest first.
+    pub(crate) fn job_list(&self) -> ClientReply {
+        ClientReply::Jobs(self.jobs.newest())
+    }
+
+    /// One job.
+    pub(crate) fn job(&self, id: JobId) -> Result<ClientReply, Refusal> {
+        Ok(ClientReply::Jobs(vec![self.jobs.get(id)?.record.clone()]))
+    }
+
+    /// Gives up the jobs whose drivers are silent.
+    pub(crate) fn watch_jobs(&mut self, now: Now) {
+        for id in self.jobs.silent(now) {
+            let changes = self.jobs.end(id, JobState::Lost);
+            self.save(now, changes, vec![Effect::Forget(id)]);
+        }
+    }
+
+    /// Has all nodes remove what a job left. Nodes that are lost remove it when they start again.
+    pub(crate) fn forget_job(&mut self, id: JobId) {
+        let up: Vec<_> = self.nodes.iter().filter(|(_, node)| node.is_up()).map(|(key, _)| key).collect();
+        for key in up {
+            self.orders.push(key, Work::Forget(id));
+        }
+    }
+
+    fn admitted(&self, now: Now, record: &JobRecord) -> ClientReply {
+        let up = self.nodes.by_name().filter(|(_, node)| node.is_up());
+        let nodes = up.map(|(_, node)| SpeNode {
+            source: self.tickets.compute(now, node, &record.user, record.job),
+            slots: node.spe_slots,
+        });
+        ClientReply::Admitted(Admitted { job: record.job, nodes: nodes.collect() })
+    }
+}
+
+fn not_yours(by: &UserRights, record: &JobRecord) -> Refusal {
+    let sentence = format!("the job {} belongs to {}: {} may not change it", record.job, record.user, by.user);
+    Refusal::new(Status::Refused, sentence)
+}
+
+fn row(record: &JobRecord) -> RowChange {
+    RowChange::Set { table: JOBS_TABLE, key: key(record.job), value: encode_row(record) }
+}
+
+fn key(id: JobId) -> Vec<u8> {
+    id.0.to_be_bytes().to_vec()
+}
+
+/// The text up to `bytes_max` bytes, cut between characters.
+fn clipped(text: &str, bytes_max: usize) -> String {
+    let mut end = text.len().min(bytes_max);
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    text[..end].to_owned()
+}
+
+fn record_bytes(record: &JobRecord) -> usize {
+    let errors: usize = record.errors.iter().map(String::len).sum();
+    RECORD_FIXED_BYTES + record.title.len() + errors + record.stages.len() * STAGE_BYTES
+}
+
+/// Most jobs remembered; the oldest that ended goes first.
+const JOBS_MAX: usize = 1_000;
+/// A driver reports every few seconds; after this long without a report its job is given up.
+const DRIVER_SILENCE_MAX: Duration = Duration::from_secs(60);
+/// Longest title in bytes: one line.
+const TITLE_BYTES_MAX: usize = 1_024;
+/// Most errors kept of one job: the first few tell what is wrong.
+const ERRORS_MAX: usize = 32;
+/// An upper bound of a record's length in a message without its texts and stages, in bytes.
+const RECORD_FIXED_BYTES: usize = 128;
+/// An upper bound of a stage's length in a message, in bytes.
+const STAGE_BYTES: usize = 88;
+/// Where a list of jobs ends, in bytes: well within one message.
+const LIST_BYTES_MAX: usize = limits::MESSAGE_BYTES_MAX / 2;

@@ -1,0 +1,183 @@
+//! Joining: the TLS conversation with which every session begins (doors 2 and 4; paper, 2.3: "a client logs onto the
+//! master server via an SSL connection"). Serves login and the start of nodes. Never lets anyone in without the
+//! security server's word, and never sends a session's key.
+
+use std::{
+    net::{IpAddr, SocketAddr},
+    sync::Arc,
+    time::Duration,
+};
+
+use daemon::stop::Stopping;
+use net::{
+    identity::random,
+    transfer::{Incoming, Listener, TransferStream},
+};
+use protocol::{
+    Refusal, SessionId, Status,
+    message::{
+        join::{JoinReply, JoinRequest, KEY_LABEL},
+        master_security::{SecurityReply, SecurityRequest, UserRights},
+    },
+};
+use tokio::{
+    sync::{mpsc, oneshot},
+    task::JoinSet,
+    time::timeout,
+};
+
+use crate::{actions::NodeJoin, security_door::SecurityDoor};
+
+/// What everyone who joins passes through.
+pub(crate) struct Gate {
+    pub(crate) security: SecurityDoor,
+    /// The public half of the key for tickets.
+    pub(crate) ticket_key: [u8; 32],
+    /// Where those go who were let in.
+    pub(crate) admitted: mpsc::Sender<Admission>,
+}
+
+/// Someone who was let in, and waits until the session stands.
+pub(crate) struct Admission {
+    pub(crate) session: SessionId,
+    pub(crate) key: [u8; 32],
+    pub(crate) who: Joiner,
+    /// Answered when messages of the session will be understood.
+    pub(crate) opened: oneshot::Sender<Result<(), Refusal>>,
+}
+
+/// Who was let in.
+pub(crate) enum Joiner {
+    /// A user, from this address.
+    Client(UserRights, IpAddr),
+    /// A node.
+    Node(NodeJoin),
+}
+
+impl Gate {
+    /// Takes connections until it is stopped.
+    pub(crate) async fn keep(self: Arc<Self>, listener: Listener, stopping: Stopping) {
+        let mut joining = JoinSet::new();
+        while let Some(incoming) = stopping.unless(next(&listener, &mut joining)).await {
+            match incoming {
+                Ok(incoming) => drop(joining.spawn(Arc::clone(&self).admit(incoming))),
+                Err(error) => tracing::warn!(%error, "cannot take a connection"),
+            }
+        }
+        // Whoever is still joining is cut off: there is no master any more to join.
+        joining.shutdown().await;
+    }
+
+    async fn admit(self: Arc<Self>, incoming: Incoming) {
+        let peer = incoming.peer();
+        match timeout(JOIN_MAX, self.converse(incoming)).await {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => tracing::info!(%peer, %error, "a join broke off"),
+            Err(_) => tracing::info!(%peer, "a join took too long and was cut off"),
+        }
+    }
+
+    async fn converse(&self, incoming: Incoming) -> Result<(), net::NetError> {
+        let mut stream = incoming.handshake().await?;
+        let request = stream.receive::<JoinRequest>().await?;
+        let reply = match self.decide(&mut stream, request).await {
+            Ok(session) => JoinReply::Accepted { session, ticket_key: self.ticket_key },
+            Err(refusal) => {
+                tracing::info!(peer = %stream.peer(), %refusal, "a join was refused");
+                JoinReply::Refused(refusal)
+            }
+        };
+        stream.send(&reply).await?;
+        stream.close().await;
+        Ok(())
+    }
+
+    /// Has the joiner checked and its session opened.
+    async fn decide(&self, stream: &mut TransferStream, request: JoinRequest) -> Result<SessionId, Refusal> {
+        let who = self.check(stream, request).await?;
+        let session = SessionId(u64::from_be_bytes(random()));
+        let key = stream.export_key(KEY_LABEL, &session.0.to_be_bytes()).map_err(|error| error.refusal())?;
+        let (opened, is_open) = oneshot::channel();
+        let stopped = || Refusal::new(Status::Unavailable, "the master is being stopped; try again in a moment");
+        let admission = Admission { session, key, who, opened };
+        self.admitted.send(admission).await.map_err(|_| stopped())?;
+        is_open.await.unwrap_or_else(|_| Err(stopped()))?;
+        Ok(session)
+    }
+
+    async fn check(&self, stream: &mut TransferStream, request: JoinRequest) -> Result<Joiner, Refusal> {
+        let address = stream.peer().ip().to_canonical();
+        match request {
+            JoinRequest::Client { user, secret } => {
+                let question = SecurityRequest::CheckUser { user, secret, address };
+                match self.security.ask(&question).await? {
+                    SecurityReply::User(rights) => Ok(Joiner::Client(rights, address)),
+                    other => Err(refused(other)),
+                }
+            }
+            JoinRequest::Node { node, place, transfer, spe_slots, pid, folder } => {
+                let fingerprint = stream.peer_fingerprint().ok_or_else(|| {
+                    let sentence = format!("node {node} showed no certificate; give it the one issued for it");
+                    Refusal::new(Status::Refused, sentence)
+                })?;
+                let question = SecurityRequest::CheckNode { node: node.clone(), fingerprint, address };
+                match self.security.ask(&question).await? {
+                    SecurityReply::NodeAllowed => {}
+                    other => return Err(refused(other)),
+                }
+                let transfer = reachable(transfer, address);
+                Ok(Joiner::Node(NodeJoin { node, place, transfer, spe_slots, pid, folder, address }))
+            }
+        }
+    }
+}
+
+/// The next connection, once there is room for it.
+async fn next(listener: &Listener, joining: &mut JoinSet<()>) -> Result<Incoming, net::NetError> {
+    while joining.try_join_next().is_some() {}
+    if joining.len() >= JOINS_MAX {
+        joining.join_next().await;
+    }
+    listener.accept().await
+}
+
+/// A node that listens on all its addresses is reached at the one it came from.
+fn reachable(transfer: SocketAddr, from: IpAddr) -> SocketAddr {
+    if transfer.ip().is_unspecified() { SocketAddr::new(from, transfer.port()) } else { transfer }
+}
+
+fn refused(reply: SecurityReply) -> Refusal {
+    match reply {
+        SecurityReply::Refused(refusal) => refusal,
+        SecurityReply::User(_) | SecurityReply::NodeAllowed => {
+            Refusal::new(Status::Failed, "the security server answered another question than was asked; see its log")
+        }
+    }
+}
+
+/// Joins under way at once, also of those who only connect and stay silent.
+const JOINS_MAX: usize = 128;
+/// How long one join may take, with the security server's answer.
+const JOIN_MAX: Duration = Duration::from_secs(20);
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn a_node_that_listens_everywhere_is_reached_where_it_came_from() {
+        let from: IpAddr = "192.0.2.7".parse().unwrap();
+        let everywhere = "0.0.0.0:7410".parse().unwrap();
+        assert_eq!(reachable(everywhere, from), "192.0.2.7:7410".parse().unwrap());
+        let advertised = "198.51.100.1:7410".parse().unwrap();
+        assert_eq!(reachable(advertised, from), advertised);
+    }
+
+    #[test]
+    fn an_answer_to_another_question_lets_nobody_in() {
+        assert_eq!(refused(SecurityReply::NodeAllowed).status, Status::Failed);
+        let no = Refusal::new(Status::Refused, "no");
+        assert_eq!(refused(SecurityReply::Refused(no.clone())), no);
+    }
+}

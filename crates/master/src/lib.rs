@@ -1,0 +1,46 @@
+//! The master: names, places, copies, leases, sessions and the health of nodes (Sector/Sphere paper, 2.1 to 2.3). It
+//! never sees a byte of a file.
+//!
+//! [`Master`] holds the rules and is pure: messages, completions and time go in, [`Action`]s come out. [`Server`] is the
+//! only code here that knows sockets, disks and clocks. Paths served: upload, download, listing, job admission,
+//! replication.
+
+mod actions;
+mod commits;
+mod config;
+mod copying;
+mod error;
+mod files;
+mod health;
+mod jobs;
+mod joins;
+mod journal_writer;
+mod leases;
+mod master;
+pub mod namespace;
+mod nodes;
+mod orders;
+mod placement;
+mod reconcile;
+mod replicas;
+mod replication;
+mod reports;
+mod rights;
+mod saves;
+mod security_door;
+mod server;
+mod sessions;
+mod tickets;
+mod writes;
+
+#[cfg(test)]
+mod tests;
+
+pub use actions::{Action, BatchId, Caller, Completion, Message, NodeJoin, OrderId, OrderOutcome, StoredRow, TABLES};
+pub use config::MasterConfig;
+pub use error::MasterError;
+pub use master::Master;
+pub use namespace::Namespace;
+pub use server::{Server, serve};
+pub use sessions::Peer;
+pub use tickets::SignTickets;

@@ -1,0 +1,334 @@
+//! The master's rules, driven from outside: this file takes each message to the room that knows what to do, and keeps
+//! the order between what is saved and what is said. Serves every path. Never does I/O, never reads a clock, draws no
+//! lot but from its seed.
+
+use std::{
+    collections::{BTreeSet, VecDeque},
+    net::IpAddr,
+    time::Duration,
+};
+
+use fastrand::Rng;
+use protocol::{
+    Now, Refusal, SessionId, SliceId, Version,
+    message::{
+        client_master::{ClientReply, ClientRequest},
+        master_security::UserRights,
+    },
+};
+use store::RowChange;
+
+use crate::{
+    actions::{Action, Caller, Completion, JOBS_TABLE, Message, NodeJoin, StoredRow},
+    config::MasterConfig,
+    error::MasterError,
+    jobs::Jobs,
+    leases::Leases,
+    namespace::Namespace,
+    nodes::Nodes,
+    orders::Orders,
+    reconcile::{Superseded, Sweep},
+    replicas::Replicas,
+    replication::Replication,
+    saves::{Effect, Saves},
+    sessions::{ClientSession, Peer, Sessions},
+    tickets::{SignTickets, Tickets},
+};
+
+/// The master (paper, 2.1: it "maintains the metadata of the files stored in the system, controls the running of all
+/// slave nodes, and responds to users' requests").
+///
+/// Whoever drives it calls it with what happened, then polls actions until there are none, and calls
+/// [`handle_timeout`](Self::handle_timeout) no later than [`next_timeout`](Self::next_timeout) says.
+pub struct Master {
+    pub(crate) config: MasterConfig,
+    pub(crate) tickets: Tickets,
+    pub(crate) rng: Rng,
+    pub(crate) names: Namespace,
+    pub(crate) nodes: Nodes,
+    pub(crate) replicas: Replicas,
+    pub(crate) leases: Leases,
+    pub(crate) orders: Orders,
+    pub(crate) replication: Replication,
+    pub(crate) superseded: Superseded,
+    pub(crate) jobs: Jobs,
+    pub(crate) sessions: Sessions,
+    pub(crate) saves: Saves,
+    pub(crate) sweeps: VecDeque<Sweep>,
+    pub(crate) actions: VecDeque<Action>,
+    /// Slices older than the journal that could not be given a name; they are never removed.
+    pub(crate) unclaimed: BTreeSet<SliceId>,
+    /// No version that this master gave is as old as this.
+    pub(crate) version_at_start: Version,
+    /// When copies of older files may be made: until then nodes have time to come back.
+    pub(crate) replication_begins: Duration,
+    has_begun_replication: bool,
+    next_tick: Duration,
+    next_unpark: Duration,
+}
+
+impl Master {
+    /// A master with the names and jobs that `rows` hold, in any order. All its choices by lot come from `seed`.
+    ///
+    /// # Errors
+    /// When a row cannot be read, or the rows do not form one tree of names.
+    pub fn new(
+        now: Now,
+        config: MasterConfig,
+        seed: u64,
+        signer: Box<dyn SignTickets + Send>,
+        rows: impl IntoIterator<Item = StoredRow>,
+    ) -> Result<Self, MasterError> {
+        let (job_rows, name_rows): (Vec<_>, Vec<_>) = rows.into_iter().partition(|row| row.table == JOBS_TABLE);
+        let mut jobs = Jobs::default();
+        for row in &job_rows {
+            jobs.load(now, row)?;
+        }
+        let (names, first_rows) = Namespace::load(now, name_rows.into_iter())?;
+        let mut master = Self {
+            // Also what the nodes may bring that is older than an empty journal.
+            version_at_start: names.last_version().max(Version(names.birth().0.saturating_sub(1))),
+            replication_begins: now.monotonic + config.replicate_after,
+            has_begun_replication: false,
+            next_tick: now.monotonic + TICK,
+            next_unpark: now.monotonic + UNPARK_AFTER,
+            config,
+            tickets: Tickets::new(signer),
+            rng: Rng::with_seed(seed),
+            names,
+            nodes: Nodes::default(),
+            replicas: Replicas::default(),
+            leases: Leases::default(),
+            orders: Orders::default(),
+            replication: Replication::default(),
+            superseded: Superseded::default(),
+            jobs,
+            sessions: Sessions::default(),
+            saves: Saves::default(),
+            sweeps: VecDeque::new(),
+            actions: VecDeque::new(),
+            unclaimed: BTreeSet::new(),
+        };
+        master.save(now, first_rows, Vec::new());
+        // All files begin without copies; nodes tell what they hold when they join.
+        master.sweeps.push_back(Sweep::All(None));
+        Ok(master)
+    }
+
+    /// Opens the session of a user who was let in, at `address`.
+    pub fn open_client_session(&mut self, now: Now, session: SessionId, rights: UserRights, address: IpAddr) {
+        let evicted = self.sessions.open(now, session, rights, address);
+        self.actions.extend(evicted.map(Action::CloseSession));
+    }
+
+    /// Opens the session of a node that was let in. It then reports its inventory.
+    ///
+    /// # Errors
+    /// When there are too many nodes.
+    pub fn open_node_session(&mut self, now: Now, session: SessionId, join: NodeJoin) -> Result<(), Refusal> {
+        let (key, old) = self.nodes.join(now, session, join)?;
+        self.note_rejoined(now, key, old);
+        self.go_on(now);
+        Ok(())
+    }
+
+    /// Notes that a session has ended.
+    pub fn close_session(&mut self, now: Now, session: SessionId) {
+        if self.sessions.close(session) {
+            self.actions.push_back(Action::CloseSession(session));
+        } else if let Some(key) = self.nodes.of_session(session) {
+            self.lose_node(now, key);
+        }
+        self.go_on(now);
+    }
+
+    /// Who is at the other end of a session; `None` for a session that is not open.
+    pub fn peer(&self, session: SessionId) -> Option<Peer<'_>> {
+        match self.sessions.get(session) {
+            Some(client) => Some(Peer::Client(&client.rights)),
+            None => self.nodes.of_session(session).map(|key| Peer::Node(&self.nodes.get(key).id)),
+        }
+    }
+
+    /// Takes a message. One from a session that is not open, or that its peer has no business to send, is dropped.
+    pub fn handle_message(&mut self, now: Now, from: Caller, message: Message) {
+        match message {
+            Message::Client(request) => {
+                if let Some(client) = self.sessions.hear(now, from.session).cloned() {
+                    self.handle_request(now, from, &client, request);
+                }
+            }
+            Message::Node(report) => {
+                if let Some(key) = self.nodes.of_session(from.session) {
+                    self.handle_report(now, from, key, report);
+                }
+            }
+        }
+        self.go_on(now);
+    }
+
+    /// Takes what the hands finished.
+    pub fn handle_completion(&mut self, now: Now, completion: Completion) {
+        match completion {
+            Completion::Saved { batch } => {
+                for effect in self.saves.finish(batch) {
+                    self.apply(now, effect);
+                }
+            }
+            Completion::Ordered { order, outcome } => self.note_ordered(now, order, outcome),
+        }
+        self.go_on(now);
+    }
+
+    /// Does what time brings. May be called at any time.
+    pub fn handle_timeout(&mut self, now: Now) {
+        self.end_leases(now);
+        if now.monotonic >= self.next_tick {
+            let late = now.monotonic - self.next_tick;
+            self.next_tick = now.monotonic + TICK;
+            if late > TICK {
+                // It is we who were away (a suspended or starved process): what others said meanwhile is still unread.
+                self.nodes.excuse(now, late);
+                self.jobs.excuse(now, late);
+            }
+            self.tick(now);
+        }
+        self.go_on(now);
+    }
+
+    /// The next thing to do, if there is any.
+    pub fn poll_action(&mut self) -> Option<Action> {
+        self.actions.pop_front()
+    }
+
+    /// When [`handle_timeout`](Self::handle_timeout) must be called, on the monotonic clock. May lie in the past: then
+    /// at once.
+    pub fn next_timeout(&self) -> Duration {
+        if !self.sweeps.is_empty() {
+            return Duration::ZERO;
+        }
+        self.leases.next_end().map_or(self.next_tick, |end| end.min(self.next_tick))
+    }
+
+    /// The names, for whoever compares them with a model.
+    pub fn names(&self) -> &Namespace {
+        &self.names
+    }
+
+    fn handle_request(&mut self, now: Now, from: Caller, client: &ClientSession, request: ClientRequest) {
+        let by = &client.rights;
+        // What these answer does not come from names, so it need not wait until names are saved.
+        let is_about_names = !matches!(
+            request,
+            ClientRequest::Create(_)
+                | ClientRequest::Renew(_)
+                | ClientRequest::Nodes
+                | ClientRequest::Health
+                | ClientRequest::ReportJob(_)
+                | ClientRequest::Logout
+        );
+        let outcome = match request {
+            ClientRequest::Create(create) => self.create(now, by, create).map(Some),
+            ClientRequest::Renew(lease) => self.renew(now, by, lease).map(Some),
+            ClientRequest::Commit { lease, bytes, digest } => self.commit(now, from, by, lease, bytes, digest),
+            ClientRequest::Abandon(lease) => self.abandon(now, by, lease).map(Some),
+            ClientRequest::Locate(path) => self.locate(now, by, client.address, &path).map(Some),
+            ClientRequest::Stat(path) => self.stat(&path).map(Some),
+            ClientRequest::List { folder, recursive, after, with_nodes } => {
+                self.list(&folder, recursive, after.as_ref(), with_nodes).map(Some)
+            }
+            ClientRequest::MakeFolder { path, parents } => self.make_folder(now, from, by, &path, parents),
+            ClientRequest::Rename { from: old, to } => self.rename(now, from, by, &old, &to),
+            ClientRequest::Remove { path, recursive } => self.remove(now, from, by, &path, recursive),
+            ClientRequest::Usage(path) => self.usage(&path).map(Some),
+            ClientRequest::Nodes => Ok(Some(self.node_list())),
+            ClientRequest::Health => Ok(Some(self.health())),
+            ClientRequest::AdmitJob { title } => self.admit_job(now, from, by, &title),
+            ClientRequest::ReportJob(report) => self.report_job(now, from, by, report),
+            ClientRequest::Jobs => Ok(Some(self.job_list())),
+            ClientRequest::Job(job) => self.job(job).map(Some),
+            ClientRequest::CancelJob(job) => self.cancel_job(now, from, by, job),
+            ClientRequest::Logout => {
+                self.sessions.close(from.session);
+                self.reply(from, ClientReply::Done);
+                self.actions.push_back(Action::CloseSession(from.session));
+                Ok(None)
+            }
+        };
+        match outcome {
+            Ok(Some(reply)) if is_about_names => self.reply_saved(from, reply),
+            Ok(Some(reply)) => self.reply(from, reply),
+            Ok(None) => {}
+            Err(refusal) => self.reply_saved(from, ClientReply::Refused(refusal)),
+        }
+    }
+
+    /// Answers a client now.
+    pub(crate) fn reply(&mut self, to: Caller, reply: ClientReply) {
+        if to.request.is_some() {
+            self.actions.push_back(Action::Reply { to, reply });
+        }
+    }
+
+    /// Answers a client once all that was changed before is durable: an answer may tell of a change that another
+    /// client has just made, and that a crash would undo.
+    pub(crate) fn reply_saved(&mut self, to: Caller, reply: ClientReply) {
+        if let Some(Effect::Reply(to, reply)) = self.saves.after_waiting(Effect::Reply(to, reply)) {
+            self.reply(to, reply);
+        }
+    }
+
+    /// Saves rows; `effects` follow once they are durable. Without rows they follow what is being saved already.
+    pub(crate) fn save(&mut self, now: Now, changes: Vec<RowChange>, effects: Vec<Effect>) {
+        if !changes.is_empty() {
+            let batch = self.saves.begin(effects);
+            self.actions.push_back(Action::Save { batch, changes });
+            return;
+        }
+        for effect in effects {
+            if let Some(effect) = self.saves.after_waiting(effect) {
+                self.apply(now, effect);
+            }
+        }
+    }
+
+    fn apply(&mut self, now: Now, effect: Effect) {
+        match effect {
+            Effect::Reply(to, reply) => self.reply(to, reply),
+            Effect::Settle(slice) => self.settle(now, slice),
+            Effect::Supersede(old, new) => self.superseded.add(old, new),
+            Effect::Moved(entry) => self.sweeps.push_back(Sweep::Moved(vec![entry])),
+            Effect::Forget(job) => self.forget_job(job),
+        }
+    }
+
+    /// What follows from any change: a step of the sweeps, copies, orders.
+    fn go_on(&mut self, now: Now) {
+        self.sweep(now);
+        self.begin_copies(now);
+        self.send_orders(now);
+    }
+
+    fn tick(&mut self, now: Now) {
+        self.watch_nodes(now);
+        self.watch_jobs(now);
+        self.orders.wake(now.monotonic);
+        self.revive_copies(now);
+        let idle = self.sessions.close_idle(now);
+        self.actions.extend(idle.into_iter().map(Action::CloseSession));
+        if now.monotonic >= self.next_unpark {
+            self.next_unpark = now.monotonic + UNPARK_AFTER;
+            self.unpark_copies(now);
+            self.advance_leases(now);
+        }
+        if !self.has_begun_replication && now.monotonic >= self.replication_begins {
+            self.has_begun_replication = true;
+            self.sweeps.push_back(Sweep::All(None));
+        }
+    }
+}
+
+/// How often nodes, jobs and sessions are looked at: far below every time limit that it serves.
+const TICK: Duration = Duration::from_millis(500);
+/// How often files for which there was no node are looked at again, since space may have become free.
+const UNPARK_AFTER: Duration = Duration::from_secs(30);

@@ -1,0 +1,158 @@
+//! Which orders wait for a node and which are on their way. Serves publishing, renaming, removal, replication, jobs.
+//!
+//! What waits is not an order but a slice about which something may have to be done: what, is decided when there is
+//! room to send it (`reconcile`). So the queue holds each slice once at most, an order is never out of date, and
+//! repeating it does no harm.
+
+use std::{
+    collections::{BTreeMap, BTreeSet, VecDeque},
+    time::Duration,
+};
+
+use protocol::{JobId, SliceId};
+
+use crate::{actions::OrderId, nodes::NodeKey, replicas::PathMark};
+
+/// The orders of all nodes.
+#[derive(Debug, Default)]
+pub(crate) struct Orders {
+    last: OrderId,
+    queues: BTreeMap<NodeKey, Queue>,
+    in_flight: BTreeMap<OrderId, (NodeKey, Ordered)>,
+    /// What is taken up again later because the node did not answer or refused.
+    delayed: BTreeSet<(Duration, NodeKey, Work)>,
+}
+
+/// What an order on its way is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Ordered {
+    Place { slice: SliceId, mark: PathMark },
+    Remove(SliceId),
+    Replicate(SliceId),
+    Forget(JobId),
+}
+
+/// What waits for a node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Work {
+    /// A job's scratch files are to be removed.
+    Forget(JobId),
+    /// A copy is to be fetched.
+    Copy(SliceId),
+    /// A slice's replica may have to be placed or removed.
+    Settle(SliceId),
+}
+
+#[derive(Debug, Default)]
+struct Queue {
+    waiting: VecDeque<Work>,
+    members: BTreeSet<Work>,
+    in_flight: usize,
+    /// Slices about which an order is on its way: a second one could overtake it.
+    busy: BTreeSet<SliceId>,
+}
+
+impl Orders {
+    /// Puts work at the end of a node's queue, unless it waits there already.
+    pub(crate) fn push(&mut self, node: NodeKey, work: Work) {
+        let queue = self.queues.entry(node).or_default();
+        if queue.members.insert(work) {
+            queue.waiting.push_back(work);
+        }
+    }
+
+    /// Puts work back into a node's queue at a later time.
+    pub(crate) fn delay(&mut self, until: Duration, node: NodeKey, work: Work) {
+        self.delayed.insert((until, node, work));
+    }
+
+    /// Queues what was delayed until now.
+    pub(crate) fn wake(&mut self, now: Duration) {
+        while let Some(&(until, node, work)) = self.delayed.first() {
+            if until > now {
+                break;
+            }
+            self.delayed.pop_first();
+            self.push(node, work);
+        }
+    }
+
+    /// The nodes with work that could be sent now.
+    pub(crate) fn sendable(&self) -> Vec<NodeKey> {
+        let ready = |queue: &Queue| !queue.waiting.is_empty() && queue.in_flight < IN_FLIGHT_MAX;
+        self.queues.iter().filter(|(_, queue)| ready(queue)).map(|(node, _)| *node).collect()
+    }
+
+    /// The next piece of work for a node that can be sent now. Work on a slice about which an order is on its way is
+    /// passed over; it comes back when that order ends.
+    pub(crate) fn pop(&mut self, node: NodeKey) -> Option<Work> {
+        let queue = self.queues.get_mut(&node)?;
+        if queue.in_flight >= IN_FLIGHT_MAX {
+            return None;
+        }
+        for _ in 0..queue.waiting.len() {
+            let work = queue.waiting.pop_front()?;
+            let is_busy = work.slice().is_some_and(|slice| queue.busy.contains(&slice));
+            if !is_busy {
+                queue.members.remove(&work);
+                return Some(work);
+            }
+            queue.waiting.push_back(work);
+        }
+        None
+    }
+
+    /// Notes that an order leaves.
+    pub(crate) fn send(&mut self, node: NodeKey, ordered: Ordered) -> OrderId {
+        self.last.0 += 1;
+        let queue = self.queues.entry(node).or_default();
+        queue.in_flight += 1;
+        queue.busy.extend(ordered.slice());
+        self.in_flight.insert(self.last, (node, ordered));
+        self.last
+    }
+
+    /// Notes that an order ended; `None` for one that was forgotten with its session.
+    pub(crate) fn finish(&mut self, order: OrderId) -> Option<(NodeKey, Ordered)> {
+        let (node, ordered) = self.in_flight.remove(&order)?;
+        if let Some(queue) = self.queues.get_mut(&node) {
+            queue.in_flight -= 1;
+            if let Some(slice) = ordered.slice() {
+                queue.busy.remove(&slice);
+            }
+        }
+        Some((node, ordered))
+    }
+
+    /// Forgets all that waits and is on its way for a node whose session ended. What is to be done there is found
+    /// anew from the inventory with which it comes back.
+    pub(crate) fn forget(&mut self, node: NodeKey) {
+        self.queues.remove(&node);
+        self.in_flight.retain(|_, (of, _)| *of != node);
+        self.delayed.retain(|(_, of, _)| *of != node);
+    }
+}
+
+impl Work {
+    fn slice(self) -> Option<SliceId> {
+        match self {
+            Self::Copy(slice) | Self::Settle(slice) => Some(slice),
+            Self::Forget(_) => None,
+        }
+    }
+}
+
+impl Ordered {
+    fn slice(self) -> Option<SliceId> {
+        match self {
+            Self::Place { slice, .. } | Self::Remove(slice) | Self::Replicate(slice) => Some(slice),
+            Self::Forget(_) => None,
+        }
+    }
+}
+
+/// Most orders on their way to one node: enough to keep a disk that syncs each of them busy, few enough that a node is
+/// not buried when a folder of a million files is removed.
+const IN_FLIGHT_MAX: usize = 64;
+/// How long a node is left alone with an order that it refused or did not answer.
+pub(crate) const ORDER_RETRY_AFTER: Duration = Duration::from_secs(2);

@@ -1,0 +1,195 @@
+//! What nodes report, and nodes that come and go. Serves joining, upload, replication, and finding names again after
+//! the master lost its journal. Never believes a node about names that the journal has: there the node is told.
+
+use protocol::{
+    Now, SessionId, SliceId, SliceMetadata, Version,
+    message::{
+        client_master::{FileContent, NodeState},
+        node_master::{Ack, HeldSlice, HeldState, Report},
+    },
+    names::{EVENT_NODE_JOINED, EVENT_NODE_LOST, EVENT_SLICE_CORRUPT},
+};
+
+use crate::{
+    Master,
+    actions::{Action, Caller},
+    nodes::NodeKey,
+    reconcile::Sweep,
+    replicas::{PathMark, ReplicaState},
+    saves::Effect,
+};
+
+impl Master {
+    /// Takes a report; every report is answered.
+    pub(crate) fn handle_report(&mut self, now: Now, from: Caller, key: NodeKey, report: Report) {
+        self.nodes.get_mut(key).last_heard = now.monotonic;
+        match report {
+            Report::Inventory { slices, last } => self.note_inventory(now, key, slices, last),
+            Report::Stored(metadata) => self.note_stored(now, key, &metadata),
+            Report::ReplicateFailed { slice, refusal } => {
+                tracing::warn!(%slice, node = %self.nodes.get(key).id, %refusal, "a copy could not be made");
+                self.fail_copy(now, slice, key);
+            }
+            Report::Corrupt(slice) => self.note_corrupt(now, key, slice),
+            Report::Removed(slice) => self.note_removed(now, slice, key),
+            Report::Status { used_bytes, free_bytes, transfers, .. } => {
+                self.nodes.get_mut(key).note_status(used_bytes, free_bytes, transfers);
+            }
+        }
+        self.actions.push_back(Action::Ack { to: from, ack: Ack::Done });
+    }
+
+    /// Ends the session of a node: nothing more can be ordered there until it comes back.
+    pub(crate) fn lose_node(&mut self, now: Now, key: NodeKey) {
+        let session = self.nodes.lose(now, key);
+        tracing::warn!(event = EVENT_NODE_LOST, node = %self.nodes.get(key).id, "a node is lost");
+        self.orders.forget(key);
+        for (slice, target) in self.replication.copies_where(|target, _| target == key) {
+            self.end_copy(slice, target);
+        }
+        self.sweeps.push_back(Sweep::Node(key, None));
+        self.actions.extend(session.map(Action::CloseSession));
+        self.advance_leases(now);
+    }
+
+    /// Declares those lost that were not heard of, and gone those that have been lost for long.
+    pub(crate) fn watch_nodes(&mut self, now: Now) {
+        let (mut lost, mut gone) = (Vec::new(), Vec::new());
+        for (key, node) in self.nodes.iter() {
+            let silence = now.monotonic.saturating_sub(node.last_heard);
+            if node.is_reachable() && silence > self.config.node_lost_after {
+                lost.push(key);
+            }
+            let absent = node.lost_at.map(|at| now.monotonic.saturating_sub(at));
+            if !node.gone && absent.is_some_and(|absent| absent >= self.config.replicate_after) {
+                gone.push(key);
+            }
+        }
+        for key in lost {
+            self.lose_node(now, key);
+        }
+        for key in gone {
+            self.nodes.get_mut(key).gone = true;
+            self.sweeps.push_back(Sweep::Node(key, None));
+        }
+    }
+
+    /// Forgets what a node's earlier session still had under way.
+    pub(crate) fn note_rejoined(&mut self, now: Now, key: NodeKey, old: Option<SessionId>) {
+        tracing::info!(event = EVENT_NODE_JOINED, node = %self.nodes.get(key).id, "a node joined");
+        self.orders.forget(key);
+        self.leases.forget_node(key);
+        for (slice, target) in self.replication.copies_where(|target, _| target == key) {
+            self.end_copy(slice, target);
+            self.assess(now, slice);
+        }
+        self.actions.extend(old.map(Action::CloseSession));
+    }
+
+    fn note_inventory(&mut self, now: Now, key: NodeKey, slices: Vec<HeldSlice>, last: bool) {
+        let node = self.nodes.get_mut(key);
+        if !node.inventory_open {
+            node.inventory_open = true;
+            node.epoch += 1;
+        }
+        for held in slices {
+            self.note_held(now, key, held);
+        }
+        if !last {
+            return;
+        }
+        let node = self.nodes.get_mut(key);
+        node.inventory_open = false;
+        node.state = NodeState::Up;
+        // Walks over what it holds: removes what is nobody's, places what lies elsewhere, counts all copies.
+        self.sweeps.push_back(Sweep::Node(key, None));
+        self.advance_leases(now);
+        self.unpark_copies(now);
+    }
+
+    fn note_held(&mut self, now: Now, key: NodeKey, held: HeldSlice) {
+        let HeldSlice { metadata, state } = held;
+        let slice = metadata.header.slice;
+        if self.leases.of_slice(slice).is_some() {
+            return self.note_lease_stored(now, key, &metadata);
+        }
+        let state = match state {
+            HeldState::Staged => ReplicaState::Staged,
+            HeldState::Placed => ReplicaState::Placed(PathMark::of(&metadata.header.path)),
+            HeldState::Retired => ReplicaState::Retired,
+        };
+        self.set_replica(slice, key, self.checked_state(&metadata, state));
+        if self.names.file_of_slice(slice).is_none() && metadata.header.version < self.names.birth() {
+            self.adopt(now, &metadata, held.state);
+        }
+        // The copies are counted now, so that files can be read while a long inventory goes on.
+        self.assess(now, slice);
+    }
+
+    fn note_stored(&mut self, now: Now, key: NodeKey, metadata: &SliceMetadata) {
+        let slice = metadata.header.slice;
+        self.end_copy(slice, key);
+        self.replication.clear_failure(slice);
+        self.nodes.get_mut(key).note_stored(metadata.bytes);
+        if self.leases.of_slice(slice).is_some() {
+            return self.note_lease_stored(now, key, metadata);
+        }
+        let state = self.checked_state(metadata, ReplicaState::Staged);
+        self.set_replica(slice, key, state);
+        self.settle(now, slice);
+    }
+
+    fn note_corrupt(&mut self, now: Now, key: NodeKey, slice: SliceId) {
+        tracing::error!(event = EVENT_SLICE_CORRUPT, %slice, node = %self.nodes.get(key).id, "a copy is corrupt");
+        if self.replicas.at(slice, key).is_some() {
+            self.set_replica(slice, key, ReplicaState::Corrupt { put_aside: true });
+        }
+        if let Some(lease) = self.leases.of_slice(slice) {
+            self.note_lease_corrupt(now, key, lease);
+        }
+        self.settle(now, slice);
+    }
+
+    /// `state`, unless the node's bytes are not those that were published under this slice.
+    fn checked_state(&self, metadata: &SliceMetadata, state: ReplicaState) -> ReplicaState {
+        match self.names.content_of_slice(metadata.header.slice) {
+            Some(content) if (content.bytes, content.digest) != (metadata.bytes, metadata.digest) => {
+                ReplicaState::Corrupt { put_aside: false }
+            }
+            _ => state,
+        }
+    }
+
+    /// Gives a slice that is older than the journal its name back (paper, 2.2: "Sector can recover all the metadata it
+    /// requires by simply scanning the data directories on each slave"). Only what stands at its path was certainly
+    /// published; anything else is kept where it is, unless a newer content of the same path makes it superfluous.
+    fn adopt(&mut self, now: Now, metadata: &SliceMetadata, state: HeldState) {
+        let (header, slice) = (&metadata.header, metadata.header.slice);
+        let there = self.names.find(&header.path);
+        let version_there = there.and_then(|file| self.names.content(file)).map(|content| content.version);
+        if version_there.is_some_and(|there| there >= header.version) {
+            return;
+        }
+        let is_placed = state == HeldState::Placed && version_there.unwrap_or(Version(0)) < self.names.birth();
+        let content = FileContent {
+            slice,
+            version: header.version,
+            bytes: metadata.bytes,
+            digest: metadata.digest,
+            records: header.records,
+            copies: header.copies,
+            user: header.user.clone(),
+        };
+        let modified = header.modified_unix_millis;
+        let put = || self.names.put_file(now, &header.path, true, &header.owner, content, modified);
+        match if is_placed { put().ok() } else { None } {
+            Some(change) => {
+                self.unclaimed.remove(&slice);
+                let mut effects = vec![Effect::Settle(slice)];
+                effects.extend(change.freed.into_iter().map(Effect::Settle));
+                self.save(now, change.rows, effects);
+            }
+            None => drop(self.unclaimed.insert(slice)),
+        }
+    }
+}

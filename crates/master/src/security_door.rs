@@ -1,0 +1,82 @@
+//! Door 3: asking the security server who may come in, over mutual TLS (paper, 2.3). Serves joining. Never decides
+//! itself, and lets nobody in when there is no answer.
+
+use std::{net::SocketAddr, sync::Mutex, time::Duration};
+
+use net::transfer::{Carrier, TcpCarrier, TransferStream};
+use protocol::{
+    Refusal, Status,
+    message::master_security::{SecurityReply, SecurityRequest},
+};
+use tokio::{sync::Semaphore, time::timeout};
+
+/// Connections to the security server, kept for the next question. On each, one question is asked at a time.
+pub(crate) struct SecurityDoor {
+    carrier: TcpCarrier,
+    address: SocketAddr,
+    /// A connection is taken out while it is in use, so that one whose question was given up is not used again: the
+    /// answer would be taken for that of the next question.
+    idle: Mutex<Vec<TransferStream>>,
+    places: Semaphore,
+}
+
+impl SecurityDoor {
+    /// A door to the security server at `address`; connects when it is first asked.
+    pub(crate) fn new(carrier: TcpCarrier, address: SocketAddr) -> Self {
+        Self { carrier, address, idle: Mutex::default(), places: Semaphore::new(CONNECTIONS_MAX) }
+    }
+
+    /// Asks, and asks once more on a new connection when a kept one turns out to be broken.
+    pub(crate) async fn ask(&self, request: &SecurityRequest) -> Result<SecurityReply, Refusal> {
+        let answer = timeout(ANSWER_MAX, async {
+            let _place = self.places.acquire().await.ok()?;
+            if let Some(kept) = self.take_idle()
+                && let Ok(reply) = self.converse(kept, request).await
+            {
+                return Some(Ok(reply));
+            }
+            Some(match self.carrier.connect(self.address, "security").await {
+                Ok(fresh) => self.converse(fresh, request).await,
+                Err(error) => Err(error),
+            })
+        });
+        match answer.await {
+            Ok(Some(Ok(reply))) => Ok(reply),
+            Ok(Some(Err(error))) => {
+                tracing::error!(%error, "the security server cannot be asked");
+                Err(self.unavailable())
+            }
+            Ok(None) | Err(_) => Err(self.unavailable()),
+        }
+    }
+
+    async fn converse(
+        &self,
+        mut stream: TransferStream,
+        request: &SecurityRequest,
+    ) -> Result<SecurityReply, net::NetError> {
+        stream.send(request).await?;
+        let reply = stream.receive().await?;
+        // No panic can happen under this lock; a poisoned one costs a connection.
+        if let Ok(mut idle) = self.idle.lock() {
+            idle.push(stream);
+        }
+        Ok(reply)
+    }
+
+    fn take_idle(&self) -> Option<TransferStream> {
+        self.idle.lock().ok()?.pop()
+    }
+
+    fn unavailable(&self) -> Refusal {
+        Refusal::new(
+            Status::Unavailable,
+            format!("the master cannot reach the security server at {}; see that it runs", self.address),
+        )
+    }
+}
+
+/// Connections to the security server at once; a password takes it a good part of a second to check.
+const CONNECTIONS_MAX: usize = 8;
+/// How long one question may take, with connecting and waiting for a place.
+const ANSWER_MAX: Duration = Duration::from_secs(15);

@@ -1,0 +1,323 @@
+//! The master as a process part: sockets, journal and clock for the [rules](crate::Master). Serves every path. The one
+//! task that runs here owns the rules, so there is no lock; it must never wait for anything but the next event.
+
+use std::{net::SocketAddr, sync::Arc, time::Duration};
+
+use daemon::{
+    ready,
+    settings::{Checked, MasterSettings, Settings},
+    stop::Stopping,
+};
+use net::{
+    clock::Clock,
+    datagram::{DatagramSocket, bind_udp},
+    identity::{Credentials, TicketSigner, TlsIdentity, random},
+    messenger::{Delivered, Messenger, MessengerEvent, SessionKeys, Side},
+    transfer::{Listener, TcpCarrier},
+};
+use protocol::{
+    Refusal, SessionId, Status,
+    message::{
+        client_master::{ClientReply, ClientRequest},
+        node_master::{Ack, Order, Report},
+    },
+    wire::codec::{self, CodecError},
+};
+use store::Journal;
+use tokio::{
+    sync::mpsc,
+    task::{JoinSet, spawn_blocking},
+    time::{sleep_until, timeout},
+};
+
+use crate::{
+    Master, MasterConfig, MasterError,
+    actions::{Action, Caller, Completion, Message, OrderId, OrderOutcome, StoredRow, TABLES},
+    joins::{Admission, Gate, Joiner},
+    journal_writer::JournalWriter,
+    security_door::SecurityDoor,
+    sessions::Peer,
+};
+
+/// A master that has its port and its names, and serves once it [runs](Self::run).
+pub struct Server {
+    listener: Listener,
+    socket: Arc<dyn DatagramSocket>,
+    clock: Clock,
+    master: Master,
+    journal: Journal,
+    security: SecurityDoor,
+    ticket_key: [u8; 32],
+}
+
+/// Serves in a process of its own: prints the ready line and returns when it was stopped. An embedded cloud uses
+/// [`Server::bind`] and [`Server::run`].
+///
+/// # Errors
+/// See [`Server::bind`] and [`Server::run`].
+pub async fn serve(settings: Checked<MasterSettings>, stopping: Stopping) -> Result<(), MasterError> {
+    let server = Server::bind(&settings).await?;
+    ready::announce(server.address())?;
+    server.run(stopping).await
+}
+
+impl Server {
+    /// Loads the names and opens the port, TCP and UDP.
+    ///
+    /// # Errors
+    /// When certificates or journal cannot be used, or the port is in use.
+    pub async fn bind(settings: &Checked<MasterSettings>) -> Result<Self, MasterError> {
+        let texts = settings.credential_files().read()?;
+        let credentials = Credentials { certificate_pem: texts.certificate_pem, key_pem: texts.key_pem };
+        let identity = TlsIdentity::role(&texts.authority_pem, &credentials).map_err(MasterError::Identity)?;
+        let clock = Clock::start();
+        // Made anew at each start: nodes get the public half when they join, as they then must anyway.
+        let signer = TicketSigner::generate();
+        let ticket_key = signer.public_key();
+        let config = MasterConfig {
+            copies: settings.copies,
+            sync_copies: settings.sync_copies,
+            node_lost_after: settings.node_lost_after(),
+            replicate_after: settings.replicate_after(),
+            reserve_bytes: settings.reserve_bytes,
+        };
+        let folder = settings.folder.clone();
+        let load = move || {
+            let journal = open_journal(&folder)?;
+            let rows = load_rows(&journal)?;
+            let seed = u64::from_be_bytes(random());
+            let master = Master::new(clock.now(), config, seed, Box::new(signer), rows)?;
+            Ok::<_, MasterError>((journal, master))
+        };
+        let (journal, master) = spawn_blocking(load).await.map_err(|_| MasterError::Ended("journal"))??;
+        let (listener, socket) = listen(settings.listen, &identity).await?;
+        let security = SecurityDoor::new(TcpCarrier::new(identity), settings.security);
+        Ok(Self { listener, socket, clock, master, journal, security, ticket_key })
+    }
+
+    /// Where it listens.
+    pub fn address(&self) -> SocketAddr {
+        self.listener.address()
+    }
+
+    /// Serves until it is stopped. What was changed before is saved and answered.
+    ///
+    /// # Errors
+    /// When the journal can no longer be written.
+    pub async fn run(self, stopping: Stopping) -> Result<(), MasterError> {
+        tracing::info!(address = %self.address(), "the master is ready");
+        let (messenger, mut events) = Messenger::start(self.socket, self.clock);
+        let (admitted, mut admissions) = mpsc::channel(ADMISSIONS_MAX);
+        let gate = Arc::new(Gate { security: self.security, ticket_key: self.ticket_key, admitted });
+        let keeping = tokio::spawn(gate.keep(self.listener, stopping.clone()));
+        let mut desk = Desk {
+            clock: self.clock,
+            master: self.master,
+            messenger,
+            journal: JournalWriter::new(self.journal),
+            orders: JoinSet::new(),
+        };
+        let outcome = desk.work(&mut events, &mut admissions, &stopping).await;
+        // Whoever waits for admission is told at once that there is none.
+        drop(admissions);
+        if keeping.await.is_err() {
+            tracing::error!("the task that takes connections panicked");
+        }
+        match outcome {
+            Ok(()) => desk.finish().await,
+            Err(error) => Err(error),
+        }
+    }
+}
+
+/// The rules with the hands that serve them.
+struct Desk {
+    clock: Clock,
+    master: Master,
+    messenger: Messenger,
+    journal: JournalWriter,
+    /// Orders on their way; the rules bound them for each node.
+    orders: JoinSet<(OrderId, OrderOutcome)>,
+}
+
+impl Desk {
+    async fn work(
+        &mut self,
+        events: &mut mpsc::Receiver<MessengerEvent>,
+        admissions: &mut mpsc::Receiver<Admission>,
+        stopping: &Stopping,
+    ) -> Result<(), MasterError> {
+        loop {
+            self.perform();
+            let due = self.clock.instant(self.master.next_timeout());
+            tokio::select! {
+                () = stopping.asked() => return Ok(()),
+                saved = self.journal.saved() => self.note_saved(saved?),
+                event = events.recv(), if self.journal.has_room() => match event {
+                    Some(MessengerEvent::Delivered(delivered)) => self.deliver(delivered),
+                    Some(MessengerEvent::SessionLost(session)) => self.master.close_session(self.clock.now(), session),
+                    None => return Err(MasterError::Ended("messenger")),
+                },
+                Some(admission) = admissions.recv() => self.open(admission),
+                Some(done) = self.orders.join_next() => {
+                    // An order whose task panicked stays open until its node joins again.
+                    if let Ok((order, outcome)) = done {
+                        self.master.handle_completion(self.clock.now(), Completion::Ordered { order, outcome });
+                    }
+                }
+                () = sleep_until(due) => self.master.handle_timeout(self.clock.now()),
+            }
+        }
+    }
+
+    /// Saves and answers what was changed, then says good-bye.
+    async fn finish(mut self) -> Result<(), MasterError> {
+        let flush = async {
+            while !self.journal.is_idle() {
+                let saved = self.journal.saved().await?;
+                self.note_saved(saved);
+                self.perform();
+            }
+            Ok(())
+        };
+        let flushed = timeout(FINISH_MAX, flush).await;
+        self.orders.shutdown().await;
+        self.messenger.close().await;
+        flushed.unwrap_or_else(|_| {
+            tracing::error!("the journal was not written in time; what was not yet answered may be lost");
+            Ok(())
+        })
+    }
+
+    fn note_saved(&mut self, batch: crate::BatchId) {
+        self.master.handle_completion(self.clock.now(), Completion::Saved { batch });
+    }
+
+    /// Opens the session of someone who was let in. Its keys stand before the joiner hears of it, so that its first
+    /// message is understood.
+    fn open(&mut self, admission: Admission) {
+        let Admission { session, key, who, opened } = admission;
+        let now = self.clock.now();
+        let is_open = match who {
+            Joiner::Client(rights, address) => {
+                self.master.open_client_session(now, session, rights, address);
+                Ok(())
+            }
+            Joiner::Node(join) => self.master.open_node_session(now, session, join),
+        };
+        if is_open.is_ok() {
+            self.messenger.add_session(SessionKeys { session, key, side: Side::Acceptor, peer: None });
+        }
+        // Who joined may have hung up; its session then ends by itself.
+        let _ = opened.send(is_open);
+    }
+
+    /// Takes a message to the rules; what cannot be understood is answered so.
+    fn deliver(&mut self, delivered: Delivered) {
+        let from = Caller { session: delivered.session, request: delivered.request };
+        let message = match self.master.peer(from.session) {
+            Some(Peer::Client(_)) => codec::decode::<ClientRequest>(&delivered.body).map(Message::Client),
+            Some(Peer::Node(_)) => codec::decode::<Report>(&delivered.body).map(Message::Node),
+            None => return self.messenger.remove_session(from.session),
+        };
+        match message {
+            Ok(message) => self.master.handle_message(self.clock.now(), from, message),
+            Err(error) => self.refuse(from, error),
+        }
+    }
+
+    fn refuse(&self, from: Caller, error: CodecError) {
+        tracing::warn!(session = %from.session, %error, "a message was not understood");
+        let sentence = format!("the master does not understand this request: {error}; use the same version as it");
+        let refusal = Refusal::new(Status::Usage, sentence);
+        match self.master.peer(from.session) {
+            Some(Peer::Client(_)) => self.answer(from, codec::encode(&ClientReply::Refused(refusal))),
+            Some(Peer::Node(_)) => self.answer(from, codec::encode(&Ack::Refused(refusal))),
+            None => {}
+        }
+    }
+
+    /// Does all that the rules want done.
+    fn perform(&mut self) {
+        while let Some(action) = self.master.poll_action() {
+            match action {
+                Action::Save { batch, changes } => self.journal.push(batch, changes),
+                Action::Reply { to, reply } => self.answer(to, codec::encode(&reply)),
+                Action::Ack { to, ack } => self.answer(to, codec::encode(&ack)),
+                Action::Order { session, order, body } => {
+                    drop(self.orders.spawn(give(self.messenger.clone(), session, order, body)));
+                }
+                Action::CloseSession(session) => self.messenger.remove_session(session),
+            }
+        }
+    }
+
+    fn answer(&self, to: Caller, body: Vec<u8>) {
+        if let Some(request) = to.request {
+            self.messenger.reply(to.session, request, body);
+        }
+    }
+}
+
+/// Gives an order and waits for its answer.
+async fn give(messenger: Messenger, session: SessionId, order: OrderId, body: Order) -> (OrderId, OrderOutcome) {
+    let outcome = match messenger.request(session, codec::encode(&body), ORDER_MAX).await {
+        Ok(bytes) => codec::decode(&bytes).map_or(OrderOutcome::Unanswered, OrderOutcome::Answered),
+        Err(error) => {
+            tracing::debug!(%session, %error, "an order was not answered");
+            OrderOutcome::Unanswered
+        }
+    };
+    (order, outcome)
+}
+
+/// Opens TCP and UDP on one port number.
+async fn listen(
+    address: SocketAddr,
+    identity: &TlsIdentity,
+) -> Result<(Listener, Arc<dyn DatagramSocket>), MasterError> {
+    let mut attempt = 1;
+    loop {
+        let failed = |source| MasterError::Listen { address, source };
+        let listener = Listener::bind(address, identity.clone()).await.map_err(failed)?;
+        match bind_udp(listener.address()).await {
+            Ok(socket) => return Ok((listener, socket)),
+            // Any free TCP port may be taken in UDP; another one will do then.
+            Err(error) if address.port() == 0 && attempt < LISTEN_ATTEMPTS_MAX => {
+                tracing::debug!(%error, "trying another port");
+                attempt += 1;
+            }
+            Err(source) => return Err(MasterError::Listen { address: listener.address(), source }),
+        }
+    }
+}
+
+/// Opens the journal in the master's folder, which is made where it is missing. Blocks.
+fn open_journal(folder: &std::path::Path) -> Result<Journal, MasterError> {
+    let unmade = |source| MasterError::Folder { operation: "make", path: folder.display().to_string(), source };
+    std::fs::create_dir_all(folder).map_err(unmade)?;
+    let unopened = |source| MasterError::Journal { operation: "open", source };
+    Journal::open(&folder.join(JOURNAL_FILE)).map_err(unopened)
+}
+
+/// All rows of the journal. Blocks.
+fn load_rows(journal: &Journal) -> Result<Vec<StoredRow>, MasterError> {
+    let mut rows = Vec::new();
+    for table in TABLES {
+        let mut take = |key: &[u8], value: &[u8]| rows.push(StoredRow { table, key: key.into(), value: value.into() });
+        journal.load(table, &mut take).map_err(|source| MasterError::Journal { operation: "read", source })?;
+    }
+    Ok(rows)
+}
+
+/// The journal's file in the master's folder.
+const JOURNAL_FILE: &str = "journal.redb";
+/// Admissions that wait for the desk: no more than joins are under way at once.
+const ADMISSIONS_MAX: usize = 128;
+/// How long a node may take to answer an order. The longest is the placing of a slice on a busy disk; what takes
+/// longer (copying) is answered at once and reported when it is done.
+const ORDER_MAX: Duration = Duration::from_secs(20);
+/// How long the last rows may take when the master is stopped.
+const FINISH_MAX: Duration = Duration::from_secs(5);
+/// Ports tried where any will do.
+const LISTEN_ATTEMPTS_MAX: u32 = 16;

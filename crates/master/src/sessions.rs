@@ -1,0 +1,79 @@
+//! The sessions of clients (a node's session is a property of the [node](crate::nodes)). Serves every path a client
+//! takes. Never checks who someone is: the security server did, before the session was opened.
+
+use std::{collections::BTreeMap, net::IpAddr, time::Duration};
+
+use protocol::{NodeId, Now, SessionId, message::master_security::UserRights};
+
+/// Who is at the other end of a session.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Peer<'a> {
+    /// A client, with its user's rights.
+    Client(&'a UserRights),
+    /// A node.
+    Node(&'a NodeId),
+}
+
+/// A client's session.
+#[derive(Clone, Debug)]
+pub(crate) struct ClientSession {
+    pub(crate) rights: UserRights,
+    /// Where the client is; tells which node is near.
+    pub(crate) address: IpAddr,
+    last_heard: Duration,
+}
+
+/// All sessions of clients.
+#[derive(Debug, Default)]
+pub(crate) struct Sessions {
+    clients: BTreeMap<SessionId, ClientSession>,
+}
+
+impl Sessions {
+    /// Opens a session. Where there are too many, the one unheard of for longest is given up and returned.
+    pub(crate) fn open(
+        &mut self,
+        now: Now,
+        session: SessionId,
+        rights: UserRights,
+        address: IpAddr,
+    ) -> Option<SessionId> {
+        let longest_idle = || self.clients.iter().min_by_key(|(_, client)| client.last_heard).map(|(id, _)| *id);
+        let evicted = if self.clients.len() >= CLIENT_SESSIONS_MAX { longest_idle() } else { None };
+        if let Some(evicted) = evicted {
+            self.clients.remove(&evicted);
+        }
+        self.clients.insert(session, ClientSession { rights, address, last_heard: now.monotonic });
+        evicted
+    }
+
+    /// Notes that a client lives, and gives its session.
+    pub(crate) fn hear(&mut self, now: Now, session: SessionId) -> Option<&ClientSession> {
+        let client = self.clients.get_mut(&session)?;
+        client.last_heard = now.monotonic;
+        Some(client)
+    }
+
+    pub(crate) fn get(&self, session: SessionId) -> Option<&ClientSession> {
+        self.clients.get(&session)
+    }
+
+    pub(crate) fn close(&mut self, session: SessionId) -> bool {
+        self.clients.remove(&session).is_some()
+    }
+
+    /// Closes the sessions that were idle for too long and names them.
+    pub(crate) fn close_idle(&mut self, now: Now) -> Vec<SessionId> {
+        let is_idle = |client: &ClientSession| now.monotonic.saturating_sub(client.last_heard) > CLIENT_IDLE_MAX;
+        let idle: Vec<_> = self.clients.iter().filter(|(_, client)| is_idle(client)).map(|(id, _)| *id).collect();
+        for session in &idle {
+            self.clients.remove(session);
+        }
+        idle
+    }
+}
+
+/// Most sessions of clients at once, some 300 bytes each with their keys.
+const CLIENT_SESSIONS_MAX: usize = 16_384;
+/// A client that asked nothing for this long logs in again: a command that was killed leaves its session behind.
+const CLIENT_IDLE_MAX: Duration = Duration::from_secs(30 * 60);

@@ -1,0 +1,535 @@
+//! The master's rules, driven by a bench that plays clock, journal, clients and nodes. Nothing here waits for anything:
+//! time passes when a test says so.
+
+#![allow(clippy::unwrap_used)]
+
+mod files;
+mod jobs;
+mod nodes;
+mod replication;
+mod restart;
+mod server;
+mod storm;
+mod uploads;
+
+use std::{
+    collections::{BTreeMap, BTreeSet, VecDeque},
+    net::IpAddr,
+    time::Duration,
+};
+
+use protocol::{
+    Digest, LeaseId, NodeId, Now, Place, Refusal, SectorPath, SessionId, SliceHeader, SliceId, SliceMetadata, Status,
+    UserName,
+    message::{
+        client_master::{
+            ClientReply, ClientRequest, Condition, CreateRequest, Created, Entry, EntryKind, EntryStatus, Health,
+            Located,
+        },
+        master_security::UserRights,
+        node_master::{Ack, HeldSlice, HeldState, Order, Report},
+    },
+    ticket::{Right, SignedTicket, Ticket},
+    wire::codec,
+};
+use store::RowChange;
+
+use crate::{
+    Action, BatchId, Caller, Completion, Master, MasterConfig, Message, NodeJoin, OrderId, OrderOutcome, SignTickets,
+    StoredRow,
+};
+
+/// A cloud without sockets and disks.
+pub(super) struct Bench {
+    pub(super) master: Master,
+    pub(super) now: Now,
+    config: MasterConfig,
+    seed: u64,
+    /// What the journal holds.
+    pub(super) rows: BTreeMap<(&'static str, Vec<u8>), Vec<u8>>,
+    /// What is on its way to the journal.
+    pub(super) unsaved: VecDeque<(BatchId, Vec<RowChange>)>,
+    /// Whether the journal saves at once.
+    pub(super) saves: bool,
+    pub(super) nodes: BTreeMap<NodeId, FakeNode>,
+    pub(super) replies: BTreeMap<u64, ClientReply>,
+    clients: BTreeMap<String, SessionId>,
+    pub(super) closed: BTreeSet<SessionId>,
+    next_number: u64,
+    next_report: Duration,
+}
+
+/// A node as its master sees it. Its disk survives [`Bench::crash`].
+pub(super) struct FakeNode {
+    pub(super) place: Place,
+    pub(super) session: Option<SessionId>,
+    pub(super) held: BTreeMap<SliceId, HeldSlice>,
+    /// What it was ordered, in order, since it was made.
+    pub(super) orders: Vec<Order>,
+    /// Orders that it neither does nor answers, because the test said so.
+    pub(super) unanswered: Vec<(OrderId, Order)>,
+    pub(super) answers: bool,
+    /// Whether copies that it is to fetch fail.
+    pub(super) fails_copies: bool,
+    pub(super) free_bytes: u64,
+    pub(super) transfers: u32,
+}
+
+/// Signs with nothing, so that a test can read the ticket.
+struct NoSignature;
+
+impl SignTickets for NoSignature {
+    fn sign(&self, ticket: &Ticket) -> SignedTicket {
+        SignedTicket { ticket: codec::encode(ticket), signature: Vec::new() }
+    }
+}
+
+pub(super) fn read_ticket(ticket: &SignedTicket) -> Ticket {
+    codec::decode(&ticket.ticket).unwrap()
+}
+
+pub(super) fn path(text: &str) -> SectorPath {
+    SectorPath::parse(text).unwrap()
+}
+
+pub(super) fn node(text: &str) -> NodeId {
+    NodeId::new(text).unwrap()
+}
+
+pub(super) fn digest(bytes: u64) -> Digest {
+    let mut digest = [7; 32];
+    digest[..8].copy_from_slice(&bytes.to_be_bytes());
+    Digest(digest)
+}
+
+pub(super) fn seconds(seconds: u64) -> Duration {
+    Duration::from_secs(seconds)
+}
+
+pub(super) fn create(at: &str) -> CreateRequest {
+    CreateRequest {
+        path: path(at),
+        bytes_expected: Some(100),
+        copies: None,
+        sync_copies: None,
+        records: protocol::RecordFormat::File,
+        user: BTreeMap::new(),
+        condition: Condition::Any,
+        parents: false,
+        at: None,
+    }
+}
+
+pub(super) fn content(entry: &Entry) -> &protocol::message::client_master::FileContent {
+    match &entry.kind {
+        EntryKind::File(content) => content,
+        EntryKind::Folder => panic!("{} is a folder", entry.path),
+    }
+}
+
+pub(super) fn config() -> MasterConfig {
+    MasterConfig { copies: 2, sync_copies: 2, reserve_bytes: 1_000, ..MasterConfig::default() }
+}
+
+impl Bench {
+    /// A master alone.
+    pub(super) fn new(config: MasterConfig, seed: u64) -> Self {
+        let now = Now { monotonic: Duration::from_secs(1), unix_millis: 1_700_000_000_000 };
+        let master = Master::new(now, config, seed, Box::new(NoSignature), Vec::new()).unwrap();
+        let mut bench = Self {
+            master,
+            now,
+            config,
+            seed,
+            rows: BTreeMap::new(),
+            unsaved: VecDeque::new(),
+            saves: true,
+            nodes: BTreeMap::new(),
+            replies: BTreeMap::new(),
+            clients: BTreeMap::new(),
+            closed: BTreeSet::new(),
+            next_number: 0,
+            next_report: Duration::ZERO,
+        };
+        // Nothing in the tests is older than the journal unless it says so.
+        bench.advance(seconds(1));
+        bench
+    }
+
+    /// A master with nodes `n1` ... at `site/rack` each.
+    pub(super) fn with_nodes(places: &[&str]) -> Self {
+        Self::configured(config(), places)
+    }
+
+    pub(super) fn configured(config: MasterConfig, places: &[&str]) -> Self {
+        let mut bench = Self::new(config, 1);
+        for (index, place) in places.iter().enumerate() {
+            bench.add_node(&format!("n{}", index + 1), place);
+        }
+        // Past the time in which a started master waits for its nodes.
+        bench.advance(config.replicate_after + seconds(1));
+        bench
+    }
+
+    pub(super) fn add_node(&mut self, id: &str, place: &str) {
+        self.make_node(id, place);
+        self.join(id);
+    }
+
+    /// A node that does nothing it is told until it [resumes](Self::resume).
+    pub(super) fn add_idle_node(&mut self, id: &str, place: &str) {
+        self.make_node(id, place);
+        self.node_mut(id).answers = false;
+        self.join(id);
+    }
+
+    fn make_node(&mut self, id: &str, place: &str) {
+        let (site, rack) = place.split_once('/').unwrap();
+        let fake = FakeNode {
+            place: Place::new(site, rack),
+            session: None,
+            held: BTreeMap::new(),
+            orders: Vec::new(),
+            unanswered: Vec::new(),
+            answers: true,
+            fails_copies: false,
+            free_bytes: 1_000_000,
+            transfers: 0,
+        };
+        self.nodes.insert(node(id), fake);
+    }
+
+    /// Lets a node join and tell what it holds.
+    pub(super) fn join(&mut self, id: &str) {
+        self.open_node(id);
+        let slices = self.node(id).held.values().cloned().collect();
+        self.report(id, Report::Inventory { slices, last: true });
+        self.report_status(id);
+    }
+
+    pub(super) fn open_node(&mut self, id: &str) {
+        let session = SessionId(self.number());
+        let fake = self.nodes.get_mut(&node(id)).unwrap();
+        fake.session = Some(session);
+        fake.unanswered.clear();
+        let last: u8 = id.trim_start_matches('n').parse().unwrap();
+        let join = NodeJoin {
+            node: node(id),
+            place: fake.place.clone(),
+            transfer: ([10, 0, 0, last], 7410).into(),
+            spe_slots: 2,
+            pid: 1,
+            folder: "/data".into(),
+            address: [10, 0, 0, last].into(),
+        };
+        self.master.open_node_session(self.now, session, join).unwrap();
+        self.run();
+    }
+
+    /// The node's process ends; its disk stays.
+    pub(super) fn crash(&mut self, id: &str) {
+        let fake = self.nodes.get_mut(&node(id)).unwrap();
+        fake.session = None;
+        fake.unanswered.clear();
+    }
+
+    /// The master's process ends without a word and starts again on its journal. Clients log in again by themselves,
+    /// nodes when the test says so.
+    pub(super) fn restart_master(&mut self) {
+        self.seed += 1;
+        self.unsaved.clear();
+        self.clients.clear();
+        for fake in self.nodes.values_mut() {
+            fake.session = None;
+            fake.unanswered.clear();
+        }
+        let rows =
+            self.rows.iter().map(|((table, key), value)| StoredRow { table, key: key.clone(), value: value.clone() });
+        self.master = Master::new(self.now, self.config, self.seed, Box::new(NoSignature), rows).unwrap();
+        self.run();
+    }
+
+    pub(super) fn node(&self, id: &str) -> &FakeNode {
+        &self.nodes[&node(id)]
+    }
+
+    pub(super) fn node_mut(&mut self, id: &str) -> &mut FakeNode {
+        self.nodes.get_mut(&node(id)).unwrap()
+    }
+
+    /// Nodes that hold a slice.
+    pub(super) fn holders(&self, slice: SliceId) -> Vec<String> {
+        self.nodes.iter().filter(|(_, fake)| fake.held.contains_key(&slice)).map(|(id, _)| id.to_string()).collect()
+    }
+
+    /// Lets time pass, with all that it brings: timeouts, status reports.
+    pub(super) fn advance(&mut self, span: Duration) {
+        let end = self.now.after(span);
+        loop {
+            let due = self.master.next_timeout().min(self.next_report).max(self.now.monotonic);
+            if due > end.monotonic {
+                break;
+            }
+            self.now = self.now.after(due - self.now.monotonic);
+            if self.next_report <= self.now.monotonic {
+                self.next_report = self.now.monotonic + seconds(1);
+                for id in self.nodes.keys().map(ToString::to_string).collect::<Vec<_>>() {
+                    self.report_status(&id);
+                }
+            }
+            self.master.handle_timeout(self.now);
+            self.run();
+        }
+        self.now = end;
+    }
+
+    /// Asks as `user` (an administrator is called `admin`) and gives the request's number.
+    pub(super) fn ask_later(&mut self, user: &str, request: ClientRequest) -> u64 {
+        let session = match self.clients.get(user) {
+            Some(session) if self.master.peer(*session).is_some() => *session,
+            _ => self.login(user, [192, 0, 2, 1].into()),
+        };
+        let number = self.number();
+        let from = Caller { session, request: Some(number) };
+        self.master.handle_message(self.now, from, Message::Client(request));
+        self.run();
+        number
+    }
+
+    pub(super) fn login(&mut self, user: &str, address: IpAddr) -> SessionId {
+        let session = SessionId(self.number());
+        let rights = UserRights { user: UserName::new(user).unwrap(), groups: Vec::new(), admin: user == "admin" };
+        self.master.open_client_session(self.now, session, rights, address);
+        self.clients.insert(user.into(), session);
+        session
+    }
+
+    pub(super) fn answer(&mut self, number: u64) -> Option<ClientReply> {
+        self.replies.remove(&number)
+    }
+
+    pub(super) fn ask(&mut self, user: &str, request: ClientRequest) -> ClientReply {
+        let number = self.ask_later(user, request);
+        self.answer(number).expect("an answer at once")
+    }
+
+    pub(super) fn done(&mut self, user: &str, request: ClientRequest) {
+        assert_eq!(self.ask(user, request), ClientReply::Done);
+    }
+
+    pub(super) fn refused(&mut self, user: &str, request: ClientRequest) -> Refusal {
+        match self.ask(user, request.clone()) {
+            ClientReply::Refused(refusal) => refusal,
+            other => panic!("{request:?} was not refused: {other:?}"),
+        }
+    }
+
+    pub(super) fn status_of(&mut self, user: &str, request: ClientRequest) -> Status {
+        self.refused(user, request).status
+    }
+
+    pub(super) fn created(&mut self, user: &str, request: CreateRequest) -> Created {
+        match self.ask(user, ClientRequest::Create(request)) {
+            ClientReply::Created(created) => created,
+            other => panic!("not created: {other:?}"),
+        }
+    }
+
+    /// The target node gets all bytes and reports them.
+    pub(super) fn write(&mut self, created: &Created, bytes: u64) {
+        let Right::Write { header, .. } = read_ticket(&created.target.ticket).right else { panic!("no write ticket") };
+        self.store(created.target.node.as_str(), header, bytes);
+    }
+
+    /// A node has synced a slice and says so.
+    pub(super) fn store(&mut self, id: &str, header: SliceHeader, bytes: u64) {
+        let metadata = SliceMetadata { header, bytes, digest: digest(bytes) };
+        let held = HeldSlice { metadata: metadata.clone(), state: HeldState::Staged };
+        self.node_mut(id).held.insert(metadata.header.slice, held);
+        self.report(id, Report::Stored(metadata));
+    }
+
+    pub(super) fn commit_later(&mut self, user: &str, lease: LeaseId, bytes: u64) -> u64 {
+        self.ask_later(user, ClientRequest::Commit { lease, bytes, digest: digest(bytes) })
+    }
+
+    /// A whole upload.
+    pub(super) fn put(&mut self, user: &str, request: CreateRequest, bytes: u64) -> Entry {
+        let created = self.created(user, request);
+        self.write(&created, bytes);
+        let number = self.commit_later(user, created.lease, bytes);
+        match self.answer(number) {
+            Some(ClientReply::Entry(entry)) => entry,
+            other => panic!("not committed: {other:?}"),
+        }
+    }
+
+    pub(super) fn stat(&mut self, at: &str) -> EntryStatus {
+        match self.ask("admin", ClientRequest::Stat(path(at))) {
+            ClientReply::Status(status) => status,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    pub(super) fn exists(&mut self, at: &str) -> bool {
+        matches!(self.ask("admin", ClientRequest::Stat(path(at))), ClientReply::Status(_))
+    }
+
+    pub(super) fn locate(&mut self, user: &str, at: &str) -> Located {
+        match self.ask(user, ClientRequest::Locate(path(at))) {
+            ClientReply::Located(located) => located,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    pub(super) fn health(&mut self) -> Health {
+        match self.ask("admin", ClientRequest::Health) {
+            ClientReply::Health(health) => health,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    pub(super) fn report(&mut self, id: &str, report: Report) {
+        let Some(session) = self.node(id).session else { return };
+        let from = Caller { session, request: Some(self.number()) };
+        self.master.handle_message(self.now, from, Message::Node(report));
+        self.run();
+    }
+
+    pub(super) fn report_status(&mut self, id: &str) {
+        let fake = self.node(id);
+        let used_bytes = fake.held.values().map(|held| held.metadata.bytes).sum();
+        let (free_bytes, transfers) = (fake.free_bytes, fake.transfers);
+        self.report(id, Report::Status { used_bytes, free_bytes, transfers, spes: 0 });
+    }
+
+    /// Lets the journal save what it was given so far.
+    pub(super) fn save_all(&mut self) {
+        while let Some((batch, changes)) = self.unsaved.pop_front() {
+            for change in changes {
+                match change {
+                    RowChange::Set { table, key, value } => drop(self.rows.insert((table, key), value)),
+                    RowChange::Remove { table, key } => drop(self.rows.remove(&(table, key))),
+                }
+            }
+            self.master.handle_completion(self.now, Completion::Saved { batch });
+            self.perform();
+        }
+    }
+
+    /// Lets a node do what it had left undone.
+    pub(super) fn resume(&mut self, id: &str) {
+        self.node_mut(id).answers = true;
+        for (order, body) in std::mem::take(&mut self.node_mut(id).unanswered) {
+            self.obey(&node(id), order, &body);
+        }
+        self.run();
+    }
+
+    /// Does what the master wants done until it wants nothing.
+    pub(super) fn run(&mut self) {
+        self.perform();
+        while self.saves && !self.unsaved.is_empty() {
+            self.save_all();
+        }
+    }
+
+    fn perform(&mut self) {
+        while let Some(action) = self.master.poll_action() {
+            match action {
+                Action::Save { batch, changes } => self.unsaved.push_back((batch, changes)),
+                Action::Reply { to, reply } => drop(self.replies.insert(to.request.unwrap(), reply)),
+                Action::Ack { ack, .. } => assert_eq!(ack, Ack::Done),
+                Action::CloseSession(session) => drop(self.closed.insert(session)),
+                Action::Order { session, order, body } => {
+                    let of_session = |(_, fake): &(&NodeId, &FakeNode)| fake.session == Some(session);
+                    let Some(id) = self.nodes.iter().find(of_session).map(|(id, _)| id.clone()) else { continue };
+                    let fake = self.nodes.get_mut(&id).unwrap();
+                    fake.orders.push(body.clone());
+                    if fake.answers {
+                        self.obey(&id, order, &body);
+                    } else {
+                        fake.unanswered.push((order, body));
+                    }
+                }
+            }
+        }
+    }
+
+    fn obey(&mut self, id: &NodeId, order: OrderId, body: &Order) {
+        let mut report = None;
+        let ack = match body {
+            Order::Place { slice, path } => self.nodes.get_mut(id).unwrap().place(*slice, path),
+            Order::Remove(slice) => match self.nodes.get_mut(id).unwrap().held.remove(slice) {
+                Some(_) => Ack::Done,
+                None => not_here(),
+            },
+            Order::ForgetJob(_) => Ack::Done,
+            Order::Replicate { header, from, .. } => {
+                report = Some(self.copy(id, header, &from.node));
+                Ack::Done
+            }
+        };
+        let outcome = OrderOutcome::Answered(ack);
+        self.master.handle_completion(self.now, Completion::Ordered { order, outcome });
+        if let Some(report) = report {
+            let from = Caller { session: self.nodes[id].session.unwrap(), request: Some(self.number()) };
+            self.master.handle_message(self.now, from, Message::Node(report));
+        }
+    }
+
+    fn copy(&mut self, target: &NodeId, header: &SliceHeader, source: &NodeId) -> Report {
+        let slice = header.slice;
+        let source = &self.nodes[source];
+        let fails = self.nodes[target].fails_copies || source.session.is_none();
+        match source.held.get(&slice).filter(|_| !fails) {
+            Some(held) => {
+                let metadata = SliceMetadata { header: header.clone(), ..held.metadata.clone() };
+                let copy = HeldSlice { metadata: metadata.clone(), state: HeldState::Staged };
+                self.nodes.get_mut(target).unwrap().held.insert(slice, copy);
+                Report::Stored(metadata)
+            }
+            None => Report::ReplicateFailed { slice, refusal: Refusal::new(Status::Unavailable, "no") },
+        }
+    }
+
+    fn number(&mut self) -> u64 {
+        self.next_number += 1;
+        self.next_number
+    }
+}
+
+impl FakeNode {
+    fn place(&mut self, slice: SliceId, path: &SectorPath) -> Ack {
+        if !self.held.contains_key(&slice) {
+            return not_here();
+        }
+        for held in self.held.values_mut() {
+            if held.state == HeldState::Placed && held.metadata.header.path == *path {
+                held.state = HeldState::Retired;
+            }
+        }
+        let held = self.held.get_mut(&slice).unwrap();
+        held.state = HeldState::Placed;
+        held.metadata.header.path = path.clone();
+        Ack::Done
+    }
+
+    /// Where its slices lie: path, or how they stand.
+    pub(super) fn paths(&self) -> Vec<String> {
+        let mut paths: Vec<_> = self
+            .held
+            .values()
+            .map(|held| match held.state {
+                HeldState::Placed => held.metadata.header.path.to_string(),
+                other => format!("{other:?}"),
+            })
+            .collect();
+        paths.sort();
+        paths
+    }
+}
+
+fn not_here() -> Ack {
+    Ack::Refused(Refusal::new(Status::NotFound, "not here"))
+}

@@ -1,0 +1,204 @@
+//! A client's write, up to the wish to publish it: create, renew, abandon. Serves upload (`docs/paths`). Publishing
+//! itself is in `commits`.
+
+use std::collections::BTreeMap;
+
+use protocol::{
+    LeaseId, Now, RecordFormat, Refusal, SectorPath, SliceHeader, SliceId, Status, limits,
+    message::{
+        client_master::{ClientReply, Condition, CreateRequest, Created},
+        master_security::UserRights,
+    },
+};
+
+use crate::{
+    Master,
+    leases::Lease,
+    namespace::is_a_folder,
+    nodes::NodeKey,
+    placement::{Choice, Wanted, choose},
+    rights,
+};
+
+impl Master {
+    /// Gives the right to write a path, and names the node to write to.
+    pub(crate) fn create(&mut self, now: Now, by: &UserRights, request: CreateRequest) -> Result<ClientReply, Refusal> {
+        check_request(&request)?;
+        let path = &request.path;
+        self.check_write(by, path, request.parents, request.condition)?;
+        if let Some(lease) = self.leases.of_path(path) {
+            return Err(being_written(lease, now));
+        }
+        if !self.leases.has_room() {
+            return Err(Refusal::new(Status::Unavailable, "too many files are being written; try again in a minute"));
+        }
+        let bytes = request.bytes_expected.unwrap_or(0);
+        let target = self.choose_target(&request, bytes)?;
+        let copies = request.copies.unwrap_or(self.config.copies);
+        let sync_copies = request.sync_copies.unwrap_or(self.config.sync_copies).min(copies);
+        // A file that is replaced stays its owner's, whoever writes it.
+        let owner = self.names.find(path).and_then(|id| self.names.owner(id)).unwrap_or(&by.user).clone();
+        let header = SliceHeader {
+            slice: SliceId(self.rng.u128(..)),
+            path: request.path,
+            version: self.names.next_version(now),
+            owner,
+            modified_unix_millis: now.unix_millis,
+            copies,
+            records: request.records,
+            user: request.user,
+        };
+        let id = LeaseId(self.rng.u64(..));
+        let (slice, node) = (header.slice, self.nodes.get(target));
+        let source = self.tickets.write(now, node, &by.user, id, header.clone());
+        self.nodes.get_mut(target).begin_incoming(bytes);
+        self.leases.add(Lease {
+            id,
+            by: by.clone(),
+            header,
+            condition: request.condition,
+            parents: request.parents,
+            sync_copies: usize::from(sync_copies),
+            target,
+            bytes_promised: bytes,
+            incoming: true,
+            ends: now.monotonic + limits::LEASE_LIFE,
+            stored: BTreeMap::new(),
+            commit: None,
+        });
+        Ok(ClientReply::Created(Created { lease: id, slice, target: source }))
+    }
+
+    /// Lets a lease live on.
+    pub(crate) fn renew(&mut self, now: Now, by: &UserRights, id: LeaseId) -> Result<ClientReply, Refusal> {
+        self.own_lease(by, id)?;
+        self.leases.renew(id, now.monotonic + limits::LEASE_LIFE);
+        Ok(ClientReply::Done)
+    }
+
+    /// Gives a write up.
+    pub(crate) fn abandon(&mut self, now: Now, by: &UserRights, id: LeaseId) -> Result<ClientReply, Refusal> {
+        self.own_lease(by, id)?;
+        self.end_lease(now, id);
+        Ok(ClientReply::Done)
+    }
+
+    /// The lease `id`, where `by` may use it.
+    pub(crate) fn own_lease(&self, by: &UserRights, id: LeaseId) -> Result<&Lease, Refusal> {
+        let lease = self.leases.get(id).ok_or_else(|| {
+            Refusal::new(Status::NotFound, format!("there is no lease {id}, or it has ended; write the file again"))
+        })?;
+        if !rights::acts_for(by, &lease.by.user) {
+            let sentence = format!("the lease {id} belongs to {}: {} may not use it", lease.by.user, by.user);
+            return Err(Refusal::new(Status::Refused, sentence));
+        }
+        Ok(lease)
+    }
+
+    /// Whether `by` may publish a file at a path as things are now. Asked before a write, so that nobody uploads in
+    /// vain, and again when it is published.
+    pub(crate) fn check_write(
+        &self,
+        by: &UserRights,
+        path: &SectorPath,
+        parents: bool,
+        condition: Condition,
+    ) -> Result<(), Refusal> {
+        let (nearest, missing) = self.names.nearest(path);
+        if missing == 0 {
+            let content = self.names.content(nearest).ok_or_else(|| is_a_folder(path))?;
+            rights::check_change(&self.names, by, nearest, path)?;
+            return match condition {
+                Condition::Any => Ok(()),
+                Condition::Absent => Err(Refusal::new(Status::Exists, format!("`{path}` exists already"))),
+                Condition::Version(wanted) if wanted == content.version => Ok(()),
+                Condition::Version(wanted) => Err(Refusal::new(
+                    Status::Refused,
+                    format!(
+                        "`{path}` has version {} by now, not {wanted}; read it again before you replace it",
+                        content.version
+                    ),
+                )),
+            };
+        }
+        self.names.check_parent(path, parents)?;
+        rights::check_create_in(&self.names, by, nearest)?;
+        match condition {
+            Condition::Any | Condition::Absent => Ok(()),
+            Condition::Version(wanted) => Err(Refusal::new(
+                Status::NotFound,
+                format!("there is no file `{path}` any more, so it does not have version {wanted}"),
+            )),
+        }
+    }
+
+    fn choose_target(&mut self, request: &CreateRequest, bytes: u64) -> Result<NodeKey, Refusal> {
+        let reserve_bytes = self.config.reserve_bytes;
+        if let Some(id) = &request.at {
+            let unknown =
+                || Refusal::new(Status::NotFound, format!("there is no node {id}; `sector nodes` shows them"));
+            let key = self.nodes.of_id(id).ok_or_else(unknown)?;
+            let node = self.nodes.get(key);
+            if !node.is_up() {
+                return Err(Refusal::new(Status::Unavailable, format!("the node {id} cannot be reached now")));
+            }
+            if node.room_bytes() < bytes.saturating_add(reserve_bytes) {
+                return Err(Refusal::new(Status::Unavailable, format!("the node {id} has no room for {bytes} bytes")));
+            }
+            return Ok(key);
+        }
+        let wanted = Wanted { bytes, reserve_bytes, spread_from: &[], shunned: &[], incoming_max: u32::MAX };
+        match choose(&self.nodes, &wanted, &mut self.rng) {
+            Choice::Node(key) => Ok(key),
+            Choice::Busy | Choice::Nowhere if self.nodes.up_count() == 0 => Err(Refusal::new(
+                Status::Unavailable,
+                "no node is up; start one, or wait until those that were started have joined",
+            )),
+            Choice::Busy | Choice::Nowhere => Err(Refusal::new(
+                Status::Unavailable,
+                format!(
+                    "no node has room for `{}` ({bytes} bytes and a reserve); add a node or remove files",
+                    request.path
+                ),
+            )),
+        }
+    }
+}
+
+/// Refuses what makes no sense whatever the names are.
+fn check_request(request: &CreateRequest) -> Result<(), Refusal> {
+    let usage = |sentence: String| Err(Refusal::new(Status::Usage, sentence));
+    for copies in [request.copies, request.sync_copies].into_iter().flatten() {
+        if copies == 0 || copies > limits::COPIES_MAX {
+            return usage(format!("{copies} copies cannot be kept; ask for 1 to {}", limits::COPIES_MAX));
+        }
+    }
+    if request.records == RecordFormat::Fixed(0) {
+        return usage("records of 0 bytes make no sense; give their length in bytes".into());
+    }
+    let metadata_bytes: usize = request.user.iter().map(|(key, value)| key.len() + value.len()).sum();
+    if metadata_bytes > limits::USER_METADATA_BYTES_MAX {
+        return usage(format!(
+            "{metadata_bytes} bytes of metadata are too many; {} are allowed",
+            limits::USER_METADATA_BYTES_MAX
+        ));
+    }
+    match request.bytes_expected {
+        Some(bytes) if bytes > limits::SLICE_BYTES_MAX => {
+            usage(format!("a file of {bytes} bytes is too large; cut it into files of at most 16 TiB"))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn being_written(lease: &Lease, now: Now) -> Refusal {
+    let seconds = lease.ends.saturating_sub(now.monotonic).as_secs_f64().ceil();
+    let (path, user) = (&lease.header.path, &lease.by.user);
+    Refusal::new(
+        Status::Refused,
+        format!(
+            "`{path}` is being written by {user} (lease {}, for {seconds} s unless renewed); wait or write elsewhere",
+            lease.id
+        ),
+    )
+}
