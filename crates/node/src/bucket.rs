@@ -1,0 +1,320 @@
+//! The buckets of Sphere jobs on this node: files that gather the pieces of many tasks until they are sealed, and then
+//! are a segment of the next stage or become a slice (Sector/Sphere paper, 3.2 and 3.5.2). It serves the path of a job.
+//!
+//! A piece is in its bucket whole or not at all, each winner's once after the seal; see [`Pieces`]. Nothing here is
+//! synced before it is published: a node that dies loses its buckets, and the job begins again without it.
+//!
+//! All calls wait for the disk: never call them from a task that serves the network.
+
+mod piece_writer;
+mod pieces;
+mod scratch;
+mod seal;
+#[cfg(test)]
+mod tests;
+
+use std::{
+    collections::{BTreeMap, VecDeque},
+    fs::{self, File, OpenOptions},
+    io,
+    path::{Path, PathBuf},
+    sync::{Arc, Mutex, MutexGuard, PoisonError, atomic::AtomicU64},
+};
+
+use protocol::{
+    JobId, SliceHeader, SliceMetadata, Status, limits,
+    message::spe::{BucketId, PieceId, SealOrder},
+};
+use store::{SliceStore, SliceSums};
+
+use crate::NodeError;
+pub use piece_writer::PieceWriter;
+pub use pieces::{PieceRefused, Pieces, Range, SealPlan, SealRefused};
+pub use scratch::{ClosedScratch, Scratch};
+
+/// All buckets of a node, below the store's folder for jobs.
+#[derive(Debug)]
+pub struct BucketStore {
+    folder: PathBuf,
+    jobs: Mutex<Jobs>,
+    scratch_count: AtomicU64,
+}
+
+impl BucketStore {
+    /// Buckets in `folder` ([`SliceStore::jobs_folder`], which the store has emptied).
+    pub fn new(folder: PathBuf) -> Self {
+        Self { folder, jobs: Mutex::default(), scratch_count: AtomicU64::new(0) }
+    }
+
+    /// Begins a piece of `bytes` bytes; [`Begun::Taken`] when the bucket has it already.
+    pub fn begin(&self, piece: PieceId, bytes: u64) -> Result<Begun, NodeError> {
+        let bucket = self.bucket(piece.bucket)?;
+        if bucket.lock().pieces.has(piece.task, piece.attempt) {
+            return Ok(Begun::Taken);
+        }
+        PieceWriter::begin(bucket, piece, bytes).map(Begun::Writer)
+    }
+
+    /// Takes a whole file of this disk as a piece: without a copy where it is the bucket's first, with `sums` kept for
+    /// the day the bucket is published. The scratch file is used up either way.
+    pub fn take_file(
+        &self,
+        piece: PieceId,
+        scratch: Scratch,
+        bytes: u64,
+        sums: Option<SliceSums>,
+    ) -> Result<(), NodeError> {
+        let bucket = self.bucket(piece.bucket)?;
+        let mut state = bucket.lock();
+        if state.pieces.has(piece.task, piece.attempt) {
+            return Ok(());
+        }
+        if state.pieces.is_untouched() {
+            let range = state.pieces.reserve(bytes).map_err(|why| piece_refused(piece.bucket, why))?;
+            if let Err(error) = scratch.rename(&bucket.path) {
+                state.pieces.abandon(range);
+                return Err(error);
+            }
+            state.sums = sums.map(|sums| (piece.task, piece.attempt, sums));
+            return state
+                .pieces
+                .commit(piece.task, piece.attempt, range)
+                .map_err(|why| piece_refused(piece.bucket, why));
+        }
+        drop(state);
+        let mut writer = PieceWriter::begin(bucket, piece, bytes)?;
+        writer.copy_from(scratch.file(), 0, bytes)?;
+        writer.commit()
+    }
+
+    /// Makes a bucket final with exactly the winners' pieces; its length in bytes. A winner that is not here refuses it
+    /// with [`Status::NotFound`]. The same order twice is one seal.
+    pub fn seal(&self, order: &SealOrder) -> Result<u64, NodeError> {
+        self.bucket(order.bucket)?.seal(order)
+    }
+
+    /// A sealed bucket's file, for reading, and its length in bytes.
+    pub fn open_sealed(&self, id: BucketId) -> Result<(File, u64), NodeError> {
+        let bucket = self.known(id)?;
+        let state = bucket.lock();
+        let bytes = state.pieces.sealed_bytes().ok_or_else(|| not_sealed(id))?;
+        // The lock is held while opening: a publication would take the file away.
+        let file = File::open(&bucket.path).map_err(NodeError::io("open the bucket", &bucket.path))?;
+        Ok((file, bytes))
+    }
+
+    /// A small sealed bucket's bytes.
+    pub fn fetch(&self, id: BucketId) -> Result<Vec<u8>, NodeError> {
+        let (mut file, bytes) = self.open_sealed(id)?;
+        if bytes > limits::FRAME_BYTES_MAX as u64 {
+            let why = format!("has {bytes} bytes; only {} can be fetched, publish it instead", limits::FRAME_BYTES_MAX);
+            return Err(NodeError::Bucket { bucket: id, status: Status::Usage, why });
+        }
+        let mut content = Vec::with_capacity(bytes as usize);
+        io::Read::read_to_end(&mut file, &mut content).map_err(NodeError::io("read the bucket", &self.path(id)))?;
+        Ok(content)
+    }
+
+    /// Makes a sealed bucket a staged, synced slice. The same publication twice is one.
+    pub fn publish(&self, id: BucketId, header: SliceHeader, store: &SliceStore) -> Result<SliceMetadata, NodeError> {
+        self.known(id)?.publish(header, store)
+    }
+
+    /// The slice as which a bucket was published.
+    pub fn published(&self, id: BucketId) -> Option<SliceMetadata> {
+        self.known(id).ok()?.lock().published.clone()
+    }
+
+    /// Removes all that a job left. What is still being written for it is refused from now on.
+    pub fn forget(&self, job: JobId) -> Result<(), NodeError> {
+        {
+            let mut jobs = self.lock();
+            jobs.all.remove(&job);
+            if !jobs.forgotten.contains(&job) {
+                jobs.forgotten.push_back(job);
+            }
+            if jobs.forgotten.len() > FORGOTTEN_JOBS_MAX {
+                jobs.forgotten.pop_front();
+            }
+        }
+        let folder = self.job_folder(job);
+        match fs::remove_dir_all(&folder) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(NodeError::io("remove", &folder)(error)),
+            _ => Ok(()),
+        }
+    }
+
+    /// Whether the master has ordered this job forgotten.
+    pub fn is_forgotten(&self, job: JobId) -> bool {
+        self.lock().forgotten.contains(&job)
+    }
+
+    /// An empty file for what a task of this job writes.
+    pub fn scratch(&self, job: JobId) -> Result<Scratch, NodeError> {
+        Scratch::create(&self.scratch_folder(job)?, &self.scratch_count)
+    }
+
+    /// The folder of this job's scratch files, where its SPEs work.
+    pub fn scratch_folder(&self, job: JobId) -> Result<PathBuf, NodeError> {
+        if self.is_forgotten(job) {
+            return Err(forgotten(job));
+        }
+        let folder = self.job_folder(job).join(SCRATCH_FOLDER);
+        fs::create_dir_all(&folder).map_err(NodeError::io("create the folder", &folder))?;
+        Ok(folder)
+    }
+
+    /// The bucket, made known if it is not.
+    fn bucket(&self, id: BucketId) -> Result<Arc<Bucket>, NodeError> {
+        let (bucket, stale) = {
+            let mut jobs = self.lock();
+            if jobs.forgotten.contains(&id.job) {
+                return Err(forgotten(id.job));
+            }
+            if !jobs.all.contains_key(&id.job) {
+                let folder = self.job_folder(id.job).join(BUCKETS_FOLDER);
+                fs::create_dir_all(&folder).map_err(NodeError::io("create the folder", &folder))?;
+            }
+            let job = jobs.all.entry(id.job).or_default();
+            if id.run < job.run {
+                return Err(older_run(id, job.run));
+            }
+            // The first word of a newer run ends the older one: whatever it gathered is void.
+            let stale = if id.run > job.run { std::mem::take(&mut job.buckets) } else { BTreeMap::new() };
+            job.run = id.run;
+            if job.buckets.len() >= BUCKETS_PER_JOB_MAX && !job.buckets.contains_key(&id) {
+                let why = format!("is one too many: this node keeps {BUCKETS_PER_JOB_MAX} of a job");
+                return Err(NodeError::Bucket { bucket: id, status: Status::Unavailable, why });
+            }
+            let path = self.path(id);
+            (Arc::clone(job.buckets.entry(id).or_insert_with(|| Arc::new(Bucket::new(id, path)))), stale)
+        };
+        for old in stale.into_values() {
+            // What cannot be removed now goes with the job.
+            let _ = fs::remove_file(&old.path);
+        }
+        Ok(bucket)
+    }
+
+    /// The bucket, if anything was ever said of it.
+    fn known(&self, id: BucketId) -> Result<Arc<Bucket>, NodeError> {
+        let jobs = self.lock();
+        let job = jobs.all.get(&id.job);
+        if let Some(job) = job.filter(|job| id.run < job.run) {
+            return Err(older_run(id, job.run));
+        }
+        job.and_then(|job| job.buckets.get(&id)).cloned().ok_or_else(|| NodeError::Bucket {
+            bucket: id,
+            status: Status::NotFound,
+            why: "is not on this node".into(),
+        })
+    }
+
+    fn job_folder(&self, job: JobId) -> PathBuf {
+        self.folder.join(job.to_string())
+    }
+
+    fn path(&self, id: BucketId) -> PathBuf {
+        let name = format!("{}-{}-{}", id.run, id.stage, id.bucket);
+        self.job_folder(id.job).join(BUCKETS_FOLDER).join(name)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Jobs> {
+        // Each change under this lock is complete in itself.
+        self.jobs.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// How a piece begins.
+#[derive(Debug)]
+pub enum Begun {
+    /// It is here already, whole.
+    Taken,
+    /// It is to be written.
+    Writer(PieceWriter),
+}
+
+#[derive(Debug, Default)]
+struct Jobs {
+    all: BTreeMap<JobId, Job>,
+    /// The last jobs forgotten, so that a late piece does not bring one back.
+    forgotten: VecDeque<JobId>,
+}
+
+#[derive(Debug, Default)]
+struct Job {
+    /// The newest run seen.
+    run: u32,
+    buckets: BTreeMap<BucketId, Arc<Bucket>>,
+}
+
+/// One bucket: its file and what is in it. Its file is opened for each piece anew, since a stage may have thousands of
+/// buckets and a process only so many open files.
+#[derive(Debug)]
+struct Bucket {
+    id: BucketId,
+    path: PathBuf,
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    pieces: Pieces,
+    /// Sums that an SPE made for the whole piece of a task's attempt.
+    sums: Option<(u32, u32, SliceSums)>,
+    sealed_sums: Option<SliceSums>,
+    published: Option<SliceMetadata>,
+}
+
+impl Bucket {
+    fn new(id: BucketId, path: PathBuf) -> Self {
+        Self { id, path, state: Mutex::default() }
+    }
+
+    fn open(&self) -> Result<File, NodeError> {
+        open(&self.path)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        // Each change under this lock is complete in itself.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Opens a bucket's file for writing, and creates it if it is not there; what is in it stays.
+fn open(path: &Path) -> Result<File, NodeError> {
+    let opened = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path);
+    opened.map_err(NodeError::io("open the bucket", path))
+}
+
+fn piece_refused(bucket: BucketId, why: PieceRefused) -> NodeError {
+    let (status, why) = match why {
+        PieceRefused::Sealed => (Status::Refused, "is sealed and takes no more pieces"),
+        PieceRefused::TooLong => (Status::Usage, "would be longer than a slice may be; use more buckets"),
+        PieceRefused::TooMany => (Status::Unavailable, "has more pieces than a node keeps account of; use fewer tasks"),
+    };
+    NodeError::Bucket { bucket, status, why: why.into() }
+}
+
+fn not_sealed(bucket: BucketId) -> NodeError {
+    NodeError::Bucket { bucket, status: Status::Refused, why: "is not sealed yet; seal it first".into() }
+}
+
+fn older_run(bucket: BucketId, run: u32) -> NodeError {
+    let why = format!("belongs to run {}, and the job is in run {run} by now", bucket.run);
+    NodeError::Bucket { bucket, status: Status::Refused, why }
+}
+
+fn forgotten(job: JobId) -> NodeError {
+    NodeError::refused(Status::Refused, format!("job {job} has ended; admit it again"))
+}
+
+/// Where a job's buckets lie in its folder.
+const BUCKETS_FOLDER: &str = "buckets";
+/// Where its scratch files lie.
+const SCRATCH_FOLDER: &str = "scratch";
+/// Buckets of one job on one node: at about 300 bytes each some tens of megabytes. A stage with local output has one for
+/// each task.
+const BUCKETS_PER_JOB_MAX: usize = 1 << 17;
+/// Jobs remembered as ended: late pieces come within seconds, and no cloud ends so many jobs in that time.
+const FORGOTTEN_JOBS_MAX: usize = 1_024;

@@ -1,0 +1,77 @@
+//! A file for what a task writes, or for what it fetched: gone when it is dropped, unless it became a bucket.
+
+use std::{
+    fs::{self, File},
+    path::{Path, PathBuf},
+    sync::atomic::{AtomicU64, Ordering},
+};
+
+use crate::NodeError;
+
+/// A scratch file, open for reading and writing.
+#[derive(Debug)]
+pub struct Scratch {
+    name: ClosedScratch,
+    file: File,
+}
+
+impl Scratch {
+    /// Creates an empty one in `folder` under a name that `count` makes unique in this process; what earlier processes
+    /// left was removed when the store was opened.
+    pub(super) fn create(folder: &Path, count: &AtomicU64) -> Result<Self, NodeError> {
+        let path = folder.join(count.fetch_add(1, Ordering::Relaxed).to_string());
+        let file = File::options().read(true).write(true).create_new(true).open(&path);
+        let file = file.map_err(NodeError::io("create", &path))?;
+        Ok(Self { name: ClosedScratch { path, kept: false }, file })
+    }
+
+    /// The open file.
+    pub fn file(&self) -> &File {
+        &self.file
+    }
+
+    /// Where it is, for errors.
+    pub fn path(&self) -> &Path {
+        &self.name.path
+    }
+
+    /// A further descriptor of the same open file, for an SPE.
+    pub fn share(&self) -> Result<File, NodeError> {
+        self.file.try_clone().map_err(NodeError::io("share", self.path()))
+    }
+
+    /// Closes the file and keeps its name: a task may have more of them than a process may have open.
+    pub fn close(self) -> ClosedScratch {
+        self.name
+    }
+
+    /// Gives the file this name for good.
+    pub(super) fn rename(mut self, to: &Path) -> Result<(), NodeError> {
+        fs::rename(self.path(), to).map_err(NodeError::io("rename to the bucket", to))?;
+        self.name.kept = true;
+        Ok(())
+    }
+}
+
+/// A scratch file that is not open.
+#[derive(Debug)]
+pub struct ClosedScratch {
+    path: PathBuf,
+    kept: bool,
+}
+
+impl ClosedScratch {
+    /// Opens it for reading.
+    pub fn open(&self) -> Result<File, NodeError> {
+        File::open(&self.path).map_err(NodeError::io("open", &self.path))
+    }
+}
+
+impl Drop for ClosedScratch {
+    fn drop(&mut self) {
+        if !self.kept {
+            // It may be gone with its job's folder; what cannot be removed goes when the node is started again.
+            let _ = fs::remove_file(&self.path);
+        }
+    }
+}

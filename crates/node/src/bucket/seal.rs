@@ -1,0 +1,122 @@
+//! Making a bucket final, and making it a slice.
+
+use std::{fs, io::Read, path::PathBuf};
+
+use protocol::{
+    SliceHeader, SliceMetadata, Status,
+    message::spe::{BucketId, SealOrder},
+};
+use store::{SliceHasher, SliceStore, SliceSums};
+
+use super::{
+    Bucket, State, not_sealed, open,
+    piece_writer::copy_range,
+    pieces::{Range, SealPlan, SealRefused},
+};
+use crate::NodeError;
+
+impl Bucket {
+    pub(super) fn seal(&self, order: &SealOrder) -> Result<u64, NodeError> {
+        let mut state = self.lock();
+        let bytes = match state.pieces.plan_seal(&order.winners).map_err(|why| seal_refused(self.id, why))? {
+            SealPlan::Done(bytes) => bytes,
+            SealPlan::Keep { bytes } => {
+                // A piece that broke off at the end may have left bytes there; an empty bucket has no file yet.
+                let cut = self.open()?.set_len(bytes);
+                cut.map_err(NodeError::io("cut the bucket", &self.path))?;
+                state.pieces.seal(&order.winners, bytes);
+                bytes
+            }
+            SealPlan::Rewrite { ranges, bytes } => {
+                self.rewrite(&ranges)?;
+                state.pieces.seal(&order.winners, bytes);
+                bytes
+            }
+        };
+        if order.publish && state.published.is_none() && state.sealed_sums.is_none() {
+            state.sealed_sums = Some(self.sums(&state, bytes)?);
+        }
+        Ok(bytes)
+    }
+
+    pub(super) fn publish(&self, header: SliceHeader, store: &SliceStore) -> Result<SliceMetadata, NodeError> {
+        let mut state = self.lock();
+        if let Some(published) = &state.published {
+            // The answer to the first time may have been lost.
+            if published.header.slice == header.slice {
+                return Ok(published.clone());
+            }
+            let why = format!("was published as slice {} before", published.header.slice);
+            return Err(NodeError::Bucket { bucket: self.id, status: Status::Exists, why });
+        }
+        let bytes = state.pieces.sealed_bytes().ok_or_else(|| not_sealed(self.id))?;
+        let sums = match &state.sealed_sums {
+            Some(sums) => sums.clone(),
+            None => self.sums(&state, bytes)?,
+        };
+        let metadata = store.adopt(header, &self.path, sums)?;
+        state.sealed_sums = None;
+        state.published = Some(metadata.clone());
+        Ok(metadata)
+    }
+
+    /// Puts a file of these ranges alone in the place of the bucket's. Whoever still writes a piece has the old one open.
+    fn rewrite(&self, ranges: &[Range]) -> Result<(), NodeError> {
+        let path = with_suffix(&self.path, ".sealed");
+        let from = self.open()?;
+        let new = open(&path)?;
+        let written = new.set_len(0).and_then(|()| {
+            let mut at = 0;
+            ranges.iter().try_for_each(|range| {
+                let copied = copy_range(&from, range.from, &new, at, range.bytes);
+                at += range.bytes;
+                copied
+            })
+        });
+        written.map_err(NodeError::io("write the sealed bucket", &path))?;
+        fs::rename(&path, &self.path).map_err(NodeError::io("rename the sealed bucket", &path))
+    }
+
+    /// The sums of the sealed bucket: those of its SPE where it is one whole piece, else from its bytes.
+    fn sums(&self, state: &State, bytes: u64) -> Result<SliceSums, NodeError> {
+        if let Some((task, attempt, sums)) = &state.sums
+            && state.pieces.consists_of(*task, *attempt)
+            && sums.bytes == bytes
+        {
+            return Ok(sums.clone());
+        }
+        let mut file = self.open()?;
+        let mut hasher = SliceHasher::new();
+        let mut buffer = vec![0; HASH_BYTES];
+        loop {
+            match file.read(&mut buffer).map_err(NodeError::io("read the bucket", &self.path))? {
+                0 => return Ok(hasher.finish()),
+                count => hasher.update(&buffer[..count]),
+            }
+        }
+    }
+}
+
+fn seal_refused(bucket: BucketId, why: SealRefused) -> NodeError {
+    let (status, why) = match why {
+        SealRefused::Missing(winner) => {
+            (Status::NotFound, format!("lacks the piece of task {}, attempt {}", winner.task, winner.attempt))
+        }
+        SealRefused::Length { winner, found } => (
+            Status::NotFound,
+            format!("has {found} bytes of task {}, attempt {}, and not {}", winner.task, winner.attempt, winner.bytes),
+        ),
+        SealRefused::TwoWinners { task } => (Status::Usage, format!("cannot have two winners for task {task}")),
+        SealRefused::Sealed => (Status::Refused, "was sealed with other winners before".into()),
+    };
+    NodeError::Bucket { bucket, status, why }
+}
+
+fn with_suffix(path: &std::path::Path, suffix: &str) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(suffix);
+    name.into()
+}
+
+/// Bytes read at once to compute sums: the sum of 1 MiB uses all of BLAKE3's lanes.
+const HASH_BYTES: usize = 1024 * 1024;

@@ -1,0 +1,258 @@
+//! Buckets on a real folder.
+#![allow(clippy::unwrap_used)]
+
+use std::{collections::BTreeMap, os::unix::fs::FileExt};
+
+use protocol::{RecordFormat, SectorPath, SliceId, UserName, Version, message::spe::Winner};
+use store::SliceHasher;
+
+use super::*;
+
+struct Fixture {
+    buckets: BucketStore,
+    folder: tempfile::TempDir,
+}
+
+fn fixture() -> Fixture {
+    let folder = tempfile::tempdir().unwrap();
+    Fixture { buckets: BucketStore::new(folder.path().join("jobs")), folder }
+}
+
+fn bucket(run: u32) -> BucketId {
+    BucketId { job: JobId(1), stage: 0, run, bucket: 0 }
+}
+
+fn piece(task: u32, attempt: u32) -> PieceId {
+    PieceId { bucket: bucket(0), task, attempt }
+}
+
+fn seal(winners: &[(u32, u32, u64)]) -> SealOrder {
+    let winners = winners.iter().map(|(task, attempt, bytes)| Winner { task: *task, attempt: *attempt, bytes: *bytes });
+    SealOrder { bucket: bucket(0), winners: winners.collect(), publish: false }
+}
+
+impl Fixture {
+    fn writer(&self, piece: PieceId, bytes: u64) -> PieceWriter {
+        match self.buckets.begin(piece, bytes).unwrap() {
+            Begun::Writer(writer) => writer,
+            Begun::Taken => panic!("{piece:?} is there already"),
+        }
+    }
+
+    fn put(&self, piece: PieceId, bytes: &[u8]) {
+        let mut writer = self.writer(piece, bytes.len() as u64);
+        writer.write(bytes).unwrap();
+        writer.commit().unwrap();
+    }
+
+    fn scratch(&self, bytes: &[u8]) -> Scratch {
+        let scratch = self.buckets.scratch(JobId(1)).unwrap();
+        scratch.file().write_all_at(bytes, 0).unwrap();
+        scratch
+    }
+
+    fn scratch_files(&self) -> usize {
+        fs::read_dir(self.folder.path().join("jobs").join(JobId(1).to_string()).join("scratch")).unwrap().count()
+    }
+}
+
+#[test]
+fn pieces_that_arrive_at_once_do_not_mix() {
+    let made = fixture();
+    let (mut a, mut b) = (made.writer(piece(0, 0), 4), made.writer(piece(1, 0), 4));
+    a.write(b"aa").unwrap();
+    b.write(b"bbbb").unwrap();
+    a.write(b"AA").unwrap();
+    b.commit().unwrap();
+    a.commit().unwrap();
+    assert_eq!(made.buckets.seal(&seal(&[(0, 0, 4), (1, 0, 4)])).unwrap(), 8);
+    assert_eq!(made.buckets.fetch(bucket(0)).unwrap(), b"aaAAbbbb");
+}
+
+#[test]
+fn a_piece_that_breaks_off_is_not_in_the_bucket() {
+    let made = fixture();
+    let mut broken = made.writer(piece(0, 0), 100);
+    broken.write(b"half").unwrap();
+    made.put(piece(1, 0), b"whole");
+    drop(broken);
+    let missing = made.buckets.seal(&seal(&[(0, 0, 100), (1, 0, 5)])).unwrap_err();
+    assert_eq!(missing.refusal().status, Status::NotFound, "{missing}");
+    assert_eq!(made.buckets.seal(&seal(&[(1, 0, 5)])).unwrap(), 5);
+    assert_eq!(made.buckets.fetch(bucket(0)).unwrap(), b"whole");
+}
+
+#[test]
+fn a_piece_that_breaks_off_at_the_end_leaves_no_bytes_behind() {
+    let made = fixture();
+    made.put(piece(1, 0), b"whole");
+    let mut broken = made.writer(piece(0, 0), 100);
+    broken.write(b"half").unwrap();
+    drop(broken);
+    assert_eq!(made.buckets.seal(&seal(&[(1, 0, 5)])).unwrap(), 5);
+    assert_eq!(made.buckets.fetch(bucket(0)).unwrap(), b"whole");
+}
+
+#[test]
+fn a_piece_of_another_length_than_announced_is_refused() {
+    let made = fixture();
+    let mut short = made.writer(piece(0, 0), 4);
+    short.write(b"abc").unwrap();
+    assert!(matches!(short.commit(), Err(NodeError::Length { expected: 4, found: 3, .. })));
+    let mut long = made.writer(piece(0, 0), 4);
+    assert!(matches!(long.write(b"abcde"), Err(NodeError::Length { expected: 4, found: 5, .. })));
+}
+
+#[test]
+fn a_piece_that_comes_twice_is_taken_once() {
+    let made = fixture();
+    made.put(piece(0, 0), b"once");
+    assert!(matches!(made.buckets.begin(piece(0, 0), 4), Ok(Begun::Taken)));
+    made.buckets.take_file(piece(0, 0), made.scratch(b"once"), 4, None).unwrap();
+    assert_eq!(made.buckets.seal(&seal(&[(0, 0, 4)])).unwrap(), 4);
+}
+
+#[test]
+fn the_seal_cuts_losing_attempts_out_and_can_be_repeated() {
+    let made = fixture();
+    made.put(piece(0, 0), b"loser");
+    made.put(piece(0, 1), b"winner");
+    made.put(piece(1, 0), b"other");
+    let order = seal(&[(0, 1, 6), (1, 0, 5)]);
+    assert_eq!(made.buckets.seal(&order).unwrap(), 11);
+    assert_eq!(made.buckets.seal(&order).unwrap(), 11);
+    assert_eq!(made.buckets.fetch(bucket(0)).unwrap(), b"winnerother");
+    let late = made.buckets.begin(piece(2, 0), 1).unwrap_err();
+    assert_eq!(late.refusal().status, Status::Refused, "{late}");
+}
+
+#[test]
+fn a_sender_still_at_work_cannot_touch_a_sealed_bucket() {
+    let made = fixture();
+    made.put(piece(0, 0), b"winner");
+    let mut late = made.writer(piece(0, 1), 6);
+    made.buckets.seal(&seal(&[(0, 0, 6)])).unwrap();
+    late.write(b"loser!").unwrap();
+    assert!(late.commit().is_err());
+    assert_eq!(made.buckets.fetch(bucket(0)).unwrap(), b"winner");
+    let (_, bytes) = made.buckets.open_sealed(bucket(0)).unwrap();
+    assert_eq!(bytes, 6);
+}
+
+#[test]
+fn a_bucket_that_no_task_wrote_to_is_sealed_empty() {
+    let made = fixture();
+    assert_eq!(made.buckets.fetch(bucket(0)).unwrap_err().refusal().status, Status::NotFound);
+    assert_eq!(made.buckets.seal(&seal(&[])).unwrap(), 0);
+    assert_eq!(made.buckets.fetch(bucket(0)).unwrap(), b"");
+}
+
+#[test]
+fn a_bucket_is_read_only_when_it_is_sealed() {
+    let made = fixture();
+    made.put(piece(0, 0), b"x");
+    assert_eq!(made.buckets.open_sealed(bucket(0)).unwrap_err().refusal().status, Status::Refused);
+}
+
+#[test]
+fn a_newer_run_ends_the_older_one() {
+    let made = fixture();
+    made.put(piece(0, 0), b"old");
+    let newer = PieceId { bucket: bucket(1), task: 0, attempt: 0 };
+    made.put(newer, b"new");
+    let late = made.buckets.begin(piece(1, 0), 1).unwrap_err();
+    assert!(late.to_string().contains("run 1"), "{late}");
+    assert!(made.buckets.seal(&seal(&[(0, 0, 3)])).is_err());
+    let folder = made.folder.path().join("jobs").join(JobId(1).to_string()).join(BUCKETS_FOLDER);
+    assert_eq!(fs::read_dir(folder).unwrap().count(), 1, "the old run's file is gone");
+}
+
+#[test]
+fn a_file_of_this_disk_becomes_the_bucket_or_is_appended() {
+    let made = fixture();
+    made.buckets.take_file(piece(0, 0), made.scratch(b"first"), 5, None).unwrap();
+    made.buckets.take_file(piece(0, 1), made.scratch(b"second"), 6, None).unwrap();
+    assert_eq!(made.scratch_files(), 0, "scratch files are used up");
+    assert_eq!(made.buckets.seal(&seal(&[(0, 1, 6)])).unwrap(), 6);
+    assert_eq!(made.buckets.fetch(bucket(0)).unwrap(), b"second");
+}
+
+#[test]
+fn a_scratch_file_goes_when_it_is_dropped() {
+    let made = fixture();
+    let scratch = made.scratch(b"x");
+    assert_eq!(made.scratch_files(), 1);
+    drop(scratch);
+    assert_eq!(made.scratch_files(), 0);
+}
+
+#[test]
+fn a_forgotten_job_leaves_nothing_and_takes_nothing() {
+    let made = fixture();
+    made.put(piece(0, 0), b"x");
+    made.buckets.forget(JobId(1)).unwrap();
+    assert!(!made.folder.path().join("jobs").join(JobId(1).to_string()).exists());
+    assert!(made.buckets.begin(piece(1, 0), 1).is_err());
+    assert!(made.buckets.scratch(JobId(1)).is_err());
+    made.buckets.forget(JobId(1)).unwrap();
+}
+
+#[test]
+fn a_bucket_is_published_with_the_digest_of_its_bytes() {
+    let folder = tempfile::tempdir().unwrap();
+    let (store, _) = SliceStore::open(Arc::new(store::OsDisk), folder.path()).unwrap();
+    let buckets = BucketStore::new(store.jobs_folder());
+    let made = Fixture { buckets, folder };
+    made.put(piece(0, 0), b"loser");
+    made.put(piece(1, 0), b"abc");
+    let mut order = seal(&[(1, 0, 3)]);
+    order.publish = true;
+    let header = |slice| SliceHeader {
+        slice: SliceId(slice),
+        path: SectorPath::parse("/out/0").unwrap(),
+        version: Version(1),
+        owner: UserName::new("alice").unwrap(),
+        modified_unix_millis: 0,
+        copies: 1,
+        records: RecordFormat::File,
+        user: BTreeMap::new(),
+    };
+    let open = made.buckets.publish(bucket(0), header(5), &store).unwrap_err();
+    assert_eq!(open.refusal().status, Status::Refused, "an open bucket is not published");
+    made.buckets.seal(&order).unwrap();
+    let metadata = made.buckets.publish(bucket(0), header(5), &store).unwrap();
+    let mut expected = SliceHasher::new();
+    expected.update(b"abc");
+    assert_eq!((metadata.bytes, metadata.digest), (3, expected.finish().digest));
+    assert_eq!(made.buckets.publish(bucket(0), header(5), &store).unwrap(), metadata, "asked again");
+    assert_eq!(made.buckets.publish(bucket(0), header(6), &store).unwrap_err().refusal().status, Status::Exists);
+    let mut bytes = Vec::new();
+    store.open_slice(SliceId(5)).unwrap().read_at(&mut bytes, 0, 3).unwrap();
+    assert_eq!(bytes, b"abc");
+}
+
+#[test]
+fn sums_of_an_spe_are_used_only_for_the_bucket_that_is_that_piece() {
+    let made = fixture();
+    let mut hasher = SliceHasher::new();
+    hasher.update(b"first");
+    let sums = hasher.finish();
+    let mut marked = sums.clone();
+    marked.digest = protocol::Digest([9; 32]);
+    made.buckets.take_file(piece(0, 0), made.scratch(b"first"), 5, Some(marked)).unwrap();
+    let sealed_digest = |order: &SealOrder| {
+        made.buckets.seal(order).unwrap();
+        let bucket = made.buckets.known(order.bucket).unwrap();
+        bucket.lock().sealed_sums.clone().unwrap().digest
+    };
+    let mut order = seal(&[(0, 0, 5)]);
+    order.publish = true;
+    assert_eq!(sealed_digest(&order), protocol::Digest([9; 32]), "the SPE's sums are believed");
+    // Another bucket, where a second attempt has won.
+    let other = |attempt| PieceId { bucket: BucketId { bucket: 7, ..bucket(0) }, task: 0, attempt };
+    made.buckets.take_file(other(0), made.scratch(b"xxxxx"), 5, Some(sums.clone())).unwrap();
+    made.buckets.take_file(other(1), made.scratch(b"first"), 5, None).unwrap();
+    let order =
+        SealOrder { bucket: other(0).bucket, winners: vec![Winner { task: 0, attempt: 1, bytes: 5 }], publish: true };
+    assert_eq!(sealed_digest(&order), sums.digest, "computed from the bytes");
+}

@@ -1,0 +1,157 @@
+//! The node's transfer port (door 5, and door 6 behind it): takes connections, and on each one request after the other.
+//! It serves the paths upload, download, replication and job.
+//!
+//! It never gives or takes a byte without a ticket that allows just that, and never lets one peer hold up another: each
+//! connection has its own task, and all are counted.
+
+mod piece;
+mod read;
+#[cfg(test)]
+mod tests;
+mod write;
+
+use std::{sync::Arc, time::Duration};
+
+use daemon::stop::Stopping;
+use net::transfer::{Incoming, Listener, TransferStream};
+use protocol::{
+    Refusal, Status,
+    message::transfer::{TransferReply, TransferRequest},
+};
+use tokio::{
+    sync::{OwnedSemaphorePermit, Semaphore},
+    task::JoinSet,
+    time::{sleep, timeout},
+};
+
+use crate::{
+    NodeError,
+    hands::{Counted, Hands},
+    task,
+};
+
+/// Serves the port until the node stops; then lets what is under way end for a moment.
+pub(crate) async fn serve(hands: Arc<Hands>, listener: Listener, connections_max: usize, stopping: Stopping) {
+    let room = Arc::new(Semaphore::new(connections_max));
+    let mut conversations = JoinSet::new();
+    loop {
+        let accepted = stopping.unless(async {
+            // Room first: who comes when there is none waits in the system's queue.
+            let permit = Arc::clone(&room).acquire_owned().await;
+            (permit, listener.accept().await)
+        });
+        let Some((Ok(permit), accepted)) = accepted.await else { break };
+        while conversations.try_join_next().is_some() {}
+        match accepted {
+            Ok(incoming) => {
+                let (hands, stopping) = (Arc::clone(&hands), stopping.clone());
+                conversations.spawn(async move {
+                    converse(hands, incoming, stopping).await;
+                    drop(permit);
+                });
+            }
+            Err(error) => {
+                // Most likely no descriptor is left: one comes free when a conversation ends.
+                tracing::warn!(%error, "a connection could not be taken");
+                sleep(ACCEPT_PAUSE).await;
+            }
+        }
+    }
+    drop(listener);
+    let ended = async { while conversations.join_next().await.is_some() {} };
+    // Whoever is cut off after this tries another node, and nothing half done remains.
+    let _ = timeout(STOP_PATIENCE, ended).await;
+}
+
+async fn converse(hands: Arc<Hands>, incoming: Incoming, stopping: Stopping) {
+    let peer = incoming.peer();
+    let outcome = match incoming.handshake().await {
+        Ok(stream) => answer_requests(&hands, stream, &stopping).await,
+        Err(error) => Err(error.into()),
+    };
+    if let Err(error) = outcome {
+        tracing::debug!(%peer, %error, "a conversation broke off");
+    }
+}
+
+/// Answers one request after the other, until the peer closes.
+pub(crate) async fn answer_requests(
+    hands: &Arc<Hands>,
+    mut stream: TransferStream,
+    stopping: &Stopping,
+) -> Result<(), NodeError> {
+    loop {
+        let next = stopping.unless(timeout(REQUEST_IDLE_MAX, stream.receive_or_end::<TransferRequest>()));
+        let Some(Ok(received)) = next.await else { break };
+        let Some(request) = received? else { break };
+        let after = match request {
+            TransferRequest::Read { ticket, slice, from, until } => {
+                let Some(_turn) = turn(hands, &mut stream).await? else { continue };
+                // Boxed, as below: the largest of the conversations decides the size of all.
+                Box::pin(read::read(hands, &mut stream, &ticket, slice, from..until)).await?
+            }
+            TransferRequest::Write { ticket } => {
+                let Some(_turn) = turn(hands, &mut stream).await? else { continue };
+                Box::pin(write::write(hands, &mut stream, &ticket)).await?
+            }
+            TransferRequest::Piece { ticket, piece, bytes } => {
+                let Some(_turn) = turn(hands, &mut stream).await? else { continue };
+                Box::pin(piece::piece(hands, &mut stream, &ticket, piece, bytes)).await?
+            }
+            TransferRequest::Spe { ticket } => match hands.tickets.compute(&ticket) {
+                Ok(job) => {
+                    stream.send(&TransferReply::Ready).await?;
+                    return Box::pin(task::converse(Arc::clone(hands), stream, job, stopping)).await;
+                }
+                Err(error) => refuse(&mut stream, &error).await?,
+            },
+        };
+        if after == After::Close {
+            break;
+        }
+    }
+    stream.close().await;
+    Ok(())
+}
+
+/// What becomes of a connection after a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum After {
+    /// The next request may come.
+    Next,
+    /// It stands in the middle of something.
+    Close,
+}
+
+/// One transfer's turn.
+struct Turn {
+    _permit: OwnedSemaphorePermit,
+    _counted: Counted,
+}
+
+/// Waits for a turn; when none comes, the peer is told to come back.
+async fn turn(hands: &Hands, stream: &mut TransferStream) -> Result<Option<Turn>, NodeError> {
+    match timeout(TURN_WAIT_MAX, Arc::clone(&hands.transfers).acquire_owned()).await {
+        Ok(Ok(permit)) => Ok(Some(Turn { _permit: permit, _counted: hands.transfers_running.count() })),
+        _ => {
+            let sentence = format!("node {} serves as many transfers as it may; try again a little later", hands.node);
+            stream.send(&TransferReply::Refused(Refusal::new(Status::Unavailable, sentence))).await?;
+            Ok(None)
+        }
+    }
+}
+
+/// Says no. The connection stays good for another request.
+async fn refuse(stream: &mut TransferStream, error: &NodeError) -> Result<After, NodeError> {
+    stream.send(&TransferReply::Refused(error.refusal())).await?;
+    Ok(After::Next)
+}
+
+/// How long a connection may wait for its next request.
+pub(crate) const REQUEST_IDLE_MAX: Duration = Duration::from_secs(5 * 60);
+/// How long a request may wait for its turn before it is sent elsewhere.
+const TURN_WAIT_MAX: Duration = Duration::from_secs(15);
+/// Pause after a connection could not be taken, instead of trying in a loop.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+/// How long conversations may go on once the node stops.
+const STOP_PATIENCE: Duration = Duration::from_secs(3);

@@ -1,0 +1,159 @@
+//! The door on a disk in memory and a connection in memory: what happens when the disk is full or all turns are taken.
+//! The rest is in `tests/serving.rs`, over real connections.
+#![allow(clippy::unwrap_used)]
+
+use std::{collections::BTreeMap, path::Path};
+
+use daemon::stop::Stop;
+use net::{
+    clock::Clock,
+    identity::{Authority, TicketSigner, TlsIdentity},
+    transfer::{Frame, TcpCarrier},
+};
+use protocol::{
+    LeaseId, NodeId, RecordFormat, SectorPath, SliceHeader, SliceId, UserName, Version,
+    ticket::{Right, SignedTicket, Ticket},
+};
+use store::{MemoryDisk, SliceStore};
+use tokio::sync::mpsc;
+
+use super::*;
+use crate::{
+    bucket::BucketStore, hands::Gauge, peers::Peers, rules::Completion, server::Event, spe::SpeProgram,
+    tickets::TicketDoor,
+};
+
+struct Fixture {
+    hands: Arc<Hands>,
+    disk: Arc<MemoryDisk>,
+    signer: TicketSigner,
+    clock: Clock,
+    events: mpsc::Receiver<Event>,
+    stop: Stop,
+}
+
+fn fixture() -> Fixture {
+    let (clock, signer, disk) = (Clock::start(), TicketSigner::generate(), Arc::new(MemoryDisk::new(1)));
+    let (store, _) = SliceStore::open(Arc::clone(&disk) as Arc<dyn store::Disk>, Path::new("/node")).unwrap();
+    let node = NodeId::new("here").unwrap();
+    let tickets = TicketDoor::new(node.clone(), clock);
+    tickets.set_key(signer.public_key());
+    let authority = Authority::create("test").unwrap();
+    let identity = TlsIdentity::client(authority.certificate_pem()).unwrap();
+    let (sender, events) = mpsc::channel(16);
+    let hands = Hands {
+        node,
+        buckets: Arc::new(BucketStore::new(store.jobs_folder())),
+        store,
+        tickets,
+        peers: Peers::new(TcpCarrier::new(identity)),
+        transfers: Arc::new(Semaphore::new(1)),
+        transfers_running: Gauge::default(),
+        spe: SpeProgram { executable: "none".into(), arguments: vec![] },
+        spe_slots: Arc::new(Semaphore::new(1)),
+        spes_running: Gauge::default(),
+        spe_processes: Arc::new(Semaphore::new(1)),
+        events: sender,
+    };
+    Fixture { hands: Arc::new(hands), disk, signer, clock, events, stop: Stop::new() }
+}
+
+impl Fixture {
+    fn ticket(&self, right: Right) -> SignedTicket {
+        let (user, node) = (UserName::new("alice").unwrap(), self.hands.node.clone());
+        let until_unix_millis = self.clock.now().unix_millis + 60_000;
+        self.signer.sign(&Ticket { user, node, right, until_unix_millis })
+    }
+
+    fn write_ticket(&self, slice: u128) -> SignedTicket {
+        let header = SliceHeader {
+            slice: SliceId(slice),
+            path: SectorPath::parse("/a").unwrap(),
+            version: Version(1),
+            owner: UserName::new("alice").unwrap(),
+            modified_unix_millis: 0,
+            copies: 1,
+            records: RecordFormat::File,
+            user: BTreeMap::new(),
+        };
+        self.ticket(Right::Write { lease: LeaseId(1), header })
+    }
+
+    /// The other end of a connection that the door serves.
+    fn connect(&self) -> TransferStream {
+        let (here, there) = tokio::io::duplex(64 * 1024);
+        let end = |stream| TransferStream::in_memory(Box::new(stream), ([127, 0, 0, 1], 9).into(), None, [1; 32]);
+        let (hands, stream, stopping) = (Arc::clone(&self.hands), end(there), self.stop.token());
+        tokio::spawn(async move { answer_requests(&hands, stream, &stopping).await });
+        end(here)
+    }
+}
+
+async fn put(stream: &mut TransferStream, ticket: SignedTicket, bytes: usize) -> TransferReply {
+    stream.send(&TransferRequest::Write { ticket }).await.unwrap();
+    assert_eq!(stream.receive::<TransferReply>().await.unwrap(), TransferReply::Ready);
+    for _ in 0..bytes / 100_000 {
+        stream.send_frame(&[7; 100_000]).await.unwrap();
+    }
+    stream.end_frames().await.unwrap();
+    stream.receive().await.unwrap()
+}
+
+#[tokio::test]
+async fn a_full_disk_sends_the_writer_elsewhere_and_keeps_the_connection() {
+    let mut made = fixture();
+    let mut stream = made.connect();
+    made.disk.set_free_bytes(1_000_000);
+    let full = put(&mut stream, made.write_ticket(1), 3_000_000).await;
+    assert!(matches!(&full, TransferReply::Refused(why) if why.status == Status::Unavailable), "{full:?}");
+    assert!(made.hands.store.held().is_empty());
+    let stored = put(&mut stream, made.write_ticket(2), 300_000).await;
+    assert!(
+        matches!(stored, TransferReply::Stored { bytes: 300_000, .. }),
+        "nothing of the first remained: {stored:?}"
+    );
+    let told = made.events.recv().await.unwrap();
+    assert!(matches!(told, Event::Completion(Completion::Stored(slice)) if slice.header.slice == SliceId(2)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_request_that_gets_no_turn_is_told_to_come_back() {
+    let made = fixture();
+    let (mut slow, mut second) = (made.connect(), made.connect());
+    slow.send(&TransferRequest::Write { ticket: made.write_ticket(1) }).await.unwrap();
+    assert_eq!(slow.receive::<TransferReply>().await.unwrap(), TransferReply::Ready);
+    assert_eq!(made.hands.transfers_running.value(), 1);
+    let ticket = made.ticket(Right::Read { slice: SliceId(1), from: 0, until: 10 });
+    let request = TransferRequest::Read { ticket, slice: SliceId(1), from: 0, until: 10 };
+    second.send(&request).await.unwrap();
+    let reply = second.receive::<TransferReply>().await.unwrap();
+    assert!(matches!(&reply, TransferReply::Refused(why) if why.status == Status::Unavailable), "{reply:?}");
+    // The first one's turn ends with its connection.
+    drop(slow);
+    second.send(&request).await.unwrap();
+    let reply = second.receive::<TransferReply>().await.unwrap();
+    assert!(matches!(&reply, TransferReply::Refused(why) if why.status == Status::NotFound), "{reply:?}");
+}
+
+#[tokio::test]
+async fn a_read_of_a_part_ends_with_the_part() {
+    let made = fixture();
+    let mut stream = made.connect();
+    put(&mut stream, made.write_ticket(1), 300_000).await;
+    let ticket = made.ticket(Right::Read { slice: SliceId(1), from: 10, until: 20 });
+    stream.send(&TransferRequest::Read { ticket, slice: SliceId(1), from: 12, until: 17 }).await.unwrap();
+    assert_eq!(stream.receive::<TransferReply>().await.unwrap(), TransferReply::Reading { bytes: 5 });
+    let mut frame = Frame::default();
+    assert!(stream.receive_frame(&mut frame).await.unwrap());
+    assert_eq!(frame.payload, [7; 5]);
+    assert!(!stream.receive_frame(&mut frame).await.unwrap());
+}
+
+#[tokio::test]
+async fn a_node_that_stops_closes_idle_connections() {
+    let made = fixture();
+    let mut stream = made.connect();
+    put(&mut stream, made.write_ticket(1), 100_000).await;
+    made.stop.ask();
+    assert!(stream.receive_or_end::<TransferReply>().await.unwrap().is_none());
+}

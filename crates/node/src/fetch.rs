@@ -1,0 +1,110 @@
+//! Bytes of slices from other nodes: whole copies that the master ordered, and parts that a task wants to read.
+//!
+//! It never makes a copy visible that is not complete and synced.
+
+use std::sync::Arc;
+
+use net::transfer::TransferStream;
+use protocol::{
+    SliceId, SliceMetadata,
+    message::{
+        client_master::Source,
+        transfer::{TransferReply, TransferRequest},
+    },
+};
+
+use crate::{
+    NodeError, blocking,
+    flow::{FrameSink, STALL_MAX, receive},
+    hands::Hands,
+    peers::Peer,
+    rules::CopyOrder,
+};
+
+/// Makes a copy of a slice; one that is here already is a success at once.
+pub(crate) async fn copy(hands: &Hands, order: CopyOrder) -> Result<SliceMetadata, NodeError> {
+    let CopyOrder { header, bytes, from } = order;
+    let slice = header.slice;
+    let store = Arc::clone(&hands.store);
+    let begun = blocking("beginning a copy", move || {
+        if store.contains(slice) {
+            return Ok(Err(store.open_slice(slice)?.metadata().clone()));
+        }
+        Ok(Ok(store.begin(header)?))
+    });
+    let writer = match begun.await? {
+        Ok(writer) => writer,
+        Err(held) => return Ok(held),
+    };
+    let writer = fetch(hands, &from, slice, 0..bytes, writer).await?;
+    if writer.bytes() != bytes {
+        let what = format!("the copy of slice {slice}");
+        return Err(NodeError::Length { what, expected: bytes, found: writer.bytes() });
+    }
+    blocking("finishing a copy", move || Ok(writer.finish(None)?)).await
+}
+
+/// Reads a range of a slice of another node into `sink`, up to the slice's end where the range goes beyond it.
+pub(crate) async fn fetch<S: FrameSink>(
+    hands: &Hands,
+    from: &Source,
+    slice: SliceId,
+    range: std::ops::Range<u64>,
+    sink: S,
+) -> Result<S, NodeError> {
+    let peer = Peer { node: from.node.clone(), address: from.address };
+    let request = TransferRequest::Read { ticket: from.ticket.clone(), slice, from: range.start, until: range.end };
+    let (mut stream, reply) = ask(hands, &peer, &request).await?;
+    match reply {
+        TransferReply::Reading { .. } => {}
+        TransferReply::Refused(refusal) => {
+            hands.peers.give_back(peer, stream);
+            return Err(NodeError::Refused(refusal));
+        }
+        other => return Err(unexpected(peer, "read a slice", &other)),
+    }
+    // The sender cuts the connection when it cannot give all that it announced.
+    let sink = receive(&mut stream, sink, STALL_MAX).await?;
+    hands.peers.give_back(peer, stream);
+    Ok(sink)
+}
+
+/// Sends a request to a node, over a kept connection if there is a good one, and gives the first answer.
+pub(crate) async fn ask(
+    hands: &Hands,
+    peer: &Peer,
+    request: &TransferRequest,
+) -> Result<(TransferStream, TransferReply), NodeError> {
+    if let Some(mut stream) = hands.peers.take(peer) {
+        // Every request may be repeated, so a connection that the peer has closed meanwhile costs only this try.
+        if let Ok(reply) = exchange(&mut stream, request).await {
+            return Ok((stream, reply));
+        }
+    }
+    let mut stream = hands.peers.dial(peer).await?;
+    let reply = exchange(&mut stream, request).await?;
+    Ok((stream, reply))
+}
+
+/// An answer that makes no sense.
+pub(crate) fn unexpected(peer: Peer, operation: &'static str, reply: &TransferReply) -> NodeError {
+    let answer = match reply {
+        TransferReply::Reading { .. } => "\"reading\"",
+        TransferReply::Ready => "\"ready\"",
+        TransferReply::Stored { .. } => "\"stored\"",
+        TransferReply::Taken => "\"taken\"",
+        TransferReply::Refused(_) => "\"refused\"",
+    };
+    NodeError::Answer { node: peer.node, operation, answer }
+}
+
+async fn exchange(stream: &mut TransferStream, request: &TransferRequest) -> Result<TransferReply, NodeError> {
+    let exchange = async {
+        stream.send(request).await?;
+        stream.receive().await
+    };
+    match tokio::time::timeout(STALL_MAX, exchange).await {
+        Ok(reply) => Ok(reply?),
+        Err(_) => Err(NodeError::Stalled { operation: "waiting for a node's answer", after: STALL_MAX }),
+    }
+}

@@ -1,0 +1,89 @@
+//! What every conversation of a node has in hand: the store, the buckets, the ticket door, the connections to other
+//! nodes, the SPE slots, and the way to the rules. It decides nothing.
+
+use std::sync::{
+    Arc,
+    atomic::{AtomicU32, Ordering},
+};
+
+use protocol::{NodeId, SliceId, names};
+use store::SliceStore;
+use tokio::sync::{Semaphore, mpsc};
+
+use crate::{
+    NodeError, blocking, bucket::BucketStore, peers::Peers, rules::Completion, server::Event, spe::SpeProgram,
+    tickets::TicketDoor,
+};
+
+/// Shared by all tasks of a node.
+pub(crate) struct Hands {
+    pub(crate) node: NodeId,
+    pub(crate) store: Arc<SliceStore>,
+    pub(crate) buckets: Arc<BucketStore>,
+    pub(crate) tickets: TicketDoor,
+    pub(crate) peers: Peers,
+    /// Transfers at once (`transfers_max` of the settings).
+    pub(crate) transfers: Arc<Semaphore>,
+    pub(crate) transfers_running: Gauge,
+    pub(crate) spe: SpeProgram,
+    /// SPEs at work at once (`spe_slots` of the settings).
+    pub(crate) spe_slots: Arc<Semaphore>,
+    pub(crate) spes_running: Gauge,
+    /// SPE processes, at work or waiting for their driver.
+    pub(crate) spe_processes: Arc<Semaphore>,
+    pub(crate) events: mpsc::Sender<Event>,
+}
+
+impl Hands {
+    /// Tells the rules. Waits while they have too much to read; they never wait for us.
+    pub(crate) async fn tell(&self, completion: Completion) {
+        // The rules are gone only when the node stops.
+        let _ = self.events.send(Event::Completion(completion)).await;
+    }
+
+    /// A slice's bytes or sidecar are not what was written: it is put aside and reported.
+    pub(crate) async fn found_corrupt(&self, slice: SliceId) {
+        let store = Arc::clone(&self.store);
+        let marked = blocking("putting a corrupt slice aside", move || Ok(store.mark_corrupt(slice)?)).await;
+        tracing::error!(event = names::EVENT_SLICE_CORRUPT, %slice, "a slice is corrupt and no longer served");
+        if let Err(error) = marked {
+            // Reported all the same: the master must replace it, whatever this disk still does.
+            tracing::error!(%slice, %error, "the corrupt slice could not be put aside");
+        }
+        self.tell(Completion::FoundCorrupt(slice)).await;
+    }
+
+    /// As [`found_corrupt`](Self::found_corrupt) where `error` says so; gives the error back.
+    pub(crate) async fn watch_for_corruption(&self, slice: SliceId, error: NodeError) -> NodeError {
+        if matches!(&error, NodeError::Store(store::StoreError::Corrupt { .. })) {
+            self.found_corrupt(slice).await;
+        }
+        error
+    }
+}
+
+/// How many of something are under way.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Gauge(Arc<AtomicU32>);
+
+impl Gauge {
+    /// Counts one until the result is dropped.
+    pub(crate) fn count(&self) -> Counted {
+        self.0.fetch_add(1, Ordering::Relaxed);
+        Counted(Arc::clone(&self.0))
+    }
+
+    pub(crate) fn value(&self) -> u32 {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// See [`Gauge::count`].
+#[derive(Debug)]
+pub(crate) struct Counted(Arc<AtomicU32>);
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}

@@ -1,0 +1,24 @@
+//! The node (the papers' *slave*): keeps slices, moves them, and runs Sphere processing elements (Sector/Sphere paper,
+//! 2.2, 2.3 and 3.3).
+//!
+//! [`rules`] decides, `server` drives it on a real machine, [`bucket`] gathers the results of jobs, [`spe`] runs
+//! functions in child processes. It takes orders from its master alone, gives and takes bytes only for a ticket that the
+//! master signed, and never runs a user's code in its own process.
+
+pub mod bucket;
+mod door;
+mod error;
+mod fetch;
+mod flow;
+mod hands;
+mod link;
+mod peers;
+pub mod rules;
+mod server;
+pub mod spe;
+mod task;
+mod tickets;
+
+pub use error::NodeError;
+pub(crate) use error::blocking;
+pub use server::{Server, serve};

@@ -1,0 +1,88 @@
+//! Connections to other nodes, kept for a while after use: a task gives pieces to many buckets of few nodes, and a
+//! handshake for each would cost more than the bytes.
+//!
+//! It never gives out a connection that a request has left in an unknown state: who fails drops it.
+
+use std::{
+    collections::BTreeMap,
+    net::SocketAddr,
+    sync::{Mutex, MutexGuard, PoisonError},
+    time::{Duration, Instant},
+};
+
+use net::transfer::{Carrier, TcpCarrier, TransferStream};
+use protocol::NodeId;
+
+use crate::NodeError;
+
+/// The connections of this node to others.
+pub(crate) struct Peers {
+    carrier: TcpCarrier,
+    idle: Mutex<BTreeMap<Peer, Vec<Idle>>>,
+}
+
+/// A node at an address: one that came back elsewhere is another peer.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Peer {
+    pub(crate) node: NodeId,
+    pub(crate) address: SocketAddr,
+}
+
+struct Idle {
+    stream: TransferStream,
+    since: Instant,
+}
+
+impl Peers {
+    pub(crate) fn new(carrier: TcpCarrier) -> Self {
+        Self { carrier, idle: Mutex::default() }
+    }
+
+    /// A connection that was used before, if one is left. The peer may have closed it meanwhile: when the first word
+    /// over it fails, [`dial`](Self::dial).
+    pub(crate) fn take(&self, peer: &Peer) -> Option<TransferStream> {
+        let mut idle = self.lock();
+        let streams = idle.get_mut(peer)?;
+        streams.retain(|idle| idle.since.elapsed() < IDLE_TIME_MAX);
+        let stream = streams.pop().map(|idle| idle.stream);
+        if streams.is_empty() {
+            idle.remove(peer);
+        }
+        stream
+    }
+
+    /// A new connection.
+    pub(crate) async fn dial(&self, peer: &Peer) -> Result<TransferStream, NodeError> {
+        Ok(self.carrier.connect(peer.address, peer.node.as_str()).await?)
+    }
+
+    /// Keeps a connection on which every request has been answered in full.
+    pub(crate) fn give_back(&self, peer: Peer, stream: TransferStream) {
+        let mut idle = self.lock();
+        for streams in idle.values_mut() {
+            streams.retain(|idle| idle.since.elapsed() < IDLE_TIME_MAX);
+        }
+        idle.retain(|_, streams| !streams.is_empty());
+        if idle.values().map(Vec::len).sum::<usize>() >= IDLE_MAX {
+            return;
+        }
+        let streams = idle.entry(peer).or_default();
+        if streams.len() < IDLE_PER_PEER_MAX {
+            streams.push(Idle { stream, since: Instant::now() });
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<Peer, Vec<Idle>>> {
+        // Each change under this lock is complete in itself.
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Connections kept for one node: as many as tasks of this node usually deliver to it at once.
+const IDLE_PER_PEER_MAX: usize = 8;
+/// Connections kept in all.
+const IDLE_MAX: usize = 256;
+/// How long one is kept: below the time after which the other end closes it ([`REQUEST_IDLE_MAX`]).
+///
+/// [`REQUEST_IDLE_MAX`]: crate::door::REQUEST_IDLE_MAX
+const IDLE_TIME_MAX: Duration = Duration::from_secs(60);

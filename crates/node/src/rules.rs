@@ -1,0 +1,335 @@
+//! What a node does with the orders of its master, as a plain struct: no disk, no socket, no clock (architecture, "One
+//! shape for every rule-keeper"; door 4). `server.rs` drives it on a real machine, the simulation drives
+//! the same struct with a disk and a network in memory. It serves the paths upload, replication and removal.
+//!
+//! It never keeps a slice itself and never believes an order that did not come over the session of its own master
+//! (Sector/Sphere paper, 2.3: "slave nodes only accept commands from the Sector master").
+
+mod copies;
+mod moves;
+mod outbox;
+#[cfg(test)]
+mod tests;
+
+use std::{collections::VecDeque, time::Duration};
+
+use protocol::{
+    JobId, Now, Refusal, SessionId, SliceHeader, SliceId, SliceMetadata, Status,
+    message::{
+        client_master::Source,
+        node_master::{Ack, HeldSlice, Order, Report},
+    },
+};
+
+use copies::{Cancelled, CopyQueue};
+pub use moves::{Move, MoveId};
+use moves::{MoveQueue, Waiting};
+use outbox::Outbox;
+pub use outbox::ReportId;
+
+/// The rules of one node.
+///
+/// After every `handle_…` call, take [`poll_action`](Self::poll_action) until it gives `None`: the queue of actions is
+/// bounded only by that.
+#[derive(Debug)]
+pub struct Node {
+    limits: NodeLimits,
+    session: Option<SessionId>,
+    outbox: Outbox,
+    copies: CopyQueue,
+    moves: MoveQueue,
+    status_due: Duration,
+    actions: VecDeque<Action>,
+}
+
+impl Node {
+    /// A node that has not met its master yet.
+    pub fn new(limits: NodeLimits) -> Self {
+        let copies = CopyQueue::new(limits.copies_max);
+        Self {
+            limits,
+            session: None,
+            outbox: Outbox::default(),
+            copies,
+            moves: MoveQueue::default(),
+            status_due: Duration::ZERO,
+            actions: VecDeque::new(),
+        }
+    }
+
+    /// A session with the master has begun. All that was reported before counts for nothing: the inventory tells it
+    /// anew, and reports follow behind it.
+    pub fn handle_session_opened(&mut self, now: Now, session: SessionId) {
+        self.session = Some(session);
+        self.status_due = now.monotonic;
+        self.outbox.open();
+        self.actions.push_back(Action::TakeInventory);
+        self.handle_timeout(now);
+    }
+
+    /// A session has ended; ignored when it is not the present one. What runs goes on and is told by the next
+    /// inventory; copies that wait are dropped, since their tickets would not outlive the wait and the master orders
+    /// them again.
+    pub fn handle_session_lost(&mut self, session: SessionId) {
+        if self.session == Some(session) {
+            self.session = None;
+            self.outbox.close();
+            self.copies.drop_waiting();
+        }
+    }
+
+    /// An order has come.
+    pub fn handle_message(&mut self, _now: Now, from: Asker, order: Order) {
+        if self.session != Some(from.session) {
+            let refusal = Refusal::new(Status::Refused, "this node takes orders only over its present session");
+            self.ack(from, Err(refusal));
+            return;
+        }
+        match order {
+            Order::Replicate { header, bytes, from: source } => self.replicate(from, header, bytes, source),
+            Order::Place { slice, path } => {
+                let refused = self.moves.add(Waiting { work: Move::Place { slice, path }, asker: Some(from) });
+                // The answer comes when the slice stands there: the master removes what lay there before only then.
+                if let Err(refusal) = refused {
+                    self.ack(from, Err(refusal));
+                }
+            }
+            Order::Remove(slice) => self.remove(from, slice),
+            Order::ForgetJob(job) => {
+                self.actions.push_back(Action::ForgetJob(job));
+                self.ack(from, Ok(()));
+            }
+        }
+        self.start_waiting();
+    }
+
+    /// Something that this struct asked for, or that happened at one of the node's other doors, is complete.
+    pub fn handle_completion(&mut self, _now: Now, completion: Completion) {
+        match completion {
+            Completion::Copied { slice, result } => self.copied(slice, result),
+            Completion::Moved { id, result } => self.moved(id, result),
+            Completion::Stored(metadata) => self.report(Report::Stored(metadata)),
+            Completion::FoundCorrupt(slice) => self.report(Report::Corrupt(slice)),
+            Completion::Inventory(slices) => self.outbox.inventory(slices),
+            Completion::Acknowledged(report) => self.outbox.acknowledged(report),
+        }
+        self.start_waiting();
+    }
+
+    /// Time has passed.
+    pub fn handle_timeout(&mut self, now: Now) {
+        let Some(session) = self.session else { return };
+        if now.monotonic >= self.status_due {
+            self.status_due = now.monotonic + self.limits.status_interval;
+            self.actions.push_back(Action::ReportStatus { session });
+        }
+    }
+
+    /// The next thing to do, until there is none.
+    pub fn poll_action(&mut self) -> Option<Action> {
+        self.actions.pop_front()
+    }
+
+    /// When [`handle_timeout`](Self::handle_timeout) wants to be called next, on the monotonic clock.
+    pub fn next_timeout(&self) -> Option<Duration> {
+        self.session.map(|_| self.status_due)
+    }
+
+    /// The present session with the master.
+    pub fn session(&self) -> Option<SessionId> {
+        self.session
+    }
+
+    /// Copies from other nodes that are under way.
+    pub fn copies_running(&self) -> usize {
+        self.copies.running()
+    }
+
+    fn replicate(&mut self, asker: Asker, header: SliceHeader, bytes: u64, from: Source) {
+        let result = if self.moves.removes(header.slice) {
+            Err(Refusal::new(
+                Status::Unavailable,
+                format!("slice {} is being removed here; order it again", header.slice),
+            ))
+        } else {
+            self.copies.add(CopyOrder { header, bytes, from })
+        };
+        self.ack(asker, result);
+    }
+
+    fn remove(&mut self, asker: Asker, slice: SliceId) {
+        let result = match self.copies.cancel(slice) {
+            // Nothing of it was here, and now nothing will be.
+            Cancelled::Waiting => {
+                self.report(Report::Removed(slice));
+                Ok(())
+            }
+            // `copied` removes what the copy leaves.
+            Cancelled::Running => Ok(()),
+            Cancelled::Unknown => self.moves.add(Waiting { work: Move::Remove(slice), asker: None }),
+        };
+        self.ack(asker, result);
+    }
+
+    fn copied(&mut self, slice: SliceId, result: Result<SliceMetadata, Refusal>) {
+        let unwanted = self.copies.finished(slice);
+        match result {
+            Ok(_) if unwanted => {
+                // A full queue leaves the slice here; the next inventory shows it and the master orders again.
+                let _ = self.moves.add(Waiting { work: Move::Remove(slice), asker: None });
+            }
+            Err(_) if unwanted => self.report(Report::Removed(slice)),
+            Ok(metadata) => self.report(Report::Stored(metadata)),
+            Err(refusal) => self.report(Report::ReplicateFailed { slice, refusal }),
+        }
+    }
+
+    fn moved(&mut self, id: MoveId, result: Result<(), Refusal>) {
+        let Some(Waiting { work, asker }) = self.moves.finished(id) else { return };
+        match work {
+            // What is not here any more is removed too. A disk that could not remove it keeps it in the inventory.
+            Move::Remove(slice) => match result {
+                Err(refusal) if refusal.status != Status::NotFound => {}
+                _ => self.report(Report::Removed(slice)),
+            },
+            Move::Place { .. } => {
+                if let Some(asker) = asker {
+                    self.ack(asker, result);
+                }
+            }
+        }
+    }
+
+    fn report(&mut self, report: Report) {
+        if self.outbox.add(report).is_err()
+            && let Some(session) = self.session
+        {
+            // The master has not answered for thousands of reports: one inventory says the same in less.
+            self.handle_session_lost(session);
+            self.actions.push_back(Action::Rejoin { session });
+        }
+    }
+
+    fn ack(&mut self, to: Asker, result: Result<(), Refusal>) {
+        let ack = result.map_or_else(Ack::Refused, |()| Ack::Done);
+        self.actions.push_back(Action::Ack { to, ack });
+    }
+
+    /// Turns whatever waits and may start now into actions.
+    fn start_waiting(&mut self) {
+        while let Some(copy) = self.copies.start() {
+            self.actions.push_back(Action::StartCopy(copy));
+        }
+        while let Some((id, work)) = self.moves.start() {
+            self.actions.push_back(Action::Move { id, work });
+        }
+        if let Some(session) = self.session {
+            while let Some((id, report)) = self.outbox.send() {
+                self.actions.push_back(Action::Report { session, id, report });
+            }
+        }
+    }
+}
+
+/// What the node's hands are asked to do. Nothing here needs to be saved before another is sent: what a report says is
+/// on the disk before its completion is handled.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Action {
+    /// Answer an order; dropped when its session is gone.
+    Ack {
+        /// Whom to answer.
+        to: Asker,
+        /// The answer.
+        ack: Ack,
+    },
+    /// Tell the master, as a request; then [`Completion::Acknowledged`], whatever the answer was. When no answer comes,
+    /// the session is lost.
+    Report {
+        /// Over this session.
+        session: SessionId,
+        /// To be named in the completion.
+        id: ReportId,
+        /// What to tell.
+        report: Report,
+    },
+    /// Tell the master how the node is ([`Report::Status`], filled by the hands). Not kept and not repeated.
+    ReportStatus {
+        /// Over this session.
+        session: SessionId,
+    },
+    /// Call [`Node::handle_completion`] with [`Completion::Inventory`] before any other completion is handled: whatever
+    /// is stored or removed from then on is reported on its own.
+    TakeInventory,
+    /// Give this session up and join again.
+    Rejoin {
+        /// The session.
+        session: SessionId,
+    },
+    /// Fetch a copy; then [`Completion::Copied`]. A slice that is here already is a success at once.
+    StartCopy(CopyOrder),
+    /// Move or remove a slice; then [`Completion::Moved`].
+    Move {
+        /// To be named in the completion.
+        id: MoveId,
+        /// What.
+        work: Move,
+    },
+    /// Remove all that a job left here.
+    ForgetJob(JobId),
+}
+
+/// What the hands give back.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Completion {
+    /// A copy that was started is complete and synced, or failed.
+    Copied {
+        /// The slice.
+        slice: SliceId,
+        /// Its metadata, or why there is none.
+        result: Result<SliceMetadata, Refusal>,
+    },
+    /// A [`Move`] is done.
+    Moved {
+        /// The move.
+        id: MoveId,
+        /// How it went.
+        result: Result<(), Refusal>,
+    },
+    /// A slice was stored by upload or published from a bucket; it is synced.
+    Stored(SliceMetadata),
+    /// A slice was found corrupt; it is no longer served.
+    FoundCorrupt(SliceId),
+    /// All that the node holds.
+    Inventory(Vec<HeldSlice>),
+    /// The master answered a report.
+    Acknowledged(ReportId),
+}
+
+/// A copy to make (see [`Order::Replicate`]).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CopyOrder {
+    /// The slice's header, for the sidecar.
+    pub header: SliceHeader,
+    /// Its length in bytes.
+    pub bytes: u64,
+    /// Who has it.
+    pub from: Source,
+}
+
+/// Who is to be answered: a session and its request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Asker {
+    /// The session over which the order came.
+    pub session: SessionId,
+    /// The request within it.
+    pub request: u64,
+}
+
+/// What the operator sets.
+#[derive(Clone, Copy, Debug)]
+pub struct NodeLimits {
+    /// Time between two status reports.
+    pub status_interval: Duration,
+    /// Copies from other nodes at once.
+    pub copies_max: usize,
+}

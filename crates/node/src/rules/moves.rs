@@ -1,0 +1,122 @@
+//! Slices to be placed and removed: several at once, since each waits for the disk's sync, but in the order of the
+//! orders wherever two touch the same slice or the same path.
+//!
+//! It never lets a later order overtake an earlier one of the same slice or path: the last order must win.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use protocol::{Refusal, SectorPath, SliceId, Status};
+
+use super::Asker;
+
+/// A change of where a slice stands.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Move {
+    /// Put it at a path (see [`Order::Place`](protocol::message::node_master::Order::Place)).
+    Place {
+        /// The slice.
+        slice: SliceId,
+        /// Where.
+        path: SectorPath,
+    },
+    /// Remove it.
+    Remove(SliceId),
+}
+
+/// Names a [`Move`] until it is done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct MoveId(pub u64);
+
+/// A move and who waits for its answer.
+#[derive(Debug)]
+pub(super) struct Waiting {
+    pub(super) work: Move,
+    pub(super) asker: Option<Asker>,
+}
+
+/// The moves of a node, waiting and running.
+#[derive(Debug, Default)]
+pub(super) struct MoveQueue {
+    next: u64,
+    waiting: VecDeque<Waiting>,
+    running: BTreeMap<MoveId, Waiting>,
+}
+
+impl MoveQueue {
+    pub(super) fn add(&mut self, waiting: Waiting) -> Result<(), Refusal> {
+        if self.waiting.len() >= MOVES_WAITING_MAX {
+            let sentence =
+                format!("{MOVES_WAITING_MAX} orders wait at this node already; order it again a little later");
+            return Err(Refusal::new(Status::Unavailable, sentence));
+        }
+        self.waiting.push_back(waiting);
+        Ok(())
+    }
+
+    /// The next move to start, if one may.
+    pub(super) fn start(&mut self) -> Option<(MoveId, Move)> {
+        if self.running.len() >= MOVES_RUNNING_MAX {
+            return None;
+        }
+        let mut busy = Busy::default();
+        self.running.values().for_each(|running| busy.add(&running.work));
+        let free = self.waiting.iter().take(LOOK_AHEAD_MOVES).position(|waiting| {
+            let free = !busy.touches(&waiting.work);
+            // One that must wait holds back what comes behind it for the same slice or path.
+            busy.add(&waiting.work);
+            free
+        })?;
+        let waiting = self.waiting.remove(free)?;
+        let id = MoveId(self.next);
+        self.next += 1;
+        let work = waiting.work.clone();
+        self.running.insert(id, waiting);
+        Some((id, work))
+    }
+
+    /// A move ended; `None` for one that is not known.
+    pub(super) fn finished(&mut self, id: MoveId) -> Option<Waiting> {
+        self.running.remove(&id)
+    }
+
+    /// Whether this slice is about to be removed.
+    pub(super) fn removes(&self, slice: SliceId) -> bool {
+        let remove = Move::Remove(slice);
+        self.running.values().chain(&self.waiting).any(|waiting| waiting.work == remove)
+    }
+}
+
+/// Slices and paths that earlier moves touch.
+#[derive(Default)]
+struct Busy {
+    slices: BTreeSet<SliceId>,
+    paths: BTreeSet<SectorPath>,
+}
+
+impl Busy {
+    fn add(&mut self, work: &Move) {
+        match work {
+            Move::Place { slice, path } => {
+                self.slices.insert(*slice);
+                self.paths.insert(path.clone());
+            }
+            Move::Remove(slice) => {
+                self.slices.insert(*slice);
+            }
+        }
+    }
+
+    fn touches(&self, work: &Move) -> bool {
+        match work {
+            Move::Place { slice, path } => self.slices.contains(slice) || self.paths.contains(path),
+            Move::Remove(slice) => self.slices.contains(slice),
+        }
+    }
+}
+
+/// Moves at once: enough that the file system commits several in one turn of its journal.
+const MOVES_RUNNING_MAX: usize = 8;
+/// Moves that may wait: the rename of a folder with more files than this is ordered in parts.
+const MOVES_WAITING_MAX: usize = 16_384;
+/// How far behind the first waiting move another is looked for: bounds the work per call.
+const LOOK_AHEAD_MOVES: usize = 64;

@@ -1,0 +1,151 @@
+//! Reports on their way to the master: kept until acknowledged, in order for each slice, behind the inventory that
+//! every session begins with.
+//!
+//! It never grows without the master: while there is no session nothing is kept, since the next inventory says it all.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use protocol::{
+    SliceId, limits,
+    message::node_master::{HeldSlice, Report},
+    wire::codec,
+};
+
+/// Names a report until it is acknowledged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct ReportId(pub u64);
+
+/// The reports of the present session.
+#[derive(Debug, Default)]
+pub(super) struct Outbox {
+    /// Counts over all sessions, so that a late acknowledgement of an old one hits nothing.
+    next: u64,
+    phase: Phase,
+    pages: VecDeque<Report>,
+    waiting: VecDeque<Report>,
+    in_flight: BTreeMap<ReportId, Option<SliceId>>,
+}
+
+impl Outbox {
+    /// A session begins: the inventory will come.
+    pub(super) fn open(&mut self) {
+        self.close();
+        self.phase = Phase::Inventory;
+    }
+
+    /// The session ends; what it still had to say will be in the next inventory.
+    pub(super) fn close(&mut self) {
+        self.phase = Phase::Closed;
+        self.pages.clear();
+        self.waiting.clear();
+        self.in_flight.clear();
+    }
+
+    /// The inventory to send first.
+    pub(super) fn inventory(&mut self, slices: Vec<HeldSlice>) {
+        if self.phase == Phase::Inventory {
+            self.pages = pages(slices);
+            self.phase = Phase::Paging;
+        }
+    }
+
+    /// Keeps a report until the master has it. Fails when too many wait.
+    pub(super) fn add(&mut self, report: Report) -> Result<(), OutboxFull> {
+        if self.phase == Phase::Closed {
+            return Ok(());
+        }
+        if self.waiting.len() >= REPORTS_WAITING_MAX {
+            return Err(OutboxFull);
+        }
+        self.waiting.push_back(report);
+        Ok(())
+    }
+
+    /// The next report to send, if one may be sent now.
+    pub(super) fn send(&mut self) -> Option<(ReportId, Report)> {
+        match self.phase {
+            Phase::Closed | Phase::Inventory => None,
+            // One page at a time: the master must see the last one last, and no report before it.
+            Phase::Paging if !self.in_flight.is_empty() => None,
+            Phase::Paging => {
+                if let Some(page) = self.pages.pop_front() {
+                    return Some(self.launch(page));
+                }
+                self.phase = Phase::Open;
+                self.send()
+            }
+            Phase::Open => {
+                let slice = slice_of(self.waiting.front()?);
+                // Two reports on one slice may overtake each other on the way; the later one is the truth.
+                let overtakes = slice.is_some() && self.in_flight.values().any(|flying| *flying == slice);
+                if overtakes || self.in_flight.len() >= REPORTS_IN_FLIGHT_MAX {
+                    return None;
+                }
+                let report = self.waiting.pop_front()?;
+                Some(self.launch(report))
+            }
+        }
+    }
+
+    /// The master has a report.
+    pub(super) fn acknowledged(&mut self, id: ReportId) {
+        self.in_flight.remove(&id);
+    }
+
+    fn launch(&mut self, report: Report) -> (ReportId, Report) {
+        let id = ReportId(self.next);
+        self.next += 1;
+        self.in_flight.insert(id, slice_of(&report));
+        (id, report)
+    }
+}
+
+/// How far a session's beginning is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Phase {
+    /// No session.
+    #[default]
+    Closed,
+    /// The inventory is being taken.
+    Inventory,
+    /// Its pages are being sent.
+    Paging,
+    /// Reports are sent as they come.
+    Open,
+}
+
+/// More reports wait than may.
+#[derive(Debug)]
+pub(super) struct OutboxFull;
+
+fn slice_of(report: &Report) -> Option<SliceId> {
+    match report {
+        Report::Stored(metadata) => Some(metadata.header.slice),
+        Report::ReplicateFailed { slice, .. } | Report::Corrupt(slice) | Report::Removed(slice) => Some(*slice),
+        Report::Inventory { .. } | Report::Status { .. } => None,
+    }
+}
+
+/// Cuts an inventory into pages that fit a message each; at least one page, so that an empty node is heard too.
+fn pages(slices: Vec<HeldSlice>) -> VecDeque<Report> {
+    let mut pages = VecDeque::new();
+    let (mut page, mut page_bytes) = (Vec::new(), 0);
+    for slice in slices {
+        let bytes = codec::encode(&slice).len();
+        if page.len() >= limits::INVENTORY_PAGE_SLICES_MAX || page_bytes + bytes > PAGE_BYTES_MAX {
+            pages.push_back(Report::Inventory { slices: std::mem::take(&mut page), last: false });
+            page_bytes = 0;
+        }
+        page_bytes += bytes;
+        page.push(slice);
+    }
+    pages.push_back(Report::Inventory { slices: page, last: true });
+    pages
+}
+
+/// Reports sent and not yet acknowledged: enough that a far master (100 ms) hears of hundreds of small files a second.
+const REPORTS_IN_FLIGHT_MAX: usize = 64;
+/// Reports that may wait: at some hundred bytes each a few megabytes; beyond it an inventory is cheaper.
+const REPORTS_WAITING_MAX: usize = 16_384;
+/// Bytes of a page's slices: half a GMP message, since one slice with the most user metadata has 68 KiB.
+const PAGE_BYTES_MAX: usize = limits::MESSAGE_BYTES_MAX / 2;

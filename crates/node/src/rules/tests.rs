@@ -1,0 +1,308 @@
+//! The rules as scripts: orders and completions in, actions out.
+#![allow(clippy::unwrap_used)]
+
+use std::collections::BTreeMap;
+
+use protocol::{
+    Digest, NodeId, Place, RecordFormat, SectorPath, UserName, Version, limits, message::node_master::HeldState,
+    ticket::SignedTicket,
+};
+
+use super::*;
+
+const NOW: Now = Now { monotonic: Duration::from_secs(5), unix_millis: 1_000 };
+const SESSION: SessionId = SessionId(7);
+
+fn header(slice: u128) -> SliceHeader {
+    SliceHeader {
+        slice: SliceId(slice),
+        path: SectorPath::parse("/a").unwrap(),
+        version: Version(1),
+        owner: UserName::new("alice").unwrap(),
+        modified_unix_millis: 0,
+        copies: 2,
+        records: RecordFormat::File,
+        user: BTreeMap::new(),
+    }
+}
+
+fn metadata(slice: u128) -> SliceMetadata {
+    SliceMetadata { header: header(slice), bytes: 3, digest: Digest([0; 32]) }
+}
+
+fn replicate(slice: u128) -> Order {
+    let ticket = SignedTicket { ticket: vec![], signature: vec![] };
+    let from = Source {
+        node: NodeId::new("other").unwrap(),
+        place: Place::new("s", "r"),
+        address: ([127, 0, 0, 1], 1).into(),
+        ticket,
+    };
+    Order::Replicate { header: header(slice), bytes: 3, from }
+}
+
+fn place(slice: u128, path: &str) -> Order {
+    Order::Place { slice: SliceId(slice), path: SectorPath::parse(path).unwrap() }
+}
+
+fn asker(request: u64) -> Asker {
+    Asker { session: SESSION, request }
+}
+
+fn unavailable() -> Refusal {
+    Refusal::new(Status::Unavailable, "gone")
+}
+
+fn actions(node: &mut Node) -> Vec<Action> {
+    std::iter::from_fn(|| node.poll_action()).collect()
+}
+
+/// The reports among the next actions, with their ids.
+fn reports(node: &mut Node) -> Vec<(ReportId, Report)> {
+    actions(node)
+        .into_iter()
+        .filter_map(|action| match action {
+            Action::Report { id, report, .. } => Some((id, report)),
+            _ => None,
+        })
+        .collect()
+}
+
+fn unjoined() -> Node {
+    Node::new(NodeLimits { status_interval: Duration::from_secs(1), copies_max: 2 })
+}
+
+/// A node whose empty inventory the master has acknowledged.
+fn joined() -> Node {
+    let mut node = unjoined();
+    join(&mut node, vec![]);
+    node
+}
+
+fn join(node: &mut Node, held: Vec<HeldSlice>) {
+    node.handle_session_opened(NOW, SESSION);
+    assert!(actions(node).contains(&Action::TakeInventory));
+    node.handle_completion(NOW, Completion::Inventory(held));
+    loop {
+        let pages = reports(node);
+        assert_eq!(pages.len(), 1, "one page at a time");
+        node.handle_completion(NOW, Completion::Acknowledged(pages[0].0));
+        match &pages[0].1 {
+            Report::Inventory { last: true, .. } => break,
+            Report::Inventory { last: false, .. } => {}
+            other => panic!("{other:?} before the inventory was told"),
+        }
+    }
+}
+
+#[test]
+fn only_the_master_of_the_present_session_orders_a_node() {
+    let mut node = joined();
+    let stranger = Asker { session: SessionId(8), request: 1 };
+    node.handle_message(NOW, stranger, Order::Remove(SliceId(1)));
+    let answered = actions(&mut node);
+    assert!(matches!(&answered[..], [Action::Ack { to, ack: Ack::Refused(_) }] if *to == stranger), "{answered:?}");
+}
+
+#[test]
+fn a_place_is_acknowledged_only_when_the_slice_stands_there() {
+    let mut node = joined();
+    node.handle_message(NOW, asker(1), place(1, "/a"));
+    let started = actions(&mut node);
+    let [Action::Move { id, work: Move::Place { .. } }] = &started[..] else { panic!("{started:?}") };
+    node.handle_completion(NOW, Completion::Moved { id: *id, result: Ok(()) });
+    assert_eq!(actions(&mut node), [Action::Ack { to: asker(1), ack: Ack::Done }]);
+}
+
+#[test]
+fn a_place_that_failed_is_refused() {
+    let mut node = joined();
+    node.handle_message(NOW, asker(1), place(1, "/a"));
+    actions(&mut node);
+    node.handle_completion(NOW, Completion::Moved { id: MoveId(0), result: Err(unavailable()) });
+    assert_eq!(actions(&mut node), [Action::Ack { to: asker(1), ack: Ack::Refused(unavailable()) }]);
+}
+
+#[test]
+fn moves_of_the_same_slice_or_path_keep_the_order_of_the_orders() {
+    let mut node = joined();
+    node.handle_message(NOW, asker(1), place(1, "/a"));
+    node.handle_message(NOW, asker(2), place(1, "/b"));
+    node.handle_message(NOW, asker(3), place(2, "/b"));
+    node.handle_message(NOW, asker(4), place(3, "/c"));
+    let started = |node: &mut Node| -> Vec<Move> {
+        let moves = actions(node).into_iter().filter_map(|action| match action {
+            Action::Move { work, .. } => Some(work),
+            _ => None,
+        });
+        moves.collect()
+    };
+    let to = |slice, path: &str| Move::Place { slice: SliceId(slice), path: SectorPath::parse(path).unwrap() };
+    // Slice 3 has nothing to do with the others; the third order waits behind the second, which waits for the first.
+    assert_eq!(started(&mut node), [to(1, "/a"), to(3, "/c")]);
+    node.handle_completion(NOW, Completion::Moved { id: MoveId(0), result: Ok(()) });
+    assert_eq!(started(&mut node), [to(1, "/b")]);
+    node.handle_completion(NOW, Completion::Moved { id: MoveId(2), result: Ok(()) });
+    assert_eq!(started(&mut node), [to(2, "/b")]);
+}
+
+#[test]
+fn copies_beyond_the_bound_wait_for_a_running_one() {
+    let mut node = joined();
+    for slice in 1..=3 {
+        node.handle_message(NOW, asker(slice), replicate(u128::from(slice)));
+    }
+    let started = actions(&mut node);
+    let copies = started.iter().filter(|action| matches!(action, Action::StartCopy(_))).count();
+    assert_eq!((copies, node.copies_running()), (2, 2));
+    node.handle_completion(NOW, Completion::Copied { slice: SliceId(1), result: Ok(metadata(1)) });
+    let after = actions(&mut node);
+    assert!(after.iter().any(|action| matches!(action, Action::StartCopy(copy) if copy.header.slice == SliceId(3))));
+    assert!(after.iter().any(
+        |action| matches!(action, Action::Report { report: Report::Stored(stored), .. } if *stored == metadata(1))
+    ));
+}
+
+#[test]
+fn an_order_to_copy_that_comes_twice_copies_once() {
+    let mut node = joined();
+    node.handle_message(NOW, asker(1), replicate(1));
+    node.handle_message(NOW, asker(2), replicate(1));
+    let started = actions(&mut node);
+    assert_eq!(started.iter().filter(|action| matches!(action, Action::StartCopy(_))).count(), 1);
+    assert_eq!(started.iter().filter(|action| matches!(action, Action::Ack { ack: Ack::Done, .. })).count(), 2);
+}
+
+#[test]
+fn a_failed_copy_is_reported_with_its_reason() {
+    let mut node = joined();
+    node.handle_message(NOW, asker(1), replicate(1));
+    actions(&mut node);
+    node.handle_completion(NOW, Completion::Copied { slice: SliceId(1), result: Err(unavailable()) });
+    let told = reports(&mut node);
+    assert_eq!(told[0].1, Report::ReplicateFailed { slice: SliceId(1), refusal: unavailable() });
+}
+
+#[test]
+fn a_slice_removed_while_it_is_copied_is_removed_when_the_copy_ends() {
+    let mut node = joined();
+    node.handle_message(NOW, asker(1), replicate(1));
+    node.handle_message(NOW, asker(2), Order::Remove(SliceId(1)));
+    actions(&mut node);
+    node.handle_completion(NOW, Completion::Copied { slice: SliceId(1), result: Ok(metadata(1)) });
+    let next = actions(&mut node);
+    let [Action::Move { id, work: Move::Remove(SliceId(1)) }] = next[..] else { panic!("{next:?}") };
+    node.handle_completion(NOW, Completion::Moved { id, result: Ok(()) });
+    assert_eq!(reports(&mut node)[0].1, Report::Removed(SliceId(1)));
+}
+
+#[test]
+fn a_slice_that_was_not_here_is_reported_removed_and_one_that_would_not_go_is_not() {
+    let mut node = joined();
+    for (result, told) in [(Refusal::new(Status::NotFound, "none"), 1), (Refusal::new(Status::Failed, "disk"), 0)] {
+        node.handle_message(NOW, asker(1), Order::Remove(SliceId(1)));
+        let started = actions(&mut node);
+        let [Action::Ack { ack: Ack::Done, .. }, Action::Move { id, .. }] = &started[..] else { panic!("{started:?}") };
+        node.handle_completion(NOW, Completion::Moved { id: *id, result: Err(result) });
+        let reports = reports(&mut node);
+        assert_eq!(reports.len(), told);
+        reports.iter().for_each(|(id, _)| node.handle_completion(NOW, Completion::Acknowledged(*id)));
+    }
+}
+
+#[test]
+fn reports_wait_until_the_whole_inventory_is_acknowledged() {
+    let mut node = unjoined();
+    node.handle_session_opened(NOW, SESSION);
+    node.handle_completion(NOW, Completion::Stored(metadata(9)));
+    assert!(reports(&mut node).is_empty(), "nothing is told before the inventory");
+    let held = |slice| HeldSlice { metadata: metadata(slice), state: HeldState::Placed };
+    let slices = limits::INVENTORY_PAGE_SLICES_MAX as u128 + 1;
+    node.handle_completion(NOW, Completion::Inventory((0..slices).map(held).collect()));
+    let first = reports(&mut node);
+    assert!(
+        matches!(&first[..], [(_, Report::Inventory { last: false, slices })] if slices.len() == limits::INVENTORY_PAGE_SLICES_MAX)
+    );
+    node.handle_completion(NOW, Completion::Acknowledged(first[0].0));
+    let second = reports(&mut node);
+    assert!(matches!(&second[..], [(_, Report::Inventory { last: true, slices })] if slices.len() == 1));
+    node.handle_completion(NOW, Completion::Acknowledged(second[0].0));
+    assert!(matches!(&reports(&mut node)[..], [(_, Report::Stored(stored))] if *stored == metadata(9)));
+}
+
+#[test]
+fn pages_are_cut_by_bytes_where_slices_carry_much_of_their_users() {
+    let mut fat = metadata(1);
+    fat.header.user.insert("k".into(), "v".repeat(60_000));
+    let held = vec![HeldSlice { metadata: fat, state: HeldState::Placed }; 20];
+    let mut node = unjoined();
+    node.handle_session_opened(NOW, SESSION);
+    node.handle_completion(NOW, Completion::Inventory(held));
+    let mut told = 0;
+    while let Some((id, page)) = reports(&mut node).pop() {
+        assert!(protocol::wire::codec::encode(&page).len() < limits::MESSAGE_BYTES_MAX);
+        let Report::Inventory { slices, .. } = page else { panic!("{page:?}") };
+        told += slices.len();
+        node.handle_completion(NOW, Completion::Acknowledged(id));
+    }
+    assert_eq!(told, 20);
+}
+
+#[test]
+fn a_lost_session_drops_reports_into_the_next_inventory() {
+    let mut node = joined();
+    node.handle_completion(NOW, Completion::Stored(metadata(1)));
+    let in_flight = reports(&mut node)[0].0;
+    node.handle_session_lost(SESSION);
+    node.handle_completion(NOW, Completion::Stored(metadata(2)));
+    assert!(actions(&mut node).is_empty(), "nobody is there to be told");
+    join(&mut node, [1, 2].map(|slice| HeldSlice { metadata: metadata(slice), state: HeldState::Staged }).into());
+    node.handle_completion(NOW, Completion::Acknowledged(in_flight));
+    assert!(reports(&mut node).is_empty(), "the inventory has told both");
+}
+
+#[test]
+fn a_second_report_on_a_slice_never_overtakes_the_first() {
+    let mut node = joined();
+    node.handle_completion(NOW, Completion::Stored(metadata(1)));
+    node.handle_completion(NOW, Completion::FoundCorrupt(SliceId(1)));
+    let first = reports(&mut node);
+    assert!(matches!(&first[..], [(_, Report::Stored(_))]));
+    node.handle_completion(NOW, Completion::Acknowledged(first[0].0));
+    assert!(matches!(&reports(&mut node)[..], [(_, Report::Corrupt(SliceId(1)))]));
+}
+
+#[test]
+fn a_master_that_answers_nothing_is_joined_anew_instead_of_growing_the_queue() {
+    let mut node = joined();
+    let mut rejoined = false;
+    for slice in 0..100_000 {
+        node.handle_completion(NOW, Completion::Stored(metadata(slice)));
+        rejoined |= actions(&mut node).contains(&Action::Rejoin { session: SESSION });
+    }
+    assert!(rejoined);
+}
+
+#[test]
+fn a_status_is_due_at_once_and_then_every_interval_while_there_is_a_session() {
+    let mut node = unjoined();
+    assert_eq!(node.next_timeout(), None);
+    node.handle_session_opened(NOW, SESSION);
+    let status = Action::ReportStatus { session: SESSION };
+    assert!(actions(&mut node).contains(&status));
+    assert_eq!(node.next_timeout(), Some(Duration::from_secs(6)));
+    node.handle_timeout(NOW);
+    assert!(!actions(&mut node).contains(&status), "not before its time");
+    node.handle_timeout(NOW.after(Duration::from_secs(1)));
+    assert!(actions(&mut node).contains(&status));
+    node.handle_session_lost(SESSION);
+    assert_eq!(node.next_timeout(), None);
+}
+
+#[test]
+fn the_end_of_an_older_session_does_not_end_the_present_one() {
+    let mut node = joined();
+    node.handle_session_lost(SessionId(6));
+    node.handle_completion(NOW, Completion::Stored(metadata(1)));
+    assert_eq!(reports(&mut node).len(), 1);
+}

@@ -1,0 +1,297 @@
+//! The node as a process part: the only code that knows both the [rules](crate::rules::Node) and the hands. One task
+//! owns the rules; it never waits for anything but the next event, so nothing that waits for it can hold it up.
+
+mod actions;
+
+use std::{
+    net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
+    process,
+    sync::Arc,
+};
+
+use daemon::{
+    ready,
+    settings::{Checked, NodeSettings, Settings},
+    stop::Stopping,
+};
+use net::{
+    clock::Clock,
+    datagram::{DatagramSocket, bind_udp},
+    identity::{Credentials, TlsIdentity},
+    messenger::{Messenger, MessengerEvent},
+    transfer::{Listener, TcpCarrier},
+};
+use protocol::{SessionId, message::join::JoinRequest};
+use rustix::process::{Resource, getrlimit, setrlimit};
+use store::{OsDisk, SliceStore};
+use tokio::{
+    sync::{Semaphore, mpsc},
+    task::{JoinHandle, JoinSet},
+    time::sleep_until,
+};
+
+use crate::{
+    NodeError, blocking,
+    bucket::BucketStore,
+    door,
+    hands::{Gauge, Hands},
+    link::{Joined, Link},
+    peers::Peers,
+    rules::{Completion, Node, NodeLimits},
+    spe::SpeProgram,
+    tickets::TicketDoor,
+};
+
+/// A node that has its port and its slices, and serves once it [runs](Self::run).
+pub struct Server {
+    listener: Listener,
+    socket: Arc<dyn DatagramSocket>,
+    clock: Clock,
+    carrier: TcpCarrier,
+    settings: Checked<NodeSettings>,
+    hands: Arc<Hands>,
+    events: mpsc::Receiver<Event>,
+}
+
+/// Serves in a process of its own: prints the ready line and returns when it was stopped. An embedded cloud uses
+/// [`Server::bind`] and [`Server::run`].
+///
+/// # Errors
+/// See [`Server::bind`] and [`Server::run`].
+pub async fn serve(settings: Checked<NodeSettings>, spe: SpeProgram, stopping: Stopping) -> Result<(), NodeError> {
+    let server = Server::bind(&settings, spe).await?;
+    ready::announce(server.address())?;
+    server.run(stopping).await
+}
+
+impl Server {
+    /// Opens the data folder and the transfer port. SPEs will be started from `spe`.
+    ///
+    /// # Errors
+    /// When the credentials cannot be used, the data folder is another process's or the port is in use.
+    pub async fn bind(settings: &Checked<NodeSettings>, spe: SpeProgram) -> Result<Self, NodeError> {
+        raise_descriptor_limit();
+        let texts = settings.credential_files().read()?;
+        let credentials = Credentials { certificate_pem: texts.certificate_pem, key_pem: texts.key_pem };
+        let identity = TlsIdentity::role(&texts.authority_pem, &credentials)?;
+        let folder = settings.folder.clone();
+        let opened = blocking("opening the data folder", move || Ok(SliceStore::open(Arc::new(OsDisk), &folder)?));
+        let (store, found) = opened.await?;
+        for file in &found.put_aside {
+            tracing::error!(file = %file.display(), "a damaged file was put aside; look at it and remove it");
+        }
+        let listener = Listener::bind(settings.listen, identity.clone()).await?;
+        let socket = bind_udp(SocketAddr::new(unspecified_like(settings.master.ip()), 0)).await?;
+        let clock = Clock::start();
+        let (sender, events) = mpsc::channel(EVENTS_MAX);
+        let slots = settings.spe_slots as usize;
+        let hands = Hands {
+            node: settings.id.clone(),
+            buckets: Arc::new(BucketStore::new(store.jobs_folder())),
+            store,
+            tickets: TicketDoor::new(settings.id.clone(), clock),
+            peers: Peers::new(TcpCarrier::new(identity.clone())),
+            transfers: Arc::new(Semaphore::new(settings.transfers_max as usize)),
+            transfers_running: Gauge::default(),
+            spe,
+            spe_slots: Arc::new(Semaphore::new(slots)),
+            spes_running: Gauge::default(),
+            spe_processes: Arc::new(Semaphore::new(slots * SPES_PER_SLOT_MAX)),
+            events: sender,
+        };
+        let (carrier, settings) = (TcpCarrier::new(identity), settings.clone());
+        Ok(Self { listener, socket, clock, carrier, settings, hands: Arc::new(hands), events })
+    }
+
+    /// Where its transfer port listens.
+    pub fn address(&self) -> SocketAddr {
+        self.listener.address()
+    }
+
+    /// Serves until it is stopped. Transfers under way then have a few seconds to end; what is cut off leaves nothing
+    /// half done.
+    ///
+    /// # Errors
+    /// When one of its tasks ends by a bug.
+    pub async fn run(self, stopping: Stopping) -> Result<(), NodeError> {
+        let Self { listener, socket, clock, carrier, settings, hands, events } = self;
+        let address = settings.advertised(listener.address());
+        tracing::info!(node = %settings.id, %address, slices = hands.store.held().len(), "the node is ready");
+        let (messenger, messages) = Messenger::start(socket, clock);
+        let request = JoinRequest::Node {
+            node: settings.id.clone(),
+            place: settings.place(),
+            transfer: address,
+            spe_slots: settings.spe_slots,
+            pid: process::id(),
+            folder: settings.folder.display().to_string(),
+        };
+        let link = Arc::new(Link { carrier, master: settings.master, request, messenger: messenger.clone() });
+        let connections_max = settings.transfers_max as usize * CONNECTIONS_PER_TRANSFER;
+        let mut door = tokio::spawn(door::serve(Arc::clone(&hands), listener, connections_max, stopping.clone()));
+        let limits = NodeLimits { status_interval: settings.status_interval(), copies_max: COPIES_MAX };
+        let mut desk = Desk {
+            clock,
+            node: Node::new(limits),
+            hands,
+            messenger,
+            link,
+            joining: None,
+            work: JoinSet::new(),
+            status_out: Gauge::default(),
+        };
+        let broken = |_| NodeError::Panicked { operation: "serving the transfer port" };
+        let outcome = tokio::select! {
+            // Both end when they are asked to; one that ends before must not leave half a node behind.
+            outcome = desk.serve(messages, events, &stopping) => match outcome {
+                Ok(()) => door.await.map_err(broken),
+                Err(error) => {
+                    door.abort();
+                    Err(error)
+                }
+            },
+            ended = &mut door => ended.map_err(broken),
+        };
+        desk.finish().await;
+        outcome
+    }
+}
+
+/// The rules with the hands that serve them.
+struct Desk {
+    clock: Clock,
+    node: Node,
+    hands: Arc<Hands>,
+    messenger: Messenger,
+    link: Arc<Link>,
+    /// Asking the master for a session; there is one or there is a session.
+    joining: Option<JoinHandle<Joined>>,
+    /// What actions have started: no more than the rules allow at once.
+    work: JoinSet<()>,
+    /// Status reports on their way: one at most.
+    status_out: Gauge,
+}
+
+impl Desk {
+    async fn serve(
+        &mut self,
+        mut messages: mpsc::Receiver<MessengerEvent>,
+        mut events: mpsc::Receiver<Event>,
+        stopping: &Stopping,
+    ) -> Result<(), NodeError> {
+        self.start_joining();
+        loop {
+            self.perform();
+            let due = self.node.next_timeout().map(|due| self.clock.instant(due));
+            tokio::select! {
+                () = stopping.asked() => return Ok(()),
+                message = messages.recv() => match message {
+                    Some(MessengerEvent::Delivered(delivered)) => self.deliver(delivered),
+                    Some(MessengerEvent::SessionLost(session)) => self.lose_session(session),
+                    None => return Err(NodeError::Panicked { operation: "speaking with the master" }),
+                },
+                // The hands hold a sender, so this never ends.
+                Some(event) = events.recv() => match event {
+                    Event::Completion(completion) => self.node.handle_completion(self.clock.now(), completion),
+                    Event::SessionFailed(session) => self.lose_session(session),
+                },
+                joined = ended(&mut self.joining) => {
+                    self.joining = None;
+                    let Some(Joined { session, ticket_key }) = joined else {
+                        return Err(NodeError::Panicked { operation: "joining the master" });
+                    };
+                    tracing::info!(master = %self.link.master, %session, "the node has joined");
+                    self.hands.tickets.set_key(ticket_key);
+                    self.session_opened(session);
+                }
+                () = async { match due { Some(due) => sleep_until(due).await, None => std::future::pending().await } } => {
+                    self.node.handle_timeout(self.clock.now());
+                }
+            }
+            while self.work.try_join_next().is_some() {}
+        }
+    }
+
+    async fn finish(mut self) {
+        if let Some(joining) = self.joining.take() {
+            joining.abort();
+        }
+        self.work.shutdown().await;
+        let refused = self.hands.tickets.refused_total();
+        tracing::info!(tickets_refused = refused, "the node has stopped");
+        self.messenger.close().await;
+    }
+
+    fn session_opened(&mut self, session: SessionId) {
+        self.node.handle_session_opened(self.clock.now(), session);
+    }
+
+    /// A session is gone, or of no more use: the next is asked for. Said of an old one, it means nothing.
+    fn lose_session(&mut self, session: SessionId) {
+        if self.node.session() != Some(session) {
+            return;
+        }
+        tracing::warn!(%session, "the session with the master is lost; the node joins again");
+        self.node.handle_session_lost(session);
+        self.messenger.remove_session(session);
+        self.start_joining();
+    }
+
+    fn start_joining(&mut self) {
+        if self.joining.is_none() {
+            let link = Arc::clone(&self.link);
+            self.joining = Some(tokio::spawn(async move { link.join().await }));
+        }
+    }
+}
+
+/// What the tasks of a node tell the one that owns the rules.
+#[derive(Debug)]
+pub(crate) enum Event {
+    /// Something is complete.
+    Completion(Completion),
+    /// The master did not answer in this session.
+    SessionFailed(SessionId),
+}
+
+impl From<Completion> for Event {
+    fn from(completion: Completion) -> Self {
+        Self::Completion(completion)
+    }
+}
+
+/// The outcome of a task, if there is one to wait for; `None` when it panicked.
+async fn ended<T>(task: &mut Option<JoinHandle<T>>) -> Option<T> {
+    match task {
+        Some(task) => task.await.ok(),
+        None => std::future::pending().await,
+    }
+}
+
+/// The address that stands for every address of the same family.
+fn unspecified_like(address: IpAddr) -> IpAddr {
+    match address {
+        IpAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
+        IpAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
+    }
+}
+
+/// Uses as many open files as this process may have: each transfer and each SPE takes a few.
+fn raise_descriptor_limit() {
+    let mut limit = getrlimit(Resource::Nofile);
+    if limit.current < limit.maximum || limit.maximum.is_none() {
+        limit.current = limit.maximum;
+        // What is refused leaves things as they were.
+        let _ = setrlimit(Resource::Nofile, limit);
+    }
+}
+
+/// Events that wait for the rules: these take them in microseconds.
+const EVENTS_MAX: usize = 1_024;
+/// Copies from other nodes at once: one keeps a link busy, a second fills the gaps between small files, and the rest of
+/// the disk is for users.
+const COPIES_MAX: usize = 4;
+/// Connections to each transfer at once: most wait for their next request.
+const CONNECTIONS_PER_TRANSFER: usize = 4;
+/// SPE processes to each slot: those beyond one wait, at some megabytes each, while other jobs' tasks have the slot.
+const SPES_PER_SLOT_MAX: usize = 16;

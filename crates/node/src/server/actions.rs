@@ -1,0 +1,147 @@
+//! Carrying out what the rules ask for. Whatever takes time runs in a task of its own and comes back as an event.
+
+use std::{sync::Arc, time::Duration};
+
+use net::messenger::Delivered;
+use protocol::{
+    Refusal, SessionId, Status,
+    message::node_master::{Ack, Order, Report},
+    wire::codec,
+};
+
+use super::{Desk, Event};
+use crate::{
+    NodeError, blocking, fetch,
+    hands::Hands,
+    rules::{Action, Asker, Completion, CopyOrder, Move, MoveId, ReportId},
+};
+
+impl Desk {
+    /// An order from the master, or what calls itself one.
+    pub(super) fn deliver(&mut self, delivered: Delivered) {
+        let Delivered { session, request, body } = delivered;
+        // Orders are requests; a notice has no meaning here.
+        let Some(request) = request else { return };
+        match codec::decode::<Order>(&body) {
+            Ok(order) => self.node.handle_message(self.clock.now(), Asker { session, request }, order),
+            Err(error) => {
+                tracing::warn!(%session, %error, "the master sent something that is no order");
+                let refusal = Refusal::new(Status::Usage, format!("this is no order: {error}"));
+                self.messenger.reply(session, request, codec::encode(&Ack::Refused(refusal)));
+            }
+        }
+    }
+
+    /// Does all that the rules want done now.
+    pub(super) fn perform(&mut self) {
+        while let Some(action) = self.node.poll_action() {
+            match action {
+                Action::Ack { to, ack } => self.messenger.reply(to.session, to.request, codec::encode(&ack)),
+                Action::Report { session, id, report } => self.report(session, id, report),
+                Action::ReportStatus { session } => self.report_status(session),
+                Action::TakeInventory => {
+                    let held = self.hands.store.held();
+                    self.node.handle_completion(self.clock.now(), Completion::Inventory(held));
+                }
+                Action::Rejoin { session } => {
+                    self.messenger.remove_session(session);
+                    self.start_joining();
+                }
+                Action::StartCopy(order) => self.copy(order),
+                Action::Move { id, work } => self.move_slice(id, work),
+                Action::ForgetJob(job) => {
+                    let buckets = Arc::clone(&self.hands.buckets);
+                    self.work.spawn(async move {
+                        // What cannot be removed now is removed at the next start.
+                        if let Err(error) = blocking("forgetting a job", move || buckets.forget(job)).await {
+                            tracing::warn!(%job, %error, "a job's files could not be removed");
+                        }
+                    });
+                }
+            }
+        }
+    }
+
+    fn report(&mut self, session: SessionId, id: ReportId, report: Report) {
+        let (messenger, hands) = (self.messenger.clone(), Arc::clone(&self.hands));
+        self.work.spawn(async move {
+            let event = match messenger.request(session, codec::encode(&report), ANSWER_TIME_MAX).await {
+                Ok(reply) => {
+                    // A refusal is an answer too: the master has heard it and will not hear it otherwise.
+                    if let Ok(Ack::Refused(refusal)) = codec::decode(&reply) {
+                        tracing::warn!(%refusal, ?report, "the master refused a report");
+                    }
+                    Event::Completion(Completion::Acknowledged(id))
+                }
+                Err(error) => {
+                    tracing::debug!(%session, %error, "a report was not answered");
+                    Event::SessionFailed(session)
+                }
+            };
+            let _ = hands.events.send(event).await;
+        });
+    }
+
+    fn report_status(&mut self, session: SessionId) {
+        if self.status_out.value() > 0 {
+            return;
+        }
+        let counted = self.status_out.count();
+        let (messenger, hands) = (self.messenger.clone(), Arc::clone(&self.hands));
+        self.work.spawn(async move {
+            let status = codec::encode(&status(&hands).await);
+            if messenger.request(session, status, STATUS_ANSWER_TIME_MAX).await.is_err() {
+                let _ = hands.events.send(Event::SessionFailed(session)).await;
+            }
+            drop(counted);
+        });
+    }
+
+    fn copy(&mut self, order: CopyOrder) {
+        let hands = Arc::clone(&self.hands);
+        self.work.spawn(async move {
+            let slice = order.header.slice;
+            let copied = fetch::copy(&hands, order).await;
+            if let Err(error) = &copied {
+                tracing::warn!(%slice, %error, "a copy could not be made");
+            }
+            hands.tell(Completion::Copied { slice, result: copied.map_err(|error| error.refusal()) }).await;
+        });
+    }
+
+    fn move_slice(&mut self, id: MoveId, work: Move) {
+        let hands = Arc::clone(&self.hands);
+        self.work.spawn(async move {
+            let store = Arc::clone(&hands.store);
+            let moved = blocking("moving a slice", move || match work {
+                Move::Place { slice, path } => Ok(store.place(slice, &path)?),
+                Move::Remove(slice) => Ok(store.remove(slice)?),
+            });
+            let result = moved.await.map_err(|error: NodeError| {
+                tracing::warn!(%error, "an order could not be carried out");
+                error.refusal()
+            });
+            hands.tell(Completion::Moved { id, result }).await;
+        });
+    }
+}
+
+async fn status(hands: &Hands) -> Report {
+    let store = Arc::clone(&hands.store);
+    // Asked away from the network's threads: a sick disk may take long to answer even this.
+    let free = blocking("measuring the disk", move || Ok(store.free_bytes()?)).await;
+    Report::Status {
+        used_bytes: hands.store.used_bytes(),
+        // A disk that does not answer has no room for new slices.
+        free_bytes: free.unwrap_or(0),
+        transfers: hands.transfers_running.value(),
+        spes: hands.spes_running.value(),
+    }
+}
+
+/// How long the master may take to answer; after this the session is given up. It answers from memory, so longer than
+/// this means that it, or the way to it, is gone.
+const ANSWER_TIME_MAX: Duration = Duration::from_secs(20);
+/// The same for a status, which a master answers without a thought: one that was started again knows no old session and
+/// says nothing, so this is how long its nodes take to find out.
+const STATUS_ANSWER_TIME_MAX: Duration = Duration::from_secs(8);

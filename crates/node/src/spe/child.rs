@@ -1,0 +1,350 @@
+//! What runs in the SPE process: the hidden command `sector spe` (paper, 3.3). It accepts segments from its node over the
+//! socket at descriptor 0, runs the function over each, and says how far it is. Serves the path *job*, door 7.
+//!
+//! It knows no network, no ticket and no other process; a file comes to it open or not at all. It ends with its node:
+//! when the other end of the socket is gone, a thread kills the process, whatever the function does meanwhile. (The
+//! kernel's parent-death signal would not do: it fires when the *thread* that started the process ends.)
+
+use std::{
+    env,
+    fs::File,
+    io::{self, Write},
+    os::{
+        fd::{AsFd, OwnedFd},
+        unix::net::UnixStream,
+    },
+    path::PathBuf,
+    process::ExitCode,
+    thread,
+    time::{Duration, Instant},
+};
+
+use protocol::{RecordFormat, limits, message::spe::AttemptId};
+use rustix::{
+    event::{PollFd, PollFlags, poll},
+    io::Errno,
+    net::{SocketType, sockopt::socket_type},
+    process::{Resource, Rlimit, Signal, getpid, kill_process, setrlimit},
+    stdio::dup2_stdin,
+};
+use udf::{Input, Output, Sink, Stopped};
+
+use super::{
+    descriptors,
+    function::LoadedFunction,
+    map::{MapError, SegmentMap},
+    output::BucketWriter,
+    words::{self, FinishedWord, FromChild, SegmentWord, ToChild},
+};
+
+/// Serves the node at the other end of descriptor 0 until it closes it.
+pub fn run() -> ExitCode {
+    match Child::new().and_then(|mut child| child.serve()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            // Standard error is the node's log.
+            let _ = writeln!(io::stderr(), "sector spe: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// The process, between two messages.
+struct Child {
+    link: Link,
+    folder: PathBuf,
+    function: Option<LoadedFunction>,
+    task: Option<Task>,
+}
+
+/// A task that has begun and not failed.
+struct Task {
+    attempt: AttemptId,
+    writer: BucketWriter,
+    records_in: u64,
+    bytes_in: u64,
+}
+
+/// Why a task cannot go on.
+enum Failure {
+    Function { segment: u64, record: Option<u64>, message: String },
+    Broken(String),
+}
+
+impl Child {
+    fn new() -> io::Result<Self> {
+        let stdin = io::stdin();
+        if socket_type(&stdin) != Ok(SocketType::STREAM) {
+            return Err(io::Error::other("this command is started by a node, not by hand"));
+        }
+        let socket = UnixStream::from(stdin.as_fd().try_clone_to_owned()?);
+        // What a function reads from its standard input must not be the node's words.
+        dup2_stdin(File::open("/dev/null")?)?;
+        // A core of a process that maps large slices helps nobody and fills the disk.
+        setrlimit(Resource::Core, Rlimit { current: Some(0), maximum: Some(0) })?;
+        let watched = socket.try_clone()?;
+        thread::Builder::new().name("node watch".into()).spawn(move || end_with_node(&watched))?;
+        let link = Link { socket, told: Instant::now() };
+        Ok(Self { link, folder: env::current_dir()?, function: None, task: None })
+    }
+
+    fn serve(&mut self) -> io::Result<()> {
+        while let Some((message, descriptor)) = self.link.receive()? {
+            self.handle_message(message, descriptor.map(File::from))?;
+        }
+        Ok(())
+    }
+
+    fn handle_message(&mut self, message: ToChild, file: Option<File>) -> io::Result<()> {
+        match message {
+            ToChild::Load { code, parameters } => {
+                self.function = None;
+                match LoadedFunction::load(code, parameters, &self.folder) {
+                    Ok(function) => self.function = Some(function),
+                    Err(refusal) => return self.link.send(&FromChild::Refused(refusal)),
+                }
+                self.link.send(&FromChild::Loaded)
+            }
+            ToChild::Begin { attempt, buckets, hash } => {
+                let file = file.ok_or_else(|| io::Error::other("a task came without its scratch file"))?;
+                self.link.told = Instant::now();
+                let writer = BucketWriter::new(file, buckets, hash);
+                self.task = Some(Task { attempt, writer, records_in: 0, bytes_in: 0 });
+                Ok(())
+            }
+            ToChild::Segment(word) => {
+                let file = file.ok_or_else(|| io::Error::other("a segment came without its file"))?;
+                self.process(&word, &file)
+            }
+            ToChild::End => self.finish(),
+        }
+    }
+
+    fn process(&mut self, word: &SegmentWord, file: &File) -> io::Result<()> {
+        // Segments of a task that has failed meanwhile were on their way already: nobody waits for them.
+        let Some(mut task) = self.task.take() else { return Ok(()) };
+        let attempt = task.attempt;
+        match task.process(word, file, self.function.as_ref(), &mut self.link) {
+            Ok(()) => {
+                self.link.send(&FromChild::Done { attempt })?;
+                self.link.tell_progress(attempt, task.bytes_in)?;
+                self.task = Some(task);
+                Ok(())
+            }
+            Err(Failure::Function { segment, record, message }) => {
+                let message = clip(message, limits::FUNCTION_MESSAGE_BYTES_MAX);
+                self.link.send(&FromChild::FunctionFailed { attempt, segment, record, message })
+            }
+            Err(Failure::Broken(sentence)) => self.link.send(&FromChild::Broken { attempt, sentence }),
+        }
+    }
+
+    fn finish(&mut self) -> io::Result<()> {
+        let Some(task) = self.task.take() else { return Ok(()) };
+        let Task { attempt, writer, records_in, bytes_in } = task;
+        let message = match writer.finish() {
+            Ok(written) => FromChild::Finished(FinishedWord {
+                attempt,
+                records_in,
+                bytes_in,
+                records_out: written.records,
+                chunks: written.chunks,
+                sums: written.sums,
+            }),
+            Err(error) => FromChild::Broken { attempt, sentence: unwritable(&error) },
+        };
+        self.link.send(&message)
+    }
+}
+
+impl Task {
+    fn process(
+        &mut self,
+        word: &SegmentWord,
+        file: &File,
+        function: Option<&LoadedFunction>,
+        link: &mut Link,
+    ) -> Result<(), Failure> {
+        let failed = |record, message| Failure::Function { segment: word.segment, record, message };
+        let function = function.ok_or_else(|| Failure::Broken("no function is loaded".into()))?;
+        let map = SegmentMap::new(word, file).map_err(|error| match error {
+            MapError::PartOfRecord { .. } => failed(None, error.to_string()),
+            MapError::Unreadable { .. } => Failure::Broken(error.to_string()),
+        })?;
+        let (format, records) = match word.records {
+            RecordFormat::File => (udf::RecordFormat::File, 1),
+            RecordFormat::Lines => (udf::RecordFormat::Lines, count_lines(map.bytes())),
+            RecordFormat::Fixed(bytes) => {
+                (udf::RecordFormat::Fixed(bytes), (map.bytes().len() as u64).checked_div(u64::from(bytes)).unwrap_or(0))
+            }
+        };
+        let buckets = self.writer.bucket_count();
+        let input = Input::new(map.bytes(), format).at(&word.path, word.segment, map.from()).with_buckets(buckets);
+        let segment_bytes = map.bytes().len() as u64;
+        let mut sink = SegmentSink {
+            task: self.attempt,
+            writer: &mut self.writer,
+            link,
+            before: self.bytes_in,
+            done: 0,
+            segment_bytes,
+        };
+        let result = function.call(input, &mut Output::new(&mut sink));
+        if let Some(error) = self.writer.failure() {
+            // The function may have failed for this very reason: then it is not to blame.
+            return Err(Failure::Broken(unwritable(error)));
+        }
+        result.map_err(|error| failed(error.record(), error.message().to_owned()))?;
+        self.records_in += records;
+        self.bytes_in += segment_bytes;
+        Ok(())
+    }
+}
+
+/// Where the function's results and signs of life go during one segment.
+struct SegmentSink<'a> {
+    task: AttemptId,
+    writer: &'a mut BucketWriter,
+    link: &'a mut Link,
+    /// Bytes of the task's earlier segments.
+    before: u64,
+    /// Bytes of this one, as the function says.
+    done: u64,
+    segment_bytes: u64,
+}
+
+impl SegmentSink<'_> {
+    fn tell(&mut self) {
+        // When the node is gone, the watching thread ends the process: nothing is to be done about it here.
+        let _ = self.link.tell_progress(self.task, self.before + self.done);
+    }
+}
+
+impl Sink for SegmentSink<'_> {
+    fn emit(&mut self, bucket: u64, bytes: &[u8], records: u64) -> Result<(), Stopped> {
+        if self.writer.emit(bucket, bytes, records)? {
+            // Results are a sign of life too.
+            self.tell();
+        }
+        Ok(())
+    }
+
+    fn progress(&mut self, bytes_done: u64) {
+        self.done = bytes_done.min(self.segment_bytes);
+        self.tell();
+    }
+}
+
+/// The child's end of the socket.
+struct Link {
+    socket: UnixStream,
+    /// When progress was last told.
+    told: Instant,
+}
+
+impl Link {
+    /// The next message; `None` when the node has closed its end.
+    fn receive(&mut self) -> io::Result<Option<(ToChild, Option<OwnedFd>)>> {
+        let mut descriptor = None;
+        let mut first = [0; words::LENGTH_BYTES];
+        if !self.fill(&mut first, &mut descriptor)? {
+            return Ok(None);
+        }
+        let bytes = words::body_bytes(first).ok_or_else(|| io::Error::other("the node's message is too long"))?;
+        let mut body = vec![0; bytes];
+        if !self.fill(&mut body, &mut descriptor)? {
+            return Ok(None);
+        }
+        let message = words::decode(&body).map_err(io::Error::other)?;
+        Ok(Some((message, descriptor)))
+    }
+
+    /// Fills `bytes`; `false` when the node has closed its end before.
+    fn fill(&mut self, bytes: &mut [u8], descriptor: &mut Option<OwnedFd>) -> io::Result<bool> {
+        let mut filled = 0;
+        while filled < bytes.len() {
+            match descriptors::receive(&self.socket, &mut bytes[filled..]) {
+                Ok((0, _)) => return Ok(false),
+                Ok((received, came)) => {
+                    filled += received;
+                    *descriptor = came.or(descriptor.take());
+                }
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) if error.kind() == io::ErrorKind::ConnectionReset => return Ok(false),
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(true)
+    }
+
+    fn send(&mut self, message: &FromChild) -> io::Result<()> {
+        self.socket.write_all(&words::encode(message))
+    }
+
+    /// Tells progress, unless it was told a moment ago.
+    fn tell_progress(&mut self, attempt: AttemptId, bytes: u64) -> io::Result<()> {
+        if self.told.elapsed() < PROGRESS_INTERVAL {
+            return Ok(());
+        }
+        self.told = Instant::now();
+        self.send(&FromChild::Progress { attempt, bytes })
+    }
+}
+
+/// Waits for the node to close its end of the socket, and ends the process then.
+fn end_with_node(socket: &UnixStream) {
+    loop {
+        // No event is asked for: a closed other end is told all the same.
+        match poll(&mut [PollFd::new(socket, PollFlags::empty())], None) {
+            Err(Errno::INTR) => {}
+            // Not `exit`: its handlers are the function's, and may wait for ever.
+            _ => {
+                let _ = kill_process(getpid(), Signal::KILL);
+            }
+        }
+    }
+}
+
+fn count_lines(bytes: &[u8]) -> u64 {
+    // Summed in blocks of bytes, so that the compiler can use vector instructions.
+    let ends: u64 = bytes
+        .chunks(usize::from(u8::MAX))
+        .map(|block| u64::from(block.iter().fold(0u8, |count, byte| count + u8::from(*byte == b'\n'))))
+        .sum();
+    ends + u64::from(bytes.last().is_some_and(|byte| *byte != b'\n'))
+}
+
+fn unwritable(error: &io::Error) -> String {
+    format!("the SPE could not write its results to the node's disk: {error}")
+}
+
+/// A text of at most `bytes_max` bytes.
+pub(super) fn clip(mut text: String, bytes_max: usize) -> String {
+    if text.len() > bytes_max {
+        text.truncate(text.floor_char_boundary(bytes_max));
+    }
+    text
+}
+
+/// Least time between two messages of progress: often enough for a progress bar, seldom enough to cost nothing.
+const PROGRESS_INTERVAL: Duration = Duration::from_millis(500);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_are_counted_with_and_without_a_last_end() {
+        assert_eq!(count_lines(b""), 0);
+        assert_eq!(count_lines(b"a"), 1);
+        assert_eq!(count_lines(b"a\n\nb\n"), 3);
+        assert_eq!(count_lines(&[b'\n'; 1000]), 1000);
+        assert_eq!(count_lines(&[&[b'\n'; 255][..], b"x"].concat()), 256);
+    }
+
+    #[test]
+    fn a_long_text_is_clipped_between_characters() {
+        assert_eq!(clip("aé".into(), 2), "a");
+        assert_eq!(clip("aé".into(), 3), "aé");
+    }
+}

@@ -1,0 +1,71 @@
+//! What the end of an SPE process means: the user function's fault, which is reported and not retried, or a mishap, after
+//! which the task is tried again (paper, 3.5.2). Serves the path *job*; it only reads exit statuses.
+
+use std::{os::unix::process::ExitStatusExt, process::ExitStatus};
+
+/// Whose fault an end is.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Death {
+    /// The function's, with a sentence about it.
+    OfFunction(String),
+    /// Nobody's: killed from outside.
+    OfProcess(String),
+}
+
+impl Death {
+    /// Reads an exit status. `said` is the last line that the process printed.
+    pub(super) fn read(status: ExitStatus, said: Option<&str>) -> Self {
+        let said = said.map(|line| format!(" after saying: {line}")).unwrap_or_default();
+        match (status.signal(), status.code()) {
+            (Some(signal), _) => match SIGNALS.iter().find(|(number, ..)| *number == signal) {
+                Some((_, name, Fault::Outside(why))) => Self::OfProcess(format!("the SPE was ended by {name} ({why})")),
+                Some((_, name, Fault::Function(why))) => {
+                    Self::OfFunction(format!("the function ended its process with {name} ({why}){said}"))
+                }
+                None => Self::OfFunction(format!("the function ended its process with signal {signal}{said}")),
+            },
+            (None, Some(code)) => {
+                Self::OfFunction(format!("the function ended its process with exit code {code}{said}"))
+            }
+            (None, None) => Self::OfProcess("the SPE ended without a status".into()),
+        }
+    }
+}
+
+enum Fault {
+    Function(&'static str),
+    Outside(&'static str),
+}
+
+/// Numbers and meanings are the same on x86-64 and aarch64 Linux.
+const SIGNALS: &[(i32, &str, Fault)] = &[
+    (1, "SIGHUP", Fault::Outside("its terminal closed")),
+    (2, "SIGINT", Fault::Outside("interrupted by hand")),
+    (3, "SIGQUIT", Fault::Outside("ended by hand")),
+    (4, "SIGILL", Fault::Function("an instruction this processor does not have")),
+    (5, "SIGTRAP", Fault::Function("a trap")),
+    (6, "SIGABRT", Fault::Function("it aborted")),
+    (7, "SIGBUS", Fault::Function("a bad memory access")),
+    (8, "SIGFPE", Fault::Function("an arithmetic error such as a division by zero")),
+    (9, "SIGKILL", Fault::Outside("by hand, or because memory ran out")),
+    (11, "SIGSEGV", Fault::Function("a bad memory access")),
+    (15, "SIGTERM", Fault::Outside("by hand or at shutdown")),
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_functions_own_ends_are_told_from_those_that_came_from_outside() {
+        for signal in [4, 5, 6, 7, 8, 11, 31] {
+            assert!(matches!(Death::read(ExitStatus::from_raw(signal), None), Death::OfFunction(_)), "{signal}");
+        }
+        for signal in [1, 2, 3, 9, 15] {
+            assert!(matches!(Death::read(ExitStatus::from_raw(signal), None), Death::OfProcess(_)), "{signal}");
+        }
+        let exit = Death::read(ExitStatus::from_raw(3 << 8), Some("out of cheese"));
+        let sentence = "the function ended its process with exit code 3 after saying: out of cheese";
+        assert_eq!(exit, Death::OfFunction(sentence.into()));
+    }
+}

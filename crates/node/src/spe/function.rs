@@ -1,0 +1,105 @@
+//! A loaded function: a built-in one or a symbol of a user's library (paper, 3.3: "The SPE then opens the dynamic
+//! libraries and obtains the various processing functions"). Serves the path *job*, door 7; in the SPE process alone:
+//! from the moment a library is opened, its code runs here.
+#![allow(unsafe_code)]
+
+use std::{
+    error::Error,
+    panic::{AssertUnwindSafe, catch_unwind},
+    path::Path,
+};
+
+use libloading::os::unix::{Library, RTLD_LOCAL, RTLD_NOW};
+use protocol::{Refusal, Status};
+use udf::{
+    Function, FunctionError, Input, Output,
+    abi::{self, NativeFunction, NativeVersion},
+};
+
+use super::words::ChildCode;
+
+/// A function with its parameters, ready to be called.
+pub(super) struct LoadedFunction {
+    code: Code,
+    parameters: Vec<(String, String)>,
+}
+
+enum Code {
+    BuiltIn(Function),
+    Native(NativeFunction),
+}
+
+impl LoadedFunction {
+    /// Finds the function. A library is looked for in `folder`.
+    pub(super) fn load(code: ChildCode, parameters: Vec<(String, String)>, folder: &Path) -> Result<Self, Refusal> {
+        let code = match code {
+            ChildCode::BuiltIn(name) => Code::BuiltIn(functions::find(&name).ok_or_else(|| {
+                Refusal::new(
+                    Status::NotFound,
+                    format!("there is no built-in function `{name}`: give one of those that exist, or `lib.so:symbol`"),
+                )
+            })?),
+            ChildCode::Native { library, symbol } => Code::Native(open_symbol(&folder.join(library), &symbol)?),
+        };
+        Ok(Self { code, parameters })
+    }
+
+    /// Calls it over one segment. A panic of a built-in function is its error; in a library, `udf::export!` sees to that.
+    pub(super) fn call(&self, input: Input<'_>, output: &mut Output<'_>) -> Result<(), FunctionError> {
+        let input = input.with_parameters(&self.parameters);
+        match self.code {
+            Code::BuiltIn(function) => {
+                catch_unwind(AssertUnwindSafe(|| function(&input, output))).unwrap_or_else(|panic| {
+                    Err(FunctionError::new(format!("the function panicked: {}", abi::panic_message(&*panic))))
+                })
+            }
+            // SAFETY: the symbol comes from a library that says it keeps to this version of the header, and the library is
+            // never closed. If it lies, this process suffers and no other.
+            Code::Native(function) => unsafe { abi::call(function, &input, output) },
+        }
+    }
+}
+
+/// Opens a library for good and finds a function in it.
+fn open_symbol(file: &Path, symbol: &str) -> Result<NativeFunction, Refusal> {
+    let refuse = |status, sentence: String| Refusal::new(status, format!("the function library {sentence}"));
+    // SAFETY: its initialisers run here, which is what this process is for.
+    let library = unsafe { Library::open(Some(file), RTLD_NOW | RTLD_LOCAL) }.map_err(|error| {
+        refuse(Status::Usage, format!("cannot be loaded on this node: {}", loader_sentence(&error, file)))
+    })?;
+    // Never closed: threads or exit handlers of user code may still need it. A process sees at most one per stage.
+    let library = Box::leak(Box::new(library));
+    // SAFETY: the symbol has this type in every version of the header.
+    let version = unsafe { library.get::<NativeVersion>(abi::VERSION_SYMBOL.as_bytes()) }.map_err(|_| {
+        refuse(
+            Status::Usage,
+            format!(
+                "has no symbol `{}`: use SECTOR_UDF_LIBRARY of sector_udf.h, or udf::export! in Rust",
+                abi::VERSION_SYMBOL
+            ),
+        )
+    })?;
+    // SAFETY: it takes nothing and returns a number.
+    let version = unsafe { version() };
+    if version != abi::ABI_VERSION {
+        let ours = abi::ABI_VERSION;
+        let sentence = format!(
+            "was built for version {version} of the function interface, and this node speaks version {ours}: build it anew"
+        );
+        return Err(refuse(Status::Usage, sentence));
+    }
+    // SAFETY: a library of this version exports functions of this type alone.
+    let function = unsafe { library.get::<NativeFunction>(symbol.as_bytes()) }.map_err(|_| {
+        refuse(
+            Status::NotFound,
+            format!("has no symbol `{symbol}`: check the name after the colon, and that it is exported"),
+        )
+    })?;
+    Ok(*function)
+}
+
+/// The loader's own sentence, without the place where this node happens to keep the library.
+fn loader_sentence(error: &libloading::Error, file: &Path) -> String {
+    let sentence = error.source().map_or_else(|| error.to_string(), |source| source.to_string());
+    sentence.replace(&*file.to_string_lossy(), "the file")
+}

@@ -1,0 +1,424 @@
+//! The node's side of an SPE: starts the process, hands it a function and then tasks, and learns how each ended. Serves
+//! the path *job*, door 7. It never maps a slice nor runs user code, and believes nothing that the process says beyond
+//! its own task: a function may have taken the process over.
+
+use std::{
+    collections::VecDeque,
+    env,
+    ffi::OsString,
+    fs::File,
+    io,
+    os::{fd::OwnedFd, unix::net::UnixStream as StdUnixStream},
+    path::{Path, PathBuf},
+    process::Stdio,
+    time::Duration,
+};
+
+use protocol::{
+    Refusal, Status, limits,
+    message::spe::{AttemptId, Function, FunctionCode, FunctionError, SegmentOrder},
+};
+use rustix::process::{Pid, Signal, kill_process_group};
+use store::SliceSums;
+use tokio::{
+    process::{Child, Command},
+    time::timeout,
+};
+
+use super::{
+    SpeError,
+    child::clip,
+    death::Death,
+    link::HostLink,
+    prints::Prints,
+    words::{ChildCode, Chunk, FinishedWord, FromChild, SegmentWord, ToChild},
+};
+
+/// How an SPE is started: an executable that calls [`child::run`](super::child::run) when it gets these arguments.
+#[derive(Clone, Debug)]
+pub struct SpeProgram {
+    /// The executable.
+    pub executable: PathBuf,
+    /// Its arguments.
+    pub arguments: Vec<OsString>,
+}
+
+impl SpeProgram {
+    /// This very executable with the hidden command `spe`.
+    pub fn this_executable() -> io::Result<Self> {
+        Ok(Self { executable: env::current_exe()?, arguments: vec!["spe".into()] })
+    }
+}
+
+/// A running SPE. Dropping it kills the process and its children.
+pub struct SpeProcess {
+    process: Child,
+    link: HostLink,
+    prints: Prints,
+    scratch: PathBuf,
+    /// Libraries written so far: each gets a file name of its own, since the loader knows files by name.
+    libraries: u32,
+    /// Not in the middle of a conversation. Stays false when a call was dropped halfway or the process failed.
+    ready: bool,
+}
+
+/// One task for an SPE.
+pub struct TaskRun {
+    /// The task and the attempt at it.
+    pub attempt: AttemptId,
+    /// Its segments with their files, at most one of which is open at a time unless they are open already. Offsets of the
+    /// file are those of the slice; for lines, the file goes on behind the segment to the end of its last line.
+    pub segments: Vec<(SegmentOrder, SegmentFile)>,
+    /// The scratch file for its results: empty and writable.
+    pub output: File,
+    /// Number of buckets of its output, at least 1.
+    pub buckets: u32,
+    /// Whether the digest of the scratch file is wanted; only with one bucket.
+    pub hash: bool,
+}
+
+/// The file of a segment: open, or to be opened when its turn comes, so that a task of thousands of small files does not
+/// hold thousands of descriptors.
+pub enum SegmentFile {
+    /// Open for reading.
+    Open(File),
+    /// Opened when it is needed.
+    Later(Box<dyn FnOnce() -> Result<File, Refusal> + Send>),
+}
+
+impl From<File> for SegmentFile {
+    fn from(file: File) -> Self {
+        Self::Open(file)
+    }
+}
+
+impl SegmentFile {
+    /// A file that `open` opens when it is needed.
+    pub fn opened_by(open: impl FnOnce() -> Result<File, Refusal> + Send + 'static) -> Self {
+        Self::Later(Box::new(open))
+    }
+}
+
+/// How a task ended.
+#[derive(Debug)]
+pub enum SpeOutcome {
+    /// It is processed; its results are in the scratch file (not synced).
+    Finished(TaskOutput),
+    /// The function failed on it: not to be tried again (paper, 3.5.2).
+    FunctionFailed(FunctionError),
+    /// This node could not give it its input or keep its output: may be tried elsewhere. The SPE lives.
+    Refused(Refusal),
+    /// The process is gone, or of no more use, through no fault of the function: drop it and try again.
+    Died(String),
+}
+
+/// See [`SpeOutcome::Finished`].
+#[derive(Debug)]
+pub struct TaskOutput {
+    /// Records read.
+    pub records_in: u64,
+    /// Bytes read.
+    pub bytes_in: u64,
+    /// Records written.
+    pub records_out: u64,
+    /// What of the scratch file belongs to which bucket, in the order of the file, which has no gaps.
+    pub chunks: Vec<Chunk>,
+    /// Length, digest and block checksums of the scratch file, where wanted.
+    pub sums: Option<SliceSums>,
+}
+
+impl SpeProcess {
+    /// Starts a process that works in the folder `scratch`. To be called within a Tokio runtime.
+    pub fn start(program: &SpeProgram, scratch: &Path) -> Result<Self, SpeError> {
+        let (ours, theirs) = StdUnixStream::pair().map_err(SpeError::Connect)?;
+        let link = HostLink::new(ours).map_err(SpeError::Connect)?;
+        let (reader, writer) = io::pipe().map_err(SpeError::Connect)?;
+        let prints = Prints::read(reader).map_err(SpeError::Connect)?;
+        let mut command = Command::new(&program.executable);
+        command
+            .args(&program.arguments)
+            .current_dir(scratch)
+            .env_clear()
+            .envs(PASSED_ENVIRONMENT.iter().filter_map(|name| Some((name, env::var_os(name)?))))
+            .stdin(Stdio::from(OwnedFd::from(theirs)))
+            .stdout(Stdio::from(writer.try_clone().map_err(SpeError::Connect)?))
+            .stderr(Stdio::from(writer))
+            // A group of its own: Ctrl-C stops the node in order instead of everything at once, and children of the
+            // function end with it.
+            .process_group(0)
+            .kill_on_drop(true);
+        let process = command
+            .spawn()
+            .map_err(|source| SpeError::Start { program: program.executable.display().to_string(), source })?;
+        // `command` holds the other ends until here; only when they are gone does the end of the process show.
+        drop(command);
+        Ok(Self { process, link, prints, scratch: scratch.to_owned(), libraries: 0, ready: true })
+    }
+
+    /// The process id, while it runs.
+    pub fn id(&self) -> Option<u32> {
+        self.process.id()
+    }
+
+    /// Whether it can take a function or a task.
+    pub fn is_ready(&self) -> bool {
+        self.ready
+    }
+
+    /// Loads a function. After a refusal with [`Status::Unavailable`] or [`Status::Failed`] the process is of no more use.
+    pub async fn load(&mut self, function: &Function) -> Result<(), Refusal> {
+        self.take_turn().map_err(|sentence| Refusal::new(Status::Unavailable, sentence))?;
+        let mut written = None;
+        let code = match &function.code {
+            FunctionCode::BuiltIn(name) => ChildCode::BuiltIn(name.clone()),
+            FunctionCode::Native { library, symbol } => {
+                let name = self.write_library(library).await?;
+                written = Some(self.scratch.join(&name));
+                ChildCode::Native { library: name, symbol: symbol.clone() }
+            }
+        };
+        self.link.send(&ToChild::Load { code, parameters: function.parameters.clone() }, None);
+        let answer = timeout(LOAD_TIME_MAX, self.link.next()).await;
+        if let Some(file) = written {
+            // What is loaded stays loaded without a name.
+            let _ = tokio::fs::remove_file(file).await;
+        }
+        match answer {
+            Ok(Ok(FromChild::Loaded)) => {
+                self.ready = true;
+                Ok(())
+            }
+            Ok(Ok(FromChild::Refused(refusal))) => {
+                self.ready = true;
+                Err(refusal)
+            }
+            Ok(Ok(_)) => Err(Refusal::new(Status::Failed, "the SPE answered out of turn")),
+            Ok(Err(_)) => Err(match self.death().await {
+                Death::OfFunction(sentence) => Refusal::new(Status::Failed, format!("while it was loaded, {sentence}")),
+                Death::OfProcess(sentence) => Refusal::new(Status::Unavailable, sentence),
+            }),
+            Err(_) => {
+                let seconds = LOAD_TIME_MAX.as_secs();
+                Err(Refusal::new(Status::Failed, format!("the function library was not loaded within {seconds} s")))
+            }
+        }
+    }
+
+    /// Runs the loaded function over a task. `progress` hears of bytes processed; a caller that hears nothing for long
+    /// drops the call and the process.
+    pub async fn run(&mut self, task: TaskRun, progress: &mut (dyn FnMut(u64) + Send)) -> SpeOutcome {
+        if let Err(sentence) = self.take_turn() {
+            return SpeOutcome::Died(sentence);
+        }
+        if task.hash && task.buckets != 1 {
+            self.ready = true;
+            return SpeOutcome::Refused(Refusal::new(Status::Failed, "a digest was asked for over several buckets"));
+        }
+        let TaskRun { attempt, segments, output, buckets, hash } = task;
+        let output_file = match output.try_clone() {
+            Ok(file) => file,
+            Err(error) => {
+                self.ready = true;
+                let sentence = format!("the scratch file of a task cannot be passed on: {error}");
+                return SpeOutcome::Refused(Refusal::new(Status::Unavailable, sentence));
+            }
+        };
+        self.link.send(&ToChild::Begin { attempt, buckets, hash }, Some(output.into()));
+        let mut progression = Progression { waiting: segments.into(), sent: VecDeque::new(), last: None, ended: false };
+        // Boxed: it lives across every await of the node's conversation.
+        let outcome = Box::pin(self.converse(attempt, &mut progression, progress)).await;
+        match outcome {
+            SpeOutcome::Finished(result) => match check(&result, &output_file, buckets, hash) {
+                Ok(()) => SpeOutcome::Finished(result),
+                Err(sentence) => {
+                    self.ready = false;
+                    SpeOutcome::Died(sentence)
+                }
+            },
+            other => other,
+        }
+    }
+
+    async fn converse(
+        &mut self,
+        attempt: AttemptId,
+        segments: &mut Progression,
+        progress: &mut (dyn FnMut(u64) + Send),
+    ) -> SpeOutcome {
+        loop {
+            if let Err(refusal) = segments.send(&mut self.link) {
+                // The next `Begin` makes the process forget what it has of this task.
+                self.ready = true;
+                return SpeOutcome::Refused(refusal);
+            }
+            let Ok(message) = self.link.next().await else { return self.outcome_of_death(segments).await };
+            match message {
+                FromChild::Progress { attempt: of, bytes } if of == attempt => progress(bytes),
+                FromChild::Done { attempt: of } if of == attempt => segments.done(),
+                FromChild::Finished(word) if word.attempt == attempt => {
+                    self.ready = true;
+                    return SpeOutcome::Finished(word.into());
+                }
+                FromChild::FunctionFailed { attempt: of, segment, record, message } if of == attempt => {
+                    self.ready = true;
+                    return segments.failure(Some(segment), record, message);
+                }
+                FromChild::Broken { attempt: of, sentence } if of == attempt => {
+                    self.ready = true;
+                    return SpeOutcome::Refused(Refusal::new(Status::Unavailable, sentence));
+                }
+                // Of an earlier task that was refused or had failed.
+                FromChild::Progress { .. }
+                | FromChild::Done { .. }
+                | FromChild::Finished(_)
+                | FromChild::FunctionFailed { .. }
+                | FromChild::Broken { .. } => {}
+                FromChild::Loaded | FromChild::Refused(_) => {
+                    return SpeOutcome::Died("the SPE answered out of turn".into());
+                }
+            }
+        }
+    }
+
+    async fn outcome_of_death(&mut self, segments: &mut Progression) -> SpeOutcome {
+        match self.death().await {
+            Death::OfFunction(message) => segments.failure(None, None, message),
+            Death::OfProcess(sentence) => SpeOutcome::Died(sentence),
+        }
+    }
+
+    /// Why the connection is gone.
+    async fn death(&mut self) -> Death {
+        let Ok(Ok(status)) = timeout(EXIT_TIME_MAX, self.process.wait()).await else {
+            return Death::OfProcess("the SPE closed its connection".into());
+        };
+        let said = self.prints.last_line().await;
+        Death::read(status, said.as_deref())
+    }
+
+    fn take_turn(&mut self) -> Result<(), String> {
+        if !std::mem::replace(&mut self.ready, false) {
+            return Err("the SPE was left in the middle of a task and cannot be used again".into());
+        }
+        Ok(())
+    }
+
+    async fn write_library(&mut self, library: &[u8]) -> Result<String, Refusal> {
+        if library.len() > limits::LIBRARY_BYTES_MAX {
+            self.ready = true;
+            let sentence = format!("the function library is longer than {} bytes: strip it", limits::LIBRARY_BYTES_MAX);
+            return Err(Refusal::new(Status::Usage, sentence));
+        }
+        self.libraries += 1;
+        let name = format!("function-{}-{}.so", self.process.id().unwrap_or_default(), self.libraries);
+        if let Err(error) = tokio::fs::write(self.scratch.join(&name), library).await {
+            self.ready = true;
+            let sentence = format!("the function library cannot be stored at this node: {error}");
+            return Err(Refusal::new(Status::Unavailable, sentence));
+        }
+        Ok(name)
+    }
+}
+
+impl Drop for SpeProcess {
+    fn drop(&mut self) {
+        // `id` is `None` once the process has been waited for: its number may be another's by now.
+        let group = self.process.id().and_then(|id| Pid::from_raw(i32::try_from(id).ok()?));
+        if let Some(group) = group {
+            let _ = kill_process_group(group, Signal::KILL);
+        }
+    }
+}
+
+/// A task's segments on their way to the process. Few are sent ahead: a descriptor counts until it has been received.
+struct Progression {
+    waiting: VecDeque<(SegmentOrder, SegmentFile)>,
+    /// Sent and not done; the process works on the first.
+    sent: VecDeque<SegmentOrder>,
+    /// The last one done.
+    last: Option<SegmentOrder>,
+    /// The process knows that no more come.
+    ended: bool,
+}
+
+impl Progression {
+    fn send(&mut self, link: &mut HostLink) -> Result<(), Refusal> {
+        while self.sent.len() < SEGMENTS_AHEAD_MAX {
+            let Some((order, file)) = self.waiting.pop_front() else {
+                if !self.ended {
+                    link.send(&ToChild::End, None);
+                    self.ended = true;
+                }
+                return Ok(());
+            };
+            let file = match file {
+                SegmentFile::Open(file) => file,
+                SegmentFile::Later(open) => open()?,
+            };
+            let word = SegmentWord {
+                segment: order.segment,
+                path: order.path.as_str().to_owned(),
+                from: order.from,
+                until: order.until,
+                records: order.records,
+            };
+            link.send(&ToChild::Segment(word), Some(file.into()));
+            self.sent.push_back(order);
+        }
+        Ok(())
+    }
+
+    fn done(&mut self) {
+        self.last = self.sent.pop_front().or(self.last.take());
+    }
+
+    /// An error of the function: on the segment it names, or on the one it was at.
+    fn failure(&mut self, segment: Option<u64>, record: Option<u64>, message: String) -> SpeOutcome {
+        let named = self.sent.iter().find(|order| Some(order.segment) == segment);
+        let Some(order) = named.or(self.sent.front()).or(self.last.as_ref()) else {
+            return SpeOutcome::Died(format!("before its first segment, {message}"));
+        };
+        SpeOutcome::FunctionFailed(FunctionError {
+            path: order.path.clone(),
+            segment: order.segment,
+            record,
+            message: clip(message, limits::FUNCTION_MESSAGE_BYTES_MAX),
+        })
+    }
+}
+
+impl From<FinishedWord> for TaskOutput {
+    fn from(word: FinishedWord) -> Self {
+        let FinishedWord { records_in, bytes_in, records_out, chunks, sums, .. } = word;
+        let sums = sums.map(|(bytes, digest, blocks)| SliceSums { bytes, digest, blocks });
+        Self { records_in, bytes_in, records_out, chunks, sums }
+    }
+}
+
+/// Whether what the process says of its results agrees with the scratch file.
+fn check(result: &TaskOutput, file: &File, buckets: u32, hash: bool) -> Result<(), String> {
+    let file_bytes =
+        file.metadata().map_err(|error| format!("the scratch file of a task cannot be read: {error}"))?.len();
+    let mut end = 0u64;
+    for chunk in &result.chunks {
+        if chunk.bucket >= buckets.max(1) || chunk.offset != end || chunk.bytes == 0 {
+            return Err("the SPE gave a wrong account of its results".into());
+        }
+        end = end.saturating_add(chunk.bytes);
+    }
+    let sums_bytes = result.sums.as_ref().map(|sums| sums.bytes);
+    if end != file_bytes || sums_bytes != hash.then_some(file_bytes) {
+        return Err("the SPE gave a wrong account of the length of its results".into());
+    }
+    Ok(())
+}
+
+/// What of the node's environment a function may see.
+const PASSED_ENVIRONMENT: &[&str] = &["PATH", "LANG", "TMPDIR"];
+/// Most segments that are sent and not yet processed: enough that the process never waits for the node, few enough for
+/// any limit of descriptors in flight.
+const SEGMENTS_AHEAD_MAX: usize = 32;
+/// How long a library may take to load; its initialisers are user code.
+const LOAD_TIME_MAX: Duration = Duration::from_secs(60);
+/// How long a process may take to end after its connection has ended.
+const EXIT_TIME_MAX: Duration = Duration::from_secs(2);

@@ -1,0 +1,23 @@
+//! The Sphere Processing Engine (Sector/Sphere paper, 3.3): a child process of the node that runs one user function over
+//! segments. It serves the path *job*, doors 6 and 7.
+//!
+//! [`host`] is the node's side: it starts the process, hands it open files, and learns how it ended. [`child`] is what
+//! runs inside: it maps a segment's file, calls the function, and appends the results to one scratch file. Between them
+//! is a Unix socket and the messages of `words`. User code runs nowhere else, and never in the node's own process.
+
+pub mod child;
+mod death;
+mod descriptors;
+mod error;
+mod function;
+pub mod host;
+mod lines;
+mod link;
+mod map;
+mod output;
+mod prints;
+mod words;
+
+pub use error::SpeError;
+pub use host::{SegmentFile, SpeOutcome, SpeProcess, SpeProgram, TaskOutput, TaskRun};
+pub use words::Chunk;

@@ -1,0 +1,178 @@
+//! What a node and its SPE say to each other over their socket. Private to this room: both ends are the same executable,
+//! so this may change with any release. Serves the path *job*, door 7.
+//!
+//! A message is four bytes of length (big-endian), then the message in the [codec](protocol::wire::codec). A descriptor
+//! travels with its message's first byte. The node: `Load`, then for each task `Begin`, `Segment`s, `End`. The SPE:
+//! `Loaded` or `Refused`; then `Progress`, a `Done` for each segment, and `Finished`, `FunctionFailed` or `Broken`, after
+//! which it drops what is left of the task and waits for the next `Begin`.
+
+use protocol::{
+    Digest, RecordFormat, Refusal,
+    message::spe::AttemptId,
+    wire::codec::{self, CodecError},
+};
+use serde::{Deserialize, Serialize, de::DeserializeOwned};
+
+/// What the node says.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) enum ToChild {
+    /// Get a function ready.
+    Load {
+        /// Where its code is.
+        code: ChildCode,
+        /// Its parameters.
+        parameters: Vec<(String, String)>,
+    },
+    /// A task begins. With the descriptor of the scratch file for its results, which is empty.
+    Begin {
+        /// The task.
+        attempt: AttemptId,
+        /// Number of buckets of its output.
+        buckets: u32,
+        /// Whether the scratch file's digest is wanted; only with a single bucket.
+        hash: bool,
+    },
+    /// A segment of the task. With the descriptor of its file.
+    Segment(SegmentWord),
+    /// That was the last segment.
+    End,
+}
+
+/// Where a function's code is.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) enum ChildCode {
+    /// In this executable.
+    BuiltIn(String),
+    /// In a file of the SPE's working folder.
+    Native {
+        /// The file's name.
+        library: String,
+        /// The function's symbol.
+        symbol: String,
+    },
+}
+
+/// A [`SegmentOrder`](protocol::message::spe::SegmentOrder) whose file comes along.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct SegmentWord {
+    /// Its number in the stage's input.
+    pub(super) segment: u64,
+    /// The path that the function sees.
+    pub(super) path: String,
+    /// First byte.
+    pub(super) from: u64,
+    /// First byte no longer part of it.
+    pub(super) until: u64,
+    /// How its bytes fall into records.
+    pub(super) records: RecordFormat,
+}
+
+/// What the SPE says.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) enum FromChild {
+    /// The function is ready.
+    Loaded,
+    /// It is not.
+    Refused(Refusal),
+    /// The SPE lives and has read this many bytes of the task.
+    Progress {
+        /// The task.
+        attempt: AttemptId,
+        /// Bytes of input processed.
+        bytes: u64,
+    },
+    /// The next segment, in the order they came, is processed.
+    Done {
+        /// The task.
+        attempt: AttemptId,
+    },
+    /// The task is processed and its results are in the scratch file.
+    Finished(FinishedWord),
+    /// The function failed.
+    FunctionFailed {
+        /// The task.
+        attempt: AttemptId,
+        /// The segment's number.
+        segment: u64,
+        /// The record in the segment, where known.
+        record: Option<u64>,
+        /// What it said.
+        message: String,
+    },
+    /// The SPE failed, not the function: it could not read a segment's file or write results.
+    Broken {
+        /// The task.
+        attempt: AttemptId,
+        /// One sentence.
+        sentence: String,
+    },
+}
+
+/// See [`FromChild::Finished`].
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct FinishedWord {
+    /// The task.
+    pub(super) attempt: AttemptId,
+    /// Records read.
+    pub(super) records_in: u64,
+    /// Bytes read.
+    pub(super) bytes_in: u64,
+    /// Records written.
+    pub(super) records_out: u64,
+    /// What of the scratch file belongs to which bucket, in the order of the file.
+    pub(super) chunks: Vec<Chunk>,
+    /// Length, digest and block checksums of the scratch file, where wanted.
+    pub(super) sums: Option<(u64, Digest, Vec<u32>)>,
+}
+
+/// A run of bytes of the scratch file that belongs to one bucket. A bucket's content is its chunks in their order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Chunk {
+    /// The bucket.
+    pub bucket: u32,
+    /// Where it begins in the scratch file, in bytes.
+    pub offset: u64,
+    /// Its length in bytes, never 0.
+    pub bytes: u64,
+}
+
+/// A message as it travels, length first.
+pub(super) fn encode<T: Serialize>(message: &T) -> Vec<u8> {
+    let body = codec::encode(message);
+    let mut bytes = Vec::with_capacity(LENGTH_BYTES + body.len());
+    // A message that is longer is refused by the other end, as it would be if its length fitted.
+    bytes.extend(u32::try_from(body.len()).unwrap_or(u32::MAX).to_be_bytes());
+    bytes.extend(body);
+    bytes
+}
+
+/// The message after its length.
+pub(super) fn decode<T: DeserializeOwned>(body: &[u8]) -> Result<T, CodecError> {
+    codec::decode(body)
+}
+
+/// The length that a message's first four bytes announce; `None` when it is more than a message may have.
+pub(super) fn body_bytes(first: [u8; LENGTH_BYTES]) -> Option<usize> {
+    let bytes = u32::from_be_bytes(first) as usize;
+    (bytes <= MESSAGE_BYTES_MAX).then_some(bytes)
+}
+
+/// Bytes of a message's length.
+pub(super) const LENGTH_BYTES: usize = 4;
+/// Longest message in bytes: the chunk list of a task with tens of gigabytes of results in 4,096 buckets fits.
+pub(super) const MESSAGE_BYTES_MAX: usize = 64 * 1024 * 1024;
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn a_message_travels_with_its_length_and_an_endless_one_is_refused() {
+        let bytes = encode(&FromChild::Loaded);
+        let (first, body) = bytes.split_first_chunk().unwrap();
+        assert_eq!(body_bytes(*first), Some(body.len()));
+        assert!(matches!(decode(body), Ok(FromChild::Loaded)));
+        assert_eq!(body_bytes([0xff; 4]), None);
+    }
+}

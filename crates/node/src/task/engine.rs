@@ -1,0 +1,207 @@
+//! What a conversation with a driver has at work: its SPE, the function in it, and the buckets of its job.
+
+use std::sync::{
+    Arc,
+    atomic::{AtomicU64, Ordering},
+};
+
+use protocol::{
+    JobId, Status, limits,
+    message::spe::{BucketId, Function, Output, SegmentSource, SpeReply, SpeRequest, TaskOrder, TaskResult},
+    ticket::SignedTicket,
+};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+use super::{deliver::deliver, input};
+use crate::{
+    NodeError, blocking,
+    hands::Hands,
+    rules::Completion,
+    spe::{SpeOutcome, SpeProcess, TaskRun},
+};
+
+pub(super) struct Engine {
+    hands: Arc<Hands>,
+    job: JobId,
+    /// Loaded last, and to be loaded again into a fresh SPE.
+    function: Option<Arc<Function>>,
+    spe: Option<Spe>,
+}
+
+/// A process with its place among those allowed.
+struct Spe {
+    process: SpeProcess,
+    _place: OwnedSemaphorePermit,
+}
+
+impl Engine {
+    pub(super) fn new(hands: Arc<Hands>, job: JobId) -> Self {
+        Self { hands, job, function: None, spe: None }
+    }
+
+    /// Does what a driver asks; `bytes` is how much of a task's input has been read.
+    pub(super) async fn answer(&mut self, request: SpeRequest, bytes: &AtomicU64) -> Result<SpeReply, NodeError> {
+        match request {
+            SpeRequest::Load(function) => self.load(Arc::new(function)).await,
+            SpeRequest::Run(order) => self.run(order, bytes).await,
+            SpeRequest::Seal(order) => {
+                self.own(order.bucket)?;
+                let buckets = Arc::clone(&self.hands.buckets);
+                let bytes = blocking("sealing a bucket", move || buckets.seal(&order)).await?;
+                Ok(SpeReply::Sealed { bytes })
+            }
+            SpeRequest::Publish { bucket, ticket } => self.publish(bucket, &ticket).await,
+            SpeRequest::Fetch(bucket) => {
+                self.own(bucket)?;
+                let buckets = Arc::clone(&self.hands.buckets);
+                Ok(SpeReply::Bytes(blocking("reading a bucket", move || buckets.fetch(bucket)).await?))
+            }
+        }
+    }
+
+    /// To be called when an answer was given up: its SPE may still be at work for nobody.
+    pub(super) fn end_useless_spe(&mut self) {
+        if self.spe.as_ref().is_some_and(|spe| !spe.process.is_ready()) {
+            self.spe = None;
+        }
+    }
+
+    async fn load(&mut self, function: Arc<Function>) -> Result<SpeReply, NodeError> {
+        self.function = None;
+        self.load_into_process(&function).await?;
+        self.function = Some(function);
+        Ok(SpeReply::Loaded)
+    }
+
+    async fn run(&mut self, order: TaskOrder, bytes: &AtomicU64) -> Result<SpeReply, NodeError> {
+        let buckets = self.check(&order)?;
+        let function = self.function.clone();
+        let function =
+            function.ok_or_else(|| NodeError::refused(Status::Usage, "load a function before running it"))?;
+        // Before the slot is taken: what is fetched over the network keeps no processor busy.
+        let segments = input::open(&self.hands, self.job, order.segments).await?;
+        let (store, job) = (Arc::clone(&self.hands.buckets), self.job);
+        let scratch = blocking("creating a scratch file", move || store.scratch(job)).await?;
+        let slot = permit(&self.hands.spe_slots).await?;
+        let running = self.hands.spes_running.count();
+        if !self.spe.as_ref().is_some_and(|spe| spe.process.is_ready()) {
+            self.spe = None;
+            self.load_into_process(&function).await?;
+        }
+        let Some(spe) = self.spe.as_mut() else { return Err(NodeError::Spe("could not be started".into())) };
+        let hash = matches!(order.output, Output::Local);
+        let task = TaskRun { attempt: order.attempt, segments, output: scratch.share()?, buckets, hash };
+        let outcome = spe.process.run(task, &mut |read| bytes.store(read, Ordering::Relaxed)).await;
+        // Another task may compute while this one delivers.
+        drop((slot, running));
+        if !spe.process.is_ready() {
+            self.spe = None;
+        }
+        match outcome {
+            SpeOutcome::Finished(output) => {
+                let (records_in, bytes_in, records_out) = (output.records_in, output.bytes_in, output.records_out);
+                let pieces = deliver(&self.hands, order.attempt, order.output, scratch, output).await?;
+                Ok(SpeReply::Finished(TaskResult { records_in, bytes_in, records_out, pieces }))
+            }
+            SpeOutcome::FunctionFailed(error) => Ok(SpeReply::FunctionFailed(error)),
+            SpeOutcome::Refused(refusal) => Err(NodeError::Refused(refusal)),
+            SpeOutcome::Died(why) => {
+                self.spe = None;
+                Err(NodeError::Spe(format!("died: {why}")))
+            }
+        }
+    }
+
+    async fn publish(&mut self, bucket: BucketId, ticket: &SignedTicket) -> Result<SpeReply, NodeError> {
+        self.own(bucket)?;
+        let (header, claim) = match self.hands.tickets.write(ticket) {
+            Ok(allowed) => allowed,
+            Err(error) => {
+                // The ticket may have been used for just this, and the answer lost.
+                let published = self.hands.buckets.published(bucket).filter(|slice| ticket_names(ticket, slice));
+                let metadata = published.ok_or(error)?;
+                return Ok(SpeReply::Published { bytes: metadata.bytes, digest: metadata.digest });
+            }
+        };
+        let (buckets, store) = (Arc::clone(&self.hands.buckets), Arc::clone(&self.hands.store));
+        let metadata = blocking("publishing a bucket", move || buckets.publish(bucket, header, &store)).await?;
+        claim.used();
+        let reply = SpeReply::Published { bytes: metadata.bytes, digest: metadata.digest };
+        self.hands.tell(Completion::Stored(metadata)).await;
+        Ok(reply)
+    }
+
+    /// Loads a function into this conversation's SPE, which is started where there is none.
+    async fn load_into_process(&mut self, function: &Function) -> Result<(), NodeError> {
+        if !self.spe.as_ref().is_some_and(|spe| spe.process.is_ready()) {
+            self.spe = None;
+            let place = Arc::clone(&self.hands.spe_processes).try_acquire_owned().map_err(|_| {
+                let sentence = format!("node {} has as many SPEs as it may; use another node", self.hands.node);
+                NodeError::refused(Status::Unavailable, sentence)
+            })?;
+            let (buckets, job) = (Arc::clone(&self.hands.buckets), self.job);
+            let folder = blocking("creating an SPE's folder", move || buckets.scratch_folder(job)).await?;
+            let process =
+                SpeProcess::start(&self.hands.spe, &folder).map_err(|error| NodeError::Refused(error.refusal()))?;
+            self.spe = Some(Spe { process, _place: place });
+        }
+        let Some(spe) = self.spe.as_mut() else { return Err(NodeError::Spe("could not be started".into())) };
+        let loaded = spe.process.load(function).await;
+        if !spe.process.is_ready() {
+            self.spe = None;
+        }
+        loaded.map_err(NodeError::Refused)
+    }
+
+    /// Refuses what is not this job's, and what no driver of ours asks; the number of the task's buckets.
+    fn check(&self, order: &TaskOrder) -> Result<u32, NodeError> {
+        let mut jobs = vec![order.attempt.job];
+        for segment in &order.segments {
+            if let SegmentSource::Bucket(bucket) = &segment.source {
+                jobs.push(bucket.job);
+            }
+            if segment.from > segment.until {
+                let sentence = format!("segment {} of {} ends before it begins", segment.segment, segment.path);
+                return Err(NodeError::refused(Status::Usage, sentence));
+            }
+        }
+        if let Some(other) = jobs.into_iter().find(|job| *job != self.job) {
+            return Err(self.not_ours(other));
+        }
+        match &order.output {
+            Output::Local => Ok(1),
+            Output::Buckets(places) => match u32::try_from(places.len()) {
+                Ok(count) if (1..=limits::BUCKETS_MAX).contains(&count) => Ok(count),
+                _ => {
+                    let sentence =
+                        format!("a stage has 1 to {} buckets, and not {}", limits::BUCKETS_MAX, places.len());
+                    Err(NodeError::refused(Status::Usage, sentence))
+                }
+            },
+        }
+    }
+
+    fn own(&self, bucket: BucketId) -> Result<(), NodeError> {
+        if bucket.job == self.job { Ok(()) } else { Err(self.not_ours(bucket.job)) }
+    }
+
+    fn not_ours(&self, job: JobId) -> NodeError {
+        NodeError::refused(Status::Refused, format!("this conversation is for job {}, and not for job {job}", self.job))
+    }
+}
+
+/// Whether a write ticket, good or used, is for this very slice.
+fn ticket_names(ticket: &SignedTicket, metadata: &protocol::SliceMetadata) -> bool {
+    use protocol::{
+        ticket::{Right, Ticket},
+        wire::codec,
+    };
+    let named = codec::decode::<Ticket>(&ticket.ticket).ok().map(|ticket| ticket.right);
+    matches!(named, Some(Right::Write { header, .. }) if header.slice == metadata.header.slice)
+}
+
+async fn permit(of: &Arc<Semaphore>) -> Result<OwnedSemaphorePermit, NodeError> {
+    // Nobody closes these semaphores; were one closed, the node would be stopping.
+    let closed = |_| NodeError::refused(Status::Unavailable, "the node is stopping; use another node");
+    Arc::clone(of).acquire_owned().await.map_err(closed)
+}

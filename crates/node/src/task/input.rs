@@ -1,0 +1,227 @@
+//! The files of a task's segments. Bytes that lie here are verified and then handed over as they lie; bytes of other
+//! nodes are fetched first, into a file in which they stand at the same offsets, so that the function and the rules for
+//! lines see no difference.
+//!
+//! It never hands over a byte of a slice that was not verified in this very task.
+
+use std::{fs::File, os::unix::fs::FileExt, path::PathBuf, sync::Arc};
+
+use net::transfer::Frame;
+use protocol::{
+    JobId, RecordFormat, Refusal, SliceId,
+    message::{
+        client_master::Source,
+        spe::{SegmentOrder, SegmentSource},
+    },
+};
+use store::SliceReader;
+use tokio::runtime::{Handle, RuntimeFlavor};
+
+use crate::{
+    NodeError, blocking,
+    bucket::ClosedScratch,
+    fetch::fetch,
+    flow::{FRAME_BYTES, FrameSink},
+    hands::Hands,
+    rules::Completion,
+    spe::SegmentFile,
+};
+
+/// The files of these segments, each opened (and verified) when its turn comes; remote ones are here on return.
+pub(super) async fn open(
+    hands: &Arc<Hands>,
+    job: JobId,
+    orders: Vec<SegmentOrder>,
+) -> Result<Vec<(SegmentOrder, SegmentFile)>, NodeError> {
+    let mut segments = Vec::with_capacity(orders.len());
+    for order in orders {
+        let part = Part::of(&order);
+        let hands = Arc::clone(hands);
+        let file = match &order.source {
+            SegmentSource::Local(slice) => {
+                let slice = *slice;
+                SegmentFile::opened_by(move || in_place(|| open_slice(&hands, slice, part)))
+            }
+            SegmentSource::Bucket(bucket) => {
+                let bucket = *bucket;
+                SegmentFile::opened_by(move || {
+                    let opened = in_place(|| hands.buckets.open_sealed(bucket));
+                    opened.map(|(file, _)| file).map_err(|error| error.refusal())
+                })
+            }
+            SegmentSource::Remote { slice, from } => {
+                let scratch = fetch_part(&hands, job, *slice, from, part).await?;
+                // Once it is open, the file needs its name no longer: `scratch` ends here and removes it.
+                SegmentFile::opened_by(move || scratch.open().map_err(|error| error.refusal()))
+            }
+        };
+        segments.push((order, file));
+    }
+    Ok(segments)
+}
+
+/// The bytes of a slice that a segment needs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Part {
+    from: u64,
+    until: u64,
+    /// Whether it goes on behind `until`, to the end of the line that byte `until - 1` is in.
+    to_line_end: bool,
+}
+
+impl Part {
+    fn of(order: &SegmentOrder) -> Self {
+        let to_line_end = order.records == RecordFormat::Lines && order.from < order.until;
+        // Whether a line starts at `from` is said by the byte before it.
+        let from = if to_line_end { order.from.saturating_sub(1) } else { order.from };
+        Self { from, until: order.until, to_line_end }
+    }
+}
+
+/// A slice's file, its part verified.
+fn open_slice(hands: &Arc<Hands>, slice: SliceId, part: Part) -> Result<File, Refusal> {
+    let opened = hands.store.open_slice(slice).map_err(NodeError::from).and_then(|reader| {
+        verify(&reader, part)?;
+        let file = reader.os_file().map(File::try_clone).transpose();
+        file.map_err(NodeError::io("share the file of slice", &PathBuf::from(slice.to_string())))
+    });
+    match opened {
+        Ok(Some(file)) => Ok(file),
+        Ok(None) => Err(NodeError::Spe("cannot read slices of a disk in memory".into()).refusal()),
+        Err(error) => {
+            if matches!(&error, NodeError::Store(store::StoreError::Corrupt { .. })) {
+                report_corrupt(hands, slice);
+            }
+            Err(error.refusal())
+        }
+    }
+}
+
+fn verify(reader: &SliceReader, part: Part) -> Result<(), NodeError> {
+    reader.verify(part.from, part.until)?;
+    if part.to_line_end {
+        let mut buffer = Vec::new();
+        let mut next = part.until - 1;
+        loop {
+            reader.read_at(&mut buffer, next, LINE_STEP_BYTES)?;
+            if buffer.is_empty() || buffer.contains(&b'\n') {
+                break;
+            }
+            next += buffer.len() as u64;
+        }
+    }
+    Ok(())
+}
+
+/// The same as [`Hands::found_corrupt`], from where nothing can be awaited.
+fn report_corrupt(hands: &Arc<Hands>, slice: SliceId) {
+    let hands = Arc::clone(hands);
+    if let Ok(runtime) = Handle::try_current() {
+        runtime.spawn(async move { hands.found_corrupt(slice).await });
+    } else {
+        let _ = hands.store.mark_corrupt(slice);
+        let _ = hands.events.try_send(Completion::FoundCorrupt(slice).into());
+    }
+}
+
+/// Fetches a part of another node's slice into a file of the same offsets, the rest of which is a hole.
+async fn fetch_part(
+    hands: &Arc<Hands>,
+    job: JobId,
+    slice: SliceId,
+    from: &Source,
+    part: Part,
+) -> Result<ClosedScratch, NodeError> {
+    let buckets = Arc::clone(&hands.buckets);
+    let scratch = blocking("creating a scratch file", move || buckets.scratch(job)).await?;
+    let mut sink = PartSink {
+        file: scratch.share()?,
+        path: scratch.path().to_owned(),
+        next: part.from,
+        line_end_from: part.until.saturating_sub(1),
+        line_ended: false,
+    };
+    if part.from < part.until {
+        let ahead = if part.to_line_end { FRAME_BYTES as u64 } else { 0 };
+        let mut until = part.until.saturating_add(ahead);
+        sink = fetch(hands, from, slice, part.from..until, sink).await?;
+        // A line longer than was fetched ahead: more, and each time twice as much. Where fewer bytes came than were
+        // asked for, the slice has ended, and with it its last line.
+        while part.to_line_end && !sink.line_ended && sink.next == until {
+            until = until.saturating_add(until - part.until);
+            let range = sink.next..until;
+            sink = fetch(hands, from, slice, range, sink).await?;
+        }
+        if sink.next < part.until {
+            let what = format!("the part of slice {slice} from node {}", from.node);
+            return Err(NodeError::Length { what, expected: part.until - part.from, found: sink.next - part.from });
+        }
+    }
+    Ok(scratch.close())
+}
+
+/// Writes frames at their place, and watches for the end of the last line.
+struct PartSink {
+    file: File,
+    path: PathBuf,
+    next: u64,
+    line_end_from: u64,
+    line_ended: bool,
+}
+
+impl FrameSink for PartSink {
+    fn take(&mut self, frame: &Frame) -> Result<(), NodeError> {
+        let bytes = &frame.payload;
+        self.file.write_all_at(bytes, self.next).map_err(NodeError::io("write", &self.path))?;
+        let skip = usize::try_from(self.line_end_from.saturating_sub(self.next)).unwrap_or(usize::MAX);
+        self.line_ended |= bytes.get(skip..).is_some_and(|bytes| bytes.contains(&b'\n'));
+        self.next += bytes.len() as u64;
+        Ok(())
+    }
+}
+
+/// Waits for the disk without holding up the other tasks of this thread, where the runtime has other threads.
+fn in_place<T>(work: impl FnOnce() -> T) -> T {
+    match Handle::try_current().map(|runtime| runtime.runtime_flavor()) {
+        Ok(RuntimeFlavor::MultiThread) => tokio::task::block_in_place(work),
+        _ => work(),
+    }
+}
+
+/// Bytes looked at in one step for the end of a line: a block.
+const LINE_STEP_BYTES: usize = protocol::limits::BLOCK_BYTES as usize;
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    fn part_sink(from: u64, until: u64) -> PartSink {
+        let (file, path) = (tempfile::tempfile().unwrap(), PathBuf::from("scratch"));
+        PartSink { file, path, next: from, line_end_from: until - 1, line_ended: false }
+    }
+
+    fn frame(bytes: &[u8]) -> Frame {
+        Frame { payload: bytes.to_vec(), checksums: Vec::new() }
+    }
+
+    #[test]
+    fn fetched_bytes_stand_where_they_stand_in_the_slice() {
+        let mut sink = part_sink(100, 108);
+        sink.take(&frame(b"abcd")).unwrap();
+        sink.take(&frame(b"efgh")).unwrap();
+        let mut found = [0; 8];
+        sink.file.read_exact_at(&mut found, 100).unwrap();
+        assert_eq!((&found, sink.file.metadata().unwrap().len()), (b"abcdefgh", 108));
+    }
+
+    #[test]
+    fn the_last_line_ends_at_the_first_newline_from_the_last_byte_of_the_segment_on() {
+        for (text, ended) in [("ab\ncdefg", false), ("abc\ndefg", true), ("abcd\nefg", true), ("abcdefg\n", true)] {
+            let mut sink = part_sink(0, 4);
+            sink.take(&frame(&text.as_bytes()[..2])).unwrap();
+            sink.take(&frame(&text.as_bytes()[2..])).unwrap();
+            assert_eq!(sink.line_ended, ended, "{text:?}");
+        }
+    }
+}

@@ -1,0 +1,400 @@
+//! A cloud for one test: real nodes on ports of this machine, and in the place of the master someone who lets them in,
+//! signs any ticket, gives the orders the test wants and keeps what is reported.
+#![allow(clippy::unwrap_used)]
+// Each test file uses its own part of this.
+#![allow(dead_code)]
+
+use std::{
+    collections::BTreeMap,
+    env, io,
+    net::SocketAddr,
+    path::{Path, PathBuf},
+    process::exit,
+    sync::Arc,
+    time::Duration,
+};
+
+use daemon::{
+    settings::{Checked, NodeSettings},
+    stop::Stop,
+};
+use net::{
+    clock::Clock,
+    datagram::bind_udp,
+    identity::{Authority, TicketSigner, TlsIdentity, random},
+    messenger::{Messenger, MessengerEvent, SessionKeys, Side},
+    transfer::{Carrier, Frame, Listener, TcpCarrier, TransferStream},
+};
+use node::{Server, spe::SpeProgram};
+use protocol::{
+    JobId, LeaseId, NodeId, Place, RecordFormat, Refusal, SectorPath, SessionId, SliceHeader, SliceId, UserName,
+    Version,
+    message::{
+        client_master::Source,
+        join::{JoinReply, JoinRequest, KEY_LABEL},
+        node_master::{Ack, HeldSlice, Order, Report},
+        spe::{BucketPlace, SpeReply, SpeRequest},
+        transfer::{TransferReply, TransferRequest},
+    },
+    ticket::{Right, SignedTicket, Ticket},
+    wire::codec,
+};
+use rustix::net::sockopt::socket_type;
+use tempfile::TempDir;
+use tokio::{sync::mpsc, time::timeout};
+
+/// How long anything may take before a test is given up; nothing is asserted about time.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+
+pub(crate) struct FakeCloud {
+    authority: Authority,
+    signer: Arc<TicketSigner>,
+    master: SocketAddr,
+    messenger: Messenger,
+    joins: mpsc::Receiver<(SessionId, JoinRequest)>,
+    reports: mpsc::Receiver<(SessionId, Report)>,
+    clock: Clock,
+    folder: TempDir,
+}
+
+pub(crate) struct FakeNode {
+    pub(crate) id: NodeId,
+    pub(crate) address: SocketAddr,
+    pub(crate) session: SessionId,
+    pub(crate) folder: PathBuf,
+    stop: Stop,
+}
+
+impl FakeCloud {
+    pub(crate) async fn start() -> Self {
+        let authority = Authority::create("test").unwrap();
+        let identity = TlsIdentity::role(authority.certificate_pem(), &authority.issue("master").unwrap()).unwrap();
+        let (listener, socket) = loop {
+            let listener = Listener::bind(([127, 0, 0, 1], 0).into(), identity.clone()).await.unwrap();
+            // The same number may be taken for UDP.
+            if let Ok(socket) = bind_udp(listener.address()).await {
+                break (listener, socket);
+            }
+        };
+        let (master, clock) = (listener.address(), Clock::start());
+        let (messenger, mut events) = Messenger::start(socket, clock);
+        let (joined, joins) = mpsc::channel(16);
+        let (reported, reports) = mpsc::channel(10_000);
+        let signer = Arc::new(TicketSigner::generate());
+        let (ticket_key, keys) = (signer.public_key(), messenger.clone());
+        tokio::spawn(async move {
+            loop {
+                let mut stream = listener.accept().await.unwrap().handshake().await.unwrap();
+                let Ok(request) = stream.receive::<JoinRequest>().await else { continue };
+                let session = SessionId(u64::from_be_bytes(random()));
+                let key = stream.export_key(KEY_LABEL, &session.0.to_be_bytes()).unwrap();
+                keys.add_session(SessionKeys { session, key, side: Side::Acceptor, peer: None });
+                stream.send(&JoinReply::Accepted { session, ticket_key }).await.unwrap();
+                stream.close().await;
+                joined.send((session, request)).await.unwrap();
+            }
+        });
+        let answering = messenger.clone();
+        tokio::spawn(async move {
+            while let Some(event) = events.recv().await {
+                if let MessengerEvent::Delivered(delivered) = event {
+                    let report = codec::decode::<Report>(&delivered.body).unwrap();
+                    answering.reply(delivered.session, delivered.request.unwrap(), codec::encode(&Ack::Done));
+                    if !matches!(report, Report::Status { .. }) {
+                        let _ = reported.send((delivered.session, report)).await;
+                    }
+                }
+            }
+        });
+        let folder = tempfile::tempdir().unwrap();
+        Self { authority, signer, master, messenger, joins, reports, clock, folder }
+    }
+
+    /// A node that has joined and told its inventory.
+    pub(crate) async fn node(&mut self, id: &str) -> FakeNode {
+        let (node, held) = self.node_with_inventory(id).await;
+        assert!(held.is_empty(), "{held:?}");
+        node
+    }
+
+    /// The same for one that holds something already.
+    pub(crate) async fn node_with_inventory(&mut self, id: &str) -> (FakeNode, Vec<HeldSlice>) {
+        self.node_at(id, ([127, 0, 0, 1], 0).into()).await
+    }
+
+    /// Stops a node and starts it again at the same address.
+    pub(crate) async fn restart(&mut self, node: FakeNode) -> FakeNode {
+        let (id, address) = (node.id.clone(), node.address);
+        node.stop().await;
+        self.node_at(id.as_str(), address).await.0
+    }
+
+    async fn node_at(&mut self, id: &str, listen: SocketAddr) -> (FakeNode, Vec<HeldSlice>) {
+        let folder = self.folder.path().join(id);
+        std::fs::create_dir_all(&folder).unwrap();
+        let credentials = self.authority.issue(id).unwrap();
+        let texts = [
+            ("authority.pem", self.authority.certificate_pem()),
+            ("certificate.pem", &credentials.certificate_pem),
+            ("key.pem", &credentials.key_pem),
+        ];
+        for (name, text) in texts {
+            std::fs::write(folder.join(name), text).unwrap();
+        }
+        let settings = NodeSettings {
+            id: id.parse().unwrap(),
+            listen,
+            master: self.master,
+            folder: folder.clone(),
+            spe_slots: 2,
+            status_interval_millis: 100,
+            ..NodeSettings::default()
+        };
+        let settings = Checked::of(settings, &folder).unwrap();
+        let server = Server::bind(&settings, child_program()).await.unwrap();
+        let (address, stop) = (server.address(), Stop::new());
+        let stopping = stop.token();
+        stop.spawn(id, async move { server.run(stopping).await.unwrap() });
+        let session = self.joined(id).await;
+        let held = self.inventory(session).await;
+        (FakeNode { id: id.parse().unwrap(), address, session, folder, stop }, held)
+    }
+
+    /// The session of a node that joins, for the first time or again.
+    pub(crate) async fn joined(&mut self, id: &str) -> SessionId {
+        let (session, request) = timeout(PATIENCE, self.joins.recv()).await.unwrap().unwrap();
+        assert!(matches!(&request, JoinRequest::Node { node, .. } if node.as_str() == id), "{request:?}");
+        session
+    }
+
+    pub(crate) async fn inventory(&mut self, session: SessionId) -> Vec<HeldSlice> {
+        let mut held = Vec::new();
+        loop {
+            match self.report(session).await {
+                Report::Inventory { slices, last } => {
+                    held.extend(slices);
+                    if last {
+                        return held;
+                    }
+                }
+                other => panic!("{other:?} before the inventory"),
+            }
+        }
+    }
+
+    /// The next report of this session; those of others are dropped.
+    pub(crate) async fn report(&mut self, session: SessionId) -> Report {
+        loop {
+            let (from, report) = timeout(PATIENCE, self.reports.recv()).await.unwrap().unwrap();
+            if from == session {
+                return report;
+            }
+        }
+    }
+
+    pub(crate) async fn order(&self, node: &FakeNode, order: Order) -> Ack {
+        codec::decode(&self.messenger.request(node.session, codec::encode(&order), PATIENCE).await.unwrap()).unwrap()
+    }
+
+    /// Ends a session as if the master had forgotten it.
+    pub(crate) fn forget(&self, node: &FakeNode) {
+        self.messenger.remove_session(node.session);
+    }
+
+    pub(crate) fn ticket(&self, node: &NodeId, right: Right) -> SignedTicket {
+        self.ticket_until(node, right, self.clock.now().unix_millis + 60_000)
+    }
+
+    pub(crate) fn ticket_until(&self, node: &NodeId, right: Right, until_unix_millis: u64) -> SignedTicket {
+        let user = UserName::new("alice").unwrap();
+        self.signer.sign(&Ticket { user, node: node.clone(), right, until_unix_millis })
+    }
+
+    pub(crate) fn read_ticket(&self, node: &FakeNode, slice: u128) -> SignedTicket {
+        self.ticket(&node.id, Right::Read { slice: SliceId(slice), from: 0, until: u64::MAX })
+    }
+
+    pub(crate) fn write_ticket(&self, node: &FakeNode, slice: u128) -> SignedTicket {
+        self.ticket(&node.id, Right::Write { lease: LeaseId(1), header: header(slice) })
+    }
+
+    pub(crate) fn compute_ticket(&self, node: &FakeNode) -> SignedTicket {
+        self.ticket(&node.id, Right::Compute { job: JOB })
+    }
+
+    pub(crate) fn source(&self, node: &FakeNode, slice: u128) -> Source {
+        let ticket = self.read_ticket(node, slice);
+        Source { node: node.id.clone(), place: Place::new("s", "r"), address: node.address, ticket }
+    }
+
+    pub(crate) fn bucket_place(&self, node: &FakeNode) -> BucketPlace {
+        BucketPlace { node: node.id.clone(), address: node.address, ticket: self.compute_ticket(node) }
+    }
+
+    /// A client's connection: without a certificate.
+    pub(crate) async fn connect(&self, node: &FakeNode) -> TransferStream {
+        let identity = TlsIdentity::client(self.authority.certificate_pem()).unwrap();
+        TcpCarrier::new(identity).connect(node.address, node.id.as_str()).await.unwrap()
+    }
+
+    /// A connection of some other node of this cloud.
+    pub(crate) async fn connect_as_node(&self, node: &FakeNode) -> TransferStream {
+        let credentials = self.authority.issue("some-node").unwrap();
+        let identity = TlsIdentity::role(self.authority.certificate_pem(), &credentials).unwrap();
+        TcpCarrier::new(identity).connect(node.address, node.id.as_str()).await.unwrap()
+    }
+
+    /// Uploads a slice and gives its digest, once the node has reported it.
+    pub(crate) async fn put(&mut self, node: &FakeNode, slice: u128, bytes: &[u8]) {
+        let mut stream = self.connect(node).await;
+        let reply = put(&mut stream, self.write_ticket(node, slice), bytes).await;
+        assert!(
+            matches!(reply, TransferReply::Stored { bytes: stored, .. } if stored == bytes.len() as u64),
+            "{reply:?}"
+        );
+        let report = self.report(node.session).await;
+        assert!(matches!(&report, Report::Stored(stored) if stored.header.slice == SliceId(slice)), "{report:?}");
+        stream.close().await;
+    }
+
+    pub(crate) async fn get(&self, node: &FakeNode, slice: u128) -> Result<Vec<u8>, Refusal> {
+        let mut stream = self.connect(node).await;
+        get(&mut stream, self.read_ticket(node, slice), slice, 0..u64::MAX).await
+    }
+
+    /// A driver's conversation.
+    pub(crate) async fn drive(&self, node: &FakeNode) -> Driver {
+        let mut stream = self.connect(node).await;
+        stream.send(&TransferRequest::Spe { ticket: self.compute_ticket(node) }).await.unwrap();
+        let reply = stream.receive::<TransferReply>().await.unwrap();
+        assert_eq!(reply, TransferReply::Ready);
+        Driver { stream }
+    }
+}
+
+impl FakeNode {
+    /// Stops it in order; its folder stays.
+    pub(crate) async fn stop(self) {
+        self.stop.finish(PATIENCE).await.unwrap();
+    }
+
+    /// The only file below a folder of its data that has this content, for damaging it.
+    pub(crate) fn file_with(&self, bytes: &[u8]) -> PathBuf {
+        let mut unread = vec![self.folder.clone()];
+        let mut found = Vec::new();
+        while let Some(path) = unread.pop() {
+            if path.is_dir() {
+                unread.extend(std::fs::read_dir(path).unwrap().map(|entry| entry.unwrap().path()));
+            } else if std::fs::read(&path).unwrap() == bytes {
+                found.push(path);
+            }
+        }
+        assert_eq!(found.len(), 1, "{found:?}");
+        found.remove(0)
+    }
+}
+
+/// The driver's end of a conversation with a node.
+pub(crate) struct Driver {
+    pub(crate) stream: TransferStream,
+}
+
+impl Driver {
+    /// Asks, and gives the answer behind the signs of life.
+    pub(crate) async fn ask(&mut self, request: SpeRequest) -> SpeReply {
+        self.stream.send(&request).await.unwrap();
+        loop {
+            match timeout(PATIENCE, self.stream.receive()).await.unwrap().unwrap() {
+                SpeReply::Progress { .. } => {}
+                reply => return reply,
+            }
+        }
+    }
+}
+
+pub(crate) async fn put(stream: &mut TransferStream, ticket: SignedTicket, bytes: &[u8]) -> TransferReply {
+    stream.send(&TransferRequest::Write { ticket }).await.unwrap();
+    match stream.receive::<TransferReply>().await.unwrap() {
+        TransferReply::Ready => {}
+        refused => return refused,
+    }
+    for frame in bytes.chunks(FRAME_BYTES) {
+        stream.send_frame(frame).await.unwrap();
+    }
+    stream.end_frames().await.unwrap();
+    stream.receive().await.unwrap()
+}
+
+/// Reads a range; an error of the connection is a panic.
+pub(crate) async fn get(
+    stream: &mut TransferStream,
+    ticket: SignedTicket,
+    slice: u128,
+    range: std::ops::Range<u64>,
+) -> Result<Vec<u8>, Refusal> {
+    let request = TransferRequest::Read { ticket, slice: SliceId(slice), from: range.start, until: range.end };
+    stream.send(&request).await.unwrap();
+    let announced = match stream.receive::<TransferReply>().await.unwrap() {
+        TransferReply::Reading { bytes } => bytes,
+        TransferReply::Refused(refusal) => return Err(refusal),
+        other => panic!("{other:?}"),
+    };
+    let (mut content, mut frame) = (Vec::new(), Frame::default());
+    while stream.receive_frame(&mut frame).await.unwrap() {
+        content.extend_from_slice(&frame.payload);
+    }
+    assert_eq!(content.len() as u64, announced);
+    Ok(content)
+}
+
+pub(crate) fn header(slice: u128) -> SliceHeader {
+    SliceHeader {
+        slice: SliceId(slice),
+        path: path("/in/file"),
+        version: Version(1),
+        owner: UserName::new("alice").unwrap(),
+        modified_unix_millis: 0,
+        copies: 1,
+        records: RecordFormat::File,
+        user: BTreeMap::new(),
+    }
+}
+
+pub(crate) fn path(text: &str) -> SectorPath {
+    SectorPath::parse(text).unwrap()
+}
+
+/// Bytes that do not repeat within a block.
+pub(crate) fn content(bytes: usize) -> Vec<u8> {
+    let mut state = 0x9E37_79B9_7F4A_7C15_u64;
+    let step = |_| {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (state >> 56) as u8
+    };
+    (0..bytes).map(step).collect()
+}
+
+/// Flips a byte of a file.
+pub(crate) fn damage(file: &Path, at: usize) {
+    let mut bytes = std::fs::read(file).unwrap();
+    bytes[at] ^= 0x40;
+    std::fs::write(file, bytes).unwrap();
+}
+
+/// An SPE is this test's executable, made to run only [`serve_as_spe`] in the test of this name.
+pub(crate) fn child_program() -> SpeProgram {
+    let arguments = ["the_spe_of_the_other_tests", "--exact", "--ignored", "--nocapture", "--test-threads=1"];
+    SpeProgram { executable: env::current_exe().unwrap(), arguments: arguments.iter().map(Into::into).collect() }
+}
+
+/// The body of that test.
+pub(crate) fn serve_as_spe() {
+    // By hand (`--include-ignored`) there is no node at the other end.
+    if socket_type(io::stdin()).is_ok() {
+        let ended = node::spe::child::run() == std::process::ExitCode::SUCCESS;
+        exit(i32::from(!ended));
+    }
+}
+
+pub(crate) const JOB: JobId = JobId(7);
+const FRAME_BYTES: usize = 300_000;

@@ -1,0 +1,298 @@
+//! A node at its doors 4 and 5, over real connections: reading, writing, pieces, tickets, copies and orders.
+#![allow(clippy::unwrap_used)]
+
+mod fake_cloud;
+
+use fake_cloud::{FakeCloud, JOB, content, damage, get, header, path, put};
+use net::transfer::TransferStream;
+use protocol::{
+    JobId, LeaseId, NodeId, SliceId, Status,
+    message::{
+        node_master::{Ack, HeldState, Order, Report},
+        spe::{BucketId, PieceId, SealOrder, SpeReply, SpeRequest, Winner},
+        transfer::{TransferReply, TransferRequest},
+    },
+    ticket::{Right, SignedTicket},
+};
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_was_written_is_read_back_in_whole_and_in_part() {
+    let mut cloud = FakeCloud::start().await;
+    let node = cloud.node("n1").await;
+    let bytes = content(3_000_017);
+    cloud.put(&node, 1, &bytes).await;
+    assert!(cloud.get(&node, 1).await.unwrap() == bytes);
+    // One connection serves request after request.
+    let mut stream = cloud.connect(&node).await;
+    for (from, until) in
+        [(0, 0), (0, 1), (65_535, 65_537), (1_048_575, 2_100_000), (2_999_999, 9_000_000), (9_000_000, 9_000_001)]
+    {
+        let part = get(&mut stream, cloud.read_ticket(&node, 1), 1, from..until).await.unwrap();
+        let expected = &bytes[(from as usize).min(bytes.len())..(until as usize).min(bytes.len())];
+        assert!(part == expected, "{from}..{until}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_node_refuses_a_transfer_without_a_ticket_that_allows_just_that() {
+    let mut cloud = FakeCloud::start().await;
+    let node = cloud.node("n1").await;
+    cloud.put(&node, 1, b"some bytes").await;
+    let other_node = NodeId::new("n2").unwrap();
+    let read = |from, until| Right::Read { slice: SliceId(1), from, until };
+    let forged = SignedTicket { signature: vec![7; 64], ..cloud.read_ticket(&node, 1) };
+    let bad = [
+        forged,
+        cloud.ticket(&other_node, read(0, 100)),
+        cloud.ticket_until(&node.id, read(0, 100), 1),
+        cloud.read_ticket(&node, 2),
+        cloud.write_ticket(&node, 1),
+        cloud.compute_ticket(&node),
+        cloud.ticket(&node.id, read(0, 5)),
+        cloud.ticket(&node.id, read(5, 10)),
+    ];
+    let mut stream = cloud.connect(&node).await;
+    for (at, ticket) in bad.into_iter().enumerate() {
+        let refusal = get(&mut stream, ticket, 1, 0..10).await.unwrap_err();
+        assert_eq!(refusal.status, Status::Refused, "ticket {at}: {refusal}");
+    }
+    let reading = cloud.read_ticket(&node, 3);
+    assert!(matches!(put(&mut stream, reading, b"x").await, TransferReply::Refused(_)));
+    assert!(
+        get(&mut stream, cloud.ticket(&node.id, read(0, 10)), 1, 0..10).await.is_ok(),
+        "the connection is still good"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_write_ticket_is_good_for_one_slice_once() {
+    let mut cloud = FakeCloud::start().await;
+    let node = cloud.node("n1").await;
+    cloud.put(&node, 1, b"first").await;
+    let mut stream = cloud.connect(&node).await;
+    let again = put(&mut stream, cloud.write_ticket(&node, 1), b"other").await;
+    assert!(matches!(&again, TransferReply::Refused(refusal) if refusal.status == Status::Refused), "{again:?}");
+    assert_eq!(cloud.order(&node, Order::Remove(SliceId(1))).await, Ack::Done);
+    assert_eq!(cloud.report(node.session).await, Report::Removed(SliceId(1)));
+    let after_removal = put(&mut stream, cloud.write_ticket(&node, 1), b"other").await;
+    assert!(matches!(after_removal, TransferReply::Refused(_)), "{after_removal:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn of_a_writer_that_goes_away_nothing_remains_and_it_may_come_back() {
+    let mut cloud = FakeCloud::start().await;
+    let node = cloud.node("n1").await;
+    let mut stream = cloud.connect(&node).await;
+    stream.send(&TransferRequest::Write { ticket: cloud.write_ticket(&node, 1) }).await.unwrap();
+    assert_eq!(stream.receive::<TransferReply>().await.unwrap(), TransferReply::Ready);
+    stream.send_frame(&content(200_000)).await.unwrap();
+    drop(stream);
+    assert_eq!(cloud.get(&node, 1).await.unwrap_err().status, Status::NotFound);
+    // The first report is that of the second try.
+    cloud.put(&node, 1, b"whole").await;
+    assert_eq!(cloud.get(&node, 1).await.unwrap(), b"whole");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_corrupt_slice_is_never_served_and_is_reported() {
+    let mut cloud = FakeCloud::start().await;
+    let node = cloud.node("n1").await;
+    let bytes = content(3_000_000);
+    cloud.put(&node, 1, &bytes).await;
+    damage(&node.file_with(&bytes), 2_500_000);
+    let mut stream = cloud.connect(&node).await;
+    let good = get(&mut stream, cloud.read_ticket(&node, 1), 1, 0..1_000_000).await.unwrap();
+    assert!(good == bytes[..1_000_000], "blocks that are whole are served");
+    let request =
+        TransferRequest::Read { ticket: cloud.read_ticket(&node, 1), slice: SliceId(1), from: 0, until: 3_000_000 };
+    stream.send(&request).await.unwrap();
+    assert!(matches!(stream.receive::<TransferReply>().await.unwrap(), TransferReply::Reading { .. }));
+    let received = drain(&mut stream).await;
+    assert!(received < 3_000_000, "the connection breaks off before the bad block, after {received} bytes");
+    assert_eq!(cloud.report(node.session).await, Report::Corrupt(SliceId(1)));
+    assert_eq!(cloud.get(&node, 1).await.unwrap_err().status, Status::NotFound);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_bad_first_block_is_said_in_words() {
+    let mut cloud = FakeCloud::start().await;
+    let node = cloud.node("n1").await;
+    let bytes = content(100_000);
+    cloud.put(&node, 1, &bytes).await;
+    damage(&node.file_with(&bytes), 70_000);
+    let refusal = cloud.get(&node, 1).await.unwrap_err();
+    assert_eq!(refusal.status, Status::Corrupt, "{refusal}");
+    assert_eq!(cloud.report(node.session).await, Report::Corrupt(SliceId(1)));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_order_makes_a_copy_that_survives_a_restart() {
+    let mut cloud = FakeCloud::start().await;
+    let (from, to) = (cloud.node("n1").await, cloud.node("n2").await);
+    let bytes = content(2_500_000);
+    cloud.put(&from, 1, &bytes).await;
+    let order = Order::Replicate { header: header(1), bytes: bytes.len() as u64, from: cloud.source(&from, 1) };
+    assert_eq!(cloud.order(&to, order.clone()).await, Ack::Done);
+    let stored = cloud.report(to.session).await;
+    assert!(matches!(&stored, Report::Stored(stored) if stored.bytes == bytes.len() as u64), "{stored:?}");
+    // Ordered again, it is told again and not copied.
+    from.stop().await;
+    assert_eq!(cloud.order(&to, order).await, Ack::Done);
+    assert_eq!(cloud.report(to.session).await, stored);
+    assert!(cloud.get(&to, 1).await.unwrap() == bytes);
+    let place = Order::Place { slice: SliceId(1), path: path("/new/place") };
+    assert_eq!(cloud.order(&to, place).await, Ack::Done);
+    to.stop().await;
+    let (again, held) = cloud.node_with_inventory("n2").await;
+    assert_eq!(
+        (held.len(), held[0].state, held[0].metadata.header.path.as_str()),
+        (1, HeldState::Placed, "/new/place")
+    );
+    assert!(cloud.get(&again, 1).await.unwrap() == bytes);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_copy_from_a_node_without_the_slice_fails_with_its_words() {
+    let mut cloud = FakeCloud::start().await;
+    let (from, to) = (cloud.node("n1").await, cloud.node("n2").await);
+    let order = Order::Replicate { header: header(1), bytes: 3, from: cloud.source(&from, 1) };
+    assert_eq!(cloud.order(&to, order).await, Ack::Done);
+    let report = cloud.report(to.session).await;
+    let Report::ReplicateFailed { slice: SliceId(1), refusal } = report else { panic!("{report:?}") };
+    assert_eq!(refusal.status, Status::NotFound);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_node_that_lost_its_master_joins_again_and_tells_what_it_holds() {
+    let mut cloud = FakeCloud::start().await;
+    let mut node = cloud.node("n1").await;
+    cloud.put(&node, 1, b"bytes").await;
+    cloud.forget(&node);
+    node.session = cloud.joined("n1").await;
+    let held = cloud.inventory(node.session).await;
+    assert_eq!(held.iter().map(|held| held.metadata.header.slice).collect::<Vec<_>>(), [SliceId(1)]);
+    cloud.put(&node, 2, b"more").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_order_that_cannot_be_carried_out_is_refused() {
+    let mut cloud = FakeCloud::start().await;
+    let node = cloud.node("n1").await;
+    let ack = cloud.order(&node, Order::Place { slice: SliceId(9), path: path("/a") }).await;
+    assert!(matches!(&ack, Ack::Refused(refusal) if refusal.status == Status::NotFound), "{ack:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_piece_is_taken_once_whole_and_only_for_its_job() {
+    let mut cloud = FakeCloud::start().await;
+    let node = cloud.node("n1").await;
+    let mut stream = cloud.connect_as_node(&node).await;
+    let bytes = content(1_500_000);
+    assert_eq!(give(&mut stream, cloud.compute_ticket(&node), piece(0), &bytes).await, TransferReply::Taken);
+    stream
+        .send(&TransferRequest::Piece { ticket: cloud.compute_ticket(&node), piece: piece(0), bytes: 1_500_000 })
+        .await
+        .unwrap();
+    assert_eq!(stream.receive::<TransferReply>().await.unwrap(), TransferReply::Taken, "at once");
+    let short = give_announcing(&mut stream, cloud.compute_ticket(&node), piece(1), &bytes, 1_500_001).await;
+    assert!(matches!(short, TransferReply::Refused(_)), "{short:?}");
+    let mut of_another = piece(2);
+    of_another.bucket.job = JobId(8);
+    let refused = give(&mut stream, cloud.compute_ticket(&node), of_another, b"x").await;
+    assert!(matches!(&refused, TransferReply::Refused(refusal) if refusal.status == Status::Refused), "{refused:?}");
+
+    let mut driver = cloud.drive(&node).await;
+    let missing = driver.ask(SpeRequest::Seal(seal(&[(0, 1_500_000), (1, 1_500_001)]))).await;
+    assert!(matches!(&missing, SpeReply::Refused(refusal) if refusal.status == Status::NotFound), "{missing:?}");
+    assert_eq!(driver.ask(SpeRequest::Seal(seal(&[(0, 1_500_000)]))).await, SpeReply::Sealed { bytes: 1_500_000 });
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn only_a_node_may_deliver_with_a_ticket_that_ended_while_its_task_ran() {
+    let mut cloud = FakeCloud::start().await;
+    let node = cloud.node("n1").await;
+    let minute_ago = net::clock::Clock::start().now().unix_millis - 60_000;
+    let ended = cloud.ticket_until(&node.id, Right::Compute { job: JOB }, minute_ago);
+    let mut client = cloud.connect(&node).await;
+    let refused = give(&mut client, ended.clone(), piece(0), b"x").await;
+    assert!(matches!(&refused, TransferReply::Refused(refusal) if refusal.status == Status::Refused), "{refused:?}");
+    let mut other_node = cloud.connect_as_node(&node).await;
+    assert_eq!(give(&mut other_node, ended, piece(0), b"x").await, TransferReply::Taken);
+    let ancient = cloud.ticket_until(&node.id, Right::Compute { job: JOB }, 1);
+    assert!(matches!(give(&mut other_node, ancient, piece(1), b"x").await, TransferReply::Refused(_)));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_bucket_becomes_a_slice_and_the_job_is_forgotten() {
+    let mut cloud = FakeCloud::start().await;
+    let node = cloud.node("n1").await;
+    let mut stream = cloud.connect_as_node(&node).await;
+    assert_eq!(give(&mut stream, cloud.compute_ticket(&node), piece(0), b"result").await, TransferReply::Taken);
+    let mut driver = cloud.drive(&node).await;
+    let mut order = seal(&[(0, 6)]);
+    order.publish = true;
+    assert_eq!(driver.ask(SpeRequest::Seal(order)).await, SpeReply::Sealed { bytes: 6 });
+    assert_eq!(driver.ask(SpeRequest::Fetch(piece(0).bucket)).await, SpeReply::Bytes(b"result".to_vec()));
+    let ticket = cloud.ticket(&node.id, Right::Write { lease: LeaseId(2), header: header(5) });
+    let publish = SpeRequest::Publish { bucket: piece(0).bucket, ticket };
+    let published = driver.ask(publish.clone()).await;
+    assert!(matches!(published, SpeReply::Published { bytes: 6, .. }), "{published:?}");
+    assert!(matches!(cloud.report(node.session).await, Report::Stored(stored) if stored.header.slice == SliceId(5)));
+    assert_eq!(driver.ask(publish).await, published, "asked again, because the answer may have been lost");
+    assert_eq!(cloud.get(&node, 5).await.unwrap(), b"result");
+
+    assert_eq!(cloud.order(&node, Order::ForgetJob(JOB)).await, Ack::Done);
+    let late = give(&mut stream, cloud.compute_ticket(&node), piece(1), b"late").await;
+    assert!(matches!(late, TransferReply::Refused(_)), "{late:?}");
+    assert_eq!(cloud.get(&node, 5).await.unwrap(), b"result", "what was published stays");
+}
+
+fn piece(task: u32) -> PieceId {
+    PieceId { bucket: BucketId { job: JOB, stage: 0, run: 0, bucket: 3 }, task, attempt: 0 }
+}
+
+fn seal(winners: &[(u32, u64)]) -> SealOrder {
+    let winners = winners.iter().map(|(task, bytes)| Winner { task: *task, attempt: 0, bytes: *bytes }).collect();
+    SealOrder { bucket: piece(0).bucket, winners, publish: false }
+}
+
+async fn give(stream: &mut TransferStream, ticket: SignedTicket, piece: PieceId, bytes: &[u8]) -> TransferReply {
+    give_announcing(stream, ticket, piece, bytes, bytes.len() as u64).await
+}
+
+async fn give_announcing(
+    stream: &mut TransferStream,
+    ticket: SignedTicket,
+    piece: PieceId,
+    content: &[u8],
+    bytes: u64,
+) -> TransferReply {
+    stream.send(&TransferRequest::Piece { ticket, piece, bytes }).await.unwrap();
+    match stream.receive::<TransferReply>().await.unwrap() {
+        TransferReply::Ready => {}
+        other => return other,
+    }
+    for frame in content.chunks(500_000) {
+        stream.send_frame(frame).await.unwrap();
+    }
+    stream.end_frames().await.unwrap();
+    stream.receive().await.unwrap()
+}
+
+/// Receives until the connection breaks off; the bytes that came.
+async fn drain(stream: &mut TransferStream) -> usize {
+    let (mut bytes, mut frame) = (0, net::transfer::Frame::default());
+    loop {
+        match stream.receive_frame(&mut frame).await {
+            Ok(true) => bytes += frame.payload.len(),
+            Ok(false) => panic!("the data ended in order"),
+            Err(_) => return bytes,
+        }
+    }
+}
+
+#[test]
+#[ignore = "the child process of other tests"]
+fn the_spe_of_the_other_tests() {
+    fake_cloud::serve_as_spe();
+}

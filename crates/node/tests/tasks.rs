@@ -1,0 +1,376 @@
+//! A node at door 6: a driver runs tasks over slices and buckets, here and on other nodes (paper, 3.3 and 3.5.2).
+#![allow(clippy::unwrap_used)]
+
+mod fake_cloud;
+
+use std::{collections::BTreeMap, os::fd::OwnedFd};
+
+use rustix::{
+    event::{PollFd, PollFlags, Timespec, poll},
+    process::{Pid, PidfdFlags, Signal, WaitId, WaitIdOptions, kill_process, pidfd_open, waitid},
+};
+
+use fake_cloud::{Driver, FakeCloud, FakeNode, JOB, content, damage, path};
+use protocol::{
+    JobId, RecordFormat, SliceId, Status,
+    message::{
+        node_master::{Ack, Order, Report},
+        spe::{
+            AttemptId, BucketId, Function, FunctionCode, Output, SealOrder, SegmentOrder, SegmentSource, SpeReply,
+            SpeRequest, TaskOrder, TaskResult, Winner,
+        },
+    },
+};
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_task_over_a_local_slice_leaves_its_results_in_a_bucket_of_its_number() {
+    let mut cloud = FakeCloud::start().await;
+    let node = cloud.node("n1").await;
+    let bytes = content(500_000);
+    cloud.put(&node, 1, &bytes).await;
+    let mut driver = cloud.drive(&node).await;
+    load(&mut driver, "copy", &[]).await;
+    let result =
+        run(&mut driver, task(4, 0, vec![segment(local(1), 0, 500_000, RecordFormat::Fixed(100))], Output::Local))
+            .await;
+    assert_eq!((result.records_in, result.bytes_in, &result.pieces[..]), (5_000, 500_000, &[(4, 500_000)][..]));
+    assert!(sealed(&mut driver, 4, &[(4, 0, 500_000)]).await == bytes);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn results_reach_the_buckets_of_every_node_once() {
+    let mut cloud = FakeCloud::start().await;
+    let nodes = [cloud.node("n1").await, cloud.node("n2").await, cloud.node("n3").await];
+    let bytes = content(800_000);
+    cloud.put(&nodes[0], 1, &bytes).await;
+    let places = || Output::Buckets((0..5).map(|bucket| cloud.bucket_place(&nodes[bucket % 3])).collect());
+    let mut driver = cloud.drive(&nodes[0]).await;
+    load(&mut driver, "hash", &[("key", "0:10")]).await;
+    // Two attempts of the first task, as after a broken connection; the first wins.
+    let mut pieces: BTreeMap<u32, Vec<Winner>> = BTreeMap::new();
+    for (task_number, attempt, from, until) in [(0, 0, 0, 400_000), (0, 1, 0, 400_000), (1, 0, 400_000, 800_000)] {
+        let order =
+            task(task_number, attempt, vec![segment(local(1), from, until, RecordFormat::Fixed(100))], places());
+        let result = run(&mut driver, order).await;
+        assert_eq!(result.pieces.iter().map(|piece| piece.1).sum::<u64>(), until - from);
+        for (bucket, bytes) in result.pieces {
+            if attempt == 0 {
+                pieces.entry(bucket).or_default().push(Winner { task: task_number, attempt, bytes });
+            }
+        }
+    }
+    let mut found = Vec::new();
+    for (bucket, winners) in pieces {
+        let mut driver = cloud.drive(&nodes[bucket as usize % 3]).await;
+        let winners: Vec<_> = winners.iter().map(|winner| (winner.task, winner.attempt, winner.bytes)).collect();
+        let content = sealed(&mut driver, bucket, &winners).await;
+        found.extend(content.chunks(100).map(<[u8]>::to_vec));
+    }
+    let mut expected: Vec<_> = bytes.chunks(100).map(<[u8]>::to_vec).collect();
+    found.sort();
+    expected.sort();
+    assert!(found == expected, "each record in exactly one bucket, once");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_segment_of_another_node_is_read_as_if_it_were_here() {
+    let mut cloud = FakeCloud::start().await;
+    let (here, there) = (cloud.node("n1").await, cloud.node("n2").await);
+    // Lines of all lengths, one of them longer than what is fetched ahead.
+    let mut text = Vec::new();
+    for line in 0..2_000_usize {
+        text.extend(std::iter::repeat_n(b'a' + (line % 26) as u8, line % 200));
+        text.push(b'\n');
+    }
+    let long_from = text.len() as u64;
+    text.extend(std::iter::repeat_n(b'x', 2_500_000));
+    text.extend_from_slice(b"\nlast line without an end");
+    let end = text.len() as u64;
+    cloud.put(&there, 1, &text).await;
+    let cuts = [0, 1, 77_777, 150_000, long_from + 10, end - 3, end];
+    let mut driver = cloud.drive(&here).await;
+    load(&mut driver, "copy", &[]).await;
+    let (mut joined, mut records) = (Vec::new(), 0);
+    for (number, part) in cuts.windows(2).enumerate() {
+        let source = SegmentSource::Remote { slice: SliceId(1), from: cloud.source(&there, 1) };
+        let order = task(number as u32, 0, vec![segment(source, part[0], part[1], RecordFormat::Lines)], Output::Local);
+        let result = run(&mut driver, order).await;
+        records += result.records_in;
+        if let [(bucket, bytes)] = result.pieces[..] {
+            joined.extend(published(&mut driver, bucket, &[(bucket, 0, bytes)], &cloud, &here).await);
+        }
+    }
+    assert_eq!(records, 2_002);
+    // `copy` ends every line that it gives.
+    text.push(b'\n');
+    assert!(joined == text, "every line once, {} of {} bytes", joined.len(), text.len());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_sealed_bucket_is_the_input_of_the_next_stage() {
+    let mut cloud = FakeCloud::start().await;
+    let node = cloud.node("n1").await;
+    cloud.put(&node, 1, b"cherry\napple\nbanana\n").await;
+    let mut driver = cloud.drive(&node).await;
+    load(&mut driver, "copy", &[]).await;
+    run(&mut driver, task(0, 0, vec![segment(local(1), 0, 20, RecordFormat::Lines)], Output::Local)).await;
+    sealed(&mut driver, 0, &[(0, 0, 20)]).await;
+    load(&mut driver, "count", &[]).await;
+    let mut order =
+        task(0, 0, vec![segment(SegmentSource::Bucket(bucket(0)), 0, 20, RecordFormat::Lines)], Output::Local);
+    order.attempt.stage = 1;
+    let result = run(&mut driver, order).await;
+    assert_eq!((result.records_in, result.bytes_in), (3, 20));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_corrupt_slice_is_not_given_to_a_function() {
+    let mut cloud = FakeCloud::start().await;
+    let node = cloud.node("n1").await;
+    let bytes = content(300_000);
+    cloud.put(&node, 1, &bytes).await;
+    damage(&node.file_with(&bytes), 250_000);
+    let mut driver = cloud.drive(&node).await;
+    load(&mut driver, "copy", &[]).await;
+    let order = task(0, 0, vec![segment(local(1), 200_000, 300_000, RecordFormat::Fixed(100))], Output::Local);
+    let refusal = refused(driver.ask(SpeRequest::Run(order)).await);
+    assert_eq!(refusal, Status::Corrupt);
+    assert_eq!(cloud.report(node.session).await, Report::Corrupt(SliceId(1)));
+    // The SPE lives on.
+    cloud.put(&node, 2, b"fine").await;
+    run(&mut driver, task(1, 0, vec![segment(local(2), 0, 4, RecordFormat::File)], Output::Local)).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_not_of_the_tickets_job_or_makes_no_sense_is_refused() {
+    let mut cloud = FakeCloud::start().await;
+    let node = cloud.node("n1").await;
+    let mut driver = cloud.drive(&node).await;
+    let one = || vec![segment(local(1), 0, 4, RecordFormat::File)];
+    let unloaded = driver.ask(SpeRequest::Run(task(0, 0, one(), Output::Local))).await;
+    assert_eq!(refused(unloaded), Status::Usage);
+    load(&mut driver, "copy", &[]).await;
+    let mut foreign = task(0, 0, one(), Output::Local);
+    foreign.attempt.job = JobId(8);
+    assert_eq!(refused(driver.ask(SpeRequest::Run(foreign)).await), Status::Refused);
+    let bucket_of_another = SegmentSource::Bucket(BucketId { job: JobId(8), ..bucket(0) });
+    let order = task(0, 0, vec![segment(bucket_of_another, 0, 4, RecordFormat::File)], Output::Local);
+    assert_eq!(refused(driver.ask(SpeRequest::Run(order)).await), Status::Refused);
+    let fetch = SpeRequest::Fetch(BucketId { job: JobId(8), ..bucket(0) });
+    assert_eq!(refused(driver.ask(fetch).await), Status::Refused);
+    assert_eq!(refused(driver.ask(SpeRequest::Run(task(0, 0, one(), Output::Buckets(vec![])))).await), Status::Usage);
+    assert_eq!(refused(driver.ask(SpeRequest::Run(task(0, 0, one(), Output::Local))).await), Status::NotFound);
+    let backwards = task(0, 0, vec![segment(local(1), 5, 4, RecordFormat::File)], Output::Local);
+    assert_eq!(refused(driver.ask(SpeRequest::Run(backwards)).await), Status::Usage);
+    let unknown = Function { code: FunctionCode::BuiltIn("no such function".into()), parameters: vec![] };
+    assert!(matches!(driver.ask(SpeRequest::Load(unknown)).await, SpeReply::Refused(_)));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_bucket_node_that_cannot_be_reached_fails_the_attempt_and_not_the_job() {
+    let mut cloud = FakeCloud::start().await;
+    let (here, gone) = (cloud.node("n1").await, cloud.node("n2").await);
+    cloud.put(&here, 1, &content(10_000)).await;
+    let places = vec![cloud.bucket_place(&gone), cloud.bucket_place(&here)];
+    gone.stop().await;
+    let mut driver = cloud.drive(&here).await;
+    load(&mut driver, "hash", &[("key", "0:10")]).await;
+    let order = task(0, 0, vec![segment(local(1), 0, 10_000, RecordFormat::Fixed(100))], Output::Buckets(places));
+    assert_eq!(refused(driver.ask(SpeRequest::Run(order)).await), Status::Unavailable);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn scratch_files_are_gone_when_their_task_is_delivered() {
+    let mut cloud = FakeCloud::start().await;
+    let (here, there) = (cloud.node("n1").await, cloud.node("n2").await);
+    cloud.put(&there, 1, &content(10_000)).await;
+    let mut driver = cloud.drive(&here).await;
+    load(&mut driver, "copy", &[]).await;
+    for (number, output) in [(0, Output::Local), (1, Output::Buckets(vec![cloud.bucket_place(&there)]))] {
+        let source = SegmentSource::Remote { slice: SliceId(1), from: cloud.source(&there, 1) };
+        run(&mut driver, task(number, 0, vec![segment(source, 0, 10_000, RecordFormat::Fixed(100))], output)).await;
+    }
+    let scratch = here.folder.join("jobs").join(JOB.to_string()).join("scratch");
+    assert_eq!(std::fs::read_dir(scratch).unwrap().count(), 0);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_spe_that_was_killed_fails_the_attempt_and_a_fresh_one_runs_the_next() {
+    let mut cloud = FakeCloud::start().await;
+    let node = cloud.node("n1").await;
+    cloud.put(&node, 1, b"some bytes").await;
+    let mut driver = cloud.drive(&node).await;
+    load(&mut driver, "copy", &[]).await;
+    kill_process(spe_of(&node), Signal::KILL).unwrap();
+    let order = |attempt| task(0, attempt, vec![segment(local(1), 0, 10, RecordFormat::File)], Output::Local);
+    let died = driver.ask(SpeRequest::Run(order(0))).await;
+    assert!(
+        matches!(&died, SpeReply::Refused(why) if why.status == Status::Unavailable && why.sentence.contains("SPE")),
+        "{died:?}"
+    );
+    assert_eq!(run(&mut driver, order(1)).await.pieces, [(0, 10)]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_driver_that_goes_away_ends_its_spe() {
+    let mut cloud = FakeCloud::start().await;
+    let node = cloud.node("n1").await;
+    cloud.put(&node, 1, b"some bytes").await;
+    let mut driver = cloud.drive(&node).await;
+    load(&mut driver, "copy", &[]).await;
+    let spe = spe_of(&node);
+    let handle = pidfd_open(spe, PidfdFlags::empty()).unwrap();
+    halt(spe);
+    let order = task(0, 0, vec![segment(local(1), 0, 10, RecordFormat::File)], Output::Local);
+    driver.stream.send(&SpeRequest::Run(order)).await.unwrap();
+    // The node works on the task, and says so.
+    assert_eq!(driver.stream.receive::<SpeReply>().await.unwrap(), SpeReply::Progress { bytes: 0 });
+    drop(driver);
+    assert!(has_ended(handle).await, "the process was left behind");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn forgetting_a_job_ends_what_still_runs_for_it() {
+    let mut cloud = FakeCloud::start().await;
+    let node = cloud.node("n1").await;
+    cloud.put(&node, 1, b"some bytes").await;
+    let mut driver = cloud.drive(&node).await;
+    load(&mut driver, "copy", &[]).await;
+    let spe = spe_of(&node);
+    let handle = pidfd_open(spe, PidfdFlags::empty()).unwrap();
+    halt(spe);
+    let order = task(0, 0, vec![segment(local(1), 0, 10, RecordFormat::File)], Output::Local);
+    driver.stream.send(&SpeRequest::Run(order)).await.unwrap();
+    assert_eq!(driver.stream.receive::<SpeReply>().await.unwrap(), SpeReply::Progress { bytes: 0 });
+    assert_eq!(cloud.order(&node, Order::ForgetJob(JOB)).await, Ack::Done);
+    let last = loop {
+        match driver.stream.receive::<SpeReply>().await.unwrap() {
+            SpeReply::Progress { .. } => {}
+            reply => break reply,
+        }
+    };
+    assert_eq!(refused(last), Status::Refused);
+    assert!(has_ended(handle).await, "the process was left behind, although its driver is still there");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_bucket_node_that_was_restarted_is_reached_over_a_new_connection() {
+    let mut cloud = FakeCloud::start().await;
+    let (here, there) = (cloud.node("n1").await, cloud.node("n2").await);
+    cloud.put(&here, 1, &content(10_000)).await;
+    let mut driver = cloud.drive(&here).await;
+    load(&mut driver, "copy", &[]).await;
+    let order = |number, cloud: &FakeCloud, there: &FakeNode| {
+        let output = Output::Buckets(vec![cloud.bucket_place(there)]);
+        task(number, 0, vec![segment(local(1), 0, 10_000, RecordFormat::Fixed(100))], output)
+    };
+    run(&mut driver, order(0, &cloud, &there)).await;
+    let there = cloud.restart(there).await;
+    let result = run(&mut driver, order(1, &cloud, &there)).await;
+    assert_eq!(result.pieces, [(0, 10_000)]);
+}
+
+/// Stops a process of ours, and waits until all of its threads stand.
+fn halt(process: Pid) {
+    kill_process(process, Signal::STOP).unwrap();
+    waitid(WaitId::Pid(process), WaitIdOptions::STOPPED | WaitIdOptions::NOWAIT).unwrap();
+}
+
+/// Whether a process ends while we are patient.
+async fn has_ended(handle: OwnedFd) -> bool {
+    let ended = tokio::task::spawn_blocking(move || {
+        let patience = Timespec { tv_sec: fake_cloud::PATIENCE.as_secs() as i64, tv_nsec: 0 };
+        // A process's descriptor is readable when it has ended.
+        poll(&mut [PollFd::new(&handle, PollFlags::IN)], Some(&patience)).unwrap()
+    });
+    ended.await.unwrap() == 1
+}
+
+/// The only process that works in this node's scratch folder.
+fn spe_of(node: &FakeNode) -> Pid {
+    let scratch = node.folder.join("jobs").join(JOB.to_string()).join("scratch");
+    let processes = std::fs::read_dir("/proc").unwrap().filter_map(|entry| {
+        let entry = entry.unwrap();
+        let pid = entry.file_name().to_str()?.parse().ok()?;
+        (std::fs::read_link(entry.path().join("cwd")).ok()? == scratch).then_some(pid)
+    });
+    let found: Vec<i32> = processes.collect();
+    assert_eq!(found.len(), 1, "{found:?}");
+    Pid::from_raw(found[0]).unwrap()
+}
+
+fn local(slice: u128) -> SegmentSource {
+    SegmentSource::Local(SliceId(slice))
+}
+
+fn segment(source: SegmentSource, from: u64, until: u64, records: RecordFormat) -> SegmentOrder {
+    SegmentOrder { segment: 0, source, path: path("/in/file"), from, until, records }
+}
+
+fn task(task: u32, attempt: u32, segments: Vec<SegmentOrder>, output: Output) -> TaskOrder {
+    TaskOrder { attempt: AttemptId { job: JOB, stage: 0, run: 0, task, attempt }, segments, output }
+}
+
+fn bucket(bucket: u32) -> BucketId {
+    BucketId { job: JOB, stage: 0, run: 0, bucket }
+}
+
+fn refused(reply: SpeReply) -> Status {
+    let SpeReply::Refused(refusal) = reply else { panic!("{reply:?}") };
+    refusal.status
+}
+
+async fn load(driver: &mut Driver, name: &str, parameters: &[(&str, &str)]) {
+    let parameters = parameters.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+    let function = Function { code: FunctionCode::BuiltIn(name.into()), parameters };
+    assert_eq!(driver.ask(SpeRequest::Load(function)).await, SpeReply::Loaded);
+}
+
+async fn run(driver: &mut Driver, order: TaskOrder) -> TaskResult {
+    match driver.ask(SpeRequest::Run(order)).await {
+        SpeReply::Finished(result) => result,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn seal(number: u32, winners: &[(u32, u32, u64)]) -> SpeRequest {
+    let winner = |(task, attempt, bytes): &(u32, u32, u64)| Winner { task: *task, attempt: *attempt, bytes: *bytes };
+    SpeRequest::Seal(SealOrder {
+        bucket: bucket(number),
+        winners: winners.iter().map(winner).collect(),
+        publish: false,
+    })
+}
+
+/// Seals a small bucket and gives its bytes.
+async fn sealed(driver: &mut Driver, number: u32, winners: &[(u32, u32, u64)]) -> Vec<u8> {
+    let bytes = winners.iter().map(|winner| winner.2).sum();
+    assert_eq!(driver.ask(seal(number, winners)).await, SpeReply::Sealed { bytes });
+    match driver.ask(SpeRequest::Fetch(bucket(number))).await {
+        SpeReply::Bytes(content) => content,
+        other => panic!("{other:?}"),
+    }
+}
+
+/// The same for a bucket of any length: it is published, and read as a slice.
+async fn published(
+    driver: &mut Driver,
+    number: u32,
+    winners: &[(u32, u32, u64)],
+    cloud: &FakeCloud,
+    node: &FakeNode,
+) -> Vec<u8> {
+    let bytes = winners.iter().map(|winner| winner.2).sum();
+    assert_eq!(driver.ask(seal(number, winners)).await, SpeReply::Sealed { bytes });
+    let slice = 1_000 + u128::from(number);
+    let publish = SpeRequest::Publish { bucket: bucket(number), ticket: cloud.write_ticket(node, slice) };
+    let published = driver.ask(publish).await;
+    assert!(matches!(published, SpeReply::Published { .. }), "{published:?}");
+    cloud.get(node, slice).await.unwrap()
+}
+
+#[test]
+#[ignore = "the child process of the other tests"]
+fn the_spe_of_the_other_tests() {
+    fake_cloud::serve_as_spe();
+}
