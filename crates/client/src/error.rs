@@ -1,0 +1,127 @@
+//! What can go wrong at the client's door, each variant naming the operation and the thing.
+
+use std::{io, path::PathBuf};
+
+use net::NetError;
+use protocol::{Refusal, SectorPath, Status, ids::IdError, path::PathError, status::ErrorClass};
+use thiserror::Error;
+
+/// An error of a client call.
+#[derive(Debug, Error)]
+pub enum ClientError {
+    /// The master or a node said no.
+    #[error("{0}")]
+    Refused(#[from] Refusal),
+    /// A node or the master could not be talked to.
+    #[error("{what}: {source}")]
+    Net {
+        /// What was being done.
+        what: String,
+        /// What the network said.
+        source: NetError,
+    },
+    /// A local file could not be read or written.
+    #[error("cannot {what} `{}`: {source}", file.display())]
+    File {
+        /// What was being done to it.
+        what: &'static str,
+        /// The local file.
+        file: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// The source or the destination of bytes failed.
+    #[error("cannot {what}: {source}")]
+    Stream {
+        /// What was being done.
+        what: &'static str,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// The profile cannot be used.
+    #[error("the profile `{}` {why}", file.display())]
+    Profile {
+        /// The profile's file.
+        file: PathBuf,
+        /// What is wrong with it, and what to do.
+        why: String,
+        /// Whether it is missing or wrong.
+        status: Status,
+    },
+    /// A path is not one.
+    #[error(transparent)]
+    Path(#[from] PathError),
+    /// A name is not one.
+    #[error(transparent)]
+    Id(#[from] IdError),
+    /// A file has no copy that can be read now.
+    #[error("no copy of `{path}` can be read now: {last}; see `sector stat {path}`")]
+    NoCopy {
+        /// The file.
+        path: SectorPath,
+        /// Why the last source that was tried did not do.
+        last: String,
+    },
+    /// Bytes arrived that are not those that were written.
+    #[error("`{path}` does not have the digest it should have; nothing was kept of it")]
+    Corrupt {
+        /// The file.
+        path: SectorPath,
+    },
+    /// A glob or another argument makes no sense.
+    #[error("{0}")]
+    Usage(String),
+    /// The other end answered with a message that does not fit the request: the versions differ.
+    #[error("the {who} answered `{request}` with something else; is it of the same version as this client?")]
+    Unexpected {
+        /// Who answered.
+        who: &'static str,
+        /// What was asked.
+        request: &'static str,
+    },
+}
+
+impl ClientError {
+    /// The status for the outside: exit codes, HTTP statuses.
+    pub fn status(&self) -> Status {
+        match self {
+            Self::Refused(refusal) => refusal.status,
+            Self::Net { source, .. } => source.refusal().status,
+            Self::File { source, .. } | Self::Stream { source, .. } => match source.kind() {
+                io::ErrorKind::NotFound => Status::NotFound,
+                io::ErrorKind::PermissionDenied => Status::Refused,
+                io::ErrorKind::AlreadyExists => Status::Exists,
+                _ => Status::Failed,
+            },
+            Self::Profile { status, .. } => *status,
+            Self::Path(_) | Self::Id(_) | Self::Usage(_) => Status::Usage,
+            Self::NoCopy { .. } => Status::Unavailable,
+            Self::Corrupt { .. } => Status::Corrupt,
+            Self::Unexpected { .. } => Status::Failed,
+        }
+    }
+
+    /// What the caller may do about it.
+    pub fn class(&self) -> ErrorClass {
+        match self {
+            Self::Net { source, .. } => source.class(),
+            Self::Refused(refusal) if refusal.status == Status::Unavailable => ErrorClass::RetryElsewhere,
+            Self::NoCopy { .. } => ErrorClass::RetryHere,
+            Self::Corrupt { .. } => ErrorClass::Corrupt,
+            Self::Unexpected { .. } => ErrorClass::Bug,
+            _ => ErrorClass::Refuse,
+        }
+    }
+
+    /// Wraps a network error with what was being done.
+    pub(crate) fn net(what: impl Into<String>) -> impl FnOnce(NetError) -> Self {
+        let what = what.into();
+        move |source| Self::Net { what, source }
+    }
+
+    /// Wraps a local file's error with what was being done to it.
+    pub(crate) fn file(what: &'static str, file: impl Into<PathBuf>) -> impl FnOnce(io::Error) -> Self {
+        let file = file.into();
+        move |source| Self::File { what, file, source }
+    }
+}

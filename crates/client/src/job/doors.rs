@@ -1,0 +1,132 @@
+//! The doors to the job's nodes: where each is, the ticket that opens it, and a few kept conversations for orders to its
+//! buckets. Tickets live a minute and are only looked at when a conversation opens; the master gives fresh ones with
+//! each report.
+
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
+
+use net::transfer::{Carrier, TcpCarrier, TransferStream};
+use protocol::{
+    NodeId, Refusal, Status,
+    message::{
+        client_master::{Source, SpeNode},
+        spe::{BucketPlace, SpeReply, SpeRequest},
+        transfer::{TransferReply, TransferRequest},
+    },
+};
+
+use super::unavailable;
+
+/// See the module.
+pub(super) struct Doors {
+    carrier: Arc<TcpCarrier>,
+    sources: Mutex<BTreeMap<NodeId, Source>>,
+    /// Conversations for orders to buckets on which nothing is under way.
+    idle: Mutex<BTreeMap<NodeId, Vec<TransferStream>>>,
+}
+
+impl Doors {
+    pub(super) fn new(carrier: Arc<TcpCarrier>, nodes: &[SpeNode]) -> Self {
+        let doors = Self { carrier, sources: Mutex::default(), idle: Mutex::default() };
+        doors.refresh(nodes);
+        doors
+    }
+
+    /// Fresh tickets. A node that is not among them keeps its old one: what runs there may still end well.
+    pub(super) fn refresh(&self, nodes: &[SpeNode]) {
+        let mut sources = self.sources.lock().unwrap_or_else(PoisonError::into_inner);
+        sources.extend(nodes.iter().map(|node| (node.source.node.clone(), node.source.clone())));
+    }
+
+    /// How others reach a bucket at `node`.
+    pub(super) fn bucket_place(&self, node: &NodeId) -> Result<BucketPlace, Refusal> {
+        let Source { node, address, ticket, .. } = self.source(node)?;
+        Ok(BucketPlace { node, address, ticket })
+    }
+
+    /// A new conversation with an SPE of `node`.
+    pub(super) async fn open(&self, node: &NodeId) -> Result<TransferStream, Refusal> {
+        let source = self.source(node)?;
+        let opening = async {
+            let mut stream = self.carrier.connect(source.address, node.as_str()).await?;
+            stream.send(&TransferRequest::Spe { ticket: source.ticket }).await?;
+            let reply = stream.receive().await?;
+            Ok::<_, net::NetError>((stream, reply))
+        };
+        match tokio::time::timeout(OPEN_DEADLINE, opening).await {
+            Ok(Ok((stream, TransferReply::Ready))) => Ok(stream),
+            Ok(Ok((_, TransferReply::Refused(refusal)))) => Err(refusal),
+            Ok(Ok(_)) => Err(unavailable(node, "it answered with something else than was asked")),
+            Ok(Err(error)) => Err(unavailable(node, error)),
+            Err(_) => Err(unavailable(node, "it did not answer in time")),
+        }
+    }
+
+    /// Gives an order to a bucket of `node` and waits for the outcome. Every order may be given twice: where a kept
+    /// conversation turns out to be broken, it is given again on a new one.
+    pub(super) async fn ask(&self, node: &NodeId, order: &SpeRequest) -> Result<SpeReply, Refusal> {
+        if let Some(stream) = self.take_idle(node)
+            && let Ok(reply) = self.ask_on(stream, node, order).await
+        {
+            return reply;
+        }
+        let stream = self.open(node).await?;
+        self.ask_on(stream, node, order).await.unwrap_or_else(|error| Err(unavailable(node, error)))
+    }
+
+    async fn ask_on(
+        &self,
+        mut stream: TransferStream,
+        node: &NodeId,
+        order: &SpeRequest,
+    ) -> Result<Result<SpeReply, Refusal>, StepError> {
+        stream.send(order).await?;
+        let reply = loop {
+            match tokio::time::timeout(SILENCE_MAX, stream.receive()).await {
+                // A long step, such as syncing a large bucket, is accompanied by signs of life.
+                Ok(Ok(SpeReply::Progress { .. })) => {}
+                Ok(Ok(reply)) => break reply,
+                Ok(Err(error)) => return Err(StepError::Net(error)),
+                Err(_) => return Err(StepError::Silent),
+            }
+        };
+        let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
+        let kept = idle.entry(node.clone()).or_default();
+        if kept.len() < IDLE_PER_NODE_MAX {
+            kept.push(stream);
+        }
+        Ok(match reply {
+            SpeReply::Refused(refusal) => Err(refusal),
+            reply => Ok(reply),
+        })
+    }
+
+    fn take_idle(&self, node: &NodeId) -> Option<TransferStream> {
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner).get_mut(node)?.pop()
+    }
+
+    fn source(&self, node: &NodeId) -> Result<Source, Refusal> {
+        let sources = self.sources.lock().unwrap_or_else(PoisonError::into_inner);
+        let missing = || Refusal::new(Status::Unavailable, format!("the master gave no ticket for node `{node}`"));
+        sources.get(node).cloned().ok_or_else(missing)
+    }
+}
+
+/// Why an order to a bucket got no answer.
+#[derive(Debug, thiserror::Error)]
+enum StepError {
+    #[error(transparent)]
+    Net(#[from] net::NetError),
+    #[error("it gave no sign of life for {} s", SILENCE_MAX.as_secs())]
+    Silent,
+}
+
+/// Longest silence of a node while it carries out an order; it gives a sign of life about twice a second.
+const SILENCE_MAX: Duration = Duration::from_secs(30);
+/// Longest wait for a node to open its door: a far one needs some round trips, a dead one should not hold up the job.
+const OPEN_DEADLINE: Duration = Duration::from_secs(10);
+/// Most conversations kept for one node: as many as the rules have orders under way at one.
+const IDLE_PER_NODE_MAX: usize = 4;

@@ -1,0 +1,371 @@
+//! The driver of one job: asks the rules ([`sphere::Job`]) what to do, has it done by tasks of the runtime, tells the
+//! rules what came of it, and reports to the master every second, which keeps the job admitted and brings fresh tickets.
+//!
+//! It decides nothing about the job: what to retry, where, and when to give up are the rules'. When it is dropped, all its
+//! tasks end and all conversations close.
+
+use std::{collections::BTreeMap, future::pending, sync::Arc, time::Duration};
+
+use net::clock::Clock;
+use protocol::{
+    JobId, NodeId, Refusal, Status,
+    message::{
+        client_master::{Admitted, ClientReply, ClientRequest, Entry, JobRecord, JobState, SpeNode, StageRecord},
+        spe::{BucketId, SpeRequest},
+    },
+};
+use sphere::{Action, Assignment, Event, InputFile, Job, Outcome, SpeId, SpeNodePlan, SphereError};
+use tokio::{
+    sync::mpsc,
+    task::{AbortHandle, JoinError, JoinSet},
+    time::{Instant, MissedTickBehavior, interval, sleep_until},
+};
+
+use super::{
+    JobOutcome, JobOutput, JobProgress, JobSpec, doors::Doors, output::OutputFolder, refusal, spe::SpeConversation,
+    steps,
+};
+use crate::{Client, ClientError};
+
+/// See the module.
+pub(super) struct Driver<P> {
+    context: Arc<Context>,
+    spec: JobSpec,
+    admitted: Admitted,
+    progress: P,
+    clock: Clock,
+    news: mpsc::Receiver<News>,
+    news_sender: mpsc::Sender<News>,
+    /// Conversations with SPEs, and how each is given its next task and is ended.
+    conversations: JoinSet<()>,
+    spes: BTreeMap<SpeId, (mpsc::Sender<Assignment>, AbortHandle)>,
+    /// Orders to buckets of the present run.
+    steps: JoinSet<()>,
+    /// The report that is under way.
+    reports: JoinSet<Result<ClientReply, ClientError>>,
+    /// How many reports in a row were answered without a node.
+    absences: BTreeMap<NodeId, u32>,
+    /// What the present run has brought.
+    run: u32,
+    published: BTreeMap<u32, Entry>,
+    fetched: BTreeMap<u32, Vec<u8>>,
+}
+
+/// What all tasks of a job share.
+pub(super) struct Context {
+    pub(super) client: Client,
+    pub(super) job: JobId,
+    pub(super) doors: Doors,
+    /// The order to load each stage's function.
+    pub(super) loads: Vec<SpeRequest>,
+    pub(super) folder: Option<OutputFolder>,
+    pub(super) copies: Option<u8>,
+    pub(super) sync_copies: Option<u8>,
+}
+
+/// What the tasks tell the driver.
+pub(super) enum News {
+    /// For the rules.
+    Event(Event),
+    /// A bucket has become a file.
+    Published(BucketId, Box<Entry>),
+    /// A bucket's bytes.
+    Fetched(BucketId, Vec<u8>),
+}
+
+impl<P: FnMut(&JobProgress) + Send> Driver<P> {
+    pub(super) fn new(
+        client: Client,
+        spec: JobSpec,
+        folder: Option<OutputFolder>,
+        admitted: Admitted,
+        progress: P,
+    ) -> Self {
+        let context = Context {
+            doors: Doors::new(Arc::clone(client.carrier()), &admitted.nodes),
+            job: admitted.job,
+            loads: spec.stages.iter().map(|stage| SpeRequest::Load(stage.function.clone())).collect(),
+            folder,
+            copies: spec.copies,
+            sync_copies: spec.sync_copies,
+            client,
+        };
+        let (news_sender, news) = mpsc::channel(NEWS_MAX);
+        Self {
+            context: Arc::new(context),
+            spec,
+            admitted,
+            progress,
+            clock: Clock::start(),
+            news,
+            news_sender,
+            conversations: JoinSet::new(),
+            spes: BTreeMap::new(),
+            steps: JoinSet::new(),
+            reports: JoinSet::new(),
+            absences: BTreeMap::new(),
+            run: 0,
+            published: BTreeMap::new(),
+            fetched: BTreeMap::new(),
+        }
+    }
+
+    /// Runs the job to its end, well or not, and leaves nothing but its output.
+    pub(super) async fn run(mut self, inputs: Vec<InputFile>) -> Result<JobOutcome, ClientError> {
+        let plan = self.spec.plan(self.context.job);
+        let nodes: Vec<SpeNodePlan> = self.admitted.nodes.iter().map(node_plan).collect();
+        let mut job = match Job::new(self.clock.now(), plan, inputs, &nodes) {
+            Ok(job) => job,
+            Err(error) => {
+                let stages = vec![StageRecord::default(); self.spec.stages.len()];
+                self.report_end(JobState::Failed, stages, Some(error.to_string())).await;
+                return Err(error.refusal().into());
+            }
+        };
+        let ended = self.drive(&mut job).await;
+        // Conversations are closed before the output is given its place: nobody works for the job any more.
+        self.spes.clear();
+        self.conversations.abort_all();
+        self.steps.abort_all();
+        let result = match ended {
+            Ok(outcome) => self.gather(&outcome).await,
+            Err(error) => Err(error.refusal().into()),
+        };
+        let state = match (&result, job.state()) {
+            (Ok(_), _) => JobState::Done,
+            (Err(_), JobState::Cancelled) => JobState::Cancelled,
+            (Err(_), _) => JobState::Failed,
+        };
+        if let Some(folder) = &self.context.folder {
+            // After a good end, only older runs have left something.
+            let left = if result.is_ok() { self.run.checked_sub(1) } else { Some(self.run) };
+            if let Some(run) = left {
+                folder.clear(&self.context.client, self.context.job, run).await;
+            }
+        }
+        let error = result.as_ref().err().map(ToString::to_string);
+        let record = self.report_end(state, job.stage_records().to_vec(), error).await;
+        self.show(&job, record.clone());
+        let (outputs, returned) = result?;
+        Ok(JobOutcome { job: self.context.job, record, outputs, returned })
+    }
+
+    async fn drive(&mut self, job: &mut Job) -> Result<Outcome, SphereError> {
+        let mut report = interval(REPORT_PERIOD);
+        let mut show = interval(SHOW_PERIOD);
+        report.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        show.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        loop {
+            while let Some(action) = job.poll_action() {
+                if let Action::Finished(result) = action {
+                    return result;
+                }
+                self.carry_out(action);
+            }
+            let due = job.next_timeout().map(|at| self.clock.instant(at));
+            tokio::select! {
+                Some(news) = self.news.recv() => self.hear(job, news),
+                () = wait_until(due) => job.handle_timeout(self.clock.now()),
+                _ = show.tick() => {
+                    let record = self.record(JobState::Running, job.stage_records().to_vec(), None);
+                    self.show(job, record);
+                }
+                _ = report.tick(), if self.reports.is_empty() => {
+                    let record = self.record(JobState::Running, job.stage_records().to_vec(), None);
+                    let client = self.context.client.clone();
+                    self.reports.spawn(async move { client.ask(ClientRequest::ReportJob(record)).await });
+                }
+                Some(answer) = self.reports.join_next() => self.hear_master(job, answer),
+                Some(end) = self.conversations.join_next() => self.check_end(job, end),
+                Some(end) = self.steps.join_next() => self.check_end(job, end),
+            }
+        }
+    }
+
+    fn carry_out(&mut self, action: Action) {
+        match action {
+            Action::StartSpe { spe, node } => {
+                // One place: a task is given only to an SPE that has none.
+                let (tasks, receiver) = mpsc::channel(1);
+                let (context, news) = (Arc::clone(&self.context), self.news_sender.clone());
+                let conversation = SpeConversation { context, spe, node, news };
+                let handle = self.conversations.spawn(conversation.run(receiver));
+                self.spes.insert(spe, (tasks, handle));
+            }
+            Action::DropSpe(spe) => {
+                if let Some((_, handle)) = self.spes.remove(&spe) {
+                    handle.abort();
+                }
+            }
+            Action::RunTask(assignment) => {
+                // An SPE that is gone has said so, or is about to; its task is not lost with it.
+                if let Some((tasks, _)) = self.spes.get(&assignment.spe) {
+                    let _ = tasks.try_send(assignment);
+                }
+            }
+            Action::Seal { node, order } => self.step(steps::seal(Arc::clone(&self.context), node, order)),
+            Action::Publish { node, bucket, records } => {
+                self.step(steps::publish(Arc::clone(&self.context), node, bucket, records));
+            }
+            Action::Fetch { node, bucket } => self.step(steps::fetch(Arc::clone(&self.context), node, bucket)),
+            Action::BeginRun { run } => {
+                tracing::info!(job = %self.context.job, run, "results were lost: the job begins anew");
+                self.run = run;
+                self.steps.abort_all();
+                self.published.clear();
+                self.fetched.clear();
+            }
+            // The end is seen before this is called.
+            Action::Finished(_) => {}
+        }
+    }
+
+    fn step(&mut self, step: impl Future<Output = News> + Send + 'static) {
+        let news = self.news_sender.clone();
+        self.steps.spawn(async move {
+            let _ = news.send(step.await).await;
+        });
+    }
+
+    fn hear(&mut self, job: &mut Job, news: News) {
+        let event = match news {
+            News::Event(event) => event,
+            News::Published(bucket, entry) => {
+                if bucket.run == self.run {
+                    self.published.insert(bucket.bucket, *entry);
+                }
+                Event::Published(bucket)
+            }
+            News::Fetched(bucket, bytes) => {
+                if bucket.run == self.run {
+                    self.fetched.insert(bucket.bucket, bytes);
+                }
+                Event::Fetched(bucket)
+            }
+        };
+        match &event {
+            Event::SpeLost { refusal, .. }
+            | Event::TaskFailed { refusal, .. }
+            | Event::BucketRefused { refusal, .. } => {
+                tracing::debug!(job = %self.context.job, %refusal, "something of the job failed");
+            }
+            _ => {}
+        }
+        job.handle_event(self.clock.now(), event);
+    }
+
+    /// The answer to a report.
+    fn hear_master(&mut self, job: &mut Job, answer: Result<Result<ClientReply, ClientError>, JoinError>) {
+        let now = self.clock.now();
+        match answer {
+            Ok(Ok(ClientReply::Admitted(admitted))) => {
+                self.context.doors.refresh(&admitted.nodes);
+                for node in self.absent(&admitted.nodes) {
+                    job.handle_event(now, Event::NodeLost(node));
+                }
+            }
+            Ok(Ok(_)) => tracing::warn!("the master answered a report with something else"),
+            Ok(Err(ClientError::Refused(refusal))) => match refusal.status {
+                Status::Refused => job.handle_event(now, Event::Cancelled(refusal)),
+                Status::NotFound => job.handle_event(now, Event::JobRefused(refusal)),
+                _ => tracing::warn!(%refusal, "the master did not take a report"),
+            },
+            // The master may be away for a moment; work goes on meanwhile.
+            Ok(Err(error)) => tracing::warn!(%error, "a report did not reach the master"),
+            Err(error) => job.handle_event(now, bug(&error)),
+        }
+    }
+
+    /// Nodes of the job that the master has not named for some time. Once is no reason: a node that lost its session
+    /// for a moment still has its buckets.
+    fn absent(&mut self, present: &[SpeNode]) -> Vec<NodeId> {
+        let mut lost = Vec::new();
+        for node in self.admitted.nodes.iter().map(|node| &node.source.node) {
+            let absences = self.absences.entry(node.clone()).or_default();
+            *absences = if present.iter().any(|present| present.source.node == *node) { 0 } else { *absences + 1 };
+            if *absences == ABSENCES_MAX {
+                lost.push(node.clone());
+            }
+        }
+        lost
+    }
+
+    /// A task of the runtime ended; one that panicked would be waited for in vain.
+    fn check_end(&self, job: &mut Job, end: Result<(), JoinError>) {
+        if let Err(error) = end
+            && error.is_panic()
+        {
+            job.handle_event(self.clock.now(), bug(&error));
+        }
+    }
+
+    /// The output of a job that ended well.
+    async fn gather(&mut self, outcome: &Outcome) -> Result<(Vec<Entry>, Vec<Vec<u8>>), ClientError> {
+        let (client, job) = (&self.context.client, self.context.job);
+        match (&self.spec.output, &self.context.folder) {
+            (JobOutput::Folder(_), Some(folder)) => {
+                let mut outputs = std::mem::take(&mut self.published).into_values().collect::<Vec<_>>();
+                folder.reveal(client, job, outcome.run, &mut outputs).await?;
+                Ok((outputs, vec![]))
+            }
+            _ => {
+                let mut take = |number| self.fetched.remove(&number).unwrap_or_default();
+                Ok((vec![], (0..outcome.buckets).map(&mut take).collect()))
+            }
+        }
+    }
+
+    fn show(&mut self, job: &Job, record: JobRecord) {
+        let sphere::Progress { run, stage, bytes_done, bytes: bytes_total, .. } = job.progress();
+        (self.progress)(&JobProgress { job: self.context.job, run, stage, bytes_done, bytes_total, record });
+    }
+
+    fn record(&self, state: JobState, stages: Vec<StageRecord>, error: Option<String>) -> JobRecord {
+        JobRecord {
+            job: self.context.job,
+            user: self.context.client.user().clone(),
+            title: self.spec.title.clone(),
+            state,
+            // The master knows when it admitted the job.
+            started_unix_millis: 0,
+            stages,
+            errors: error.into_iter().collect(),
+        }
+    }
+
+    /// The last report. That it does not arrive changes nothing but what `sector jobs` shows.
+    async fn report_end(&mut self, state: JobState, stages: Vec<StageRecord>, error: Option<String>) -> JobRecord {
+        // A report that is under way must not come after the last.
+        self.reports.shutdown().await;
+        let record = self.record(state, stages, error);
+        if let Err(error) = self.context.client.ask(ClientRequest::ReportJob(record.clone())).await {
+            let refusal = refusal(error);
+            tracing::debug!(%refusal, "the master did not take the last report");
+        }
+        record
+    }
+}
+
+async fn wait_until(due: Option<Instant>) {
+    match due {
+        Some(due) => sleep_until(due).await,
+        None => pending().await,
+    }
+}
+
+fn node_plan(node: &SpeNode) -> SpeNodePlan {
+    SpeNodePlan { node: node.source.node.clone(), place: node.source.place.clone(), slots: node.slots }
+}
+
+fn bug(error: &JoinError) -> Event {
+    Event::JobRefused(Refusal::new(Status::Failed, format!("the job's driver has a bug: {error}")))
+}
+
+/// News that wait for the driver. Senders wait when it is full, so it needs no more than to smooth a burst.
+const NEWS_MAX: usize = 256;
+/// How often the master hears of the job. A ticket then has most of its minute left whenever it is used.
+const REPORT_PERIOD: Duration = Duration::from_secs(1);
+/// How often progress is shown: smooth for the eye, nothing for the machine.
+const SHOW_PERIOD: Duration = Duration::from_millis(200);
+/// Reports in a row that must be answered without a node for it to count as lost.
+const ABSENCES_MAX: u32 = 3;

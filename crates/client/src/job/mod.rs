@@ -1,0 +1,284 @@
+//! Sphere jobs: the driver (path: `docs/paths/job.md`). "The client is responsible for orchestrating the complete running
+//! of each Sphere process" (Sector/Sphere paper, 3.4): the rules are those of [`sphere::Job`]; here they are carried out
+//! over the doors to master and nodes.
+//!
+//! The output of a job appears whole or not at all: it is gathered in a folder beside its place, which is renamed when
+//! everything is there. When the future of [`run_job`](Client::run_job) is dropped, all conversations end, the nodes drop
+//! what they were doing, and the master counts the job as lost after a while; a hidden folder `.sphere-JOB-RUN` may stay
+//! behind. [`cancel_job`](Client::cancel_job) ends a job in order, and leaves nothing.
+
+mod doors;
+mod driver;
+mod orders;
+mod output;
+mod spe;
+mod steps;
+
+use protocol::{
+    JobId, RecordFormat, Refusal, SectorPath, Status, limits,
+    message::{
+        client_master::{ClientReply, ClientRequest, Entry, EntryKind, JobRecord},
+        spe::{Function, FunctionCode},
+    },
+};
+use sphere::{FinalOutput, InputFile, JobPlan, StageOutput, StagePlan};
+
+use crate::{Client, ClientError};
+use driver::Driver;
+use output::OutputFolder;
+
+/// What is to be run.
+#[derive(Clone, Debug)]
+pub struct JobSpec {
+    /// One line for people: functions and input.
+    pub title: String,
+    /// The input files, in order, as [`expand`](Client::expand) gives them.
+    pub inputs: Vec<Entry>,
+    /// How the input falls into records, where not as its files say.
+    pub records: Option<RecordFormat>,
+    /// The stages, in order.
+    pub stages: Vec<StageSpec>,
+    /// What becomes of the last stage's results.
+    pub output: JobOutput,
+    /// Smallest and largest segment in bytes; 8 MiB and 128 MiB where `None` (paper, 3.5.1).
+    pub segment_bytes: Option<(u64, u64)>,
+    /// Copies wanted of each output file; the cloud's default where `None`.
+    pub copies: Option<u8>,
+    /// Copies synced before the job counts as done; the cloud's default where `None`.
+    pub sync_copies: Option<u8>,
+}
+
+/// One stage: a function over a stream.
+#[derive(Clone, Debug)]
+pub struct StageSpec {
+    /// The function.
+    pub function: Function,
+    /// Buckets for a shuffle; where `None`, each task's results stay where it ran.
+    pub buckets: Option<u32>,
+    /// How the results fall into records: what the next stage and the output files are told.
+    pub records: RecordFormat,
+}
+
+/// What becomes of a job's results.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum JobOutput {
+    /// Files `part-00000`, `part-00001` … in this folder, which must not exist or be empty. The number is the bucket's;
+    /// empty buckets have no file.
+    Folder(SectorPath),
+    /// To the caller: up to 1 MiB from each bucket.
+    Return,
+}
+
+/// How a job goes, some times a second.
+#[derive(Clone, Debug)]
+pub struct JobProgress {
+    /// The job.
+    pub job: JobId,
+    /// How often it was begun anew, because results were lost with a node.
+    pub run: u32,
+    /// The present stage, from 0.
+    pub stage: u32,
+    /// Bytes of the stage's input that are processed.
+    pub bytes_done: u64,
+    /// Bytes of the stage's input.
+    pub bytes_total: u64,
+    /// The record that the master gets: state, counts of the stages, errors.
+    pub record: JobRecord,
+}
+
+/// What a finished job left.
+#[derive(Clone, Debug)]
+pub struct JobOutcome {
+    /// The job.
+    pub job: JobId,
+    /// Its last record.
+    pub record: JobRecord,
+    /// Its output files, in the order of their buckets; none for [`JobOutput::Return`].
+    pub outputs: Vec<Entry>,
+    /// For [`JobOutput::Return`], the bytes of every bucket of the last stage, in order; empty ones are empty.
+    pub returned: Vec<Vec<u8>>,
+}
+
+impl JobSpec {
+    /// A job with the cloud's defaults.
+    pub fn new(title: impl Into<String>, inputs: Vec<Entry>, stages: Vec<StageSpec>, output: JobOutput) -> Self {
+        let (title, records, segment_bytes, copies, sync_copies) = (title.into(), None, None, None, None);
+        Self { title, inputs, records, stages, output, segment_bytes, copies, sync_copies }
+    }
+
+    /// The input as the rules want it.
+    fn input_files(&self) -> Result<Vec<InputFile>, ClientError> {
+        let file = |entry: &Entry| match &entry.kind {
+            EntryKind::Folder => Err(ClientError::Usage(format!("`{}` is a folder; a job reads files", entry.path))),
+            EntryKind::File(content) => Ok(InputFile {
+                path: entry.path.clone(),
+                slice: content.slice,
+                bytes: content.bytes,
+                records: self.records.unwrap_or(content.records),
+                nodes: entry.nodes.clone(),
+            }),
+        };
+        self.inputs.iter().map(file).collect()
+    }
+
+    fn plan(&self, job: JobId) -> JobPlan {
+        let stage = |stage: &StageSpec| StagePlan {
+            output: stage.buckets.map_or(StageOutput::Local, StageOutput::Buckets),
+            records: stage.records,
+        };
+        let output = match self.output {
+            JobOutput::Folder(_) => FinalOutput::Publish,
+            JobOutput::Return => FinalOutput::Return,
+        };
+        let plan = JobPlan::new(job, self.stages.iter().map(stage).collect(), output);
+        JobPlan { segment_bytes: self.segment_bytes.unwrap_or(plan.segment_bytes), ..plan }
+    }
+
+    /// Refuses a library that no node would take.
+    fn check_libraries(&self) -> Result<(), ClientError> {
+        for stage in &self.stages {
+            if let FunctionCode::Native { library, symbol } = &stage.function.code
+                && library.len() > limits::LIBRARY_BYTES_MAX
+            {
+                let most = limits::LIBRARY_BYTES_MAX;
+                let bytes = library.len();
+                let sentence =
+                    format!("the library of `{symbol}` has {bytes} bytes, more than {most}; strip it of symbols");
+                return Err(ClientError::Usage(sentence));
+            }
+        }
+        Ok(())
+    }
+}
+
+impl StageSpec {
+    /// A stage whose results stay where its tasks ran, each task's one record.
+    pub fn local(function: Function) -> Self {
+        Self { function, buckets: None, records: RecordFormat::File }
+    }
+
+    /// A stage whose results are sent to `buckets` buckets.
+    pub fn shuffle(function: Function, buckets: u32) -> Self {
+        Self { function, buckets: Some(buckets), records: RecordFormat::File }
+    }
+
+    /// The same stage, whose results fall into records so.
+    #[must_use]
+    pub fn with_records(self, records: RecordFormat) -> Self {
+        Self { records, ..self }
+    }
+}
+
+impl Client {
+    /// Runs a job to its end; `progress` is called some times a second and once at the end.
+    ///
+    /// # Errors
+    /// `Usage` for a plan that cannot work; `NotFound` without input; `Exists` where the output folder is not empty;
+    /// `Failed` where a function errs (the sentence names file, segment and record) or the job was cancelled;
+    /// `Unavailable` where too many nodes were lost. In each case there is no output, and the job's record at the
+    /// master holds the reason.
+    pub async fn run_job(
+        &self,
+        spec: JobSpec,
+        progress: impl FnMut(&JobProgress) + Send,
+    ) -> Result<JobOutcome, ClientError> {
+        spec.check_libraries()?;
+        let inputs = spec.input_files()?;
+        let folder = match &spec.output {
+            JobOutput::Folder(target) => Some(OutputFolder::claim(self, target).await?),
+            JobOutput::Return => None,
+        };
+        let admitted = match self.ask(ClientRequest::AdmitJob { title: spec.title.clone() }).await? {
+            ClientReply::Admitted(admitted) => admitted,
+            _ => return Err(ClientError::Unexpected { who: "master", request: "admit job" }),
+        };
+        let driver = Driver::new(self.clone(), spec, folder, admitted, progress);
+        // A driver's future is large; it is not moved around.
+        Box::pin(driver.run(inputs)).await
+    }
+}
+
+/// An error as it is reported to the rules and to the master.
+fn refusal(error: ClientError) -> Refusal {
+    match error {
+        ClientError::Refused(refusal) => refusal,
+        error => Refusal::new(error.status(), error.to_string()),
+    }
+}
+
+/// A node that did not answer, or not as it should.
+fn unavailable(node: &protocol::NodeId, why: impl std::fmt::Display) -> Refusal {
+    Refusal::new(Status::Unavailable, format!("node `{node}` cannot be worked with: {why}"))
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use std::collections::BTreeMap;
+
+    use protocol::{Digest, FileId, NodeId, SliceId, UserName, Version, message::client_master::FileContent};
+
+    use super::*;
+
+    fn built_in(name: &str) -> Function {
+        Function { code: FunctionCode::BuiltIn(name.into()), parameters: vec![] }
+    }
+
+    fn entry(path: &str, kind: EntryKind) -> Entry {
+        let (path, owner) = (path.parse().unwrap(), UserName::new("u").unwrap());
+        Entry { path, id: FileId(1), owner, modified_unix_millis: 0, kind, nodes: vec![NodeId::new("a").unwrap()] }
+    }
+
+    fn file(records: RecordFormat) -> EntryKind {
+        EntryKind::File(FileContent {
+            slice: SliceId(7),
+            version: Version(1),
+            bytes: 20,
+            digest: Digest([0; 32]),
+            records,
+            copies: 1,
+            user: BTreeMap::new(),
+        })
+    }
+
+    #[test]
+    fn the_record_format_of_the_job_goes_before_that_of_its_files() {
+        let entries = vec![entry("/a", file(RecordFormat::Lines))];
+        let mut spec = JobSpec::new("t", entries, vec![StageSpec::local(built_in("f"))], JobOutput::Return);
+        assert_eq!(spec.input_files().unwrap()[0].records, RecordFormat::Lines);
+        spec.records = Some(RecordFormat::Fixed(10));
+        let input = &spec.input_files().unwrap()[0];
+        assert_eq!((input.records, input.bytes, input.slice), (RecordFormat::Fixed(10), 20, SliceId(7)));
+        assert_eq!(input.nodes, [NodeId::new("a").unwrap()]);
+    }
+
+    #[test]
+    fn a_folder_among_the_inputs_is_refused_by_name() {
+        let spec = JobSpec::new("t", vec![entry("/a/b", EntryKind::Folder)], vec![], JobOutput::Return);
+        assert!(spec.input_files().unwrap_err().to_string().contains("/a/b"));
+    }
+
+    #[test]
+    fn a_plan_has_the_stages_bounds_and_output_of_its_spec() {
+        let stages = vec![
+            StageSpec::shuffle(built_in("f"), 5).with_records(RecordFormat::Lines),
+            StageSpec::local(built_in("g")),
+        ];
+        let mut spec = JobSpec::new("t", vec![], stages, JobOutput::Folder("/out".parse().unwrap()));
+        let plan = spec.plan(JobId(3));
+        assert_eq!(plan.stages[0], StagePlan { output: StageOutput::Buckets(5), records: RecordFormat::Lines });
+        assert_eq!(plan.stages[1], StagePlan { output: StageOutput::Local, records: RecordFormat::File });
+        assert_eq!((plan.output, plan.segment_bytes), (FinalOutput::Publish, limits::SEGMENT_BYTES_DEFAULT));
+        spec.segment_bytes = Some((1, 2));
+        spec.output = JobOutput::Return;
+        assert_eq!((spec.plan(JobId(3)).output, spec.plan(JobId(3)).segment_bytes), (FinalOutput::Return, (1, 2)));
+    }
+
+    #[test]
+    fn a_library_that_is_too_long_is_refused_before_anything_is_sent() {
+        let library = vec![0; limits::LIBRARY_BYTES_MAX + 1];
+        let function = Function { code: FunctionCode::Native { library, symbol: "f".into() }, parameters: vec![] };
+        let spec = JobSpec::new("t", vec![], vec![StageSpec::local(function)], JobOutput::Return);
+        assert_eq!(spec.check_libraries().unwrap_err().status(), Status::Usage);
+    }
+}

@@ -1,0 +1,155 @@
+//! From what the rules assign to what an SPE is told: addresses, and tickets for what it must fetch from other nodes.
+
+use std::collections::BTreeMap;
+
+use protocol::{
+    NodeId, Refusal, SectorPath, SliceId, Status,
+    message::{
+        client_master::{ClientReply, ClientRequest, EntryKind, Located, Source},
+        spe::{Output, SegmentOrder, SegmentSource, TaskOrder},
+    },
+};
+use sphere::{Assignment, Placement, SegmentPlace};
+
+use super::{doors::Doors, refusal};
+use crate::{Client, ClientError};
+
+/// Why an order cannot be made.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum OrderRefused {
+    /// It may be possible later.
+    Now(Refusal),
+    /// The input is no longer what the job was to read.
+    ForEver(Refusal),
+}
+
+/// The order for an assignment.
+pub(super) async fn task_order(client: &Client, doors: &Doors, task: &Assignment) -> Result<TaskOrder, OrderRefused> {
+    let output = match &task.output {
+        Placement::Local => Output::Local,
+        Placement::Buckets(nodes) => {
+            let place = |node| doors.bucket_place(node).map_err(OrderRefused::Now);
+            Output::Buckets(nodes.iter().map(place).collect::<Result<_, _>>()?)
+        }
+    };
+    // Segments of one file are neighbours: it is looked up once.
+    let mut found: BTreeMap<SliceId, Source> = BTreeMap::new();
+    let mut segments = Vec::with_capacity(task.segments.len());
+    for segment in &task.segments {
+        let source = match &segment.place {
+            SegmentPlace::Local(slice) => SegmentSource::Local(*slice),
+            SegmentPlace::Bucket(bucket) => SegmentSource::Bucket(*bucket),
+            SegmentPlace::Remote { slice, nearest } => {
+                let from = match found.get(slice) {
+                    Some(source) => source.clone(),
+                    None => {
+                        let source = choose(locate(client, &segment.path).await?, *slice, nearest.as_ref())?;
+                        found.insert(*slice, source.clone());
+                        source
+                    }
+                };
+                SegmentSource::Remote { slice: *slice, from }
+            }
+        };
+        segments.push(SegmentOrder {
+            segment: segment.segment,
+            source,
+            path: segment.path.clone(),
+            from: segment.from,
+            until: segment.until,
+            records: segment.records,
+        });
+    }
+    Ok(TaskOrder { attempt: task.attempt, segments, output })
+}
+
+async fn locate(client: &Client, path: &SectorPath) -> Result<Located, OrderRefused> {
+    match client.ask(ClientRequest::Locate(path.clone())).await {
+        Ok(ClientReply::Located(located)) => Ok(located),
+        Ok(_) => Err(OrderRefused::Now(refusal(ClientError::Unexpected { who: "master", request: "locate" }))),
+        Err(error) => {
+            let refusal = refusal(error);
+            Err(match refusal.status {
+                Status::NotFound | Status::Refused => OrderRefused::ForEver(refusal),
+                _ => OrderRefused::Now(refusal),
+            })
+        }
+    }
+}
+
+/// The copy to read: at the nearest node that the rules know of, else at whoever the master names first.
+fn choose(located: Located, slice: SliceId, nearest: Option<&NodeId>) -> Result<Source, OrderRefused> {
+    let path = located.entry.path;
+    if !matches!(&located.entry.kind, EntryKind::File(content) if content.slice == slice) {
+        let sentence = format!("`{path}` was changed while the job read it; run the job again");
+        return Err(OrderRefused::ForEver(Refusal::new(Status::Refused, sentence)));
+    }
+    let mut sources = located.sources;
+    let at = sources.iter().position(|source| Some(&source.node) == nearest).unwrap_or(0);
+    if sources.is_empty() {
+        let sentence = format!("no copy of `{path}` can be reached now; see `sector stat {path}`");
+        return Err(OrderRefused::Now(Refusal::new(Status::Unavailable, sentence)));
+    }
+    Ok(sources.swap_remove(at))
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use protocol::{
+        Digest, FileId, Place, RecordFormat, UserName, Version,
+        message::client_master::{Entry, FileContent},
+        ticket::SignedTicket,
+    };
+
+    use super::*;
+
+    fn located(nodes: &[&str]) -> Located {
+        let content = FileContent {
+            slice: SliceId(7),
+            version: Version(1),
+            bytes: 20,
+            digest: Digest([0; 32]),
+            records: RecordFormat::File,
+            copies: 1,
+            user: BTreeMap::new(),
+        };
+        let source = |name: &&str| Source {
+            node: NodeId::new(*name).unwrap(),
+            place: Place::new("s", "r"),
+            address: "127.0.0.1:1".parse().unwrap(),
+            ticket: SignedTicket { ticket: vec![], signature: vec![] },
+        };
+        Located {
+            entry: Entry {
+                path: "/x".parse().unwrap(),
+                id: FileId(1),
+                owner: UserName::new("u").unwrap(),
+                modified_unix_millis: 0,
+                kind: EntryKind::File(content),
+                nodes: vec![],
+            },
+            sources: nodes.iter().map(source).collect(),
+        }
+    }
+
+    #[test]
+    fn the_nearest_copy_is_read_and_else_the_one_the_master_names_first() {
+        let name = |nodes: &[&str], nearest: Option<&str>| {
+            let nearest = nearest.map(|name| NodeId::new(name).unwrap());
+            choose(located(nodes), SliceId(7), nearest.as_ref()).map(|source| source.node.to_string())
+        };
+        assert_eq!(name(&["a", "b"], Some("b")), Ok("b".into()));
+        assert_eq!(name(&["a", "b"], Some("c")), Ok("a".into()));
+        assert_eq!(name(&["a", "b"], None), Ok("a".into()));
+        assert!(
+            matches!(name(&[], Some("a")), Err(OrderRefused::Now(refusal)) if refusal.status == Status::Unavailable)
+        );
+    }
+
+    #[test]
+    fn a_file_that_was_overwritten_ends_the_job_instead_of_mixing_versions() {
+        let refused = choose(located(&["a"]), SliceId(8), None).unwrap_err();
+        assert!(matches!(refused, OrderRefused::ForEver(refusal) if refusal.sentence.contains("`/x` was changed")));
+    }
+}

@@ -1,0 +1,121 @@
+//! One conversation with one SPE (Sector/Sphere paper, 3.3): the function goes there, then segments, one task at a time;
+//! progress and results come back. It ends with the first thing that goes wrong; the rules then start another.
+
+use std::sync::Arc;
+
+use net::transfer::TransferStream;
+use protocol::{
+    NodeId, Refusal, Status,
+    message::spe::{SpeReply, SpeRequest},
+};
+use sphere::{Assignment, Event, SpeId};
+use tokio::sync::mpsc;
+
+use super::{
+    driver::{Context, News},
+    orders::{OrderRefused, task_order},
+    unavailable,
+};
+
+/// A conversation with an SPE, run by [`run`](Self::run).
+pub(super) struct SpeConversation {
+    pub(super) context: Arc<Context>,
+    pub(super) spe: SpeId,
+    pub(super) node: NodeId,
+    pub(super) news: mpsc::Sender<News>,
+}
+
+impl SpeConversation {
+    /// Talks until the SPE or the conversation ends, or `tasks` does.
+    pub(super) async fn run(self, mut tasks: mpsc::Receiver<Assignment>) {
+        let mut stream = match self.context.doors.open(&self.node).await {
+            Ok(stream) => stream,
+            Err(refusal) => return self.tell(Event::SpeLost { spe: self.spe, refusal }).await,
+        };
+        self.tell(Event::SpeReady(self.spe)).await;
+        let mut loaded = None;
+        loop {
+            let task = tokio::select! {
+                task = tasks.recv() => task,
+                // Nothing is due from an idle SPE: whatever comes is its end. Being cancelled here loses no byte of a
+                // reply, since none is on its way.
+                end = stream.receive_or_end::<SpeReply>() => {
+                    let why = end.err().map_or_else(|| "the conversation ended".into(), |error| error.to_string());
+                    let refusal = unavailable(&self.node, why);
+                    return self.tell(Event::SpeLost { spe: self.spe, refusal }).await;
+                }
+            };
+            let Some(task) = task else {
+                return stream.close().await;
+            };
+            if let Err(event) = self.work(&mut stream, &mut loaded, &task).await {
+                return self.tell(event).await;
+            }
+        }
+    }
+
+    /// Has one task done; an error is the event that ends the conversation.
+    async fn work(
+        &self,
+        stream: &mut TransferStream,
+        loaded: &mut Option<u32>,
+        task: &Assignment,
+    ) -> Result<(), Event> {
+        let attempt = task.attempt;
+        let failed = |refusal| Event::TaskFailed { attempt, refusal };
+        let broken = |error: net::NetError| failed(unavailable(&self.node, error));
+        if *loaded != Some(attempt.stage) {
+            let Some(load) = self.context.loads.get(attempt.stage as usize) else {
+                return Err(Event::JobRefused(Refusal::new(Status::Failed, "the job has no such stage")));
+            };
+            stream.send(load).await.map_err(broken)?;
+            match self.answer(stream, task).await? {
+                SpeReply::Loaded => *loaded = Some(attempt.stage),
+                SpeReply::FunctionFailed(error) => return Err(Event::FunctionFailed { attempt, error }),
+                SpeReply::Refused(refusal) if is_final(&refusal) => return Err(Event::JobRefused(refusal)),
+                SpeReply::Refused(refusal) => return Err(failed(refusal)),
+                _ => return Err(failed(unavailable(&self.node, "it answered a function with something else"))),
+            }
+        }
+        let order =
+            task_order(&self.context.client, &self.context.doors, task).await.map_err(|refused| match refused {
+                OrderRefused::Now(refusal) => failed(refusal),
+                OrderRefused::ForEver(refusal) => Event::JobRefused(refusal),
+            })?;
+        stream.send(&SpeRequest::Run(order)).await.map_err(broken)?;
+        match self.answer(stream, task).await? {
+            SpeReply::Finished(result) => {
+                self.tell(Event::TaskFinished { attempt, result }).await;
+                Ok(())
+            }
+            SpeReply::FunctionFailed(error) => Err(Event::FunctionFailed { attempt, error }),
+            SpeReply::Refused(refusal) => Err(failed(refusal)),
+            _ => Err(failed(unavailable(&self.node, "it answered a task with something else"))),
+        }
+    }
+
+    /// The last reply to a request; those before it are signs of life, which the rules wait for.
+    async fn answer(&self, stream: &mut TransferStream, task: &Assignment) -> Result<SpeReply, Event> {
+        let attempt = task.attempt;
+        loop {
+            match stream.receive().await {
+                Ok(SpeReply::Progress { bytes }) => self.tell(Event::Progress { attempt, bytes }).await,
+                Ok(reply) => return Ok(reply),
+                Err(error) => return Err(Event::TaskFailed { attempt, refusal: unavailable(&self.node, error) }),
+            }
+        }
+    }
+
+    async fn tell(&self, event: Event) {
+        // The driver is gone only when the job is: nobody wants to know then.
+        let _ = self.news.send(News::Event(event)).await;
+    }
+}
+
+/// Whether no other SPE would load the function either.
+fn is_final(refusal: &Refusal) -> bool {
+    match refusal.status {
+        Status::Usage | Status::NotFound | Status::Refused | Status::Exists | Status::Corrupt => true,
+        Status::Failed | Status::Unavailable => false,
+    }
+}

@@ -1,0 +1,118 @@
+//! What is done with buckets: sealing, publishing, fetching. Each is one order to the bucket's node; publishing also asks
+//! the master for a place before and for the commit after.
+
+use std::sync::Arc;
+
+use protocol::{
+    NodeId, RecordFormat, Refusal, Status,
+    message::{
+        client_master::{ClientRequest, Created, Entry},
+        spe::{BucketId, SealOrder, SpeReply, SpeRequest},
+    },
+};
+use sphere::Event;
+
+use super::{
+    driver::{Context, News},
+    output::OutputFolder,
+    refusal, unavailable,
+};
+use crate::PutOptions;
+
+/// Makes a bucket final.
+pub(super) async fn seal(context: Arc<Context>, node: NodeId, order: SealOrder) -> News {
+    let bucket = order.bucket;
+    match context.doors.ask(&node, &SpeRequest::Seal(order)).await {
+        Ok(SpeReply::Sealed { bytes }) => News::Event(Event::Sealed { bucket, bytes }),
+        Ok(_) => refused(bucket, mismatch(&node)),
+        Err(refusal) => refused(bucket, of_node(refusal)),
+    }
+}
+
+/// Brings a bucket's bytes here.
+pub(super) async fn fetch(context: Arc<Context>, node: NodeId, bucket: BucketId) -> News {
+    match context.doors.ask(&node, &SpeRequest::Fetch(bucket)).await {
+        Ok(SpeReply::Bytes(bytes)) => News::Fetched(bucket, bytes),
+        Ok(_) => refused(bucket, mismatch(&node)),
+        Err(refusal) => refused(bucket, of_node(refusal)),
+    }
+}
+
+/// Makes a bucket a file of the output.
+pub(super) async fn publish(context: Arc<Context>, node: NodeId, bucket: BucketId, records: RecordFormat) -> News {
+    let published = match &context.folder {
+        Some(folder) => publish_in(&context, folder, &node, bucket, records).await,
+        None => Err(Refusal::new(Status::Failed, "the job has no output folder")),
+    };
+    match published {
+        Ok(entry) => News::Published(bucket, Box::new(entry)),
+        Err(refusal) => refused(bucket, refusal),
+    }
+}
+
+async fn publish_in(
+    context: &Context,
+    folder: &OutputFolder,
+    node: &NodeId,
+    bucket: BucketId,
+    records: RecordFormat,
+) -> Result<Entry, Refusal> {
+    let path = folder.part(context.job, bucket.run, bucket.bucket).map_err(refusal)?;
+    let options = PutOptions {
+        copies: context.copies,
+        sync_copies: context.sync_copies,
+        records,
+        parents: true,
+        at: Some(node.clone()),
+        ..PutOptions::default()
+    };
+    let created = context.client.create(&path, &options).await.map_err(refusal)?;
+    let lease = created.lease;
+    let published = tokio::select! {
+        published = publish_under_lease(context, node, bucket, created) => published,
+        // Syncing and copying a large bucket may outlast the lease.
+        error = context.client.renew_for_ever(lease) => Err(refusal(error)),
+    };
+    if published.is_err() {
+        // Best effort: the lease ends by itself too.
+        let _ = context.client.ask(ClientRequest::Abandon(lease)).await;
+    }
+    published
+}
+
+async fn publish_under_lease(
+    context: &Context,
+    node: &NodeId,
+    bucket: BucketId,
+    created: Created,
+) -> Result<Entry, Refusal> {
+    if created.target.node != *node {
+        let other = created.target.node;
+        let sentence = format!("the master wants bucket {} at node `{other}`, but it lies at `{node}`", bucket.bucket);
+        return Err(Refusal::new(Status::Failed, sentence));
+    }
+    let order = SpeRequest::Publish { bucket, ticket: created.target.ticket };
+    match context.doors.ask(node, &order).await.map_err(of_node)? {
+        SpeReply::Published { bytes, digest } => {
+            context.client.commit(created.lease, bytes, digest).await.map_err(refusal)
+        }
+        _ => Err(mismatch(node)),
+    }
+}
+
+/// What a node refuses, it does not have as it should: it was started again, and knows the job no more or the bucket
+/// only by a late piece. Only what the master refuses is final.
+fn of_node(refusal: Refusal) -> Refusal {
+    match refusal.status {
+        Status::Refused => Refusal { status: Status::NotFound, ..refusal },
+        _ => refusal,
+    }
+}
+
+fn refused(bucket: BucketId, refusal: Refusal) -> News {
+    News::Event(Event::BucketRefused { bucket, refusal })
+}
+
+fn mismatch(node: &NodeId) -> Refusal {
+    unavailable(node, "it answered an order to a bucket with something else")
+}

@@ -1,0 +1,42 @@
+//! The one library door for people and gateways: log in, put and get files, list and rename, run Sphere jobs.
+//!
+//! A [`Client`] is cheap to clone and safe to share between tasks. It holds a sealed session with the master (words
+//! only) and a small pool of connections to nodes (bytes, each opened by a ticket that the master signed). It never
+//! knows how master or node work inside.
+//!
+//! ```no_run
+//! use client::{Client, Profile, PutOptions, SectorPath};
+//!
+//! # async fn example() -> Result<(), client::ClientError> {
+//! let profile = Profile::load(&Profile::default_file()?)?;
+//! let cloud = Client::connect(&profile).await?;
+//! let path = SectorPath::parse("/notes/today.txt")?;
+//! let options = PutOptions { parents: true, ..PutOptions::default() };
+//! cloud.put(std::io::Cursor::new("measured: 42\n"), &path, &options, &|_bytes| ()).await?;
+//! for entry in cloud.list(&SectorPath::parse("/notes")?).await? {
+//!     println!("{}", entry.path);
+//! }
+//! # Ok(())
+//! # }
+//! ```
+
+pub mod connections;
+pub mod error;
+pub mod expand;
+pub mod file;
+pub mod folder;
+pub mod job;
+pub mod profile;
+pub mod session;
+
+pub use error::ClientError;
+pub use file::{get::GetOptions, put::PutOptions};
+pub use profile::Profile;
+pub use protocol::{
+    RecordFormat, SectorPath,
+    message::client_master::{
+        Condition, CopyState, CopyStatus, Entry, EntryKind, EntryStatus, FileContent, Health, JobRecord, JobState,
+        NodeState, NodeStatus, StageRecord, Usage,
+    },
+};
+pub use session::Client;

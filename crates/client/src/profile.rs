@@ -1,0 +1,149 @@
+//! A profile: where the cloud is, whom to trust, and who you are. `sector up` writes one; it holds a secret, so it is
+//! readable by its owner alone.
+
+use std::{
+    env, fs, io,
+    net::SocketAddr,
+    path::{Path, PathBuf},
+};
+
+use protocol::{Status, UserName, message::join::Secret};
+use serde::{Deserialize, Serialize};
+
+use crate::ClientError;
+
+/// What a client needs to know to log in.
+#[derive(Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Profile {
+    /// The master's address: TCP for the login, UDP for the words after it.
+    pub address: SocketAddr,
+    /// Who logs in.
+    pub user: UserName,
+    /// The user's token, 64 hexadecimal digits.
+    #[serde(with = "hexadecimal")]
+    pub token: [u8; 32],
+    /// The certificate of the cloud's authority, PEM.
+    pub authority: String,
+}
+
+impl Profile {
+    /// Where commands look: `$SECTOR_PROFILE`, else `profile.toml` in [`home`](Self::home).
+    pub fn default_file() -> Result<PathBuf, ClientError> {
+        match env::var_os("SECTOR_PROFILE") {
+            Some(file) => Ok(file.into()),
+            None => Ok(Self::home()?.join("profile.toml")),
+        }
+    }
+
+    /// `$SECTOR_HOME`, by default `~/.sector`.
+    pub fn home() -> Result<PathBuf, ClientError> {
+        env::var_os("SECTOR_HOME")
+            .map(PathBuf::from)
+            .or_else(|| env::home_dir().map(|home| home.join(".sector")))
+            .ok_or_else(|| ClientError::Usage("there is no home folder; set SECTOR_HOME to a folder of yours".into()))
+    }
+
+    /// Reads a profile; unknown keys are refused.
+    pub fn load(file: &Path) -> Result<Self, ClientError> {
+        let error = |status, why: String| ClientError::Profile { file: file.into(), why, status };
+        let text = fs::read_to_string(file).map_err(|source| match source.kind() {
+            io::ErrorKind::NotFound => error(
+                Status::NotFound,
+                "does not exist; start a cloud with `sector up`, or name one with --profile".into(),
+            ),
+            _ => error(Status::Failed, format!("cannot be read: {source}")),
+        })?;
+        Self::parse(&text).map_err(|why| error(Status::Usage, format!("is broken: {why}")))
+    }
+
+    /// Reads a profile's text.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        toml::from_str(text).map_err(|source| source.to_string().trim_end().replace('\n', " "))
+    }
+
+    /// The profile as the text that [`parse`](Self::parse) reads.
+    pub fn to_text(&self) -> String {
+        // A struct of texts always fits TOML.
+        #[allow(clippy::expect_used)]
+        toml::to_string(self).expect("a profile is plain text")
+    }
+
+    /// What proves the user to the master.
+    pub(crate) fn secret(&self) -> Secret {
+        Secret::Token(self.token)
+    }
+}
+
+impl std::fmt::Debug for Profile {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Profile({} at {})", self.user, self.address)
+    }
+}
+
+/// A token as hexadecimal text.
+mod hexadecimal {
+    use serde::{Deserialize, Deserializer, Serializer, de::Error};
+
+    pub(super) fn serialize<S: Serializer>(token: &[u8; 32], to: S) -> Result<S::Ok, S::Error> {
+        to.serialize_str(&token.iter().map(|byte| format!("{byte:02x}")).collect::<String>())
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<[u8; 32], D::Error> {
+        let text = String::deserialize(from)?;
+        let wrong = || D::Error::custom("`token` must have 64 hexadecimal digits");
+        if text.len() != 64 || !text.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+            return Err(wrong());
+        }
+        let mut token = [0; 32];
+        for (byte, digits) in token.iter_mut().zip(text.as_bytes().chunks(2)) {
+            let digits = std::str::from_utf8(digits).map_err(|_| wrong())?;
+            *byte = u8::from_str_radix(digits, 16).map_err(|_| wrong())?;
+        }
+        Ok(token)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+
+    fn profile() -> Profile {
+        Profile {
+            address: "127.0.0.1:7000".parse().unwrap(),
+            user: UserName::new("ada").unwrap(),
+            token: [0xab; 32],
+            authority: "-----BEGIN CERTIFICATE-----\n".into(),
+        }
+    }
+
+    #[test]
+    fn a_profile_reads_back_as_written_and_does_not_print_its_token() {
+        let read = Profile::parse(&profile().to_text()).unwrap();
+        assert_eq!(read.to_text(), profile().to_text());
+        assert!(!format!("{read:?}").contains("abab"));
+    }
+
+    #[test]
+    fn a_broken_profile_is_refused_with_the_reason() {
+        let text = profile().to_text();
+        for (bad, reason) in [
+            (format!("{text}colour = 1\n"), "colour"),
+            (text.replace("127.0.0.1:7000", "nowhere"), "address"),
+            (text.replace("abab", "xyxy"), "hexadecimal"),
+            (String::new(), "missing field"),
+        ] {
+            let error = Profile::parse(&bad).unwrap_err();
+            assert!(error.contains(reason), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_missing_profile_says_what_to_do() {
+        let error = Profile::load(Path::new("/nonexistent/profile.toml")).unwrap_err();
+        assert_eq!(error.status(), Status::NotFound);
+        assert!(error.to_string().contains("sector up"), "{error}");
+    }
+}

@@ -1,0 +1,230 @@
+//! The session with the master: login, and every question after it (doors 1 and 2). Serves every path.
+
+use std::{
+    collections::BTreeSet,
+    net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
+    sync::Arc,
+    time::Duration,
+};
+
+use net::{
+    clock::Clock,
+    datagram::bind_udp,
+    identity::TlsIdentity,
+    messenger::{Messenger, MessengerEvent, SessionKeys, Side},
+    transfer::{Carrier, TcpCarrier},
+};
+use protocol::{
+    LeaseId, SessionId,
+    message::{
+        client_master::{ClientReply, ClientRequest},
+        join::{JoinReply, JoinRequest, KEY_LABEL},
+    },
+    status::ErrorClass,
+    wire::codec,
+};
+use tokio::sync::Mutex;
+
+use crate::{ClientError, Profile, connections::Connections};
+
+/// A logged-in client. Clones share the session.
+#[derive(Clone)]
+pub struct Client {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    profile: Profile,
+    carrier: Arc<TcpCarrier>,
+    connections: Connections,
+    messenger: Messenger,
+    /// Replaced by a new login when the master forgot it.
+    session: Mutex<SessionId>,
+    /// Leases of writes that are under way, given back at logout.
+    leases: std::sync::Mutex<BTreeSet<LeaseId>>,
+}
+
+impl Client {
+    /// Logs in to the cloud that the profile names.
+    pub async fn connect(profile: &Profile) -> Result<Self, ClientError> {
+        let identity =
+            TlsIdentity::client(&profile.authority).map_err(ClientError::net("cannot use the profile's authority"))?;
+        let carrier = Arc::new(TcpCarrier::new(identity));
+        let socket = bind_udp(SocketAddr::new(same_family(profile.address.ip()), 0))
+            .await
+            .map_err(ClientError::net("cannot open a port for messages"))?;
+        let (messenger, mut events) = Messenger::start(socket, Clock::start());
+        // The master asks a client nothing; the events are drained so that nothing ever waits for them. The task ends
+        // with the messenger.
+        tokio::spawn(async move {
+            while let Some(event) = events.recv().await {
+                if let MessengerEvent::SessionLost(session) = event {
+                    tracing::debug!(%session, "the master cannot be reached in this session");
+                }
+            }
+        });
+        let session = login(profile, &carrier, &messenger).await?;
+        let connections = Connections::new(Arc::clone(&carrier));
+        let inner = Inner {
+            profile: profile.clone(),
+            carrier,
+            connections,
+            messenger,
+            session: Mutex::new(session),
+            leases: std::sync::Mutex::default(),
+        };
+        Ok(Self { inner: Arc::new(inner) })
+    }
+
+    /// Ends the session in order and gives back the leases of writes that were broken off, so that nobody has to wait
+    /// for them to end by themselves.
+    pub async fn logout(&self) {
+        let leases = std::mem::take(&mut *self.leases());
+        for lease in leases {
+            // Best effort: a lease ends by itself too.
+            let _ = self.ask(ClientRequest::Abandon(lease)).await;
+        }
+        // The session ends whatever the answer.
+        let _ = self.ask(ClientRequest::Logout).await;
+        self.inner.messenger.close().await;
+    }
+
+    /// Who is logged in.
+    pub fn user(&self) -> &protocol::UserName {
+        &self.inner.profile.user
+    }
+
+    /// Asks the master and waits for the answer; a refusal is an error. Where the session is gone (the master was
+    /// started again) it logs in anew, once, and repeats what may be repeated.
+    pub(crate) async fn ask(&self, request: ClientRequest) -> Result<ClientReply, ClientError> {
+        let session = *self.inner.session.lock().await;
+        match self.ask_in(session, &request).await {
+            Err(ClientError::Net { source, .. })
+                if source.class() == ErrorClass::RetryHere && is_repeatable(&request) =>
+            {
+                let session = self.login_again(session).await?;
+                self.ask_in(session, &request).await
+            }
+            answer => answer,
+        }
+    }
+
+    /// Leases of writes that are under way.
+    pub(crate) fn leases(&self) -> std::sync::MutexGuard<'_, BTreeSet<LeaseId>> {
+        self.inner.leases.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+
+    /// How bytes travel to nodes.
+    pub(crate) fn carrier(&self) -> &Arc<TcpCarrier> {
+        &self.inner.carrier
+    }
+
+    /// Kept connections to nodes.
+    pub(crate) fn connections(&self) -> &Connections {
+        &self.inner.connections
+    }
+
+    async fn ask_in(&self, session: SessionId, request: &ClientRequest) -> Result<ClientReply, ClientError> {
+        let address = self.inner.profile.address;
+        let deadline = if matches!(request, ClientRequest::Commit { .. }) { COMMIT_DEADLINE } else { ANSWER_DEADLINE };
+        let bytes = self
+            .inner
+            .messenger
+            .request(session, codec::encode(request), deadline)
+            .await
+            .map_err(ClientError::net(format!("the master at {address} does not answer")))?;
+        match codec::decode(&bytes) {
+            Ok(ClientReply::Refused(refusal)) => Err(refusal.into()),
+            Ok(reply) => Ok(reply),
+            Err(_) => Err(ClientError::Unexpected { who: "master", request: request_name(request) }),
+        }
+    }
+
+    async fn login_again(&self, old: SessionId) -> Result<SessionId, ClientError> {
+        let mut current = self.inner.session.lock().await;
+        // Another task may have been faster.
+        if *current == old {
+            self.inner.messenger.remove_session(old);
+            *current = login(&self.inner.profile, &self.inner.carrier, &self.inner.messenger).await?;
+        }
+        Ok(*current)
+    }
+}
+
+impl std::fmt::Debug for Client {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Client({:?})", self.inner.profile)
+    }
+}
+
+/// The TLS conversation with which a session begins.
+async fn login(profile: &Profile, carrier: &TcpCarrier, messenger: &Messenger) -> Result<SessionId, ClientError> {
+    let what = format!("cannot log in at {}", profile.address);
+    let failed = || ClientError::net(what.clone());
+    let mut stream = carrier.connect(profile.address, "master").await.map_err(failed())?;
+    let request = JoinRequest::Client { user: profile.user.clone(), secret: profile.secret() };
+    stream.send(&request).await.map_err(failed())?;
+    match stream.receive::<JoinReply>().await.map_err(failed())? {
+        JoinReply::Refused(refusal) => Err(refusal.into()),
+        JoinReply::Accepted { session, ticket_key: _ } => {
+            let key = stream.export_key(KEY_LABEL, &session.0.to_be_bytes()).map_err(failed())?;
+            messenger.add_session(SessionKeys { session, key, side: Side::Opener, peer: Some(profile.address) });
+            stream.close().await;
+            Ok(session)
+        }
+    }
+}
+
+/// The "any" address of the same family, so that a socket bound to it can reach `peer`.
+fn same_family(peer: IpAddr) -> IpAddr {
+    match peer {
+        IpAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
+        IpAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
+    }
+}
+
+/// Whether asking twice is the same as asking once.
+fn is_repeatable(request: &ClientRequest) -> bool {
+    use ClientRequest::{
+        Abandon, AdmitJob, CancelJob, Commit, Create, Health, Job, Jobs, List, Locate, Logout, MakeFolder, Nodes,
+        Remove, Rename, Renew, ReportJob, Stat, Usage,
+    };
+    match request {
+        Locate(_)
+        | Stat(_)
+        | List { .. }
+        | Usage(_)
+        | Nodes
+        | Health
+        | Jobs
+        | Job(_)
+        | Renew(_)
+        | ReportJob(_)
+        | CancelJob(_) => true,
+        Create(_)
+        | Commit { .. }
+        | Abandon(_)
+        | MakeFolder { .. }
+        | Rename { .. }
+        | Remove { .. }
+        | AdmitJob { .. }
+        | Logout => false,
+    }
+}
+
+/// The request's name, for people.
+fn request_name(request: &ClientRequest) -> &'static str {
+    match request {
+        ClientRequest::Create(_) => "create",
+        ClientRequest::Commit { .. } => "commit",
+        ClientRequest::List { .. } => "list",
+        ClientRequest::Locate(_) => "locate",
+        ClientRequest::Stat(_) => "stat",
+        _ => "a request",
+    }
+}
+
+/// Longest wait for the master's answer to a question.
+const ANSWER_DEADLINE: Duration = Duration::from_secs(20);
+/// Longest wait for a commit, which waits for copies to be synced on other nodes.
+const COMMIT_DEADLINE: Duration = Duration::from_secs(120);

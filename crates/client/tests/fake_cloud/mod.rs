@@ -1,0 +1,442 @@
+//! A master and nodes that are real on the wire (TLS, GMP, transfer connections) and simple behind it: names, slices and
+//! buckets are maps in memory, and the only function copies records of 10 bytes to the bucket of their first byte.
+//! Tests say what fails, and look at what was asked.
+
+use std::{
+    collections::{BTreeMap, BTreeSet, VecDeque},
+    net::SocketAddr,
+    sync::{Arc, Mutex, MutexGuard},
+};
+
+use client::{Client, Profile};
+use net::{
+    clock::Clock,
+    datagram::bind_udp,
+    identity::{Authority, TlsIdentity},
+    messenger::{Messenger, MessengerEvent, SessionKeys, Side},
+    transfer::{Listener, TransferStream},
+};
+use protocol::{
+    Digest, FileId, JobId, LeaseId, NodeId, Place, RecordFormat, Refusal, SectorPath, SessionId, SliceId, Status,
+    UserName, Version,
+    message::{
+        client_master::{
+            Admitted, ClientReply, ClientRequest, Created, Entry, EntryKind, EntryStatus, FileContent, JobRecord,
+            Located, Page, Source, SpeNode,
+        },
+        join::{JoinReply, JoinRequest, KEY_LABEL},
+        spe::{
+            BucketId, FunctionError, Output, PieceId, SealOrder, SegmentSource, SpeReply, SpeRequest, TaskOrder,
+            TaskResult,
+        },
+        transfer::{TransferReply, TransferRequest},
+    },
+    ticket::SignedTicket,
+    wire::codec,
+};
+use tokio::task::JoinHandle;
+
+pub(crate) const RECORD_BYTES: usize = 10;
+pub(crate) const JOB: JobId = JobId(0x77);
+
+/// What happens to the next task that any SPE is given.
+#[derive(Clone, Debug)]
+pub(crate) enum Fault {
+    /// The SPE dies after some of its results were delivered.
+    Die,
+    /// The function fails.
+    Err(String),
+    /// The whole node goes, with its buckets and its port.
+    NodeDies,
+    /// The job is cancelled at the master; the task is never answered.
+    Cancel,
+    /// The task is never answered; the log says when it was begun, and when the conversation ended.
+    Hang,
+}
+
+/// A cloud in this process.
+pub(crate) struct FakeCloud {
+    world: Arc<Mutex<World>>,
+    profile: Profile,
+}
+
+/// What master and nodes know.
+#[derive(Default)]
+pub(crate) struct World {
+    pub(crate) files: BTreeMap<SectorPath, FileContent>,
+    pub(crate) slices: BTreeMap<SliceId, Vec<u8>>,
+    pub(crate) faults: VecDeque<Fault>,
+    /// The last report of the job.
+    pub(crate) record: Option<JobRecord>,
+    /// What was asked of nodes and master, in a word each.
+    pub(crate) log: Vec<String>,
+    nodes: BTreeMap<NodeId, FakeNode>,
+    leases: BTreeMap<LeaseId, (SectorPath, SliceId, RecordFormat)>,
+    is_cancelled: bool,
+    next: u64,
+}
+
+#[derive(Default)]
+struct FakeNode {
+    address: Option<SocketAddr>,
+    pieces: BTreeMap<PieceId, Vec<u8>>,
+    sealed: BTreeMap<BucketId, Vec<u8>>,
+    listener: Option<JoinHandle<()>>,
+}
+
+impl FakeCloud {
+    /// A master and nodes of these names, with one SPE each.
+    pub(crate) async fn start(names: &[&str]) -> Self {
+        let authority = Authority::create("test").unwrap();
+        let identity =
+            |role: &str| TlsIdentity::role(authority.certificate_pem(), &authority.issue(role).unwrap()).unwrap();
+        let world = Arc::new(Mutex::new(World::default()));
+        for name in names {
+            let node = NodeId::new(*name).unwrap();
+            let listener = Listener::bind("127.0.0.1:0".parse().unwrap(), identity(name)).await.unwrap();
+            let address = Some(listener.address());
+            let handle = tokio::spawn(serve_node(Arc::clone(&world), node.clone(), listener));
+            lock(&world).nodes.insert(node, FakeNode { address, listener: Some(handle), ..FakeNode::default() });
+        }
+        let (listener, messenger, events) = loop {
+            let listener = Listener::bind("127.0.0.1:0".parse().unwrap(), identity("master")).await.unwrap();
+            // The port of the same number may be taken for datagrams.
+            if let Ok(socket) = bind_udp(listener.address()).await {
+                let (messenger, events) = Messenger::start(socket, Clock::start());
+                break (listener, messenger, events);
+            }
+        };
+        let profile = Profile {
+            address: listener.address(),
+            user: UserName::new("alice").unwrap(),
+            token: [1; 32],
+            authority: authority.certificate_pem().into(),
+        };
+        tokio::spawn(serve_joins(listener, messenger.clone()));
+        tokio::spawn(serve_master(Arc::clone(&world), messenger, events));
+        Self { world, profile }
+    }
+
+    pub(crate) async fn client(&self) -> Client {
+        Client::connect(&self.profile).await.unwrap()
+    }
+
+    pub(crate) fn world(&self) -> MutexGuard<'_, World> {
+        lock(&self.world)
+    }
+
+    /// Puts a file of records on some nodes and gives its entry.
+    pub(crate) fn add_file(&self, path: &str, records: &[Vec<u8>], nodes: &[&str]) -> Entry {
+        let path: SectorPath = path.parse().unwrap();
+        let mut world = self.world();
+        let slice = world.add_slice(records.concat());
+        let content = world.content(slice, RecordFormat::Fixed(RECORD_BYTES as u32));
+        world.files.insert(path.clone(), content);
+        let nodes = nodes.iter().map(|name| NodeId::new(*name).unwrap()).collect();
+        Entry { nodes, ..world.entry(&path).unwrap() }
+    }
+
+    /// Waits until the log has a line.
+    pub(crate) async fn until_logged(&self, line: &str) {
+        while !self.world().log.iter().any(|logged| logged == line) {
+            tokio::task::yield_now().await;
+        }
+    }
+
+    /// The records of all files at or below a path, sorted.
+    pub(crate) fn records_below(&self, path: &str) -> Vec<Vec<u8>> {
+        let (world, path) = (self.world(), path.parse().unwrap());
+        let below = world.files.iter().filter(|(file, _)| file.is_within(&path));
+        let bytes: Vec<u8> = below.flat_map(|(_, content)| world.slices[&content.slice].clone()).collect();
+        let mut records: Vec<Vec<u8>> = bytes.chunks(RECORD_BYTES).map(<[u8]>::to_vec).collect();
+        records.sort();
+        records
+    }
+}
+
+impl World {
+    /// Paths of all files.
+    pub(crate) fn paths(&self) -> Vec<String> {
+        self.files.keys().map(ToString::to_string).collect()
+    }
+
+    fn add_slice(&mut self, bytes: Vec<u8>) -> SliceId {
+        self.next += 1;
+        let slice = SliceId(u128::from(self.next));
+        self.slices.insert(slice, bytes);
+        slice
+    }
+
+    fn content(&self, slice: SliceId, records: RecordFormat) -> FileContent {
+        FileContent {
+            slice,
+            version: Version(1),
+            bytes: self.slices[&slice].len() as u64,
+            digest: Digest([0; 32]),
+            records,
+            copies: 1,
+            user: BTreeMap::new(),
+        }
+    }
+
+    fn entry(&self, path: &SectorPath) -> Option<Entry> {
+        let kind = match self.files.get(path) {
+            Some(content) => EntryKind::File(content.clone()),
+            None if self.files.keys().any(|file| file.is_within(path)) => EntryKind::Folder,
+            None => return None,
+        };
+        let owner = UserName::new("alice").unwrap();
+        Some(Entry { path: path.clone(), id: FileId(1), owner, modified_unix_millis: 0, kind, nodes: vec![] })
+    }
+
+    fn source(&self, node: &NodeId, ticket: Vec<u8>) -> Option<Source> {
+        let address = self.nodes.get(node)?.address?;
+        let ticket = SignedTicket { ticket, signature: vec![] };
+        Some(Source { node: node.clone(), place: Place::new("site", "rack"), address, ticket })
+    }
+
+    fn admitted(&self) -> ClientReply {
+        let sources = self.nodes.keys().filter_map(|node| self.source(node, vec![]));
+        ClientReply::Admitted(Admitted {
+            job: JOB,
+            nodes: sources.map(|source| SpeNode { source, slots: 1 }).collect(),
+        })
+    }
+
+    fn answer(&mut self, request: ClientRequest) -> ClientReply {
+        let not_found =
+            |what: &SectorPath| ClientReply::Refused(Refusal::new(Status::NotFound, format!("nothing at {what}")));
+        match request {
+            ClientRequest::AdmitJob { title } => {
+                self.log.push(format!("admit {title}"));
+                self.admitted()
+            }
+            ClientRequest::ReportJob(record) => {
+                self.record = Some(record);
+                if self.is_cancelled {
+                    return ClientReply::Refused(Refusal::new(Status::Refused, "the job was cancelled by bob"));
+                }
+                self.admitted()
+            }
+            ClientRequest::Stat(path) => match self.entry(&path) {
+                Some(entry) => ClientReply::Status(EntryStatus { entry, copies: vec![] }),
+                None => not_found(&path),
+            },
+            ClientRequest::List { folder, .. } => {
+                let entries =
+                    self.files.keys().filter(|file| file.is_within(&folder)).filter_map(|file| self.entry(file));
+                ClientReply::Page(Page { entries: entries.collect(), more: false })
+            }
+            ClientRequest::Locate(path) => match self.entry(&path) {
+                Some(entry) => {
+                    let sources = self.nodes.keys().filter_map(|node| self.source(node, vec![])).collect();
+                    ClientReply::Located(Located { entry, sources })
+                }
+                None => not_found(&path),
+            },
+            ClientRequest::Create(create) => {
+                let slice = self.add_slice(vec![]);
+                let lease = LeaseId(self.next);
+                self.leases.insert(lease, (create.path, slice, create.records));
+                let node = create.at.expect("a job says where its output lies");
+                match self.source(&node, slice.0.to_be_bytes().to_vec()) {
+                    Some(target) => ClientReply::Created(Created { lease, slice, target }),
+                    None => ClientReply::Refused(Refusal::new(Status::Unavailable, "the node is gone")),
+                }
+            }
+            ClientRequest::Commit { lease, bytes, .. } => {
+                let (path, slice, records) = self.leases.remove(&lease).expect("a lease that was given");
+                assert_eq!(self.slices[&slice].len() as u64, bytes);
+                let content = self.content(slice, records);
+                self.files.insert(path.clone(), content);
+                ClientReply::Entry(self.entry(&path).unwrap())
+            }
+            ClientRequest::Rename { from, to } => {
+                self.log.push(format!("rename {from} {to}"));
+                let moved: Vec<_> = self.files.keys().filter(|file| file.is_within(&from)).cloned().collect();
+                for file in moved {
+                    let content = self.files.remove(&file).unwrap();
+                    let path = format!("{to}{}", &file.as_str()[from.as_str().len()..]);
+                    self.files.insert(path.parse().unwrap(), content);
+                }
+                ClientReply::Done
+            }
+            ClientRequest::Remove { path, .. } => {
+                let before = self.files.len();
+                self.files.retain(|file, _| !file.is_within(&path));
+                if self.files.len() == before { not_found(&path) } else { ClientReply::Done }
+            }
+            ClientRequest::Abandon(_) | ClientRequest::Renew(_) => ClientReply::Done,
+            other => panic!("a driver does not ask {other:?}"),
+        }
+    }
+
+    /// Does a task; a dying SPE delivers only its first piece.
+    fn process(&mut self, node: &NodeId, order: &TaskOrder, is_dying: bool) -> SpeReply {
+        let mut pieces: BTreeMap<u32, Vec<u8>> = BTreeMap::new();
+        let mut bytes_in = 0;
+        for segment in &order.segments {
+            let bytes = match &segment.source {
+                SegmentSource::Local(slice) | SegmentSource::Remote { slice, .. } => self.slices.get(slice),
+                SegmentSource::Bucket(bucket) => self.nodes[node].sealed.get(bucket),
+            };
+            let Some(bytes) = bytes else { return SpeReply::Refused(Refusal::new(Status::NotFound, "no such input")) };
+            let bytes = &bytes[segment.from as usize..segment.until as usize];
+            bytes_in += bytes.len() as u64;
+            for record in bytes.chunks(RECORD_BYTES) {
+                let bucket = match &order.output {
+                    Output::Local => order.attempt.task,
+                    Output::Buckets(places) => u32::from(record[0]) % places.len() as u32,
+                };
+                pieces.entry(bucket).or_default().extend_from_slice(record);
+            }
+        }
+        let a = order.attempt;
+        let lengths = pieces.iter().map(|(bucket, bytes)| (*bucket, bytes.len() as u64)).collect();
+        for (number, bytes) in pieces.into_iter().take(if is_dying { 1 } else { usize::MAX }) {
+            let home = match &order.output {
+                Output::Local => node,
+                Output::Buckets(places) => &places[number as usize].node,
+            };
+            let home = self.nodes.get_mut(home).unwrap();
+            if home.address.is_none() {
+                return SpeReply::Refused(Refusal::new(Status::Unavailable, "a bucket's node is gone"));
+            }
+            let bucket = BucketId { job: a.job, stage: a.stage, run: a.run, bucket: number };
+            home.pieces.insert(PieceId { bucket, task: a.task, attempt: a.attempt }, bytes);
+        }
+        SpeReply::Finished(TaskResult { records_in: 0, bytes_in, records_out: 0, pieces: lengths })
+    }
+
+    fn seal(&mut self, node: &NodeId, order: &SealOrder) -> SpeReply {
+        let node = self.nodes.get_mut(node).unwrap();
+        let mut content = Vec::new();
+        for winner in &order.winners {
+            let piece = PieceId { bucket: order.bucket, task: winner.task, attempt: winner.attempt };
+            match node.pieces.get(&piece) {
+                Some(bytes) => content.extend_from_slice(bytes),
+                None => return SpeReply::Refused(Refusal::new(Status::NotFound, "a piece is missing")),
+            }
+        }
+        let bytes = content.len() as u64;
+        node.sealed.insert(order.bucket, content);
+        SpeReply::Sealed { bytes }
+    }
+}
+
+async fn serve_joins(listener: Listener, messenger: Messenger) {
+    let mut next = 1;
+    while let Ok(incoming) = listener.accept().await {
+        let mut stream = incoming.handshake().await.unwrap();
+        stream.receive::<JoinRequest>().await.unwrap();
+        let session = SessionId(next);
+        next += 1;
+        let key = stream.export_key(KEY_LABEL, &session.0.to_be_bytes()).unwrap();
+        messenger.add_session(SessionKeys { session, key, side: Side::Acceptor, peer: None });
+        stream.send(&JoinReply::Accepted { session, ticket_key: [0; 32] }).await.unwrap();
+        stream.close().await;
+    }
+}
+
+async fn serve_master(
+    world: Arc<Mutex<World>>,
+    messenger: Messenger,
+    mut events: tokio::sync::mpsc::Receiver<MessengerEvent>,
+) {
+    while let Some(event) = events.recv().await {
+        if let MessengerEvent::Delivered(delivered) = event {
+            let reply = lock(&world).answer(codec::decode(&delivered.body).unwrap());
+            messenger.reply(delivered.session, delivered.request.unwrap(), codec::encode(&reply));
+        }
+    }
+}
+
+async fn serve_node(world: Arc<Mutex<World>>, node: NodeId, listener: Listener) {
+    let mut conversations = tokio::task::JoinSet::new();
+    while let Ok(incoming) = listener.accept().await {
+        if let Ok(stream) = incoming.handshake().await {
+            conversations.spawn(serve_driver(Arc::clone(&world), node.clone(), stream));
+        }
+    }
+}
+
+async fn serve_driver(world: Arc<Mutex<World>>, node: NodeId, mut stream: TransferStream) {
+    let Ok(TransferRequest::Spe { .. }) = stream.receive().await else { return };
+    stream.send(&TransferReply::Ready).await.unwrap();
+    while let Ok(Some(request)) = stream.receive_or_end::<SpeRequest>().await {
+        // Signs of life come before any answer.
+        stream.send(&SpeReply::Progress { bytes: 1 }).await.unwrap();
+        let reply = match request {
+            SpeRequest::Load(function) => {
+                lock(&world).log.push(format!("load {:?} at {node}", function.code));
+                SpeReply::Loaded
+            }
+            SpeRequest::Run(_) if matches!(lock(&world).faults.front(), Some(Fault::Hang)) => {
+                lock(&world).faults.pop_front();
+                lock(&world).log.push("hanging".into());
+                let ended = stream.receive_or_end::<SpeRequest>().await;
+                assert!(!matches!(ended, Ok(Some(_))), "a driver asks one thing at a time");
+                lock(&world).log.push("conversation ended".into());
+                return;
+            }
+            SpeRequest::Run(order) => match run(&world, &node, &order).await {
+                Some(reply) => reply,
+                None => return,
+            },
+            SpeRequest::Seal(order) => lock(&world).seal(&node, &order),
+            SpeRequest::Publish { bucket, ticket } => {
+                let mut world = lock(&world);
+                let bytes = world.nodes[&node].sealed[&bucket].clone();
+                let slice = SliceId(u128::from_be_bytes(ticket.ticket.try_into().unwrap()));
+                let reply = SpeReply::Published { bytes: bytes.len() as u64, digest: Digest([0; 32]) };
+                world.slices.insert(slice, bytes);
+                reply
+            }
+            SpeRequest::Fetch(bucket) => SpeReply::Bytes(lock(&world).nodes[&node].sealed[&bucket].clone()),
+        };
+        if stream.send(&reply).await.is_err() {
+            return;
+        }
+    }
+}
+
+/// Runs a task, or what befalls it; `None` breaks the conversation.
+async fn run(world: &Mutex<World>, node: &NodeId, order: &TaskOrder) -> Option<SpeReply> {
+    let fault = lock(world).faults.pop_front();
+    match fault {
+        None => Some(lock(world).process(node, order, false)),
+        Some(Fault::Die) => {
+            lock(world).process(node, order, true);
+            None
+        }
+        Some(Fault::Err(message)) => {
+            let (path, segment) = (order.segments[0].path.clone(), order.segments[0].segment);
+            Some(SpeReply::FunctionFailed(FunctionError { path, segment, record: Some(4), message }))
+        }
+        Some(Fault::NodeDies) => {
+            let listener = {
+                let mut world = lock(world);
+                let node = world.nodes.get_mut(node).unwrap();
+                std::mem::take(node).listener
+            };
+            // Ends this task too, with all conversations of the node.
+            listener.unwrap().abort();
+            std::future::pending().await
+        }
+        Some(Fault::Cancel | Fault::Hang) => {
+            lock(world).is_cancelled = true;
+            std::future::pending().await
+        }
+    }
+}
+
+fn lock(world: &Mutex<World>) -> MutexGuard<'_, World> {
+    world.lock().unwrap()
+}
+
+/// `count` different records that fall into many buckets.
+pub(crate) fn records(count: usize) -> Vec<Vec<u8>> {
+    let made: BTreeSet<Vec<u8>> =
+        (0..count).map(|at| format!("{}{at:09}", (b'a' + (at % 23) as u8) as char).into_bytes()).collect();
+    made.into_iter().collect()
+}

@@ -1,0 +1,195 @@
+//! The job driver against a fake cloud that is real on the wire: what it asks, what it leaves, and what it does when SPEs,
+//! nodes, functions or people get in the way. The rules themselves are tested in `sphere`.
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+mod fake_cloud;
+
+use client::{
+    EntryKind, JobState, RecordFormat,
+    job::{JobOutput, JobProgress, JobSpec, StageSpec},
+};
+use fake_cloud::{FakeCloud, Fault, JOB, RECORD_BYTES, records};
+use protocol::{
+    Status,
+    message::{
+        client_master::Entry,
+        spe::{Function, FunctionCode},
+    },
+};
+
+fn function(name: &str) -> Function {
+    Function { code: FunctionCode::BuiltIn(name.into()), parameters: vec![] }
+}
+
+/// A shuffle into 3 buckets, then a stage on each bucket; 100-byte segments.
+fn two_stages(inputs: Vec<Entry>, output: JobOutput) -> JobSpec {
+    let records = RecordFormat::Fixed(RECORD_BYTES as u32);
+    let stages = vec![
+        StageSpec::shuffle(function("first"), 3).with_records(records),
+        StageSpec::local(function("second")).with_records(records),
+    ];
+    JobSpec { segment_bytes: Some((100, 100)), ..JobSpec::new("test", inputs, stages, output) }
+}
+
+fn folder(path: &str) -> JobOutput {
+    JobOutput::Folder(path.parse().unwrap())
+}
+
+fn nothing(_: &JobProgress) {}
+
+#[tokio::test]
+async fn a_job_of_two_stages_leaves_its_output_and_nothing_else() {
+    let cloud = FakeCloud::start(&["a", "b"]).await;
+    let all = records(60);
+    let inputs = vec![cloud.add_file("/in/1", &all[..35], &["a"]), cloud.add_file("/in/2", &all[35..], &["b"])];
+    let mut shown = Vec::new();
+    let client = cloud.client().await;
+    let outcome =
+        client.run_job(two_stages(inputs, folder("/out")), |progress| shown.push(progress.clone())).await.unwrap();
+
+    assert_eq!(cloud.records_below("/out"), all);
+    assert_eq!(cloud.world().paths(), ["/in/1", "/in/2", "/out/part-00000", "/out/part-00001", "/out/part-00002"]);
+    let names: Vec<String> = outcome.outputs.iter().map(|entry| entry.path.to_string()).collect();
+    assert_eq!(names, ["/out/part-00000", "/out/part-00001", "/out/part-00002"]);
+    assert!(outcome.outputs.iter().all(|entry| matches!(&entry.kind,
+        EntryKind::File(content) if content.records == RecordFormat::Fixed(RECORD_BYTES as u32))));
+
+    assert_eq!((outcome.job, outcome.record.state), (JOB, JobState::Done));
+    let bytes = (all.len() * RECORD_BYTES) as u64;
+    for stage in &outcome.record.stages {
+        assert_eq!((stage.done, stage.failed, stage.bytes_in, stage.bytes_out), (stage.segments, 0, bytes, bytes));
+        assert_eq!(stage.local, stage.segments, "every segment where it lies");
+    }
+    assert_eq!(cloud.world().record.clone(), Some(outcome.record));
+    let last = shown.last().unwrap();
+    assert_eq!((last.job, last.record.state, last.stage, last.bytes_done), (JOB, JobState::Done, 1, bytes));
+}
+
+#[tokio::test]
+async fn each_conversation_loads_a_stage_once() {
+    let cloud = FakeCloud::start(&["a"]).await;
+    let input = cloud.add_file("/in/1", &records(100), &["a"]);
+    cloud.client().await.run_job(two_stages(vec![input], folder("/out")), nothing).await.unwrap();
+    let loads: Vec<String> = cloud.world().log.iter().filter(|line| line.starts_with("load")).cloned().collect();
+    assert_eq!(loads, ["load BuiltIn(first) at a", "load BuiltIn(second) at a"]);
+}
+
+#[tokio::test]
+async fn results_are_returned_in_the_order_of_buckets_with_empty_ones_empty() {
+    let cloud = FakeCloud::start(&["a", "b"]).await;
+    let all: Vec<Vec<u8>> = ["a23456789-", "d23456789-", "c23456789-"].map(|text| text.as_bytes().to_vec()).into();
+    let input = cloud.add_file("/in/1", &all, &["b"]);
+    let stages = vec![StageSpec::shuffle(function("only"), 3)];
+    let spec = JobSpec::new("test", vec![input], stages, JobOutput::Return);
+    let outcome = cloud.client().await.run_job(spec, nothing).await.unwrap();
+    // `a`, `d`, `c` are 97, 100 and 99: buckets 1, 1 and 0.
+    assert_eq!(outcome.returned, [b"c23456789-".to_vec(), b"a23456789-d23456789-".to_vec(), vec![]]);
+    assert_eq!((outcome.outputs, cloud.world().paths()), (vec![], vec!["/in/1".to_owned()]));
+}
+
+#[tokio::test]
+async fn an_spe_that_dies_with_half_its_results_delivered_changes_nothing() {
+    let cloud = FakeCloud::start(&["a", "b"]).await;
+    let all = records(60);
+    let input = cloud.add_file("/in/1", &all, &["a"]);
+    cloud.world().faults.extend([Fault::Die, Fault::Die]);
+    let outcome = cloud.client().await.run_job(two_stages(vec![input], folder("/out")), nothing).await.unwrap();
+    assert_eq!(cloud.records_below("/out"), all);
+    assert_eq!(outcome.record.stages[0].retried, 2);
+}
+
+#[tokio::test]
+async fn a_node_that_dies_with_its_buckets_makes_the_job_begin_anew_without_it() {
+    let cloud = FakeCloud::start(&["a", "b", "c"]).await;
+    let all = records(60);
+    let input = cloud.add_file("/in/1", &all, &["a", "b"]);
+    cloud.world().faults.push_back(Fault::NodeDies);
+    let mut runs = 0;
+    let client = cloud.client().await;
+    client.run_job(two_stages(vec![input], folder("/out")), |progress| runs = progress.run).await.unwrap();
+    assert_eq!(cloud.records_below("/out"), all);
+    assert_eq!(runs, 1);
+    let hidden = cloud.world().paths().iter().any(|path| path.contains(".sphere"));
+    assert!(!hidden, "what the first run left is gone");
+}
+
+#[tokio::test]
+async fn a_function_error_is_told_with_its_place_and_leaves_no_output() {
+    let cloud = FakeCloud::start(&["a"]).await;
+    let input = cloud.add_file("/in/1", &records(10), &["a"]);
+    cloud.world().faults.push_back(Fault::Err("bad pixel".into()));
+    let error = cloud.client().await.run_job(two_stages(vec![input], folder("/out")), nothing).await.unwrap_err();
+    let sentence = "the function failed on `/in/1`, segment 0, record 4: bad pixel";
+    assert_eq!((error.status(), error.to_string().as_str()), (Status::Failed, sentence));
+    let world = cloud.world();
+    let record = world.record.clone().unwrap();
+    assert_eq!((record.state, record.errors), (JobState::Failed, vec![sentence.to_owned()]));
+    assert_eq!(world.paths(), ["/in/1"]);
+}
+
+#[tokio::test]
+async fn a_cancelled_job_stops_and_says_by_whom() {
+    let cloud = FakeCloud::start(&["a"]).await;
+    let input = cloud.add_file("/in/1", &records(10), &["a"]);
+    cloud.world().faults.push_back(Fault::Cancel);
+    let error = cloud.client().await.run_job(two_stages(vec![input], folder("/out")), nothing).await.unwrap_err();
+    assert_eq!(error.to_string(), "the job was cancelled by bob");
+    assert_eq!(cloud.world().record.as_ref().unwrap().state, JobState::Cancelled);
+}
+
+#[tokio::test]
+async fn an_output_folder_that_holds_something_is_refused_before_the_job_begins() {
+    let cloud = FakeCloud::start(&["a"]).await;
+    let input = cloud.add_file("/in/1", &records(10), &["a"]);
+    cloud.add_file("/out/old", &records(1), &["a"]);
+    let client = cloud.client().await;
+    for output in ["/out", "/out/old", "/"] {
+        let error = client.run_job(two_stages(vec![input.clone()], folder(output)), nothing).await.unwrap_err();
+        let wanted = if output == "/" { Status::Usage } else { Status::Exists };
+        assert_eq!(error.status(), wanted, "{error}");
+    }
+    assert!(cloud.world().log.is_empty(), "no job was admitted");
+}
+
+#[tokio::test]
+async fn a_plan_that_cannot_work_is_refused_and_the_master_told() {
+    let cloud = FakeCloud::start(&["a"]).await;
+    let mut input = cloud.add_file("/in/1", &records(10), &["a"]);
+    if let EntryKind::File(content) = &mut input.kind {
+        content.records = RecordFormat::Fixed(7);
+    }
+    let client = cloud.client().await;
+    let error = client.run_job(two_stages(vec![input], folder("/out")), nothing).await.unwrap_err();
+    assert_eq!(error.status(), Status::Usage);
+    for part in ["/in/1", "100", "7"] {
+        assert!(error.to_string().contains(part), "{error}");
+    }
+    assert_eq!(cloud.world().record.as_ref().unwrap().state, JobState::Failed);
+    let error = client.run_job(two_stages(vec![], folder("/out")), nothing).await.unwrap_err();
+    assert_eq!(error.status(), Status::NotFound);
+}
+
+#[tokio::test]
+async fn an_input_that_was_overwritten_is_not_mixed_with_the_new_one() {
+    let cloud = FakeCloud::start(&["a"]).await;
+    // No node of the job has it: the driver must ask where it is.
+    let input = cloud.add_file("/in/1", &records(10), &["elsewhere"]);
+    cloud.add_file("/in/1", &records(20), &["elsewhere"]);
+    let error = cloud.client().await.run_job(two_stages(vec![input], folder("/out")), nothing).await.unwrap_err();
+    assert!(error.to_string().contains("`/in/1` was changed"), "{error}");
+}
+
+#[tokio::test]
+async fn a_dropped_driver_ends_its_conversations() {
+    let cloud = FakeCloud::start(&["a"]).await;
+    let input = cloud.add_file("/in/1", &records(10), &["a"]);
+    cloud.world().faults.push_back(Fault::Hang);
+    let client = cloud.client().await;
+    tokio::select! {
+        _ = client.run_job(two_stages(vec![input], folder("/out")), nothing) => panic!("its task is never answered"),
+        () = cloud.until_logged("hanging") => {}
+    }
+    // The client lives on, only the job's future is gone.
+    cloud.until_logged("conversation ended").await;
+    assert_eq!(cloud.world().paths(), ["/in/1"]);
+}
