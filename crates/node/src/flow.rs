@@ -5,7 +5,10 @@
 
 use std::{mem, time::Duration};
 
-use net::transfer::{Frame, TransferStream};
+use net::{
+    NetError,
+    transfer::{Frame, TransferStream},
+};
 use protocol::limits;
 use tokio::{
     task::{JoinHandle, spawn_blocking},
@@ -22,8 +25,9 @@ pub(crate) trait FrameSink: Send + 'static {
 
 /// Where the bytes of sent frames come from. Called on blocking threads, one call at a time.
 pub(crate) trait FrameSource: Send + 'static {
-    /// Replaces the content of `buffer` by the next bytes, at most [`FRAME_BYTES`]; leaves it empty at the end.
-    fn fill(&mut self, buffer: &mut Vec<u8>) -> Result<(), NodeError>;
+    /// Replaces the content of `frame` by the next bytes, at most [`FRAME_BYTES`]; leaves it empty at the end. Checksums
+    /// are given where they are known already (a sidecar's), else left empty.
+    fn fill(&mut self, frame: &mut Frame) -> Result<(), NodeError>;
 }
 
 /// Receives frames into `sink` until the end of the data; gives the sink back.
@@ -84,24 +88,24 @@ pub(crate) async fn drain(stream: &mut TransferStream) -> bool {
 
 /// Bytes on their way out; the first of them are in memory already.
 pub(crate) struct Outflow<S> {
-    first: Vec<u8>,
+    first: Frame,
     source: S,
 }
 
 impl<S: FrameSource> Outflow<S> {
     /// Reads the first frame, so that an error can still be said instead of cutting the connection.
     pub(crate) async fn begin(source: S) -> Result<Self, NodeError> {
-        let (source, first) = filled(fill(source, Vec::new())).await?;
+        let (source, first) = filled(fill(source, Frame::default())).await?;
         Ok(Self { first, source })
     }
 
     /// Sends all frames and the end of the data.
     pub(crate) async fn send(self, stream: &mut TransferStream, stall: Duration) -> Result<(), NodeError> {
         let Self { first: mut frame, mut source } = self;
-        let mut spare = Vec::new();
-        while !frame.is_empty() {
+        let mut spare = Frame::default();
+        while !frame.payload.is_empty() {
             let next = fill(source, spare);
-            match timeout(stall, stream.send_frame(&frame)).await {
+            match timeout(stall, send_frame(stream, &frame)).await {
                 Ok(sent) => sent?,
                 Err(_) => return Err(stalled("sending bytes", stall)),
             }
@@ -141,18 +145,27 @@ impl<S: FrameSink> Taking<S> {
     }
 }
 
-type Filling<S> = JoinHandle<(S, Vec<u8>, Result<(), NodeError>)>;
+type Filling<S> = JoinHandle<(S, Frame, Result<(), NodeError>)>;
 
-fn fill<S: FrameSource>(mut source: S, mut buffer: Vec<u8>) -> Filling<S> {
+fn fill<S: FrameSource>(mut source: S, mut frame: Frame) -> Filling<S> {
     spawn_blocking(move || {
-        let filled = source.fill(&mut buffer);
-        (source, buffer, filled)
+        frame.checksums.clear();
+        let filled = source.fill(&mut frame);
+        (source, frame, filled)
     })
 }
 
-async fn filled<S>(filling: Filling<S>) -> Result<(S, Vec<u8>), NodeError> {
+/// With the checksums that are known, so that no byte is summed twice.
+async fn send_frame(stream: &mut TransferStream, frame: &Frame) -> Result<(), NetError> {
+    if frame.checksums.is_empty() {
+        return stream.send_frame(&frame.payload).await;
+    }
+    stream.send_checked_frame(&frame.payload, &frame.checksums).await
+}
+
+async fn filled<S>(filling: Filling<S>) -> Result<(S, Frame), NodeError> {
     match filling.await {
-        Ok((source, buffer, filled)) => filled.map(|()| (source, buffer)),
+        Ok((source, frame, filled)) => filled.map(|()| (source, frame)),
         Err(_) => Err(NodeError::Panicked { operation: "reading bytes to send" }),
     }
 }
@@ -201,11 +214,11 @@ mod tests {
     struct Bytes(Vec<u8>, Option<NodeError>);
 
     impl FrameSource for Bytes {
-        fn fill(&mut self, buffer: &mut Vec<u8>) -> Result<(), NodeError> {
-            buffer.clear();
+        fn fill(&mut self, frame: &mut Frame) -> Result<(), NodeError> {
+            frame.payload.clear();
             let rest = self.0.split_off(self.0.len().min(FRAME_BYTES));
-            buffer.append(&mut mem::replace(&mut self.0, rest));
-            match self.1.take_if(|_| buffer.is_empty()) {
+            frame.payload.append(&mut mem::replace(&mut self.0, rest));
+            match self.1.take_if(|_| frame.payload.is_empty()) {
                 Some(error) => Err(error),
                 None => Ok(()),
             }

@@ -74,6 +74,15 @@ impl SliceReader {
         Ok(())
     }
 
+    /// The checksums of the blocks that `bytes` bytes from `offset` are made of; none where they are not whole blocks.
+    pub fn checksums(&self, offset: u64, bytes: u64) -> &[u32] {
+        let until = offset.saturating_add(bytes);
+        let is_whole = offset.is_multiple_of(limits::BLOCK_BYTES)
+            && (until.is_multiple_of(limits::BLOCK_BYTES) || until == self.metadata.bytes);
+        let blocks = (offset / limits::BLOCK_BYTES) as usize..until.div_ceil(limits::BLOCK_BYTES) as usize;
+        if is_whole { self.blocks.get(blocks).unwrap_or_default() } else { &[] }
+    }
+
     /// Verifies all blocks that `from..until` touches without giving them out.
     pub fn verify(&self, from: u64, until: u64) -> Result<(), StoreError> {
         let until = until.min(self.metadata.bytes);

@@ -2,7 +2,7 @@
 
 use std::{ops::Range, sync::Arc};
 
-use net::transfer::TransferStream;
+use net::transfer::{Frame, TransferStream};
 use protocol::{SliceId, Status, message::transfer::TransferReply, ticket::SignedTicket};
 use store::SliceReader;
 
@@ -57,11 +57,13 @@ struct SliceSource {
 }
 
 impl FrameSource for SliceSource {
-    fn fill(&mut self, buffer: &mut Vec<u8>) -> Result<(), NodeError> {
+    fn fill(&mut self, frame: &mut Frame) -> Result<(), NodeError> {
         // Frames end where blocks end, so that no block is read and verified twice.
         let frame_end = (self.next / FRAME_BYTES as u64 + 1) * FRAME_BYTES as u64;
         let bytes = frame_end.min(self.until).saturating_sub(self.next);
-        self.reader.read_at(buffer, self.next, bytes as usize)?;
+        self.reader.read_at(&mut frame.payload, self.next, bytes as usize)?;
+        // Those of the sidecar, where the frame is made of whole blocks: it was just compared with them.
+        frame.checksums.extend(self.reader.checksums(self.next, bytes));
         self.next += bytes;
         Ok(())
     }

@@ -12,6 +12,7 @@ use std::{
     time::Duration,
 };
 
+use net::transfer::Frame;
 use protocol::{
     NodeId,
     message::{
@@ -200,7 +201,8 @@ struct PartSource {
 }
 
 impl FrameSource for PartSource {
-    fn fill(&mut self, buffer: &mut Vec<u8>) -> Result<(), NodeError> {
+    fn fill(&mut self, frame: &mut Frame) -> Result<(), NodeError> {
+        let buffer = &mut frame.payload;
         // No more than is left: most pieces of a stage with many buckets are far smaller than a frame.
         let left: u64 = self.chunks.iter().take(FRAME_BYTES).map(|chunk| chunk.bytes).sum();
         let frame_bytes = usize::try_from(left).unwrap_or(usize::MAX).min(FRAME_BYTES);
@@ -277,14 +279,14 @@ mod tests {
         let (long, end) = (FRAME_BYTES as u64 + 5, 3 * FRAME_BYTES as u64);
         let chunks = vec![chunk(0, 0, 3), chunk(0, 10, long), chunk(0, end - 7, 7)];
         let mut source = PartSource { scratch: Arc::new(scratch), chunks: chunks.clone().into() };
-        let (mut found, mut frame) = (Vec::new(), Vec::new());
+        let (mut found, mut frame) = (Vec::new(), Frame::default());
         loop {
             source.fill(&mut frame).unwrap();
-            if frame.is_empty() {
+            if frame.payload.is_empty() {
                 break;
             }
-            assert!(frame.len() <= FRAME_BYTES);
-            found.extend_from_slice(&frame);
+            assert!(frame.payload.len() <= FRAME_BYTES);
+            found.extend_from_slice(&frame.payload);
         }
         let expected: Vec<u8> = chunks
             .iter()

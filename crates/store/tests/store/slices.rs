@@ -55,6 +55,22 @@ fn slices_of_every_size_around_a_block_come_back_in_every_piece() {
 }
 
 #[test]
+fn a_reader_knows_the_checksums_of_whole_blocks_and_of_nothing_else() {
+    let (_folder, store) = on_disk();
+    let content = bytes(3, 2 * BLOCK + 7);
+    write(&store, header(1, "/f", 1), &content).unwrap();
+    let reader = store.open_slice(SliceId(1)).unwrap();
+    let (block, length) = (BLOCK as u64, content.len() as u64);
+    let expected: Vec<u32> = frame::checksums(&content).collect();
+    assert_eq!(reader.checksums(0, length), expected);
+    assert_eq!(reader.checksums(block, block), &expected[1..2]);
+    assert_eq!(reader.checksums(block, block + 7), &expected[1..]);
+    for (offset, bytes) in [(1, block), (0, block - 1), (block, block + 6), (0, length + 1)] {
+        assert!(reader.checksums(offset, bytes).is_empty(), "{offset} {bytes}");
+    }
+}
+
+#[test]
 fn frames_with_their_checksums_and_plain_bytes_end_in_the_same_slice() {
     let (_folder, store) = on_disk();
     let content = bytes(1, 3 * BLOCK + 500);
