@@ -1,0 +1,384 @@
+//! The command line (`docs/command-line.md` is the contract): names, options and one example each.
+
+use std::path::PathBuf;
+
+use bytesize::ByteSize;
+use clap::{Args, Parser, Subcommand};
+use protocol::{JobId, RecordFormat};
+
+/// A storage cloud for large files over several data centres, and a compute cloud that runs functions where they lie.
+#[derive(Debug, Parser)]
+#[command(name = "sector", version, disable_help_subcommand = true, propagate_version = true)]
+pub(crate) struct Arguments {
+    #[command(flatten)]
+    pub(crate) global: Global,
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+/// What every command takes.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct Global {
+    /// The profile: which cloud, and who you are [default: $SECTOR_PROFILE, else profile.toml in $SECTOR_HOME]
+    #[arg(long, global = true, value_name = "FILE")]
+    pub(crate) profile: Option<PathBuf>,
+    /// Print one JSON document
+    #[arg(long, global = true)]
+    pub(crate) json: bool,
+    /// Print nothing but results and errors
+    #[arg(short, long, global = true)]
+    pub(crate) quiet: bool,
+    /// Say more on standard error; twice for still more
+    #[arg(short, long, global = true, action = clap::ArgAction::Count)]
+    pub(crate) verbose: u8,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Start a whole cloud on this machine
+    #[command(after_help = "Example: sector up --nodes 4 --sites 2 --detach")]
+    Up(Up),
+    /// Stop the cloud that `sector up` started
+    #[command(after_help = "Example: sector down")]
+    Down,
+    /// The tour: a cloud, real files, an inverted index, a sort, all verified
+    #[command(after_help = "Example: sector demo --input ~/texts --records 1000000")]
+    Demo(Demo),
+    /// Run a security server
+    #[command(after_help = "Example: sector security --config security.toml")]
+    Security(Role),
+    /// Run a master
+    #[command(after_help = "Example: sector master --config master.toml")]
+    Master(Role),
+    /// Run a node
+    #[command(after_help = "Example: sector node --config node-1.toml")]
+    Node(Role),
+    /// The nodes and how they are
+    #[command(after_help = "Example: sector nodes --json")]
+    Nodes,
+    /// Is the cloud well, and what to do if not
+    #[command(after_help = "Example: sector health")]
+    Health,
+    /// Upload files, or standard input (`-`)
+    #[command(after_help = "Example: sector put -r --records lines logs/ /logs")]
+    Put(Put),
+    /// Download files
+    #[command(after_help = "Example: sector get -r /logs .")]
+    Get(Get),
+    /// Print a file's bytes
+    #[command(after_help = "Example: sector cat --range 0-99 /logs/a.txt   (the first 100 bytes)")]
+    Cat(Cat),
+    /// List a folder
+    #[command(after_help = "Example: sector ls -l '/logs/*.txt'")]
+    Ls(Ls),
+    /// Show a folder as a tree
+    #[command(after_help = "Example: sector tree /logs")]
+    Tree(Paths),
+    /// Print the paths of all files below a folder, or that match a glob
+    #[command(after_help = "Example: sector find '/logs/**/*.gz'")]
+    Find(Paths),
+    /// Count files and bytes below a path
+    #[command(after_help = "Example: sector du /logs")]
+    Du(Paths),
+    /// Show all that is known of a path
+    #[command(after_help = "Example: sector stat --json /logs/a.txt")]
+    Stat(Paths),
+    /// Make folders
+    #[command(after_help = "Example: sector mkdir -p /a/b/c")]
+    Mkdir(Mkdir),
+    /// Rename, or move into a folder
+    #[command(after_help = "Example: sector mv /a/x.dat /b/")]
+    Mv(FromTo),
+    /// Copy within the cloud
+    #[command(after_help = "Example: sector cp -r /a /b")]
+    Cp(Cp),
+    /// Remove files, or folders with -r
+    #[command(after_help = "Example: sector rm -r /tmp")]
+    Rm(Rm),
+    /// Run a Sphere job: a function over records where they lie
+    #[command(after_help = "Example: sector run --udf words --input /text --buckets 8 --then index --output /index")]
+    Run(Run),
+    /// The jobs, newest first
+    #[command(after_help = "Example: sector jobs")]
+    Jobs,
+    /// One job
+    #[command(after_help = "Example: sector job 3f2a --wait")]
+    Job(JobArguments),
+    /// Generate, sort and validate 100-byte records with 10-byte keys
+    #[command(subcommand, after_help = "Example: sector terasort gen --records 10000000 /gen")]
+    Terasort(Terasort),
+    /// The process that runs user functions for a node
+    #[command(hide = true)]
+    Spe,
+}
+
+impl Command {
+    /// Whether the command runs a role, whose log people read later.
+    pub(crate) fn is_server(&self) -> bool {
+        matches!(self, Self::Up(_) | Self::Security(_) | Self::Master(_) | Self::Node(_))
+    }
+}
+
+#[derive(Clone, Debug, Args)]
+pub(crate) struct Up {
+    /// Nodes to start
+    #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=64))]
+    pub(crate) nodes: u32,
+    /// Sites to spread them over
+    #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..=64))]
+    pub(crate) sites: u32,
+    /// Where everything is kept [default: data in $SECTOR_HOME]
+    #[arg(long, value_name = "DIR")]
+    pub(crate) data: Option<PathBuf>,
+    /// The master's port; 0 takes a free one
+    #[arg(long, default_value_t = 7011)]
+    pub(crate) port: u16,
+    /// Run in the background; stop it with `sector down`
+    #[arg(long)]
+    pub(crate) detach: bool,
+    /// One process a role, as on a real cluster
+    #[arg(long)]
+    pub(crate) processes: bool,
+}
+
+#[derive(Clone, Debug, Args)]
+pub(crate) struct Demo {
+    /// A folder of text files [default: the sources of the crates this was built from]
+    #[arg(long, value_name = "DIR")]
+    pub(crate) input: Option<PathBuf>,
+    /// Records to sort, of 100 bytes
+    #[arg(long, default_value_t = 10_000_000)]
+    pub(crate) records: u64,
+    /// Leave the cloud's data when done
+    #[arg(long)]
+    pub(crate) keep: bool,
+}
+
+#[derive(Clone, Debug, Args)]
+pub(crate) struct Role {
+    /// The role's settings (docs/settings.md)
+    #[arg(long, value_name = "FILE")]
+    pub(crate) config: PathBuf,
+}
+
+#[derive(Clone, Debug, Args)]
+pub(crate) struct Put {
+    /// Folders too, with all that they hold
+    #[arg(short)]
+    pub(crate) recursive: bool,
+    /// Copies wanted in the whole cloud [default: the cloud's, 3]
+    #[arg(long, value_name = "N")]
+    pub(crate) copies: Option<u8>,
+    /// Copies on disk before the command returns [default: the cloud's, 2]
+    #[arg(long, value_name = "N")]
+    pub(crate) sync_copies: Option<u8>,
+    /// How the bytes fall into records: fixed:BYTES, lines or file
+    #[arg(long, default_value_t, value_name = "FORMAT")]
+    pub(crate) records: RecordFormat,
+    /// Local files, or `-`, and at last the path in Sector
+    #[arg(required = true, num_args = 2.., value_names = ["SRC", "DST"])]
+    pub(crate) paths: Vec<String>,
+}
+
+#[derive(Clone, Debug, Args)]
+pub(crate) struct Get {
+    /// Folders too, with all that they hold
+    #[arg(short)]
+    pub(crate) recursive: bool,
+    /// Replace local files of the same name
+    #[arg(short, long)]
+    pub(crate) force: bool,
+    /// Paths or globs in Sector, and at last a local file or folder, or `-`
+    #[arg(required = true, num_args = 2.., value_names = ["SRC", "DST"])]
+    pub(crate) paths: Vec<String>,
+}
+
+#[derive(Clone, Debug, Args)]
+pub(crate) struct Cat {
+    /// First and last byte: `0-99`, `100-`, or `-100` for the last 100
+    #[arg(long, value_name = "A-B", allow_hyphen_values = true)]
+    pub(crate) range: Option<String>,
+    #[arg(required = true)]
+    pub(crate) paths: Vec<String>,
+}
+
+#[derive(Clone, Debug, Args)]
+pub(crate) struct Ls {
+    /// With size, owner, time
+    #[arg(short)]
+    pub(crate) long: bool,
+    /// Also what lies below
+    #[arg(short = 'R')]
+    pub(crate) recursive: bool,
+    /// Folders, files or globs
+    #[arg(default_value = "/")]
+    pub(crate) paths: Vec<String>,
+}
+
+#[derive(Clone, Debug, Args)]
+pub(crate) struct Paths {
+    #[arg(default_value = "/")]
+    pub(crate) paths: Vec<String>,
+}
+
+#[derive(Clone, Debug, Args)]
+pub(crate) struct Mkdir {
+    /// Missing parents too; an existing folder is fine
+    #[arg(short)]
+    pub(crate) parents: bool,
+    #[arg(required = true)]
+    pub(crate) paths: Vec<String>,
+}
+
+#[derive(Clone, Debug, Args)]
+pub(crate) struct FromTo {
+    /// Paths, and at last where to
+    #[arg(required = true, num_args = 2.., value_names = ["SRC", "DST"])]
+    pub(crate) paths: Vec<String>,
+}
+
+#[derive(Clone, Debug, Args)]
+pub(crate) struct Cp {
+    /// Folders too, with all that they hold
+    #[arg(short)]
+    pub(crate) recursive: bool,
+    #[command(flatten)]
+    pub(crate) from_to: FromTo,
+}
+
+#[derive(Clone, Debug, Args)]
+pub(crate) struct Rm {
+    /// Folders too, with all that they hold
+    #[arg(short)]
+    pub(crate) recursive: bool,
+    /// Do not mind what is not there
+    #[arg(short)]
+    pub(crate) force: bool,
+    /// At once (there is no trash yet: every removal is)
+    #[arg(long)]
+    pub(crate) now: bool,
+    #[arg(required = true)]
+    pub(crate) paths: Vec<String>,
+}
+
+#[derive(Clone, Debug, Args)]
+pub(crate) struct Run {
+    /// The function: a built-in name, or LIB.so:SYMBOL
+    #[arg(long, required = true, value_name = "UDF")]
+    pub(crate) udf: String,
+    /// A parameter of every stage's function
+    #[arg(long, value_name = "K=V")]
+    pub(crate) param: Vec<String>,
+    /// Files, folders or globs in Sector
+    #[arg(long, required = true, num_args = 1.., value_name = "GLOB")]
+    pub(crate) input: Vec<String>,
+    /// The folder for the results; it must not hold any yet
+    #[arg(long, required = true, value_name = "DIR")]
+    pub(crate) output: String,
+    /// Send each stage's results but the last's to so many buckets [default: one a node's SPE]
+    #[arg(long, value_name = "N")]
+    pub(crate) buckets: Option<u32>,
+    /// A further stage over the results of the one before
+    #[arg(long, value_name = "UDF")]
+    pub(crate) then: Vec<String>,
+    /// Smallest and largest segment
+    #[arg(long, value_name = "MIN:MAX", value_parser = segment_bytes)]
+    pub(crate) segment_bytes: Option<(u64, u64)>,
+    /// Treat the input's bytes as these records, whatever the files say
+    #[arg(long, value_name = "FORMAT")]
+    pub(crate) records: Option<RecordFormat>,
+    /// Print the job's id and leave it running in the background
+    #[arg(long)]
+    pub(crate) detach: bool,
+}
+
+#[derive(Clone, Debug, Args)]
+pub(crate) struct JobArguments {
+    pub(crate) job: JobId,
+    /// Wait until it has ended
+    #[arg(long)]
+    pub(crate) wait: bool,
+    /// Ask it to stop
+    #[arg(long, conflicts_with = "wait")]
+    pub(crate) cancel: bool,
+    /// Print the errors of its functions
+    #[arg(long)]
+    pub(crate) errors: bool,
+}
+
+#[derive(Clone, Debug, Subcommand)]
+pub(crate) enum Terasort {
+    /// Generate records on the nodes
+    #[command(after_help = "Example: sector terasort gen --records 10000000 /gen")]
+    Gen {
+        /// How many
+        #[arg(long)]
+        records: u64,
+        /// In how many files [default: two a node]
+        #[arg(long)]
+        files: Option<u32>,
+        /// Seed of the keys
+        #[arg(long, default_value_t = 1)]
+        seed: u64,
+        /// The folder for them
+        folder: String,
+    },
+    /// Sort them in two stages (paper, Figure 3)
+    #[command(after_help = "Example: sector terasort sort /gen /sorted")]
+    Sort {
+        /// The records' folder
+        input: String,
+        /// The folder for the sorted ones
+        output: String,
+        /// Buckets [default: by the size of the data]
+        #[arg(long)]
+        buckets: Option<u32>,
+    },
+    /// Count, sum and check the order, over the borders of files too
+    #[command(after_help = "Example: sector terasort validate /sorted --json")]
+    Validate {
+        /// The records' folder
+        folder: String,
+    },
+}
+
+/// Reads `MIN:MAX` with sizes like `8MiB:128MB`.
+fn segment_bytes(text: &str) -> Result<(u64, u64), String> {
+    let size = |text: &str| text.parse::<ByteSize>().map(|size| size.as_u64());
+    let (min, max) = text.split_once(':').ok_or("write MIN:MAX, for example 8MiB:128MiB")?;
+    let (min, max) = (size(min)?, size(max)?);
+    if min == 0 || min > max {
+        return Err("the smallest segment must be more than nothing and no more than the largest".into());
+    }
+    Ok((min, max))
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use clap::CommandFactory;
+
+    use super::*;
+
+    #[test]
+    fn the_definition_is_sound_and_every_command_has_an_example() {
+        let command = Arguments::command();
+        command.clone().debug_assert();
+        for sub in command.get_subcommands().filter(|sub| !sub.is_hide_set()) {
+            let after = sub.get_after_help().unwrap_or_else(|| panic!("{} has no example", sub.get_name()));
+            let example = after.to_string();
+            let words = example.strip_prefix("Example: ").unwrap().split("   (").next().unwrap();
+            let words: Vec<_> = words.split(' ').map(|word| word.trim_matches('\'')).collect();
+            assert!(Arguments::try_parse_from(&words).is_ok(), "the example of {} does not parse", sub.get_name());
+        }
+    }
+
+    #[test]
+    fn segment_sizes_take_units_and_refuse_nonsense() {
+        assert_eq!(segment_bytes("8MiB:1GB"), Ok((8 << 20, 1_000_000_000)));
+        for text in ["8MiB", "0:1", "2:1", "x:y", ":"] {
+            assert!(segment_bytes(text).is_err(), "{text}");
+        }
+    }
+}

@@ -1,0 +1,88 @@
+//! All roles as tasks of this process: what `sector up`, the tour and tests use.
+
+use std::net::SocketAddr;
+
+use daemon::stop::Stop;
+use node::spe::host::SpeProgram;
+
+use super::Layout;
+use crate::failure::Failure;
+
+/// A cloud within this process.
+pub(crate) struct Embedded {
+    address: SocketAddr,
+    /// In the order of stopping.
+    roles: Vec<Stop>,
+}
+
+impl Embedded {
+    /// Starts security server, master and nodes.
+    pub(crate) async fn start(layout: &Layout) -> Result<Self, Failure> {
+        let (_, settings) = layout.security()?;
+        let server = security::Server::bind(&settings).await?;
+        let security_address = server.address();
+        let security = spawn("security server", |stopping| async move {
+            server.run(stopping).await.map_err(|error| error.to_string())
+        });
+
+        let (_, settings) = layout.master(security_address)?;
+        let server = master::Server::bind(&settings).await.map_err(|error| Failure::from(error.refusal()))?;
+        let address = server.address();
+        let master =
+            spawn("master", |stopping| async move { server.run(stopping).await.map_err(|error| error.to_string()) });
+
+        let mut roles = Vec::new();
+        for number in 1..=layout.shape.nodes {
+            let (_, settings) = layout.node(number, address)?;
+            let server = node::Server::bind(
+                &settings,
+                SpeProgram::this_executable().map_err(|error| Failure::failed(error.to_string()))?,
+            )
+            .await
+            .map_err(|error| Failure::from(error.refusal()))?;
+            roles.push(spawn("node", |stopping| async move {
+                server.run(stopping).await.map_err(|error| error.to_string())
+            }));
+        }
+        roles.extend([master, security]);
+        Ok(Self { address, roles })
+    }
+
+    /// The master's address.
+    pub(crate) fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Stops nodes, then the master, then the security server.
+    pub(crate) async fn stop(self) {
+        let nodes = self.roles.len().saturating_sub(2);
+        // The nodes stop together: each may wait for what it is writing.
+        for role in &self.roles[..nodes] {
+            role.ask();
+        }
+        for role in self.roles {
+            role.ask();
+            if let Err(error) = role.finish(STOP_PATIENCE).await {
+                tracing::warn!(%error, "a role did not stop in time");
+            }
+        }
+    }
+}
+
+/// Runs a role as a task that can be asked to stop.
+fn spawn<F: Future<Output = Result<(), String>> + Send + 'static>(
+    name: &'static str,
+    run: impl FnOnce(daemon::stop::Stopping) -> F,
+) -> Stop {
+    let stop = Stop::new();
+    let role = run(stop.token());
+    stop.spawn(name, async move {
+        if let Err(error) = role.await {
+            eprintln!("sector: the {name} ended: {error}");
+        }
+    });
+    stop
+}
+
+/// How long a role may take to stop.
+const STOP_PATIENCE: std::time::Duration = std::time::Duration::from_secs(10);

@@ -1,0 +1,150 @@
+//! The folder of a cloud on one machine: a folder a role with its settings and credentials, made where missing.
+//!
+//! ```text
+//! DATA/profile.toml             who the first administrator is (kept here, copied to $SECTOR_HOME)
+//! DATA/security/  master/       settings.toml, credentials, accounts, journal
+//! DATA/node-1/ …                settings.toml, credentials, slices
+//! ```
+
+use std::{
+    fs,
+    net::{Ipv4Addr, SocketAddr},
+    path::{Path, PathBuf},
+};
+
+use client::Profile;
+use daemon::settings::{Checked, MasterSettings, NodeSettings, SecuritySettings};
+use protocol::{NodeId, Status, UserName};
+use security::create_cloud;
+
+use crate::failure::Failure;
+
+/// How large a cloud.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Shape {
+    /// Nodes.
+    pub(crate) nodes: u32,
+    /// Sites to spread them over.
+    pub(crate) sites: u32,
+    /// The master's port; 0 for a free one.
+    pub(crate) port: u16,
+}
+
+/// A prepared folder.
+pub(crate) struct Layout {
+    /// The data folder.
+    pub(crate) folder: PathBuf,
+    /// The cloud's shape.
+    pub(crate) shape: Shape,
+    authority_pem: String,
+}
+
+impl Layout {
+    /// Makes or completes the folder: authority, credentials, the first administrator.
+    pub(crate) fn prepare(folder: PathBuf, shape: Shape) -> Result<Self, Failure> {
+        fs::create_dir_all(&folder).map_err(|error| Failure::local("make the folder", &folder, &error))?;
+        let mut cloud = create_cloud(&folder.join("security"), "sector")?;
+        cloud.ensure_master(&folder.join("master"))?;
+        for number in 1..=shape.nodes {
+            let id = node_id(number)?;
+            cloud.ensure_node(&id, &folder.join(id.as_str()), &[])?;
+        }
+        let admin = UserName::new("admin").map_err(|error| Failure::failed(error.to_string()))?;
+        let authority_pem = cloud.authority_pem().to_owned();
+        let file = folder.join("profile.toml");
+        let token = match cloud.ensure_admin(&admin)? {
+            Some(token) => Some(token),
+            // The administrator is there; so is the profile, unless someone removed it.
+            None if file.exists() => None,
+            None => Some(cloud.add_token(&admin)?),
+        };
+        if let Some(token) = token {
+            let address = SocketAddr::new(Ipv4Addr::LOCALHOST.into(), shape.port);
+            let profile = Profile { address, user: admin, token, authority: authority_pem.clone() };
+            write_private(&file, profile.to_text().as_bytes())?;
+        }
+        Ok(Self { folder, shape, authority_pem })
+    }
+
+    /// The administrator's profile for the cloud at `address`.
+    pub(crate) fn profile(&self, address: SocketAddr) -> Result<Profile, Failure> {
+        let kept = Profile::load(&self.folder.join("profile.toml"))?;
+        Ok(Profile { address, authority: self.authority_pem.clone(), ..kept })
+    }
+
+    /// The security server's settings, written to its folder.
+    pub(crate) fn security(&self) -> Result<(PathBuf, Checked<SecuritySettings>), Failure> {
+        self.write("security", SecuritySettings { listen: loopback(0), ..SecuritySettings::default() })
+    }
+
+    /// The master's settings, for the security server at `security`.
+    pub(crate) fn master(&self, security: SocketAddr) -> Result<(PathBuf, Checked<MasterSettings>), Failure> {
+        let settings = MasterSettings {
+            listen: loopback(self.shape.port),
+            security,
+            node_lost_after_seconds: NODE_LOST_AFTER_SECONDS,
+            replicate_after_seconds: REPLICATE_AFTER_SECONDS,
+            reserve_bytes: RESERVE_BYTES,
+            ..MasterSettings::default()
+        };
+        self.write("master", settings)
+    }
+
+    /// A node's settings, for the master at `master`.
+    pub(crate) fn node(&self, number: u32, master: SocketAddr) -> Result<(PathBuf, Checked<NodeSettings>), Failure> {
+        let id = node_id(number)?;
+        let cores = std::thread::available_parallelism().map_or(1, usize::from) as u32;
+        let settings = NodeSettings {
+            site: format!("site-{}", (number - 1) % self.shape.sites + 1),
+            rack: "rack-1".into(),
+            listen: loopback(0),
+            advertise: None,
+            // The nodes of one machine share its processors.
+            spe_slots: (cores / self.shape.nodes).max(1),
+            id: id.clone(),
+            master,
+            ..NodeSettings::default()
+        };
+        self.write(id.as_str(), settings)
+    }
+
+    fn write<T: daemon::settings::Settings>(&self, role: &str, settings: T) -> Result<(PathBuf, Checked<T>), Failure> {
+        let folder = self.folder.join(role);
+        let file = folder.join("settings.toml");
+        let checked = Checked::of(settings, &folder).map_err(|error| Failure::failed(error.to_string()))?;
+        write_private(&file, checked.to_toml().as_bytes())?;
+        Ok((file, checked))
+    }
+}
+
+/// Writes a file for its owner's eyes only, whole or not at all.
+pub(crate) fn write_private(file: &Path, bytes: &[u8]) -> Result<(), Failure> {
+    if let Some(folder) = file.parent() {
+        fs::create_dir_all(folder).map_err(|error| Failure::local("make the folder", folder, &error))?;
+    }
+    store::write_file_atomically(file, bytes, 0o600).map_err(|error| Failure::local("write", file, &error))
+}
+
+fn node_id(number: u32) -> Result<NodeId, Failure> {
+    NodeId::new(format!("node-{number}")).map_err(|error| Failure::failed(error.to_string()))
+}
+
+fn loopback(port: u16) -> SocketAddr {
+    SocketAddr::new(Ipv4Addr::LOCALHOST.into(), port)
+}
+
+impl From<security::SecurityError> for Failure {
+    fn from(error: security::SecurityError) -> Self {
+        let refusal = error.refusal();
+        // A locked folder means that a cloud runs on it.
+        let status = if refusal.status == Status::Unavailable { Status::Exists } else { refusal.status };
+        Self::new(status, refusal.sentence)
+    }
+}
+
+/// On one machine a node is lost only when its process is: five missed reports are enough.
+const NODE_LOST_AFTER_SECONDS: u64 = 5;
+/// And it does not come back by a cable being plugged in.
+const REPLICATE_AFTER_SECONDS: u64 = 5;
+/// Nodes of one machine share a disk; 64 MiB keep its journals alive.
+const RESERVE_BYTES: u64 = 64 << 20;

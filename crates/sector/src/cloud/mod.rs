@@ -1,0 +1,195 @@
+//! `sector up` and `down`: a whole cloud on this machine, in one process or one a role. The roles are those of a real
+//! cluster and read the same settings; only who starts them differs.
+
+pub(crate) mod embedded;
+mod layout;
+mod processes;
+pub(crate) mod role;
+mod running;
+
+use std::{
+    path::PathBuf,
+    process::{Command, Stdio},
+};
+
+use client::{Client, NodeState, Profile};
+use daemon::{ready, stop::Signals};
+use protocol::Status;
+
+pub(crate) use self::layout::{Layout, Shape};
+use self::running::Running;
+use crate::{
+    arguments::{Global, Up},
+    failure::Failure,
+    show,
+};
+
+/// `sector up`.
+pub(crate) async fn up(up: Up, global: &Global) -> Result<(), Failure> {
+    if up.sites > up.nodes {
+        return Err(Failure::usage(format!("{} nodes cannot stand in {} sites", up.nodes, up.sites)));
+    }
+    let home = Profile::home()?;
+    if let Some(running) = Running::load(&home)?.filter(Running::is_alive) {
+        return Err(Failure::new(
+            Status::Exists,
+            format!(
+                "a cloud runs already at {} (process {}); stop it with `sector down`",
+                running.address, running.pid
+            ),
+        ));
+    }
+    if up.detach {
+        return detach(&up, global);
+    }
+    let data = up.data.clone().unwrap_or_else(|| home.join("data"));
+    let data = std::path::absolute(&data).map_err(|error| Failure::local("use the folder", &data, &error))?;
+    let shape = Shape { nodes: up.nodes, sites: up.sites, port: up.port };
+    // Before anything starts, so that no signal is lost.
+    let mut signals = Signals::listen().map_err(|error| Failure::failed(error.to_string()))?;
+    let layout = Layout::prepare(data, shape)?;
+    let cloud = if up.processes {
+        Started::Processes(Box::new(processes::Processes::start(&layout).await?))
+    } else {
+        Started::Embedded(embedded::Embedded::start(&layout).await?)
+    };
+    let result = serve(&cloud, &layout, global, home.clone(), &mut signals).await;
+    cloud.stop().await;
+    Running::forget(&home);
+    result
+}
+
+/// `sector down`.
+pub(crate) async fn down(global: &Global) -> Result<(), Failure> {
+    let home = Profile::home()?;
+    let Some(running) = Running::load(&home)?.filter(Running::is_alive) else {
+        return Err(Failure::new(Status::NotFound, "no cloud that `sector up` started runs here"));
+    };
+    running.stop().await?;
+    if !global.quiet {
+        show::line(format!("stopped; `sector up --data {}` has what it had", running.data.display()));
+    }
+    Ok(())
+}
+
+/// Waits until every node has told what it holds.
+pub(crate) async fn wait_for_nodes(cloud: &Client, nodes: u32) -> Result<(), Failure> {
+    let deadline = tokio::time::Instant::now() + NODES_DEADLINE;
+    loop {
+        let up = cloud.nodes().await?.iter().filter(|node| node.state == NodeState::Up).count();
+        if up >= nodes as usize {
+            return Ok(());
+        }
+        if tokio::time::Instant::now() > deadline {
+            return Err(Failure::new(Status::Unavailable, format!("only {up} of {nodes} nodes came up; see the log")));
+        }
+        tokio::time::sleep(NODES_PERIOD).await;
+    }
+}
+
+/// A started cloud.
+enum Started {
+    Embedded(embedded::Embedded),
+    Processes(Box<processes::Processes>),
+}
+
+impl Started {
+    fn profile(&self, layout: &Layout) -> Result<Profile, Failure> {
+        match self {
+            Self::Embedded(cloud) => layout.profile(cloud.address()),
+            Self::Processes(cloud) => layout.profile(cloud.address()),
+        }
+    }
+
+    async fn stop(self) {
+        match self {
+            Self::Embedded(cloud) => cloud.stop().await,
+            Self::Processes(cloud) => cloud.stop().await,
+        }
+    }
+}
+
+/// From started to asked to stop.
+async fn serve(
+    cloud: &Started,
+    layout: &Layout,
+    global: &Global,
+    home: PathBuf,
+    signals: &mut Signals,
+) -> Result<(), Failure> {
+    let profile = cloud.profile(layout)?;
+    let client = Client::connect(&profile).await?;
+    tokio::select! {
+        up = wait_for_nodes(&client, layout.shape.nodes) => up?,
+        _ = signals.next() => return Ok(()),
+    }
+    client.logout().await;
+    let file = match &global.profile {
+        Some(file) => file.clone(),
+        None => home.join("profile.toml"),
+    };
+    layout::write_private(&file, profile.to_text().as_bytes())?;
+    Running::here(profile.address, &layout.folder).save(&home)?;
+    ready::announce(format_args!("sector://{}", profile.address))
+        .map_err(|error| Failure::failed(error.to_string()))?;
+    if !global.quiet {
+        eprintln!("profile {}, data {}; stop with Ctrl-C or `sector down`", file.display(), layout.folder.display());
+    }
+    signals.next().await;
+    Ok(())
+}
+
+/// Starts the same command in the background and waits for its ready line.
+fn detach(up: &Up, global: &Global) -> Result<(), Failure> {
+    let home = Profile::home()?;
+    let log = home.join("sector.log");
+    std::fs::create_dir_all(&home).map_err(|error| Failure::local("make the folder", &home, &error))?;
+    let errors = std::fs::File::create(&log).map_err(|error| Failure::local("write", &log, &error))?;
+    let own = std::env::current_exe().map_err(|error| Failure::failed(format!("cannot find this program: {error}")))?;
+    let mut command = Command::new(own);
+    command.args([
+        "up",
+        "--nodes",
+        &up.nodes.to_string(),
+        "--sites",
+        &up.sites.to_string(),
+        "--port",
+        &up.port.to_string(),
+    ]);
+    if up.processes {
+        command.arg("--processes");
+    }
+    if let Some(data) = &up.data {
+        command.arg("--data").arg(data);
+    }
+    if let Some(profile) = &global.profile {
+        command.arg("--profile").arg(profile);
+    }
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(errors).env(running::DETACHED, "1");
+    let mut child =
+        command.spawn().map_err(|error| Failure::failed(format!("cannot start in the background: {error}")))?;
+    let stdout = child.stdout.take().ok_or_else(|| Failure::failed("the background process has no output"))?;
+    for line in std::io::BufRead::lines(std::io::BufReader::new(stdout)).map_while(Result::ok) {
+        if ready::parse(&line).is_some() {
+            show::line(&line);
+            return Ok(());
+        }
+    }
+    let code = child.wait().ok().and_then(|status| status.code()).unwrap_or(1);
+    let said = std::fs::read_to_string(&log).unwrap_or_default();
+    let sentence =
+        said.lines().rev().find_map(|line| line.strip_prefix("sector: ")).unwrap_or("the cloud did not start");
+    Err(Failure::new(status_of(code), format!("{sentence} (log: {})", log.display())))
+}
+
+/// The status that has this exit code.
+fn status_of(code: i32) -> Status {
+    use Status::{Corrupt, Exists, Failed, NotFound, Refused, Unavailable, Usage};
+    let all = [Usage, NotFound, Refused, Unavailable, Corrupt, Exists];
+    all.into_iter().find(|status| i32::from(status.exit_code()) == code).unwrap_or(Failed)
+}
+
+/// How long nodes may take to tell what they hold.
+const NODES_DEADLINE: std::time::Duration = std::time::Duration::from_secs(120);
+/// Time between two looks at them.
+const NODES_PERIOD: std::time::Duration = std::time::Duration::from_millis(20);

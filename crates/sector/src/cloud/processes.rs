@@ -1,0 +1,111 @@
+//! One process a role (`sector up --processes`): started in order, each waited for by its ready line, stopped in the
+//! reverse order. When this process is killed, they end too.
+
+use std::{net::SocketAddr, path::Path, process::Stdio};
+
+use daemon::ready;
+use rustix::process::{Pid, Signal, kill_process, set_parent_process_death_signal};
+use tokio::{
+    io::{AsyncBufReadExt, BufReader},
+    process::{Child, Command},
+};
+
+use super::Layout;
+use crate::failure::Failure;
+
+/// A cloud of processes.
+pub(crate) struct Processes {
+    address: SocketAddr,
+    security: Child,
+    master: Child,
+    nodes: Vec<Child>,
+}
+
+impl Processes {
+    /// Starts security server, master and nodes.
+    pub(crate) async fn start(layout: &Layout) -> Result<Self, Failure> {
+        let (file, _) = layout.security()?;
+        let (security, security_address) = start("security", &file).await?;
+        let (file, _) = layout.master(security_address)?;
+        let (master, address) = start("master", &file).await?;
+        let mut nodes = Vec::new();
+        for number in 1..=layout.shape.nodes {
+            let (file, _) = layout.node(number, address)?;
+            nodes.push(start("node", &file).await?.0);
+        }
+        Ok(Self { address, security, master, nodes })
+    }
+
+    /// The master's address.
+    pub(crate) fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Stops nodes, then the master, then the security server.
+    pub(crate) async fn stop(mut self) {
+        self.nodes.iter().for_each(ask);
+        for node in &mut self.nodes {
+            wait(node).await;
+        }
+        for role in [&mut self.master, &mut self.security] {
+            ask(role);
+            wait(role).await;
+        }
+    }
+}
+
+/// Asks the system to end this process with the one that started it, where `sector up` is that one.
+pub(crate) fn end_with_parent() {
+    if std::env::var_os(PART_OF_UP).is_some()
+        && let Err(error) = set_parent_process_death_signal(Some(Signal::TERM))
+    {
+        tracing::warn!(%error, "this role would outlive a killed `sector up`");
+    }
+}
+
+/// Starts one role and waits for its ready line, which names its address.
+async fn start(role: &str, settings: &Path) -> Result<(Child, SocketAddr), Failure> {
+    let own = std::env::current_exe().map_err(|error| Failure::failed(format!("cannot find this program: {error}")))?;
+    let mut child = Command::new(own)
+        .args([role, "--config"])
+        .arg(settings)
+        .env(PART_OF_UP, "1")
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        // A Ctrl-C on the terminal is for `sector up`, which stops the roles in order.
+        .process_group(0)
+        .kill_on_drop(true)
+        .spawn()
+        .map_err(|error| Failure::failed(format!("cannot start the {role}: {error}")))?;
+    let failed = || Failure::failed(format!("the {role} did not start; its reason stands above or in the log"));
+    let mut lines = BufReader::new(child.stdout.take().ok_or_else(failed)?).lines();
+    while let Ok(Some(line)) = lines.next_line().await {
+        if let Some(address) = ready::parse(&line).and_then(|address| address.parse().ok()) {
+            return Ok((child, address));
+        }
+    }
+    Err(failed())
+}
+
+fn ask(child: &Child) {
+    let pid = child.id().and_then(|pid| i32::try_from(pid).ok()).and_then(Pid::from_raw);
+    if let Some(pid) = pid
+        && let Err(error) = kill_process(pid, Signal::TERM)
+    {
+        tracing::debug!(%error, "the process was gone already");
+    }
+}
+
+async fn wait(child: &mut Child) {
+    if tokio::time::timeout(STOP_PATIENCE, child.wait()).await.is_err() {
+        tracing::warn!("a role did not stop in time and is killed");
+        if let Err(error) = child.kill().await {
+            tracing::warn!(%error, "it could not be killed");
+        }
+    }
+}
+
+/// Set for the roles that `sector up` starts.
+const PART_OF_UP: &str = "SECTOR_PART_OF_UP";
+/// How long a role may take to stop.
+const STOP_PATIENCE: std::time::Duration = std::time::Duration::from_secs(10);

@@ -1,0 +1,65 @@
+//! One role of a real cluster in the foreground: read settings, bind, say `ready`, run until a signal.
+
+use std::path::Path;
+
+use daemon::{
+    DaemonError, ready,
+    settings::{Checked, MasterSettings, NodeSettings, SecuritySettings},
+    stop::{Signals, Stop},
+};
+use node::spe::host::SpeProgram;
+use protocol::Refusal;
+
+use super::processes;
+use crate::failure::Failure;
+
+/// `sector security`.
+pub(crate) async fn security(config: &Path) -> Result<(), Failure> {
+    let settings = Checked::<SecuritySettings>::read(config)?;
+    let server = security::Server::bind(&settings).await?;
+    ready::announce(server.address())?;
+    until_signal(|stopping| async move { server.run(stopping).await.map_err(|error| error.refusal()) }).await
+}
+
+/// `sector master`.
+pub(crate) async fn master(config: &Path) -> Result<(), Failure> {
+    let settings = Checked::<MasterSettings>::read(config)?;
+    let server = master::Server::bind(&settings).await.map_err(|error| error.refusal())?;
+    ready::announce(server.address())?;
+    until_signal(|stopping| async move { server.run(stopping).await.map_err(|error| error.refusal()) }).await
+}
+
+/// `sector node`.
+pub(crate) async fn node(config: &Path) -> Result<(), Failure> {
+    let settings = Checked::<NodeSettings>::read(config)?;
+    let spe = SpeProgram::this_executable().map_err(|error| Failure::failed(error.to_string()))?;
+    let server = node::Server::bind(&settings, spe).await.map_err(|error| error.refusal())?;
+    ready::announce(server.address())?;
+    until_signal(|stopping| async move { server.run(stopping).await.map_err(|error| error.refusal()) }).await
+}
+
+/// Runs a role until it ends or a signal asks it to, and then until it has ended in order.
+async fn until_signal<F: Future<Output = Result<(), Refusal>>>(
+    run: impl FnOnce(daemon::stop::Stopping) -> F,
+) -> Result<(), Failure> {
+    processes::end_with_parent();
+    let mut signals = Signals::listen()?;
+    let stop = Stop::new();
+    let role = run(stop.token());
+    tokio::pin!(role);
+    tokio::select! {
+        ended = &mut role => return Ok(ended?),
+        _ = signals.next() => stop.ask(),
+    }
+    // A second signal is for the impatient.
+    tokio::select! {
+        ended = role => Ok(ended?),
+        _ = signals.next() => Err(Failure::failed("stopped before it had finished")),
+    }
+}
+
+impl From<DaemonError> for Failure {
+    fn from(error: DaemonError) -> Self {
+        error.refusal().into()
+    }
+}

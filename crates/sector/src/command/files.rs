@@ -1,0 +1,342 @@
+//! `put`, `get` and `cat`: bytes between this machine and the cloud. Where files go follows `cp`.
+
+use std::{
+    io,
+    ops::Range,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use client::{Client, EntryKind, GetOptions, PutOptions, SectorPath};
+use protocol::Status;
+use tokio::task::JoinSet;
+
+use crate::{
+    arguments::{Cat, Get, Global, Put},
+    failure::Failure,
+    show::Meter,
+};
+
+/// `sector put`.
+pub(crate) async fn put(cloud: &Client, put: Put, global: &Global) -> Result<(), Failure> {
+    let Some((to, from)) = put.paths.split_last() else { return Err(Failure::usage("put needs SRC and DST")) };
+    let options = PutOptions {
+        copies: put.copies,
+        sync_copies: put.sync_copies,
+        records: put.records,
+        parents: true,
+        ..PutOptions::default()
+    };
+    let into = destination(cloud, to, from.len()).await?;
+    if from == ["-"] {
+        let path = into.file_for(None)?;
+        cloud.put(io::stdin(), &path, &options, &|_| ()).await?;
+        return Ok(());
+    }
+    let mut uploads = Vec::new();
+    for source in from {
+        uploads.extend(plan_upload(Path::new(source), &into, put.recursive)?);
+    }
+    upload_all(cloud, uploads, &options, "put", global).await
+}
+
+/// A local file and where it goes.
+pub(crate) struct Upload {
+    pub(crate) file: PathBuf,
+    pub(crate) to: SectorPath,
+    pub(crate) bytes: u64,
+}
+
+/// Uploads several files at once. A file that is there already, byte for byte, is not sent again: that is how a broken
+/// `put -r` goes on.
+pub(crate) async fn upload_all(
+    cloud: &Client,
+    uploads: Vec<Upload>,
+    options: &PutOptions,
+    what: &str,
+    global: &Global,
+) -> Result<(), Failure> {
+    let total = uploads.iter().map(|upload| upload.bytes).sum();
+    let meter = Arc::new(Meter::start(what, total, global));
+    let mut running = JoinSet::new();
+    let mut failures = Failures::default();
+    for upload in uploads {
+        if running.len() >= FILES_AT_ONCE {
+            failures.note(running.join_next().await);
+        }
+        let (cloud, options, meter) = (cloud.clone(), options.clone(), Arc::clone(&meter));
+        running.spawn(async move {
+            if is_there_already(&cloud, &upload).await? {
+                meter.add(upload.bytes);
+                return Ok(());
+            }
+            cloud.put_file(&upload.file, &upload.to, &options, &|bytes| meter.add(bytes)).await?;
+            Ok(())
+        });
+    }
+    while let Some(ended) = running.join_next().await {
+        failures.note(Some(ended));
+    }
+    meter.finish();
+    failures.into_result()
+}
+
+/// `sector get`.
+pub(crate) async fn get(cloud: &Client, get: Get, global: &Global) -> Result<(), Failure> {
+    let Some((to, from)) = get.paths.split_last() else { return Err(Failure::usage("get needs SRC and DST")) };
+    if to == "-" {
+        return cat_all(cloud, from, None).await;
+    }
+    let mut downloads = Vec::new();
+    let into_folder = Path::new(to).is_dir() || to.ends_with('/') || from.len() > 1;
+    for source in from {
+        downloads.extend(plan_download(cloud, source, Path::new(to), into_folder, get.recursive).await?);
+    }
+    if !into_folder && downloads.len() > 1 && !get.recursive {
+        return Err(Failure::usage(format!("several files cannot all become `{to}`; name a folder")));
+    }
+    let total = downloads.iter().map(|(_, _, bytes)| bytes).sum();
+    let meter = Arc::new(Meter::start("get", total, global));
+    let options = GetOptions { overwrite: get.force };
+    let mut running = JoinSet::new();
+    let mut failures = Failures::default();
+    for (path, file, _) in downloads {
+        if running.len() >= FILES_AT_ONCE {
+            failures.note(running.join_next().await);
+        }
+        let (cloud, meter) = (cloud.clone(), Arc::clone(&meter));
+        running.spawn(async move {
+            if let Some(folder) = file.parent() {
+                std::fs::create_dir_all(folder).map_err(|error| Failure::local("make the folder", folder, &error))?;
+            }
+            let result = cloud.get_file(&path, &file, options, &|bytes| meter.add(bytes)).await;
+            result.map(|_| ()).map_err(|error| match error.status() {
+                Status::Exists => {
+                    Failure::new(Status::Exists, format!("`{}` exists already; --force replaces it", file.display()))
+                }
+                _ => error.into(),
+            })
+        });
+    }
+    while let Some(ended) = running.join_next().await {
+        failures.note(Some(ended));
+    }
+    meter.finish();
+    failures.into_result()
+}
+
+/// `sector cat`.
+pub(crate) async fn cat(cloud: &Client, cat: Cat) -> Result<(), Failure> {
+    cat_all(cloud, &cat.paths, cat.range.as_deref()).await
+}
+
+async fn cat_all(cloud: &Client, patterns: &[String], range: Option<&str>) -> Result<(), Failure> {
+    for pattern in patterns {
+        for entry in cloud.expand(pattern).await? {
+            let EntryKind::File(content) = &entry.kind else { continue };
+            let range = range.map(|range| parse_range(range, content.bytes)).transpose()?;
+            match cloud.read(&entry.path, range, io::stdout(), &|_| ()).await {
+                // The reader of the pipe has seen enough.
+                Err(client::ClientError::Stream { source, .. }) if source.kind() == io::ErrorKind::BrokenPipe => {
+                    return Ok(());
+                }
+                result => result?,
+            };
+        }
+    }
+    Ok(())
+}
+
+/// Where uploads go.
+enum Destination {
+    /// Below this folder, under their own names.
+    Into(SectorPath),
+    /// To exactly this path.
+    Exactly(SectorPath),
+}
+
+impl Destination {
+    /// The path for one source of that name.
+    fn file_for(&self, name: Option<&str>) -> Result<SectorPath, Failure> {
+        match (self, name) {
+            (Self::Exactly(path), _) => Ok(path.clone()),
+            (Self::Into(folder), Some(name)) => Ok(folder.join(name)?),
+            (Self::Into(folder), None) => Err(Failure::usage(format!("`{folder}` is a folder; name a file in it"))),
+        }
+    }
+}
+
+/// Into a folder where one is there or is written with `/`, or where there are several sources; else exactly that path.
+async fn destination(cloud: &Client, to: &str, sources: usize) -> Result<Destination, Failure> {
+    let path = SectorPath::parse(to)?;
+    let is_folder = path.is_root()
+        || to.ends_with('/')
+        || sources > 1
+        || cloud.find(&path).await?.is_some_and(|entry| client::folder::is_folder(&entry));
+    Ok(if is_folder { Destination::Into(path) } else { Destination::Exactly(path) })
+}
+
+/// The uploads that one source means.
+fn plan_upload(source: &Path, into: &Destination, recursive: bool) -> Result<Vec<Upload>, Failure> {
+    let metadata = source.metadata().map_err(|error| Failure::local("read", source, &error))?;
+    let name =
+        source.canonicalize().ok().and_then(|full| full.file_name().map(|name| name.to_string_lossy().into_owned()));
+    let to = into.file_for(name.as_deref())?;
+    if metadata.is_file() {
+        return Ok(vec![Upload { file: source.into(), to, bytes: metadata.len() }]);
+    }
+    if !recursive {
+        return Err(Failure::usage(format!("`{}` is a folder; use -r for all that it holds", source.display())));
+    }
+    uploads_below(source, &to)
+}
+
+/// All files below a local folder, with their paths below `to`.
+pub(crate) fn uploads_below(folder: &Path, to: &SectorPath) -> Result<Vec<Upload>, Failure> {
+    let mut uploads = Vec::new();
+    for item in walkdir::WalkDir::new(folder).sort_by_file_name() {
+        let item = item.map_err(|error| Failure::failed(format!("cannot read `{}`: {error}", folder.display())))?;
+        if !item.file_type().is_file() {
+            continue;
+        }
+        let relative = item.path().strip_prefix(folder).unwrap_or(item.path());
+        let text = relative
+            .to_str()
+            .ok_or_else(|| Failure::usage(format!("the name of `{}` is not UTF-8", item.path().display())))?;
+        let base = if to.is_root() { "" } else { to.as_str() };
+        let to = SectorPath::parse(&format!("{base}/{text}"))?;
+        let bytes = item.metadata().map(|metadata| metadata.len()).unwrap_or_default();
+        uploads.push(Upload { file: item.path().into(), to, bytes });
+    }
+    Ok(uploads)
+}
+
+/// Whether the file is in the cloud with the same length and digest.
+async fn is_there_already(cloud: &Client, upload: &Upload) -> Result<bool, Failure> {
+    let Some(entry) = cloud.find(&upload.to).await? else { return Ok(false) };
+    let EntryKind::File(content) = entry.kind else { return Ok(false) };
+    if content.bytes != upload.bytes {
+        return Ok(false);
+    }
+    let file = upload.file.clone();
+    let digest = tokio::task::spawn_blocking(move || client::file::get::digest_of(&file)).await;
+    let digest = digest.map_err(|error| Failure::failed(error.to_string()))?;
+    let digest = digest.map_err(|error| Failure::local("read", &upload.file, &error))?;
+    Ok(digest == content.digest.0)
+}
+
+/// The downloads that one source means: path, local file, bytes.
+async fn plan_download(
+    cloud: &Client,
+    source: &str,
+    to: &Path,
+    into_folder: bool,
+    recursive: bool,
+) -> Result<Vec<(SectorPath, PathBuf, u64)>, Failure> {
+    let is_glob = source.contains(['*', '?', '[', '{']);
+    let folder = if is_glob { None } else { Some(SectorPath::parse(source)?) };
+    if let (Some(path), false) = (&folder, recursive)
+        && client::folder::is_folder(&cloud.stat(path).await?.entry)
+    {
+        return Err(Failure::usage(format!("`{path}` is a folder; use -r for all that it holds")));
+    }
+    let mut downloads = Vec::new();
+    for entry in cloud.expand(source).await? {
+        let EntryKind::File(content) = &entry.kind else { continue };
+        let below = match &folder {
+            // A folder keeps its inner shape; anything else is known by its name alone.
+            Some(folder) if entry.path != *folder => {
+                entry.path.as_str()[folder.as_str().trim_end_matches('/').len()..].trim_start_matches('/')
+            }
+            _ => "",
+        };
+        let own_name = folder.as_ref().unwrap_or(&entry.path).name().unwrap_or_default();
+        let mut file = if into_folder { to.join(own_name) } else { to.to_path_buf() };
+        if !below.is_empty() {
+            file.push(below);
+        }
+        downloads.push((entry.path, file, content.bytes));
+    }
+    Ok(downloads)
+}
+
+/// Reads `A-B` (first and last byte), `A-`, or `-N` (the last N bytes), as HTTP and curl do.
+fn parse_range(text: &str, bytes: u64) -> Result<Range<u64>, Failure> {
+    let wrong = || Failure::usage(format!("`{text}` is not a range; write FIRST-LAST, FIRST- or -COUNT, in bytes"));
+    let number = |text: &str| text.parse::<u64>().map_err(|_| wrong());
+    match text.split_once('-').ok_or_else(wrong)? {
+        ("", count) => Ok(bytes.saturating_sub(number(count)?)..bytes),
+        (first, "") => Ok(number(first)?..bytes.max(number(first)?)),
+        (first, last) => {
+            let (first, last) = (number(first)?, number(last)?);
+            if last < first {
+                return Err(wrong());
+            }
+            Ok(first..last.saturating_add(1))
+        }
+    }
+}
+
+/// What went wrong among many: each is said when it happens, the first decides the exit code.
+#[derive(Default)]
+struct Failures {
+    first: Option<Status>,
+}
+
+impl Failures {
+    fn note(&mut self, ended: Option<Result<Result<(), Failure>, tokio::task::JoinError>>) {
+        let failure = match ended {
+            None | Some(Ok(Ok(()))) => return,
+            Some(Ok(Err(failure))) => failure,
+            Some(Err(error)) => Failure::failed(error.to_string()),
+        };
+        eprintln!("sector: {failure}");
+        self.first.get_or_insert(failure.status);
+    }
+
+    fn into_result(self) -> Result<(), Failure> {
+        self.first.map_or(Ok(()), |status| Err(Failure::new(status, "")))
+    }
+}
+
+/// Files under way at once: hides the round trips and the syncs of small ones.
+const FILES_AT_ONCE: usize = 32;
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+
+    #[test]
+    fn ranges_are_those_of_http() {
+        assert_eq!(parse_range("0-99", 1000).unwrap(), 0..100);
+        assert_eq!(parse_range("5-5", 1000).unwrap(), 5..6);
+        assert_eq!(parse_range("990-", 1000).unwrap(), 990..1000);
+        assert_eq!(parse_range("-10", 1000).unwrap(), 990..1000);
+        assert_eq!(parse_range("-10", 3).unwrap(), 0..3);
+        for text in ["", "-", "5", "9-5", "a-b", "--1"] {
+            assert_eq!(parse_range(text, 10).unwrap_err().status, Status::Usage, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_folder_is_uploaded_with_its_inner_shape_and_only_with_r() {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::create_dir(folder.path().join("sub")).unwrap();
+        std::fs::write(folder.path().join("sub/x"), "abc").unwrap();
+        let to = Destination::Exactly(SectorPath::parse("/to").unwrap());
+        assert_eq!(plan_upload(folder.path(), &to, false).err().unwrap().status, Status::Usage);
+        let uploads = plan_upload(folder.path(), &to, true).unwrap();
+        assert_eq!(uploads.len(), 1);
+        assert_eq!((uploads[0].to.as_str(), uploads[0].bytes), ("/to/sub/x", 3));
+    }
+
+    #[test]
+    fn a_missing_local_file_is_named_and_not_found() {
+        let to = Destination::Exactly(SectorPath::root());
+        let failure = plan_upload(Path::new("/nonexistent/file"), &to, false).err().unwrap();
+        assert_eq!(failure.status, Status::NotFound);
+        assert!(failure.sentence.contains("/nonexistent/file"));
+    }
+}

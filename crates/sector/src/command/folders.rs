@@ -1,0 +1,96 @@
+//! `mkdir`, `mv`, `cp` and `rm`: names, as Unix has them.
+
+use client::{Client, EntryKind, PutOptions, SectorPath};
+use protocol::Status;
+
+use crate::{
+    arguments::{Cp, FromTo, Global, Mkdir, Rm},
+    failure::Failure,
+    show::Meter,
+};
+
+/// `sector mkdir`.
+pub(crate) async fn mkdir(cloud: &Client, mkdir: Mkdir) -> Result<(), Failure> {
+    for path in &mkdir.paths {
+        cloud.make_folder(&SectorPath::parse(path)?, mkdir.parents).await?;
+    }
+    Ok(())
+}
+
+/// `sector mv`.
+pub(crate) async fn mv(cloud: &Client, from_to: FromTo) -> Result<(), Failure> {
+    for (from, to) in pairs(cloud, &from_to).await? {
+        cloud.rename(&from, &to).await?;
+    }
+    Ok(())
+}
+
+/// `sector cp`.
+pub(crate) async fn cp(cloud: &Client, cp: Cp, global: &Global) -> Result<(), Failure> {
+    for (from, to) in pairs(cloud, &cp.from_to).await? {
+        let is_folder = client::folder::is_folder(&cloud.stat(&from).await?.entry);
+        if is_folder && !cp.recursive {
+            return Err(Failure::usage(format!("`{from}` is a folder; use -r for all that it holds")));
+        }
+        if is_folder && to.is_within(&from) {
+            return Err(Failure::usage(format!("`{from}` cannot be copied into itself")));
+        }
+        let options = PutOptions { parents: is_folder, ..PutOptions::default() };
+        for entry in cloud.list_recursive(&from).await? {
+            let to = SectorPath::parse(&format!("{to}{}", &entry.path.as_str()[from.as_str().len()..]))?;
+            match &entry.kind {
+                EntryKind::Folder => cloud.make_folder(&to, true).await?,
+                EntryKind::File(content) => {
+                    let meter = Meter::start(format!("cp {}", entry.path), content.bytes, global);
+                    cloud.copy(&entry.path, &to, &options, &|bytes| meter.add(bytes)).await?;
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+/// `sector rm`.
+pub(crate) async fn rm(cloud: &Client, rm: Rm) -> Result<(), Failure> {
+    for pattern in &rm.paths {
+        let paths = match pattern.contains(['*', '?', '[', '{']) {
+            true => cloud.expand(pattern).await.map(|entries| entries.into_iter().map(|entry| entry.path).collect()),
+            false => Ok(vec![SectorPath::parse(pattern)?]),
+        };
+        let removed = async {
+            for path in paths? {
+                cloud.remove(&path, rm.recursive).await?;
+            }
+            Ok::<_, client::ClientError>(())
+        };
+        match removed.await {
+            Err(error) if rm.force && error.status() == Status::NotFound => {}
+            result => result?,
+        }
+    }
+    Ok(())
+}
+
+/// What goes where: into the last path where that is a folder, else the one becomes the other.
+async fn pairs(cloud: &Client, from_to: &FromTo) -> Result<Vec<(SectorPath, SectorPath)>, Failure> {
+    let Some((to, from)) = from_to.paths.split_last() else { return Err(Failure::usage("name what, and where to")) };
+    let path = SectorPath::parse(to)?;
+    let is_folder = path.is_root() || cloud.find(&path).await?.is_some_and(|entry| client::folder::is_folder(&entry));
+    if !is_folder && (from.len() > 1 || to.ends_with('/')) {
+        return Err(Failure::new(
+            Status::NotFound,
+            format!("there is no folder `{path}`; make it with `sector mkdir`"),
+        ));
+    }
+    let mut pairs = Vec::new();
+    for from in from {
+        let from = SectorPath::parse(from)?;
+        let to = match (is_folder, from.name()) {
+            (true, Some(name)) => path.join(name)?,
+            (true, None) => return Err(Failure::usage("the root folder cannot be moved or copied into a folder")),
+            (false, _) => path.clone(),
+        };
+        pairs.push((from, to));
+    }
+    Ok(pairs)
+}

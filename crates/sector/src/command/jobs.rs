@@ -1,0 +1,324 @@
+//! `run`, `jobs` and `job`: Sphere through the command line. The client library is the driver.
+
+use std::{
+    fs,
+    io::{BufRead, BufReader},
+    path::Path,
+    process::{Command, Stdio},
+    sync::OnceLock,
+    time::Duration,
+};
+
+use client::{
+    Client, JobRecord, JobState, SectorPath,
+    job::{JobOutcome, JobOutput, JobSpec, StageSpec},
+};
+use protocol::{
+    JobId, RecordFormat, Status, limits,
+    message::spe::{Function, FunctionCode},
+};
+use serde::Serialize;
+
+use super::interrupted;
+use crate::{
+    arguments::{Global, JobArguments, Run},
+    failure::Failure,
+    show::{self, Meter},
+};
+
+/// `sector run`.
+pub(crate) async fn run(cloud: &Client, run: Run, global: &Global) -> Result<(), Failure> {
+    let parameters = parameters(&run.param)?;
+    let functions = std::iter::once(&run.udf)
+        .chain(&run.then)
+        .map(|udf| function(udf, &parameters))
+        .collect::<Result<Vec<_>, _>>()?;
+    let output = SectorPath::parse(&run.output)?;
+    refuse_results(cloud, &output).await?;
+    let mut inputs = Vec::new();
+    for pattern in &run.input {
+        inputs.extend(cloud.expand(pattern).await?);
+    }
+    if run.detach {
+        return detach();
+    }
+    let buckets = match run.buckets {
+        Some(buckets) => buckets,
+        None => default_buckets(cloud).await?,
+    };
+    let last = functions.len() - 1;
+    let stages = functions
+        .into_iter()
+        .enumerate()
+        .map(|(number, function)| StageSpec {
+            function,
+            // The last stage's results stay where they are made, unless buckets are asked for and it is the only one.
+            buckets: (number < last || (last == 0 && run.buckets.is_some())).then_some(buckets),
+            records: RecordFormat::File,
+        })
+        .collect();
+    let spec = JobSpec {
+        title: format!(
+            "{} over {}",
+            std::iter::once(&run.udf).chain(&run.then).map(String::as_str).collect::<Vec<_>>().join(", then "),
+            run.input.join(" ")
+        ),
+        inputs,
+        stages,
+        output: JobOutput::Folder(output.clone()),
+        records: run.records,
+        segment_bytes: run.segment_bytes,
+        copies: None,
+        sync_copies: None,
+    };
+    let outcome = drive(cloud, spec, "run", global).await?;
+    if std::env::var_os(DETACHED).is_some() {
+        return Ok(());
+    }
+    if global.json {
+        return show::json(&JobView::from(&outcome.record));
+    }
+    let bytes: u64 = outcome.record.stages.last().map_or(0, |stage| stage.bytes_out);
+    show::line(format!("{} files, {} in {output}", outcome.outputs.len(), show::size(bytes)));
+    Ok(())
+}
+
+/// Drives a job with a progress bar. An interruption cancels it and waits until it has cleaned up.
+pub(crate) async fn drive(cloud: &Client, spec: JobSpec, what: &str, global: &Global) -> Result<JobOutcome, Failure> {
+    let meter = Meter::start(what, 0, global);
+    let detached = std::env::var_os(DETACHED).is_some();
+    let admitted = OnceLock::new();
+    let driving = cloud.run_job(spec, |progress| {
+        if admitted.set(progress.job).is_ok() && detached {
+            // The one who started us waits for this line.
+            println!("{}", progress.job);
+        }
+        meter.set(progress.bytes_done, progress.bytes_total);
+    });
+    tokio::pin!(driving);
+    let ended = tokio::select! {
+        ended = &mut driving => ended,
+        () = interrupted() => match admitted.get() {
+            Some(job) => {
+                cloud.cancel_job(*job).await?;
+                driving.await
+            }
+            None => return Err(Failure::failed("interrupted before the job had begun")),
+        },
+    };
+    meter.finish();
+    Ok(ended?)
+}
+
+/// `sector jobs`.
+pub(crate) async fn jobs(cloud: &Client, global: &Global) -> Result<(), Failure> {
+    let views: Vec<_> = cloud.jobs().await?.iter().map(JobView::from).collect();
+    if global.json {
+        return show::json(&views);
+    }
+    let rows: Vec<_> = views
+        .into_iter()
+        .map(|view| vec![view.id, view.state.to_owned(), view.user, view.started, view.title])
+        .collect();
+    show::table(&["id", "state", "user", "started", "what"], &rows);
+    Ok(())
+}
+
+/// `sector job`.
+pub(crate) async fn job(cloud: &Client, arguments: JobArguments, global: &Global) -> Result<(), Failure> {
+    let id = arguments.job;
+    if arguments.cancel {
+        cloud.cancel_job(id).await?;
+        return Ok(());
+    }
+    let mut record = cloud.job(id).await?;
+    while arguments.wait && record.state == JobState::Running {
+        tokio::time::sleep(WAIT_PERIOD).await;
+        record = cloud.job(id).await?;
+    }
+    if arguments.errors {
+        record.errors.iter().for_each(show::line);
+    } else if global.json {
+        show::json(&JobView::from(&record))?;
+    } else {
+        let view = JobView::from(&record);
+        show::line(format!("{} {} by {} since {}: {}", view.id, view.state, view.user, view.started, view.title));
+        let rows: Vec<_> = view.stages.iter().enumerate().map(|(number, stage)| stage.row(number)).collect();
+        show::table(&[" stage", " segments", " done", " failed", " retried", " local", " read", " written"], &rows);
+        record.errors.iter().for_each(show::line);
+    }
+    match record.state {
+        JobState::Failed | JobState::Lost if arguments.wait => Err(Failure::new(Status::Failed, "")),
+        _ => Ok(()),
+    }
+}
+
+/// Reads a function's name: a built-in one, or a library with a symbol.
+fn function(text: &str, parameters: &[(String, String)]) -> Result<Function, Failure> {
+    let code = if functions::find(text).is_some() {
+        FunctionCode::BuiltIn(text.into())
+    } else {
+        let (library, symbol) = text.rsplit_once(':').ok_or_else(|| {
+            let names: Vec<_> = functions::ALL.iter().map(|(name, _)| *name).collect();
+            Failure::usage(format!(
+                "`{text}` is neither LIBRARY.so:SYMBOL nor a built-in function ({})",
+                names.join(", ")
+            ))
+        })?;
+        let file = Path::new(library);
+        let library = fs::read(file).map_err(|error| Failure::local("read", file, &error))?;
+        if library.len() > limits::LIBRARY_BYTES_MAX {
+            return Err(Failure::usage(format!(
+                "`{}` has more than {}",
+                file.display(),
+                show::size(limits::LIBRARY_BYTES_MAX as u64)
+            )));
+        }
+        FunctionCode::Native { library, symbol: symbol.into() }
+    };
+    Ok(Function { code, parameters: parameters.to_vec() })
+}
+
+fn parameters(texts: &[String]) -> Result<Vec<(String, String)>, Failure> {
+    texts
+        .iter()
+        .map(|text| {
+            let (key, value) =
+                text.split_once('=').ok_or_else(|| Failure::usage(format!("`{text}` is not KEY=VALUE")))?;
+            Ok((key.to_owned(), value.to_owned()))
+        })
+        .collect()
+}
+
+/// A folder that holds results already is refused: two jobs' parts would lie mixed in it.
+pub(crate) async fn refuse_results(cloud: &Client, output: &SectorPath) -> Result<(), Failure> {
+    if cloud.find(output).await?.is_none() {
+        return Ok(());
+    }
+    let there = cloud.list(output).await?;
+    if there.is_empty() {
+        return Ok(());
+    }
+    Err(Failure::new(
+        Status::Exists,
+        format!("`{output}` is not empty; name another folder or remove it with `sector rm -r {output}`"),
+    ))
+}
+
+/// One bucket a processing element, so that all have work.
+async fn default_buckets(cloud: &Client) -> Result<u32, Failure> {
+    let nodes = cloud.nodes().await?;
+    Ok(u32::try_from(nodes.len()).unwrap_or(u32::MAX).saturating_mul(2).clamp(1, limits::BUCKETS_MAX))
+}
+
+/// Starts the same command in the background, waits for the job's id, and prints it.
+fn detach() -> Result<(), Failure> {
+    let failed = |error: std::io::Error| Failure::failed(format!("cannot start in the background: {error}"));
+    let own = std::env::current_exe().map_err(failed)?;
+    let arguments = std::env::args_os().skip(1).filter(|argument| argument != "--detach");
+    let mut command = Command::new(own);
+    command.args(arguments).env(DETACHED, "1").stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    // A Ctrl-C on the terminal is not for it.
+    std::os::unix::process::CommandExt::process_group(&mut command, 0);
+    let mut child = command.spawn().map_err(failed)?;
+    let out = child.stdout.take().ok_or_else(|| Failure::failed("the background process has no output"))?;
+    let mut line = String::new();
+    BufReader::new(out).read_line(&mut line).map_err(failed)?;
+    if line.trim().parse::<JobId>().is_ok() {
+        show::line(line.trim());
+        return Ok(());
+    }
+    let output = child.wait_with_output().map_err(failed)?;
+    let said = String::from_utf8_lossy(&output.stderr);
+    let sentence = said.trim().trim_start_matches("sector: ");
+    Err(Failure::failed(if sentence.is_empty() { "the job did not start" } else { sentence }))
+}
+
+fn state_name(state: JobState) -> &'static str {
+    match state {
+        JobState::Running => "running",
+        JobState::Done => "done",
+        JobState::Failed => "failed",
+        JobState::Cancelled => "cancelled",
+        JobState::Lost => "lost",
+    }
+}
+
+/// A job as JSON (contract: `job`).
+#[derive(Serialize)]
+struct JobView {
+    id: String,
+    state: &'static str,
+    user: String,
+    title: String,
+    started: String,
+    stages: Vec<StageView>,
+    errors: Vec<String>,
+}
+
+impl From<&JobRecord> for JobView {
+    fn from(record: &JobRecord) -> Self {
+        Self {
+            id: record.job.to_string(),
+            state: state_name(record.state),
+            user: record.user.to_string(),
+            title: record.title.clone(),
+            started: show::time(record.started_unix_millis, false),
+            stages: record.stages.iter().map(StageView::from).collect(),
+            errors: record.errors.clone(),
+        }
+    }
+}
+
+#[derive(Serialize)]
+struct StageView {
+    segments: u64,
+    done: u64,
+    failed: u64,
+    retried: u64,
+    speculative: u64,
+    local: u64,
+    bytes_in: u64,
+    bytes_out: u64,
+}
+
+impl From<&client::StageRecord> for StageView {
+    fn from(stage: &client::StageRecord) -> Self {
+        let client::StageRecord { segments, done, failed, retried, speculative, local, bytes_in, bytes_out } = *stage;
+        Self { segments, done, failed, retried, speculative, local, bytes_in, bytes_out }
+    }
+}
+
+impl StageView {
+    fn row(&self, number: usize) -> Vec<String> {
+        let counts = [number as u64, self.segments, self.done, self.failed, self.retried, self.local];
+        counts.iter().map(u64::to_string).chain([show::size(self.bytes_in), show::size(self.bytes_out)]).collect()
+    }
+}
+
+/// Set for a driver that `sector run --detach` started.
+const DETACHED: &str = "SECTOR_DETACHED_JOB";
+/// Time between two looks at a job that is waited for.
+const WAIT_PERIOD: Duration = Duration::from_millis(100);
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+
+    #[test]
+    fn a_function_is_built_in_or_in_a_library() {
+        assert!(matches!(function("count", &[]).unwrap().code, FunctionCode::BuiltIn(_)));
+        let failure = function("no-such", &[]).err().unwrap();
+        assert_eq!(failure.status, Status::Usage);
+        assert!(failure.sentence.contains("partition"), "the built-in ones are named: {}", failure.sentence);
+        assert_eq!(function("/nonexistent.so:f", &[]).err().unwrap().status, Status::NotFound);
+    }
+
+    #[test]
+    fn parameters_are_split_at_their_first_equals_sign() {
+        assert_eq!(parameters(&["a=b=c".into()]).unwrap(), [("a".to_owned(), "b=c".to_owned())]);
+        assert!(parameters(&["a".into()]).is_err());
+    }
+}

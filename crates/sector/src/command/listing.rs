@@ -1,0 +1,217 @@
+//! `ls`, `tree`, `find`, `du` and `stat`: what is there.
+
+use client::{Client, CopyState, Entry, EntryKind, SectorPath};
+use serde::Serialize;
+
+use crate::{
+    arguments::{Global, Ls},
+    failure::Failure,
+    show,
+};
+
+/// `sector ls`.
+pub(crate) async fn ls(cloud: &Client, ls: Ls, global: &Global) -> Result<(), Failure> {
+    let mut entries = Vec::new();
+    for pattern in &ls.paths {
+        entries.extend(matching(cloud, pattern, ls.recursive).await?);
+    }
+    if global.json {
+        return show::json(&entries.iter().map(EntryView::from).collect::<Vec<_>>());
+    }
+    let full = ls.recursive || ls.paths.len() > 1;
+    let name = |entry: &Entry| {
+        let name = if full { entry.path.as_str() } else { entry.path.name().unwrap_or("/") };
+        if client::folder::is_folder(entry) { format!("{}/", name.trim_end_matches('/')) } else { name.to_owned() }
+    };
+    if !ls.long {
+        entries.iter().for_each(|entry| show::line(name(entry)));
+        return Ok(());
+    }
+    let rows: Vec<_> = entries
+        .iter()
+        .map(|entry| {
+            let size = match &entry.kind {
+                EntryKind::File(content) => show::size(content.bytes),
+                EntryKind::Folder => "-".into(),
+            };
+            vec![size, entry.owner.to_string(), show::time(entry.modified_unix_millis, false), name(entry)]
+        })
+        .collect();
+    show::table(&[" size", "owner", "modified", "name"], &rows);
+    Ok(())
+}
+
+/// `sector tree`.
+pub(crate) async fn tree(cloud: &Client, paths: &[String], global: &Global) -> Result<(), Failure> {
+    for path in paths {
+        let root = SectorPath::parse(path)?;
+        let entries = cloud.list_recursive(&root).await?;
+        if global.json {
+            show::json(&entries.iter().map(EntryView::from).collect::<Vec<_>>())?;
+            continue;
+        }
+        show::line(root.as_str());
+        let above = root.components().count();
+        for entry in entries.iter().filter(|entry| entry.path != root) {
+            let depth = entry.path.components().count() - above;
+            let slash = if client::folder::is_folder(entry) { "/" } else { "" };
+            show::line(format!("{}{}{slash}", "    ".repeat(depth), entry.path.name().unwrap_or_default()));
+        }
+    }
+    Ok(())
+}
+
+/// `sector find`.
+pub(crate) async fn find(cloud: &Client, patterns: &[String], global: &Global) -> Result<(), Failure> {
+    let mut entries = Vec::new();
+    for pattern in patterns {
+        entries.extend(cloud.expand(pattern).await?);
+    }
+    if global.json {
+        return show::json(&entries.iter().map(EntryView::from).collect::<Vec<_>>());
+    }
+    entries.iter().for_each(|entry| show::line(entry.path.as_str()));
+    Ok(())
+}
+
+/// `sector du`.
+pub(crate) async fn du(cloud: &Client, paths: &[String], global: &Global) -> Result<(), Failure> {
+    let mut views = Vec::new();
+    for path in paths {
+        let path = SectorPath::parse(path)?;
+        let usage = cloud.usage(&path).await?;
+        views.push(UsageView {
+            path: path.to_string(),
+            files: usage.files,
+            folders: usage.folders,
+            bytes: usage.bytes,
+        });
+    }
+    if global.json {
+        return show::json(&views);
+    }
+    let rows: Vec<_> = views
+        .into_iter()
+        .map(|view| vec![show::size(view.bytes), view.files.to_string(), view.folders.to_string(), view.path])
+        .collect();
+    show::table(&[" size", " files", " folders", "path"], &rows);
+    Ok(())
+}
+
+/// `sector stat`.
+pub(crate) async fn stat(cloud: &Client, paths: &[String], global: &Global) -> Result<(), Failure> {
+    let mut views = Vec::new();
+    for path in paths {
+        let status = cloud.stat(&SectorPath::parse(path)?).await?;
+        let copies = status.copies.iter().map(CopyView::from).collect();
+        views.push(StatView { entry: EntryView::from(&status.entry), copies });
+    }
+    if global.json {
+        return match views.as_slice() {
+            [view] => show::json(view),
+            views => show::json(&views),
+        };
+    }
+    for StatView { entry, copies } in views {
+        let mut rows = vec![
+            vec!["path".to_owned(), entry.path],
+            vec!["kind".to_owned(), entry.kind.to_owned()],
+            vec!["owner".to_owned(), entry.owner],
+            vec!["modified".to_owned(), entry.modified],
+        ];
+        if let Some(bytes) = entry.size_bytes {
+            rows.push(vec!["size".to_owned(), format!("{} ({bytes} bytes)", show::size(bytes))]);
+        }
+        for (name, value) in [
+            ("version", entry.version.map(|version| version.to_string())),
+            ("digest", entry.digest),
+            ("records", entry.records),
+            ("copies wanted", entry.copies_wanted.map(|copies| copies.to_string())),
+        ] {
+            rows.extend(value.map(|value| vec![name.to_owned(), value]));
+        }
+        rows.extend(copies.into_iter().map(|copy| {
+            vec!["copy".to_owned(), format!("{} at {}, rack {}, on {}", copy.state, copy.site, copy.rack, copy.node)]
+        }));
+        rows.iter().for_each(|row| show::line(format!("{:14} {}", row[0], row[1])));
+    }
+    Ok(())
+}
+
+/// A glob's files, a folder's entries, or the file itself.
+async fn matching(cloud: &Client, pattern: &str, recursive: bool) -> Result<Vec<Entry>, Failure> {
+    if pattern.contains(['*', '?', '[', '{']) {
+        return Ok(cloud.expand(pattern).await?);
+    }
+    let path = SectorPath::parse(pattern)?;
+    Ok(if recursive { cloud.list_recursive(&path).await? } else { cloud.list(&path).await? })
+}
+
+/// An entry as JSON (contract: `stat`).
+#[derive(Serialize)]
+struct EntryView {
+    path: String,
+    kind: &'static str,
+    size_bytes: Option<u64>,
+    version: Option<u64>,
+    digest: Option<String>,
+    modified: String,
+    owner: String,
+    records: Option<String>,
+    copies_wanted: Option<u8>,
+}
+
+impl From<&Entry> for EntryView {
+    fn from(entry: &Entry) -> Self {
+        let content = match &entry.kind {
+            EntryKind::File(content) => Some(content),
+            EntryKind::Folder => None,
+        };
+        Self {
+            path: entry.path.to_string(),
+            kind: if content.is_some() { "file" } else { "folder" },
+            size_bytes: content.map(|content| content.bytes),
+            version: content.map(|content| content.version.0),
+            digest: content.map(|content| content.digest.to_string()),
+            modified: show::time(entry.modified_unix_millis, true),
+            owner: entry.owner.to_string(),
+            records: content.map(|content| content.records.to_string()),
+            copies_wanted: content.map(|content| content.copies),
+        }
+    }
+}
+
+#[derive(Serialize)]
+struct StatView {
+    #[serde(flatten)]
+    entry: EntryView,
+    copies: Vec<CopyView>,
+}
+
+#[derive(Serialize)]
+struct CopyView {
+    node: String,
+    site: String,
+    rack: String,
+    state: &'static str,
+}
+
+impl From<&client::CopyStatus> for CopyView {
+    fn from(copy: &client::CopyStatus) -> Self {
+        let state = match copy.state {
+            CopyState::Ok => "ok",
+            CopyState::Writing => "writing",
+            CopyState::Stale => "stale",
+            CopyState::Corrupt => "corrupt",
+        };
+        Self { node: copy.node.to_string(), site: copy.place.site.clone(), rack: copy.place.rack.clone(), state }
+    }
+}
+
+#[derive(Serialize)]
+struct UsageView {
+    path: String,
+    files: u64,
+    folders: u64,
+    bytes: u64,
+}

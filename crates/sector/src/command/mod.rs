@@ -1,0 +1,100 @@
+//! One function a command. Each reads its arguments, calls the client, and prints.
+
+pub(crate) mod files;
+mod folders;
+pub(crate) mod jobs;
+mod listing;
+mod nodes;
+pub(crate) mod terasort;
+
+use client::{Client, Profile};
+
+use crate::{
+    arguments::{Arguments, Command, Global},
+    cloud, demo,
+    failure::Failure,
+};
+
+/// Runs the command.
+pub(crate) async fn run(arguments: Arguments) -> Result<(), Failure> {
+    let Arguments { global, command } = arguments;
+    let global = &global;
+    match command {
+        Command::Up(up) => cloud::up(up, global).await,
+        Command::Down => cloud::down(global).await,
+        Command::Demo(demo) => demo::run(demo, global).await,
+        Command::Security(role) => cloud::role::security(&role.config).await,
+        Command::Master(role) => cloud::role::master(&role.config).await,
+        Command::Node(role) => cloud::role::node(&role.config).await,
+        Command::Spe => Err(Failure::usage("`sector spe` is started by nodes only")),
+        other => with_client(other, global).await,
+    }
+}
+
+/// The commands that log in. The session ends with the command, however it ends, so that nothing it held stays behind.
+async fn with_client(command: Command, global: &Global) -> Result<(), Failure> {
+    let cloud = connect(global).await?;
+    let result = if let Command::Run(_) | Command::Terasort(_) = command {
+        // Jobs end in order when interrupted: see `jobs::drive`.
+        run_with(&cloud, command, global).await
+    } else {
+        tokio::select! {
+            result = run_with(&cloud, command, global) => result,
+            () = interrupted() => Err(Failure::failed("interrupted; nothing half-done is visible")),
+        }
+    };
+    // A master that does not answer any more must not hold the command.
+    let _ = tokio::time::timeout(LOGOUT_DEADLINE, cloud.logout()).await;
+    result
+}
+
+async fn run_with(cloud: &Client, command: Command, global: &Global) -> Result<(), Failure> {
+    match command {
+        Command::Nodes => nodes::nodes(cloud, global).await,
+        Command::Health => nodes::health(cloud, global).await,
+        Command::Put(put) => files::put(cloud, put, global).await,
+        Command::Get(get) => files::get(cloud, get, global).await,
+        Command::Cat(cat) => files::cat(cloud, cat).await,
+        Command::Ls(ls) => listing::ls(cloud, ls, global).await,
+        Command::Tree(paths) => listing::tree(cloud, &paths.paths, global).await,
+        Command::Find(paths) => listing::find(cloud, &paths.paths, global).await,
+        Command::Du(paths) => listing::du(cloud, &paths.paths, global).await,
+        Command::Stat(paths) => listing::stat(cloud, &paths.paths, global).await,
+        Command::Mkdir(mkdir) => folders::mkdir(cloud, mkdir).await,
+        Command::Mv(from_to) => folders::mv(cloud, from_to).await,
+        Command::Cp(cp) => folders::cp(cloud, cp, global).await,
+        Command::Rm(rm) => folders::rm(cloud, rm).await,
+        Command::Run(run) => jobs::run(cloud, run, global).await,
+        Command::Jobs => jobs::jobs(cloud, global).await,
+        Command::Job(job) => jobs::job(cloud, job, global).await,
+        Command::Terasort(terasort) => terasort::run(cloud, terasort, global).await,
+        Command::Up(_)
+        | Command::Down
+        | Command::Demo(_)
+        | Command::Security(_)
+        | Command::Master(_)
+        | Command::Node(_)
+        | Command::Spe => Err(Failure::failed("this command needs no login")),
+    }
+}
+
+/// Logs in with the profile that the user means.
+pub(crate) async fn connect(global: &Global) -> Result<Client, Failure> {
+    let file = match &global.profile {
+        Some(file) => file.clone(),
+        None => Profile::default_file()?,
+    };
+    Ok(Client::connect(&Profile::load(&file)?).await?)
+}
+
+/// Ends at Ctrl-C or SIGTERM.
+pub(crate) async fn interrupted() {
+    if let Err(error) = daemon::stop::on_signal().await {
+        // Then the system's own handling of signals remains.
+        tracing::warn!(%error, "cannot listen for Ctrl-C");
+        std::future::pending::<()>().await;
+    }
+}
+
+/// How long the end of a session may take.
+const LOGOUT_DEADLINE: std::time::Duration = std::time::Duration::from_secs(1);

@@ -1,0 +1,242 @@
+//! `terasort gen`, `sort` and `validate` (Sector/Sphere paper, 3.2, Figure 3, and 4.2): jobs of built-in functions. The
+//! data are made to be sorted and thrown away, so one copy of them is kept.
+
+use std::{
+    io::Cursor,
+    ops::Range,
+    sync::atomic::{AtomicU64, Ordering},
+};
+
+use client::{
+    Client, Entry, EntryKind, PutOptions, SectorPath,
+    job::{JobOutcome, JobOutput, JobSpec, StageSpec},
+};
+use functions::{
+    cuts::Cuts,
+    terasort::{RECORD_BYTES, SegmentCheck, TotalCheck},
+};
+use protocol::{
+    RecordFormat, limits,
+    message::spe::{Function, FunctionCode},
+};
+use serde::Serialize;
+
+use super::jobs::{drive, refuse_results};
+use crate::{
+    arguments::{Global, Terasort},
+    failure::Failure,
+    show,
+};
+
+/// `sector terasort`.
+pub(crate) async fn run(cloud: &Client, command: Terasort, global: &Global) -> Result<(), Failure> {
+    match command {
+        Terasort::Gen { records, files, seed, folder } => {
+            let folder = SectorPath::parse(&folder)?;
+            generate(cloud, records, files, seed, &folder, global).await?;
+            report(global, || format!("{records} records, {} in {folder}", show::size(records * RECORD_BYTES as u64)))
+        }
+        Terasort::Sort { input, output, buckets } => {
+            let output = SectorPath::parse(&output)?;
+            let outcome = sort(cloud, &input, &output, buckets, global).await?;
+            report(global, || format!("sorted into {} files in {output}", outcome.outputs.len()))
+        }
+        Terasort::Validate { folder } => {
+            let check = validate(cloud, &folder, global).await?;
+            let view = CheckView {
+                records: check.records,
+                checksum: format!("{:016x}", check.checksum),
+                sorted: check.sorted,
+            };
+            if global.json {
+                return show::json(&view);
+            }
+            let order = check.unsorted_at.map_or("sorted".to_owned(), |place| format!("not sorted: {place}"));
+            show::line(format!("{} records, checksum {}, {order}", view.records, view.checksum));
+            Ok(())
+        }
+    }
+}
+
+/// Makes `records` records in `files` files, each on the node where it stays.
+pub(crate) async fn generate(
+    cloud: &Client,
+    records: u64,
+    files: Option<u32>,
+    seed: u64,
+    folder: &SectorPath,
+    global: &Global,
+) -> Result<JobOutcome, Failure> {
+    refuse_results(cloud, folder).await?;
+    let nodes = cloud.nodes().await?;
+    let files = files.map_or(2 * nodes.len() as u64, u64::from).clamp(1, records.max(1));
+    if nodes.is_empty() {
+        return Err(Failure::new(protocol::Status::Unavailable, "there are no nodes to generate on"));
+    }
+    // Each file's records are described by a line in a small file that lies where they shall be.
+    let seeds =
+        folder.parent().unwrap_or_else(SectorPath::root).join(&format!("{}.seeds", folder.name().unwrap_or("gen")))?;
+    let mut first = 0;
+    for number in 0..files {
+        let count = records / files + u64::from(number < records % files);
+        let node = &nodes[(number % nodes.len() as u64) as usize];
+        let options = PutOptions { parents: true, at: Some(node.node.clone()), ..once() };
+        let line = format!("{first} {count} {seed}\n");
+        cloud.put(Cursor::new(line), &seeds.join(&format!("{number:05}"))?, &options, &|_| ()).await?;
+        first += count;
+    }
+    let spec = JobSpec {
+        title: format!("terasort gen of {records} records"),
+        inputs: cloud.expand(seeds.as_str()).await?,
+        stages: vec![stage("teragen", &[], None)],
+        output: JobOutput::Folder(folder.clone()),
+        // A task a file: they are too small to be told apart by size.
+        segment_bytes: Some((1, limits::SEGMENT_BYTES_DEFAULT.1)),
+        ..plain()
+    };
+    let outcome = drive(cloud, spec, "terasort gen", global).await;
+    cloud.remove(&seeds, true).await?;
+    outcome
+}
+
+/// Sorts in two stages: into buckets by sampled cuts, then each bucket.
+pub(crate) async fn sort(
+    cloud: &Client,
+    input: &str,
+    output: &SectorPath,
+    buckets: Option<u32>,
+    global: &Global,
+) -> Result<JobOutcome, Failure> {
+    refuse_results(cloud, output).await?;
+    let inputs = cloud.expand(input).await?;
+    let bytes: u64 = inputs.iter().map(file_bytes).sum();
+    if let Some(entry) = inputs.iter().find(|entry| !file_bytes(entry).is_multiple_of(RECORD_BYTES as u64)) {
+        let (path, bytes) = (&entry.path, file_bytes(entry));
+        return Err(Failure::usage(format!(
+            "`{path}` has {bytes} bytes, which is no multiple of the record's {RECORD_BYTES}"
+        )));
+    }
+    let nodes = cloud.nodes().await?.len() as u64;
+    // A bucket is sorted in memory: 64 MiB each, and at least two a node so that all have work to the end.
+    let buckets = buckets.map_or_else(|| bytes.div_ceil(BUCKET_BYTES).max(2 * nodes), u64::from);
+    let buckets = u32::try_from(buckets.clamp(1, u64::from(limits::BUCKETS_MAX))).unwrap_or(limits::BUCKETS_MAX);
+    let cuts = Cuts::choose(&sample(cloud, &inputs, bytes).await?, KEY_BYTES, buckets);
+    let spec = JobSpec {
+        title: format!("terasort sort of {input} into {buckets} buckets"),
+        inputs,
+        stages: vec![stage("partition", &[("cuts", cuts.to_string())], Some(buckets)), stage("sort", &[], None)],
+        output: JobOutput::Folder(output.clone()),
+        records: Some(RecordFormat::Fixed(RECORD_BYTES as u32)),
+        ..plain()
+    };
+    drive(cloud, spec, "terasort sort", global).await
+}
+
+/// Counts, sums and checks the order, over the borders of segments and files too.
+pub(crate) async fn validate(cloud: &Client, folder: &str, global: &Global) -> Result<TotalCheck, Failure> {
+    let spec = JobSpec {
+        title: format!("terasort validate of {folder}"),
+        inputs: cloud.expand(folder).await?,
+        stages: vec![stage("teravalidate", &[], None)],
+        output: JobOutput::Return,
+        records: Some(RecordFormat::Fixed(RECORD_BYTES as u32)),
+        ..plain()
+    };
+    let outcome = drive(cloud, spec, "terasort validate", global).await?;
+    let text = String::from_utf8_lossy(&outcome.returned.concat()).into_owned();
+    let segments: Result<Vec<SegmentCheck>, _> = text.lines().map(str::parse).collect();
+    Ok(TotalCheck::of(segments.map_err(Failure::failed)?))
+}
+
+/// Keys from evenly spread places of the input, one after the other.
+async fn sample(cloud: &Client, inputs: &[Entry], bytes: u64) -> Result<Vec<u8>, Failure> {
+    let records = bytes / RECORD_BYTES as u64;
+    let step = (records / SAMPLE_PLACES).max(SAMPLE_RECORDS);
+    let mut keys = Vec::new();
+    let mut behind = 0;
+    let position = AtomicU64::new(0);
+    for entry in inputs {
+        let records = file_bytes(entry) / RECORD_BYTES as u64;
+        // The places go on counting from file to file, so that many small files are sampled as one large one is.
+        while position.load(Ordering::Relaxed) < behind + records {
+            let at = position.fetch_add(step, Ordering::Relaxed) - behind;
+            let range = record_range(at, records);
+            let (_, bytes) = cloud.read(&entry.path, Some(range), Vec::new(), &|_| ()).await?;
+            keys.extend(bytes.chunks_exact(RECORD_BYTES).flat_map(|record| &record[..KEY_BYTES]));
+        }
+        behind += records;
+    }
+    Ok(keys)
+}
+
+/// The bytes of the records sampled at record `at` of a file.
+fn record_range(at: u64, records: u64) -> Range<u64> {
+    at * RECORD_BYTES as u64..records.min(at + SAMPLE_RECORDS) * RECORD_BYTES as u64
+}
+
+fn stage(name: &str, parameters: &[(&str, String)], buckets: Option<u32>) -> StageSpec {
+    let parameters = parameters.iter().map(|(key, value)| ((*key).to_owned(), value.clone())).collect();
+    let function = Function { code: FunctionCode::BuiltIn(name.into()), parameters };
+    StageSpec { function, buckets, records: RecordFormat::Fixed(RECORD_BYTES as u32) }
+}
+
+/// A job over data that are kept once.
+fn plain() -> JobSpec {
+    JobSpec {
+        title: String::new(),
+        inputs: Vec::new(),
+        stages: Vec::new(),
+        output: JobOutput::Return,
+        records: None,
+        segment_bytes: None,
+        copies: Some(1),
+        sync_copies: Some(1),
+    }
+}
+
+fn once() -> PutOptions {
+    PutOptions { copies: Some(1), sync_copies: Some(1), ..PutOptions::default() }
+}
+
+fn file_bytes(entry: &Entry) -> u64 {
+    match &entry.kind {
+        EntryKind::File(content) => content.bytes,
+        EntryKind::Folder => 0,
+    }
+}
+
+fn report(global: &Global, line: impl FnOnce() -> String) -> Result<(), Failure> {
+    if !global.quiet && !global.json {
+        show::line(line());
+    }
+    Ok(())
+}
+
+/// `validate` as JSON (contract).
+#[derive(Serialize)]
+struct CheckView {
+    records: u64,
+    checksum: String,
+    sorted: bool,
+}
+
+/// Length of a key in bytes.
+const KEY_BYTES: usize = 10;
+/// A bucket that is sorted comfortably in memory.
+const BUCKET_BYTES: u64 = 64 << 20;
+/// Places at which the input is sampled; with 200 records each that is 25,600 keys, which cut 64 buckets to within a few
+/// per cent.
+const SAMPLE_PLACES: u64 = 128;
+/// Neighbouring records read at each place.
+const SAMPLE_RECORDS: u64 = 200;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_sample_ends_with_its_file() {
+        assert_eq!(record_range(0, 1000), 0..20_000);
+        assert_eq!(record_range(950, 1000), 95_000..100_000);
+    }
+}

@@ -1,0 +1,95 @@
+//! The text that the tour uploads: a folder of the user's, or the sources of the crates that this binary was built from,
+//! which cargo has just unpacked. Nobody here wrote them.
+
+use std::{
+    env,
+    path::{Path, PathBuf},
+};
+
+use protocol::SectorPath;
+
+use crate::{
+    command::files::{Upload, uploads_below},
+    failure::Failure,
+};
+
+/// The files to upload, below `to`.
+pub(super) fn uploads(folder: Option<&Path>, to: &SectorPath) -> Result<Vec<Upload>, Failure> {
+    if let Some(folder) = folder {
+        if !folder.is_dir() {
+            return Err(Failure::new(protocol::Status::NotFound, format!("`{}` is not a folder", folder.display())));
+        }
+        let uploads = uploads_below(folder, to)?;
+        return if uploads.is_empty() {
+            Err(Failure::usage(format!("`{}` holds no files", folder.display())))
+        } else {
+            Ok(uploads)
+        };
+    }
+    let mut uploads = Vec::new();
+    for folder in crate_folders() {
+        let name = folder.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+        // A crate with a name that Sector does not take is left out of the tour.
+        let Ok(to) = to.join(name) else { continue };
+        uploads.extend(uploads_below(&folder, &to).unwrap_or_default());
+    }
+    if uploads.is_empty() {
+        return Err(Failure::new(
+            protocol::Status::NotFound,
+            "the sources of the crates are not on this machine; name a folder of texts with --input",
+        ));
+    }
+    Ok(uploads)
+}
+
+/// Where cargo has unpacked the crates of our lock file.
+fn crate_folders() -> Vec<PathBuf> {
+    let Some(home) =
+        env::var_os("CARGO_HOME").map(PathBuf::from).or_else(|| env::home_dir().map(|home| home.join(".cargo")))
+    else {
+        return Vec::new();
+    };
+    let Ok(registries) = home.join("registry/src").read_dir() else { return Vec::new() };
+    let registries: Vec<_> = registries.flatten().map(|item| item.path()).collect();
+    let mut folders = Vec::new();
+    for name in crate_names() {
+        folders.extend(registries.iter().map(|registry| registry.join(&name)).find(|folder| folder.is_dir()));
+    }
+    folders
+}
+
+/// `name-version` of every crate in the lock file that this binary was built with.
+fn crate_names() -> Vec<String> {
+    let lock = include_str!("../../../../Cargo.lock");
+    let Ok(lock) = lock.parse::<toml::Table>() else { return Vec::new() };
+    let packages = lock.get("package").and_then(toml::Value::as_array).cloned().unwrap_or_default();
+    packages
+        .iter()
+        // Our own crates have no source.
+        .filter(|package| package.get("source").is_some())
+        .filter_map(|package| {
+            let text = |key| package.get(key).and_then(toml::Value::as_str);
+            Some(format!("{}-{}", text("name")?, text("version")?))
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_lock_file_names_the_crates_with_their_versions() {
+        let names = crate_names();
+        assert!(names.iter().any(|name| name.starts_with("tokio-1.")), "{names:?}");
+        assert!(!names.iter().any(|name| name.starts_with("sector-net")), "{names:?}");
+    }
+
+    #[test]
+    fn a_missing_and_an_empty_folder_are_refused() {
+        let to = SectorPath::root();
+        let empty = tempfile::tempdir().expect("a folder");
+        assert!(uploads(Some(Path::new("/nonexistent")), &to).is_err());
+        assert!(uploads(Some(empty.path()), &to).is_err());
+    }
+}

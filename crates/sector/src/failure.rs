@@ -1,0 +1,75 @@
+//! How a command ends when it does not succeed: one sentence on standard error, and the contract's exit code.
+
+use std::{fmt, io, process::ExitCode};
+
+use client::ClientError;
+use protocol::{Refusal, Status};
+
+/// A command's failure.
+#[derive(Debug)]
+pub(crate) struct Failure {
+    /// Kind, which decides the exit code.
+    pub(crate) status: Status,
+    /// One sentence that says what to do; empty when all has been said already.
+    pub(crate) sentence: String,
+}
+
+impl Failure {
+    /// A failure of `status`.
+    pub(crate) fn new(status: Status, sentence: impl Into<String>) -> Self {
+        Self { status, sentence: sentence.into() }
+    }
+
+    /// A failure for a reason of its own.
+    pub(crate) fn failed(sentence: impl Into<String>) -> Self {
+        Self::new(Status::Failed, sentence)
+    }
+
+    /// A wrong use of the command.
+    pub(crate) fn usage(sentence: impl Into<String>) -> Self {
+        Self::new(Status::Usage, sentence)
+    }
+
+    /// A local file that could not be used.
+    pub(crate) fn local(what: &str, file: &std::path::Path, error: &io::Error) -> Self {
+        let status = match error.kind() {
+            io::ErrorKind::NotFound => Status::NotFound,
+            io::ErrorKind::PermissionDenied => Status::Refused,
+            io::ErrorKind::AlreadyExists => Status::Exists,
+            _ => Status::Failed,
+        };
+        Self::new(status, format!("cannot {what} `{}`: {error}", file.display()))
+    }
+
+    /// Says it on standard error and gives the exit code.
+    pub(crate) fn report(&self) -> ExitCode {
+        if !self.sentence.is_empty() {
+            eprintln!("sector: {}", self.sentence);
+        }
+        ExitCode::from(self.status.exit_code())
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.sentence.fmt(f)
+    }
+}
+
+impl From<ClientError> for Failure {
+    fn from(error: ClientError) -> Self {
+        Self::new(error.status(), error.to_string())
+    }
+}
+
+impl From<Refusal> for Failure {
+    fn from(refusal: Refusal) -> Self {
+        Self::new(refusal.status, refusal.sentence)
+    }
+}
+
+impl From<protocol::path::PathError> for Failure {
+    fn from(error: protocol::path::PathError) -> Self {
+        Self::usage(error.to_string())
+    }
+}

@@ -1,0 +1,43 @@
+//! `sector`: the one binary. It reads the command line, calls one library (the client for people, a role for servers)
+//! and prints what came back. It holds no logic of storage or of jobs.
+
+mod arguments;
+mod cloud;
+mod command;
+mod demo;
+mod failure;
+mod show;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+use daemon::telemetry::{self, LevelFilter};
+
+use crate::arguments::{Arguments, Command};
+
+fn main() -> ExitCode {
+    let arguments = match Arguments::try_parse() {
+        Ok(arguments) => arguments,
+        Err(error) => error.exit(),
+    };
+    // An SPE runs user code: nothing but what it needs is set up in its process.
+    if matches!(arguments.command, Command::Spe) {
+        return node::spe::child::run();
+    }
+    show::forgive_closed_pipes();
+    let usual = if arguments.command.is_server() { LevelFilter::INFO } else { LevelFilter::WARN };
+    if let Err(error) = telemetry::start(usual, arguments.global.verbose, arguments.global.quiet) {
+        return failure::Failure::from(error).report();
+    }
+    let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
+        Ok(runtime) => runtime,
+        Err(error) => return failure::Failure::failed(format!("cannot start: {error}")).report(),
+    };
+    let result = runtime.block_on(command::run(arguments));
+    // What still reads a terminal or a dead disk must not keep the process.
+    runtime.shutdown_timeout(std::time::Duration::from_millis(200));
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => failure.report(),
+    }
+}

@@ -1,0 +1,164 @@
+//! What people see: sizes, times, tables, progress. On a terminal a bar; elsewhere a line a few seconds apart.
+
+use std::{
+    io::{self, IsTerminal, Write},
+    sync::{
+        Mutex, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::{Duration, Instant, SystemTime},
+};
+
+use bytesize::ByteSize;
+use indicatif::{ProgressBar, ProgressStyle};
+use serde::Serialize;
+
+use crate::{arguments::Global, failure::Failure};
+
+/// Writes a line of results; a closed pipe ends the process quietly, as `head` expects.
+pub(crate) fn line(text: impl AsRef<str>) {
+    let mut out = io::stdout().lock();
+    if writeln!(out, "{}", text.as_ref()).is_err() {
+        std::process::exit(0);
+    }
+}
+
+/// Prints one JSON document.
+pub(crate) fn json(value: &impl Serialize) -> Result<(), Failure> {
+    let text =
+        serde_json::to_string_pretty(value).map_err(|error| Failure::failed(format!("cannot print JSON: {error}")))?;
+    line(text);
+    Ok(())
+}
+
+/// A size in IEC units, for people.
+pub(crate) fn size(bytes: u64) -> String {
+    ByteSize::b(bytes).display().iec().to_string()
+}
+
+/// A time as RFC 3339, to the second for people and to the millisecond for JSON.
+pub(crate) fn time(unix_millis: u64, exact: bool) -> String {
+    let time = SystemTime::UNIX_EPOCH + Duration::from_millis(unix_millis);
+    if exact {
+        humantime::format_rfc3339_millis(time).to_string()
+    } else {
+        humantime::format_rfc3339_seconds(time).to_string()
+    }
+}
+
+/// Prints rows in columns; numbers (right) and texts (left) by the head's own alignment: a head that begins with a
+/// blank is a column of numbers.
+pub(crate) fn table(head: &[&str], rows: &[Vec<String>]) {
+    let mut widths: Vec<usize> = head.iter().map(|name| name.trim().chars().count()).collect();
+    for row in rows {
+        for (width, cell) in widths.iter_mut().zip(row) {
+            *width = (*width).max(cell.chars().count());
+        }
+    }
+    let format_row = |cells: Vec<&str>| {
+        let mut text = String::new();
+        for ((cell, width), name) in cells.iter().zip(&widths).zip(head) {
+            let pad = " ".repeat(width - cell.chars().count());
+            let cell = if name.starts_with(' ') { format!("{pad}{cell}") } else { format!("{cell}{pad}") };
+            text.push_str(&cell);
+            text.push_str("  ");
+        }
+        text.trim_end().to_owned()
+    };
+    line(format_row(head.iter().map(|name| name.trim()).collect()));
+    for row in rows {
+        line(format_row(row.iter().map(String::as_str).collect()));
+    }
+}
+
+/// Progress of long work over a known or unknown number of bytes.
+pub(crate) struct Meter {
+    what: String,
+    bar: Option<ProgressBar>,
+    lines: Option<Mutex<Instant>>,
+    begun: Instant,
+    done: AtomicU64,
+    total: AtomicU64,
+}
+
+impl Meter {
+    /// Begins to show `what`; nothing when the user wants quiet or JSON.
+    pub(crate) fn start(what: impl Into<String>, total_bytes: u64, global: &Global) -> Self {
+        let what = what.into();
+        let silent = global.quiet || global.json;
+        let terminal = io::stderr().is_terminal();
+        let bar = (!silent && terminal).then(|| {
+            let bar = ProgressBar::new(total_bytes).with_message(what.clone()).with_style(bar_style());
+            bar.enable_steady_tick(Duration::from_millis(100));
+            bar
+        });
+        let lines = (!silent && !terminal).then(|| Mutex::new(Instant::now()));
+        Self { what, bar, lines, begun: Instant::now(), done: AtomicU64::new(0), total: AtomicU64::new(total_bytes) }
+    }
+
+    /// More was done.
+    pub(crate) fn add(&self, bytes: u64) {
+        let done = self.done.fetch_add(bytes, Ordering::Relaxed) + bytes;
+        self.show(done);
+    }
+
+    /// So much is done in all.
+    pub(crate) fn set(&self, bytes: u64, total_bytes: u64) {
+        self.done.store(bytes, Ordering::Relaxed);
+        self.total.store(total_bytes, Ordering::Relaxed);
+        if let Some(bar) = &self.bar {
+            bar.set_length(total_bytes);
+        }
+        self.show(bytes);
+    }
+
+    /// Takes the bar away.
+    pub(crate) fn finish(&self) {
+        if let Some(bar) = &self.bar {
+            bar.finish_and_clear();
+        }
+    }
+
+    fn show(&self, done: u64) {
+        if let Some(bar) = &self.bar {
+            bar.set_position(done);
+        }
+        let Some(last) = &self.lines else { return };
+        let mut last = last.lock().unwrap_or_else(PoisonError::into_inner);
+        if last.elapsed() < LINE_PERIOD {
+            return;
+        }
+        *last = Instant::now();
+        let rate = done as f64 / self.begun.elapsed().as_secs_f64();
+        let total = self.total.load(Ordering::Relaxed);
+        let left = if rate > 0.0 { (total.saturating_sub(done) as f64 / rate).ceil() } else { 0.0 };
+        eprintln!("{}: {} of {}, {}/s, {left} s left", self.what, size(done), size(total), size(rate as u64));
+    }
+}
+
+impl Drop for Meter {
+    fn drop(&mut self) {
+        self.finish();
+    }
+}
+
+/// Standard output may be a pipe that its reader closes: that is no error of ours. Rust ignores SIGPIPE, so writes fail
+/// instead; `line` ends the process then.
+pub(crate) fn forgive_closed_pipes() {
+    std::panic::set_hook(Box::new(|panic| {
+        let text = panic.to_string();
+        if text.contains("failed printing to") {
+            std::process::exit(0);
+        }
+        eprintln!("sector: a bug in sector itself: {text}; please report it");
+    }));
+}
+
+fn bar_style() -> ProgressStyle {
+    let template =
+        "{msg:24!} {wide_bar} {binary_bytes:>11} / {binary_total_bytes:<11} {binary_bytes_per_sec:>13} {eta:>5}";
+    ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar())
+}
+
+/// Lines of progress are this far apart where there is no terminal.
+const LINE_PERIOD: Duration = Duration::from_secs(3);
