@@ -1,0 +1,69 @@
+//! A cloud of one process a role, for the length of a measurement.
+
+use std::{
+    env, fs,
+    path::{Path, PathBuf},
+    process::{Command, Output},
+};
+
+/// A running cloud of four nodes in two sites.
+pub(crate) struct Cloud {
+    program: PathBuf,
+    home: PathBuf,
+}
+
+impl Cloud {
+    /// Starts it on an empty data folder below `folder`.
+    pub(crate) fn start(folder: &Path) -> Result<Self, String> {
+        let program = env::var_os("SECTOR").map_or_else(|| PathBuf::from("target/release/sector"), PathBuf::from);
+        let home = folder.join("home");
+        if home.exists() {
+            fs::remove_dir_all(&home).map_err(|error| format!("{}: {error}", home.display()))?;
+        }
+        let home = std::path::absolute(&home).map_err(|error| error.to_string())?;
+        let cloud = Self { program, home };
+        cloud.sector(&["up", "--processes", "--detach", "--port", "0"])?;
+        Ok(cloud)
+    }
+
+    /// Runs a command of `sector`; its standard output.
+    pub(crate) fn sector(&self, arguments: &[&str]) -> Result<String, String> {
+        let output: Output = Command::new(&self.program)
+            .args(arguments)
+            .env("SECTOR_HOME", &self.home)
+            .env_remove("SECTOR_PROFILE")
+            .output()
+            .map_err(|error| format!("cannot run {}: {error}", self.program.display()))?;
+        if output.status.success() {
+            return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
+        }
+        Err(format!("sector {}: {}", arguments.join(" "), String::from_utf8_lossy(&output.stderr)))
+    }
+
+    /// The largest memory that any role's process has had so far.
+    pub(crate) fn print_peak_memory(&self) {
+        let mut peaks = Vec::new();
+        for item in fs::read_dir("/proc").into_iter().flatten().flatten() {
+            let Ok(line) = fs::read(item.path().join("cmdline")) else { continue };
+            let words: Vec<_> = line.split(|byte| *byte == 0).map(String::from_utf8_lossy).collect();
+            if !words.first().is_some_and(|program| program.ends_with("sector")) || words.len() < 2 {
+                continue;
+            }
+            let Ok(status) = fs::read_to_string(item.path().join("status")) else { continue };
+            let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap_or("").trim().to_owned();
+            let anonymous =
+                status.lines().find_map(|line| line.strip_prefix("RssAnon:")).unwrap_or("").trim().to_owned();
+            peaks.push(format!("  {:10} peak {peak}, now {anonymous} of its own", words[1]));
+        }
+        peaks.sort();
+        println!("memory of each process:\n{}", peaks.join("\n"));
+    }
+}
+
+impl Drop for Cloud {
+    fn drop(&mut self) {
+        if let Err(error) = self.sector(&["down"]) {
+            eprintln!("{error}");
+        }
+    }
+}

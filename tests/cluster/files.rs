@@ -1,0 +1,169 @@
+//! Files through the command line: what goes in comes out, and what is wrong is said.
+
+use std::{fs, io::Write, process::Stdio};
+
+use cluster::{Cloud, ended, random_bytes};
+
+fn small() -> Cloud {
+    Cloud::start(&["--nodes", "2", "--sites", "2"])
+}
+
+#[test]
+fn bytes_come_back_as_they_went_whatever_their_number() {
+    let cloud = small();
+    for bytes in [0, 1, 65_535, 65_536, 65_537, 1 << 20, 5_000_001] {
+        let file = cloud.random_file("in", bytes);
+        cloud.ok(&["put", file.to_str().unwrap(), "/f/in"]);
+        cloud.ok(&["get", "-f", "/f/in", "out"]);
+        assert_eq!(fs::read(cloud.folder().join("out")).unwrap(), random_bytes(bytes), "{bytes} bytes");
+        let stat = cloud.json(&["stat", "/f/in"]);
+        assert_eq!(stat["size_bytes"], bytes);
+        assert_eq!(stat["kind"], "file");
+        assert_eq!(cloud.good_copies("/f/in").len(), 2, "put returns when two nodes have it");
+    }
+}
+
+#[test]
+fn a_range_is_the_bytes_from_first_to_last() {
+    let cloud = small();
+    let bytes = random_bytes(200_000);
+    let file = cloud.random_file("in", 200_000);
+    cloud.ok(&["put", file.to_str().unwrap(), "/in"]);
+    for (range, expected) in [
+        ("0-99", 0..100),
+        ("65530-65545", 65_530..65_546),
+        ("199990-", 199_990..200_000),
+        ("-10", 199_990..200_000),
+        ("5-5", 5..6),
+    ] {
+        assert_eq!(cloud.run(&["cat", "--range", range, "/in"]).out, &bytes[expected], "{range}");
+    }
+    cloud.fails(2, &["cat", "--range", "9-5", "/in"]);
+    cloud.fails(2, &["cat", "--range", "300000-300001", "/in"]);
+}
+
+#[test]
+fn standard_input_is_a_file_too() {
+    let cloud = small();
+    let mut child = cloud.command(&["put", "-", "/from/pipe"]).stdin(Stdio::piped()).spawn().unwrap();
+    child.stdin.take().unwrap().write_all(b"through a pipe").unwrap();
+    assert!(child.wait().unwrap().success());
+    assert_eq!(cloud.ok(&["cat", "/from/pipe"]), "through a pipe");
+}
+
+#[test]
+fn a_folder_goes_in_and_comes_out_with_its_shape() {
+    let cloud = small();
+    for name in ["tree/a.txt", "tree/sub/b.txt", "tree/sub/deep/c.txt"] {
+        cloud.file(name, name);
+    }
+    cloud.fails(2, &["put", "tree", "/"]);
+    cloud.ok(&["put", "-r", "tree", "/"]);
+    cloud.ok(&["put", "-r", "tree", "/other"]);
+    assert_eq!(cloud.ok(&["find", "/tree"]), "/tree/a.txt\n/tree/sub/b.txt\n/tree/sub/deep/c.txt\n");
+    assert_eq!(cloud.ok(&["find", "/other/**/*.txt"]).lines().count(), 3);
+    cloud.ok(&["get", "-r", "/tree", "back"]);
+    for name in ["a.txt", "sub/b.txt", "sub/deep/c.txt"] {
+        assert_eq!(fs::read_to_string(cloud.folder().join("back").join(name)).unwrap(), format!("tree/{name}"));
+    }
+    let du = cloud.json(&["du", "/tree"]);
+    assert_eq!((du[0]["files"].as_u64(), du[0]["bytes"].as_u64()), (Some(3), Some(10 + 14 + 19)));
+    // Again: nothing is sent twice, nothing changes.
+    let version = cloud.json(&["stat", "/tree/a.txt"])["version"].clone();
+    cloud.ok(&["put", "-r", "tree", "/"]);
+    assert_eq!(cloud.json(&["stat", "/tree/a.txt"])["version"], version);
+}
+
+#[test]
+fn names_behave_as_in_unix() {
+    let cloud = small();
+    let file = cloud.file("x", "x");
+    let file = file.to_str().unwrap();
+    cloud.ok(&["mkdir", "-p", "/a/b/c"]);
+    cloud.fails(7, &["mkdir", "/a/b"]);
+    cloud.fails(3, &["mkdir", "/no/such/parent"]);
+    cloud.ok(&["put", file, "/a/"]);
+    cloud.ok(&["mv", "/a/x", "/a/b/y"]);
+    cloud.fails(3, &["stat", "/a/x"]);
+    cloud.ok(&["mv", "/a/b", "/d"]);
+    assert_eq!(cloud.ok(&["cat", "/d/y"]), "x");
+    cloud.fails(2, &["cp", "/d", "/e"]);
+    cloud.ok(&["cp", "-r", "/d", "/e"]);
+    assert_eq!(cloud.ok(&["cat", "/e/y"]), "x");
+    let refused = cloud.run(&["mv", "/d", "/d/c/inside"]);
+    assert!(refused.code == 2 || refused.code == 4, "a folder cannot move into itself: {}", refused.errors);
+    let refused = cloud.run(&["rm", "/d"]);
+    assert_ne!(refused.code, 0, "a folder needs -r");
+    cloud.ok(&["rm", "-r", "/d", "/e", "/a"]);
+    assert_eq!(cloud.ok(&["ls", "/"]), "");
+    cloud.fails(3, &["rm", "/gone"]);
+    cloud.ok(&["rm", "-f", "/gone"]);
+}
+
+#[test]
+fn an_overwrite_is_a_new_version_and_the_copies_hold_it() {
+    let cloud = small();
+    let first = cloud.file("first", "the first");
+    let second = cloud.file("second", "the second one");
+    cloud.ok(&["put", first.to_str().unwrap(), "/f"]);
+    let before = cloud.json(&["stat", "/f"])["version"].as_u64().unwrap();
+    cloud.ok(&["put", second.to_str().unwrap(), "/f"]);
+    assert!(cloud.json(&["stat", "/f"])["version"].as_u64().unwrap() > before);
+    assert_eq!(cloud.ok(&["cat", "/f"]), "the second one");
+    // Every node's own file follows, readable without us.
+    for node in ["node-1", "node-2"] {
+        let native = cloud.node_folder(node).join("slices/f");
+        cloud.until("the node's own file is the second", |_| {
+            fs::read_to_string(&native).is_ok_and(|text| text == "the second one")
+        });
+    }
+}
+
+#[test]
+fn what_is_wrong_is_said_with_the_contracts_exit_code() {
+    let cloud = small();
+    let file = cloud.file("x", "x");
+    let file = file.to_str().unwrap();
+    assert!(cloud.fails(3, &["cat", "/nothing/here"]).contains("/nothing/here"));
+    cloud.fails(3, &["get", "/nothing", "local"]);
+    cloud.fails(3, &["ls", "/nothing"]);
+    cloud.fails(3, &["find", "/*.nothing"]);
+    cloud.fails(3, &["put", "no-such-local-file", "/x"]);
+    for path in ["relative", "/../etc/passwd", "/a/../../b", "/a//b"] {
+        assert!(cloud.fails(2, &["put", file, path]).contains(path), "{path}");
+    }
+    cloud.ok(&["put", file, "/x"]);
+    cloud.ok(&["get", "/x", "local"]);
+    assert!(cloud.fails(7, &["get", "/x", "local"]).contains("--force"));
+    assert_eq!(cloud.run(&["frobnicate"]).code, 2);
+    assert_eq!(cloud.run(&["put", file]).code, 2);
+    // A file where a folder is needed.
+    let refused = cloud.run(&["put", file, "/x/below"]);
+    assert_ne!(refused.code, 0);
+    assert!(refused.errors.contains("/x"), "{}", refused.errors);
+}
+
+#[test]
+fn a_large_file_passes_through_little_memory() {
+    let cloud = small();
+    let mut child = cloud
+        .command(&["put", "--copies", "1", "--sync-copies", "1", "-", "/large"])
+        .stdin(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut input = child.stdin.take().unwrap();
+    let chunk = random_bytes(1 << 20);
+    for _ in 0..600 {
+        input.write_all(&chunk).unwrap();
+    }
+    // All but what is in a pipe has passed through; the process is still there.
+    let status = fs::read_to_string(format!("/proc/{}/status", child.id())).unwrap();
+    let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
+    let kilobytes: u64 = peak.trim().trim_end_matches(" kB").parse().unwrap();
+    drop(input);
+    assert!(child.wait().unwrap().success());
+    assert!(kilobytes < 100 * 1024, "{kilobytes} kB for 600 MiB");
+    assert_eq!(cloud.json(&["stat", "/large"])["size_bytes"], 600u64 << 20);
+    let ended = ended(cloud.command(&["cat", "--range", "-5", "/large"]).output().unwrap());
+    assert_eq!(ended.out, chunk[chunk.len() - 5..]);
+}

@@ -1,0 +1,9 @@
+//! Real processes, real disks, real faults. Each test has a cloud of its own, uses it through the command line, and
+//! proves that its fault fired.
+
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+mod faults;
+mod files;
+mod jobs;
+mod starting;

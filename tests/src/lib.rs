@@ -1,0 +1,210 @@
+//! A cloud of real processes for a test: started on free ports in a folder of its own, stopped and removed at the end,
+//! also when the test fails. It is used as a person uses it: through the command line.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::missing_panics_doc)]
+
+use std::{
+    env,
+    ffi::OsStr,
+    fs,
+    path::{Path, PathBuf},
+    process::{Command, Output, Stdio},
+};
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+/// A running cloud with a home of its own.
+pub struct Cloud {
+    /// `$SECTOR_HOME` of the cloud; its data lie below.
+    pub home: PathBuf,
+    data: PathBuf,
+    arguments: Vec<String>,
+    // Removed when the cloud is.
+    _folder: TempDir,
+}
+
+/// What a command left behind.
+#[derive(Debug)]
+pub struct Ended {
+    /// The exit code, -1 for a signal.
+    pub code: i32,
+    /// Standard output.
+    pub out: Vec<u8>,
+    /// Standard error.
+    pub errors: String,
+}
+
+impl Cloud {
+    /// Starts a cloud in one process.
+    pub fn start(arguments: &[&str]) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let data = folder.path().join("data");
+        Self::start_in(folder, data, arguments)
+    }
+
+    /// Starts a cloud on a data folder that the test has prepared.
+    pub fn start_in(folder: TempDir, data: PathBuf, arguments: &[&str]) -> Self {
+        let home = folder.path().join("home");
+        let arguments = arguments.iter().map(|argument| (*argument).to_owned()).collect();
+        let cloud = Self { home, data, arguments, _folder: folder };
+        cloud.up();
+        cloud
+    }
+
+    /// Starts it (again) on the same data.
+    pub fn up(&self) {
+        let ended = self.try_up();
+        assert_eq!(ended.code, 0, "sector up: {}", ended.errors);
+        assert!(ended.text().contains("ready sector://127.0.0.1:"), "{}", ended.text());
+    }
+
+    /// Starts it and says how that ended.
+    pub fn try_up(&self) -> Ended {
+        let mut words = vec!["up", "--detach", "--port", "0", "--data", self.data.to_str().unwrap()];
+        words.extend(self.arguments.iter().map(String::as_str));
+        self.run(&words)
+    }
+
+    /// Stops it.
+    pub fn down(&self) {
+        self.ok(&["down"]);
+    }
+
+    /// Runs a command and gives how it ended.
+    pub fn run(&self, arguments: &[&str]) -> Ended {
+        ended(self.command(arguments).stdin(Stdio::null()).output().unwrap())
+    }
+
+    /// Runs a command that must succeed; its standard output.
+    pub fn ok(&self, arguments: &[&str]) -> String {
+        let ended = self.run(arguments);
+        assert_eq!(ended.code, 0, "sector {arguments:?}: {}", ended.errors);
+        ended.text()
+    }
+
+    /// Runs a command that must fail with `code`; its standard error, which must be one sentence.
+    pub fn fails(&self, code: i32, arguments: &[&str]) -> String {
+        let ended = self.run(arguments);
+        assert_eq!(ended.code, code, "sector {arguments:?}: {}{}", ended.text(), ended.errors);
+        assert!(!ended.errors.contains("panicked"), "{}", ended.errors);
+        ended.errors
+    }
+
+    /// Runs a command with `--json` that must succeed; its document.
+    pub fn json(&self, arguments: &[&str]) -> Value {
+        let mut words = arguments.to_vec();
+        words.push("--json");
+        serde_json::from_str(&self.ok(&words)).expect("one JSON document")
+    }
+
+    /// A command, not yet run.
+    pub fn command(&self, arguments: &[impl AsRef<OsStr>]) -> Command {
+        let mut command = Command::new(program());
+        command.args(arguments).env("SECTOR_HOME", &self.home).env_remove("SECTOR_PROFILE").current_dir(self.folder());
+        command
+    }
+
+    /// A folder for the test's own files.
+    pub fn folder(&self) -> &Path {
+        self.home.parent().unwrap()
+    }
+
+    /// Writes a file of seeded random bytes.
+    pub fn random_file(&self, name: &str, bytes: usize) -> PathBuf {
+        let file = self.folder().join(name);
+        fs::write(&file, random_bytes(bytes)).unwrap();
+        file
+    }
+
+    /// Writes a file with these bytes.
+    pub fn file(&self, name: &str, bytes: impl AsRef<[u8]>) -> PathBuf {
+        let file = self.folder().join(name);
+        fs::create_dir_all(file.parent().unwrap()).unwrap();
+        fs::write(&file, bytes).unwrap();
+        file
+    }
+
+    /// Asks `question` again until it says yes; fails the test after many answers. Every question is a command of its
+    /// own, so that waiting needs no clock.
+    pub fn until(&self, what: &str, mut question: impl FnMut(&Self) -> bool) {
+        assert!((0..QUESTIONS_MAX).any(|_| question(self)), "it never came true that {what}");
+    }
+
+    /// The nodes that hold a good copy of a file.
+    pub fn good_copies(&self, path: &str) -> Vec<String> {
+        let stat = self.json(&["stat", path]);
+        let copies = stat["copies"].as_array().unwrap();
+        copies
+            .iter()
+            .filter(|copy| copy["state"] == "ok")
+            .map(|copy| copy["node"].as_str().unwrap().to_owned())
+            .collect()
+    }
+
+    /// The data folder of a node.
+    pub fn node_folder(&self, node: &str) -> PathBuf {
+        PathBuf::from(self.node(node)["data"].as_str().unwrap())
+    }
+
+    /// The process of a node.
+    pub fn node_pid(&self, node: &str) -> u32 {
+        u32::try_from(self.node(node)["pid"].as_u64().unwrap()).unwrap()
+    }
+
+    fn node(&self, node: &str) -> Value {
+        let nodes = self.json(&["nodes"]);
+        nodes.as_array().unwrap().iter().find(|item| item["id"] == node).expect("a node of the cloud").clone()
+    }
+}
+
+impl Drop for Cloud {
+    fn drop(&mut self) {
+        let _ = self.command(&["down"]).output();
+    }
+}
+
+impl Ended {
+    /// Standard output as text.
+    pub fn text(&self) -> String {
+        String::from_utf8_lossy(&self.out).into_owned()
+    }
+}
+
+/// Kills a process at once, as a power cut would.
+pub fn kill(pid: u32) {
+    let status = Command::new("kill").args(["-9", &pid.to_string()]).status().unwrap();
+    assert!(status.success(), "the fault must have fired: process {pid} was there");
+}
+
+/// Seeded random bytes: the same for the same length.
+pub fn random_bytes(bytes: usize) -> Vec<u8> {
+    let mut random = fastrand::Rng::with_seed(bytes as u64);
+    let mut buffer = vec![0; bytes];
+    random.fill(&mut buffer);
+    buffer
+}
+
+/// How a finished command ended.
+pub fn ended(output: Output) -> Ended {
+    Ended {
+        code: output.status.code().unwrap_or(-1),
+        out: output.stdout,
+        errors: String::from_utf8_lossy(&output.stderr).into_owned(),
+    }
+}
+
+/// The root of the workspace.
+pub fn workspace() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).parent().unwrap().to_path_buf()
+}
+
+/// The binary under test: `$SECTOR`, else the release build.
+fn program() -> PathBuf {
+    let program = env::var_os("SECTOR").map_or_else(|| workspace().join("target/release/sector"), PathBuf::from);
+    assert!(program.exists(), "{} is not there: build it with `cargo build --release`", program.display());
+    program
+}
+
+/// A command takes about ten milliseconds: half a minute at least.
+const QUESTIONS_MAX: usize = 3_000;
