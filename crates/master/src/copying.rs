@@ -1,5 +1,5 @@
 //! Copies: how many a file has, where the next comes from and goes to, and which is one too many. Serves replication
-//! (`docs/paths`) and the synced copies of an upload. Never moves bytes: nodes fetch from each other on order.
+//! and the synced copies of an upload. Never moves bytes: nodes fetch from each other on order.
 
 use std::time::Duration;
 

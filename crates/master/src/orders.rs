@@ -50,6 +50,9 @@ struct Queue {
     in_flight: usize,
     /// Slices about which an order is on its way: a second one could overtake it.
     busy: BTreeSet<SliceId>,
+    /// Paths at which a slice is being placed, with what waits for that: of two slices ordered to one path, the one that
+    /// is carried out last stays there, and that must be the one ordered last.
+    busy_paths: BTreeMap<PathMark, Vec<Work>>,
 }
 
 impl Orders {
@@ -102,12 +105,23 @@ impl Orders {
         None
     }
 
+    /// Whether an order must wait for another one at the same path. Its work is then kept, and comes back when the other
+    /// order ends.
+    pub(crate) fn must_wait(&mut self, node: NodeKey, ordered: Ordered, work: Work) -> bool {
+        let Ordered::Place { mark, .. } = ordered else { return false };
+        let waiting = self.queues.get_mut(&node).and_then(|queue| queue.busy_paths.get_mut(&mark));
+        waiting.map(|waiting| waiting.push(work)).is_some()
+    }
+
     /// Notes that an order leaves.
     pub(crate) fn send(&mut self, node: NodeKey, ordered: Ordered) -> OrderId {
         self.last.0 += 1;
         let queue = self.queues.entry(node).or_default();
         queue.in_flight += 1;
         queue.busy.extend(ordered.slice());
+        if let Ordered::Place { mark, .. } = ordered {
+            queue.busy_paths.entry(mark).or_default();
+        }
         self.in_flight.insert(self.last, (node, ordered));
         self.last
     }
@@ -119,6 +133,11 @@ impl Orders {
             queue.in_flight -= 1;
             if let Some(slice) = ordered.slice() {
                 queue.busy.remove(&slice);
+            }
+            if let Ordered::Place { mark, .. } = ordered {
+                for work in queue.busy_paths.remove(&mark).unwrap_or_default() {
+                    self.push(node, work);
+                }
             }
         }
         Some((node, ordered))

@@ -89,6 +89,9 @@ impl Master {
             let (true, Some(session)) = (node.is_up(), node.session) else { continue };
             while let Some(work) = self.orders.pop(key) {
                 let Some((ordered, body)) = self.order_for(now, key, work) else { continue };
+                if self.orders.must_wait(key, ordered, work) {
+                    continue;
+                }
                 let order = self.orders.send(key, ordered);
                 self.actions.push_back(Action::Order { session, order, body });
             }

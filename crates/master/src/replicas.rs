@@ -1,5 +1,5 @@
 //! Which node holds which slice, and how it stands there. Comes from the nodes' inventories and reports alone and is in
-//! no journal (fixed design): what a disk holds, only the disk knows. Serves reading, commits, orders, replication.
+//! no journal: what a disk holds, only the disk knows. Serves reading, commits, orders, replication.
 //! Never knows which slices are wanted.
 
 use std::{

@@ -46,6 +46,8 @@ impl Master {
         self.orders.forget(key);
         for (slice, target) in self.replication.copies_where(|target, _| target == key) {
             self.end_copy(slice, target);
+            // Nothing else looks at it again: the sweep sees only what the node held.
+            self.assess(now, slice);
         }
         self.sweeps.push_back(Sweep::Node(key, None));
         self.actions.extend(session.map(Action::CloseSession));

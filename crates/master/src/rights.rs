@@ -1,5 +1,5 @@
 //! Who may do what to names (paper, 2.3: "the master will check whether the user has access privileges for that
-//! file"). Plain rules, from the user's rights and the entry's owner; rights per path come with their issue.
+//! file"). Plain rules, from the user's rights and the entry's owner; there are no finer rights yet.
 //!
 //! - Whoever is logged in may read and list everything.
 //! - A file or folder may be changed, replaced, renamed and removed by its owner and by administrators. The owner of a

@@ -266,7 +266,7 @@ impl Job {
     }
 
     fn fail_task(&mut self, now: Now, attempt: AttemptId, refusal: Refusal) {
-        let failures = self.stage.fail(now, attempt);
+        let failures = self.stage.fail(now, attempt, refusal.status);
         if self.stage.is_pinned() && matches!(refusal.status, Status::NotFound | Status::Refused) {
             // Its bucket, which nobody else has, is gone or no longer final: the node was started again.
             self.begin_run(now, refusal.sentence);

@@ -4,7 +4,7 @@
 use std::{collections::BTreeSet, time::Duration};
 
 use protocol::{
-    JobId, NodeId, Now,
+    JobId, NodeId, Now, Status,
     message::{
         client_master::StageRecord,
         spe::{AttemptId, BucketId, TaskResult},
@@ -103,7 +103,8 @@ impl Stage {
         record.retried += u64::from(attempt > 0);
         state.running = Some(Running { spe, node: node.clone(), attempt });
         let state = &self.tasks[number as usize];
-        let segments = state.task.segments.iter().map(|segment| self.assigned(fleet, segment, node)).collect();
+        let lacking = &state.lacking;
+        let segments = state.task.segments.iter().map(|segment| self.assigned(fleet, segment, node, lacking)).collect();
         let attempt = AttemptId { job: self.job, stage: self.number, run: self.run, task: number, attempt };
         Some(Assignment { spe, node: node.clone(), attempt, segments, output: self.buckets.placement().clone() })
     }
@@ -135,13 +136,16 @@ impl Stage {
         }
     }
 
-    /// An attempt that is counted on failed at its node; the task waits for a while before it is tried again, elsewhere
-    /// first. Gives how often it has failed.
-    pub(crate) fn fail(&mut self, now: Now, attempt: AttemptId) -> u32 {
+    /// An attempt that is counted on failed at its node, with this status; the task waits for a while before it is tried
+    /// again, elsewhere first. Gives how often it has failed.
+    pub(crate) fn fail(&mut self, now: Now, attempt: AttemptId, status: Status) -> u32 {
         let Some(running) = self.end(attempt) else { return 0 };
         let state = &mut self.tasks[attempt.task as usize];
         state.failures += 1;
         if !self.stream.is_pinned() {
+            if matches!(status, Status::NotFound | Status::Corrupt) {
+                state.lacking.insert(running.node.clone());
+            }
             state.avoid.insert(running.node);
         }
         let pause = RETRY_PAUSE * 2_u32.pow((state.failures - 1).min(RETRY_DOUBLINGS_MAX));
@@ -237,15 +241,15 @@ impl Stage {
         state.running.take()
     }
 
-    fn assigned(&self, fleet: &Fleet, segment: &Segment, node: &NodeId) -> AssignedSegment {
+    fn assigned(&self, fleet: &Fleet, segment: &Segment, node: &NodeId, lacking: &BTreeSet<NodeId>) -> AssignedSegment {
         let place = match &self.stream {
             Stream::Buckets(buckets) => SegmentPlace::Bucket(buckets[segment.member].bucket),
             Stream::Files(files) => {
                 let file = &files[segment.member];
-                if file.nodes.contains(node) {
+                if file.nodes.contains(node) && !lacking.contains(node) {
                     SegmentPlace::Local(file.slice)
                 } else {
-                    let live = file.nodes.iter().filter(|holder| fleet.is_live(holder));
+                    let live = file.nodes.iter().filter(|holder| fleet.is_live(holder) && !lacking.contains(holder));
                     let nearest = live.min_by_key(|holder| (fleet.distance(node, holder), *holder)).cloned();
                     SegmentPlace::Remote { slice: file.slice, nearest }
                 }
@@ -267,6 +271,9 @@ struct TaskState {
     task: Task,
     /// Nodes where it failed in this run.
     avoid: BTreeSet<NodeId>,
+    /// Of these, those that did not have its bytes: copies are moved and replaced while a job runs. A further attempt
+    /// there fetches them.
+    lacking: BTreeSet<NodeId>,
     /// Attempts begun; the next one's number.
     begun: u32,
     failures: u32,
@@ -276,7 +283,15 @@ struct TaskState {
 
 impl TaskState {
     fn new(task: Task) -> Self {
-        Self { task, avoid: BTreeSet::new(), begun: 0, failures: 0, running: None, done: false }
+        Self {
+            task,
+            avoid: BTreeSet::new(),
+            lacking: BTreeSet::new(),
+            begun: 0,
+            failures: 0,
+            running: None,
+            done: false,
+        }
     }
 }
 

@@ -289,6 +289,22 @@ fn a_dead_spe_is_replaced_and_its_task_goes_elsewhere_after_a_pause() {
 }
 
 #[test]
+fn a_node_that_has_lost_its_copy_fetches_the_bytes_at_the_next_attempt() {
+    script(&[("a", 1)], &[("/x", 100, "a b")], LOCAL, FinalOutput::Return).play(
+        "start 1 at a
+         > ready 1
+         run 0.0.0.0 on 1 at a: /x[0..100]
+         > fail 0.0.0.0 notfound
+         drop 1
+         > wait 250
+         start 3 at a
+         > ready 3
+         > wait 750
+         run 0.0.0.1 on 3 at a: /x[0..100] from anyone",
+    );
+}
+
+#[test]
 fn a_silent_spe_is_given_up_and_its_late_news_ignored() {
     script(&[("a", 1)], ONE_FILE, LOCAL, FinalOutput::Return).play(
         "start 1 at a

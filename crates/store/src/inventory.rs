@@ -44,6 +44,13 @@ impl Inventory {
         self.placed.get(path).copied()
     }
 
+    /// Whether any slice is placed below a path.
+    pub(crate) fn any_placed_below(&self, path: &SectorPath) -> bool {
+        // Paths between the two by order (`/a-b` stands between `/a` and `/a/b`) begin with the path too.
+        let from = self.placed.range(path..).take_while(|(placed, _)| placed.as_str().starts_with(path.as_str()));
+        from.into_iter().any(|(placed, _)| placed != path && placed.is_within(path))
+    }
+
     pub(crate) fn used_bytes(&self) -> u64 {
         self.used_bytes
     }

@@ -128,10 +128,31 @@ impl SliceStore {
         self.clear_file(path)?;
         if is_folder(&*self.disk, &native)
             && !remove_if_only_folders(&*self.disk, &native).while_doing("remove", &native)?
+            && !self.clear_folder(path, &native)?
         {
             return Err(StoreError::Obstacle { slice, path: path.clone(), obstacle: native });
         }
         Ok(())
+    }
+
+    /// Clears a folder that no slice is placed in; `false` if one is. The files in it are someone's own, or what a crash
+    /// left of slices that had been removed (the bytes without their sidecar): nobody would ever order those away.
+    fn clear_folder(&self, path: &SectorPath, native: &Path) -> Result<bool, StoreError> {
+        if self.inventory().any_placed_below(path) {
+            return Ok(false);
+        }
+        let mut unread = vec![native.to_owned()];
+        while let Some(folder) = unread.pop() {
+            for item in self.disk.list(&folder).while_doing("list", &folder)? {
+                let inside = folder.join(&item.name);
+                if item.is_folder {
+                    unread.push(inside);
+                } else {
+                    self.put_file_aside(&inside, &item.name)?;
+                }
+            }
+        }
+        remove_if_only_folders(&*self.disk, native).while_doing("remove", native)
     }
 
     /// Moves away a file that stands at a path: a slice is retired, anything else put aside.
@@ -142,12 +163,16 @@ impl SliceStore {
         }
         let native = self.layout.native(path);
         if self.disk.bytes(&native).while_doing("look at", &native)?.is_some() {
-            let name = path.name().unwrap_or_default();
-            let aside = aside(&*self.disk, &self.layout, name).while_doing("put aside", &native)?;
-            tracing::warn!(file = %native.display(), aside = %aside.display(), "a file that is no slice was in the way");
-            self.disk.rename(&native, &aside).while_doing("put aside", &native)?;
+            self.put_file_aside(&native, path.name().unwrap_or_default())?;
         }
         Ok(())
+    }
+
+    /// Puts a file that is no slice where the operator finds it.
+    fn put_file_aside(&self, file: &Path, name: &str) -> Result<(), StoreError> {
+        let aside = aside(&*self.disk, &self.layout, name).while_doing("put aside", file)?;
+        tracing::warn!(file = %file.display(), aside = %aside.display(), "a file that is no slice was in the way");
+        self.disk.rename(file, &aside).while_doing("put aside", file)
     }
 
     /// Moves both files to where a slice in that state has them; nothing is in the way there.

@@ -116,8 +116,9 @@ impl SliceStore {
     }
 
     /// Puts a slice at a path of `slices/`. Another slice there is retired, and so is one that stands where a folder
-    /// must be; a file that is no slice is put aside in `corrupt/`; a folder that is in the way is removed if it holds
-    /// no file, else the slice stays staged and the error names the folder. Repeating the call does no harm.
+    /// must be; files that are no slices, there or in a folder that is there, are put aside in `corrupt/`; a folder with
+    /// another slice placed in it is left, the slice stays staged and the error names the folder. Repeating the call does
+    /// no harm.
     ///
     /// When it returns, the slice's path is safe against a crash, though the files may be found in `staging/` after it.
     pub fn place(&self, slice: SliceId, path: &SectorPath) -> Result<(), StoreError> {

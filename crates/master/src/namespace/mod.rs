@@ -71,7 +71,7 @@ impl Namespace {
         Version(self.items.get(&ROOT).map_or(0, |root| root.modified_unix_millis))
     }
 
-    /// A version larger than any before (fixed design: the wall clock, unless it lags).
+    /// A version larger than any before (the wall clock's, unless it lags).
     pub(crate) fn next_version(&mut self, now: Now) -> Version {
         self.last_version = now.unix_millis.max(self.last_version + 1);
         Version(self.last_version)

@@ -54,6 +54,41 @@ fn copies_of_a_lost_node_are_made_anew_only_after_a_while() {
 }
 
 #[test]
+fn a_copy_on_its_way_to_a_node_that_is_lost_is_made_after_all() {
+    let mut bench = Bench::with_nodes(&["a/1", "b/1"]);
+    bench.advance(seconds(61));
+    bench.node_mut("n2").answers = false;
+    let request = CreateRequest { at: Some(node("n1")), copies: Some(2), sync_copies: Some(1), ..create("/f") };
+    let slice = content(&bench.put("ann", request, 10)).slice;
+    assert_eq!(replicate_orders(&bench, "n2"), 1);
+    bench.crash("n2");
+    bench.advance(seconds(12));
+    bench.node_mut("n2").answers = true;
+    bench.join("n2");
+    bench.advance(seconds(5));
+    assert_eq!(bench.holders(slice), ["n1", "n2"]);
+}
+
+#[test]
+fn of_two_slices_for_one_path_the_second_is_ordered_there_when_the_first_stands() {
+    let mut bench = Bench::with_nodes(&["a/1"]);
+    bench.node_mut("n1").answers = false;
+    let first = content(&bench.put("ann", create("/f"), 10)).slice;
+    let second = content(&bench.put("ann", create("/f"), 20)).slice;
+    let placed = |bench: &Bench| -> Vec<SliceId> {
+        let place = |order: &Order| match order {
+            Order::Place { slice, .. } => Some(*slice),
+            _ => None,
+        };
+        bench.node("n1").orders.iter().filter_map(place).collect()
+    };
+    assert_eq!(placed(&bench), [first]);
+    bench.resume("n1");
+    assert_eq!(placed(&bench), [first, second]);
+    assert_eq!(bench.holders(first), Vec::<String>::new());
+}
+
+#[test]
 fn a_node_that_returns_in_time_costs_no_copy() {
     let mut bench = Bench::with_nodes(&["a/1", "b/1", "c/1"]);
     let slice = content(&bench.put("ann", create("/f"), 10)).slice;

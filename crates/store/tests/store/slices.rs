@@ -252,6 +252,24 @@ fn a_foreign_file_in_the_way_is_put_aside_and_not_lost() {
 }
 
 #[test]
+fn foreign_files_in_a_folder_in_the_way_are_put_aside_unless_a_slice_lies_among_them() {
+    let (folder, store) = on_disk();
+    place(&store, 1, "/a/b/c", b"a slice");
+    place(&store, 2, "/a-b", b"beside it");
+    fs::write(folder.path().join("slices/a/b/stray"), "a letter").unwrap();
+    write(&store, header(3, "/a", 1), b"wants to be a").unwrap();
+    assert!(matches!(store.place(SliceId(3), &path("/a")), Err(StoreError::Obstacle { .. })));
+    assert_eq!(fs::read(folder.path().join("slices/a/b/stray")).unwrap(), b"a letter");
+    store.remove(SliceId(1)).unwrap();
+    store.place(SliceId(3), &path("/a")).unwrap();
+    assert_eq!(fs::read(folder.path().join("slices/a")).unwrap(), b"wants to be a");
+    assert_eq!(read(&store, 2).unwrap(), b"beside it");
+    let aside = files(&OsDisk, &folder.path().join("corrupt"));
+    assert_eq!(aside.len(), 1, "{aside:?}");
+    assert_eq!(fs::read(folder.path().join("corrupt").join(&aside[0])).unwrap(), b"a letter");
+}
+
+#[test]
 fn what_a_process_left_unfinished_is_gone_at_the_next_start() {
     let disk = MemoryDisk::new(0);
     let (store, _) = open(&disk);
