@@ -57,7 +57,7 @@ impl Client {
         }
     }
 
-    /// Makes a folder; with `parents` also those above it, and none of them may exist already without harm.
+    /// Makes a folder; with `parents` also those above it, any of which may exist already.
     pub async fn make_folder(&self, path: &SectorPath, parents: bool) -> Result<(), ClientError> {
         let request = ClientRequest::MakeFolder { path: path.clone(), parents };
         ask!(self, "make folder", request, ClientReply::Done => ())

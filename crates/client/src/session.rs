@@ -190,17 +190,7 @@ fn is_repeatable(request: &ClientRequest) -> bool {
         Remove, Rename, Renew, ReportJob, Stat, Usage,
     };
     match request {
-        Locate(_)
-        | Stat(_)
-        | List { .. }
-        | Usage(_)
-        | Nodes
-        | Health
-        | Jobs
-        | Job(_)
-        | Renew(_)
-        | ReportJob(_)
-        | CancelJob(_) => true,
+        Locate(_) | Stat(_) | List { .. } | Usage(_) | Nodes | Health | Jobs | Job(_) | Renew(_) | ReportJob(_) => true,
         Create(_)
         | Commit { .. }
         | Abandon(_)
@@ -208,6 +198,7 @@ fn is_repeatable(request: &ClientRequest) -> bool {
         | Rename { .. }
         | Remove { .. }
         | AdmitJob { .. }
+        | CancelJob(_)
         | Logout => false,
     }
 }
@@ -225,6 +216,6 @@ fn request_name(request: &ClientRequest) -> &'static str {
 }
 
 /// Longest wait for the master's answer to a question.
-const ANSWER_DEADLINE: Duration = Duration::from_secs(20);
+const ANSWER_DEADLINE: Duration = Duration::from_secs(10);
 /// Longest wait for a commit, which waits for copies to be synced on other nodes.
 const COMMIT_DEADLINE: Duration = Duration::from_secs(120);

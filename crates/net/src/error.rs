@@ -88,7 +88,7 @@ pub enum NetError {
         after: Duration,
     },
     /// A session is not, or no longer, known.
-    #[error("session {session} has ended; log in again")]
+    #[error("session {session} has ended")]
     SessionLost {
         /// Which one.
         session: SessionId,

@@ -288,8 +288,8 @@ fn raise_descriptor_limit() {
 
 /// Events that wait for the rules: these take them in microseconds.
 const EVENTS_MAX: usize = 1_024;
-/// Copies from other nodes at once: one keeps a link busy, a second fills the gaps between small files, and the rest of
-/// the disk is for users.
+/// Copies from other nodes at once: one keeps a link busy, a few more fill the gaps between small files, and the
+/// rest of the disk is for users.
 const COPIES_MAX: usize = 4;
 /// Connections to each transfer at once: most wait for their next request.
 const CONNECTIONS_PER_TRANSFER: usize = 4;

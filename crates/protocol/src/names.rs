@@ -13,5 +13,3 @@ pub const EVENT_SLICE_CORRUPT: &str = "slice_corrupt";
 pub const EVENT_NODE_JOINED: &str = "node_joined";
 /// A node has not been heard of for too long.
 pub const EVENT_NODE_LOST: &str = "node_lost";
-/// A copy was made because there were too few.
-pub const EVENT_COPY_MADE: &str = "copy_made";

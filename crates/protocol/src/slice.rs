@@ -24,7 +24,7 @@ impl fmt::Debug for Digest {
     }
 }
 
-/// How a slice's bytes fall into records (paper, 3.1 and 3.5.1). Formats with an index come with their issue.
+/// How a slice's bytes fall into records (paper, 3.1 and 3.5.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, Default)]
 pub enum RecordFormat {
     /// The whole file is one record.

@@ -102,7 +102,7 @@ pub(crate) enum Command {
     #[command(after_help = "Example: sector jobs")]
     Jobs,
     /// One job
-    #[command(after_help = "Example: sector job 3f2a --wait")]
+    #[command(after_help = "Example: sector job 3f2a77c01b9d4e55 --wait")]
     Job(JobArguments),
     /// Generate, sort and validate 100-byte records with 10-byte keys
     #[command(subcommand, after_help = "Example: sector terasort gen --records 10000000 /gen")]
@@ -275,8 +275,8 @@ pub(crate) struct Run {
     /// The folder for the results; it must not hold any yet
     #[arg(long, required = true, value_name = "DIR")]
     pub(crate) output: String,
-    /// Send each stage's results but the last's to so many buckets [default: one a node's SPE]
-    #[arg(long, value_name = "N")]
+    /// Send the results of each stage but the last to so many buckets; of a single stage too [default: two a node]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) buckets: Option<u32>,
     /// A further stage over the results of the one before
     #[arg(long, value_name = "UDF")]
@@ -315,7 +315,7 @@ pub(crate) enum Terasort {
         #[arg(long)]
         records: u64,
         /// In how many files [default: two a node]
-        #[arg(long)]
+        #[arg(long, value_parser = clap::value_parser!(u32).range(1..))]
         files: Option<u32>,
         /// Seed of the keys
         #[arg(long, default_value_t = 1)]
@@ -331,7 +331,7 @@ pub(crate) enum Terasort {
         /// The folder for the sorted ones
         output: String,
         /// Buckets [default: by the size of the data]
-        #[arg(long)]
+        #[arg(long, value_parser = clap::value_parser!(u32).range(1..))]
         buckets: Option<u32>,
     },
     /// Count, sum and check the order, over the borders of files too

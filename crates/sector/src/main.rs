@@ -33,11 +33,14 @@ fn main() -> ExitCode {
         Ok(runtime) => runtime,
         Err(error) => return failure::Failure::failed(format!("cannot start: {error}")).report(),
     };
-    let result = runtime.block_on(command::run(arguments));
+    // As a task: its worker waits for the network itself, where the main thread would have to be woken for each read.
+    let result = runtime.block_on(async { tokio::spawn(command::run(arguments)).await });
     // What still reads a terminal or a dead disk must not keep the process.
     runtime.shutdown_timeout(std::time::Duration::from_millis(200));
     match result {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(failure) => failure.report(),
+        Ok(Ok(())) => ExitCode::SUCCESS,
+        Ok(Err(failure)) => failure.report(),
+        // The panic has been reported where it happened.
+        Err(_) => ExitCode::FAILURE,
     }
 }

@@ -214,7 +214,7 @@ struct Login {
 }
 
 /// The one sentence for an unknown user and for a wrong secret.
-const WRONG_LOGIN: &str = "the user name or the password or token is wrong; log in again with `sector login`";
+const WRONG_LOGIN: &str = "the user name or the password or token is wrong; look at the profile";
 /// Comparisons at once: 4 × 19 MiB, and no more processors than a small machine has.
 const VERIFICATIONS_MAX: usize = 4;
 /// Logins under way or waiting: at some ten milliseconds each, the last waits for about a second.

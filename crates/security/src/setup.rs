@@ -1,5 +1,5 @@
 //! Making a cloud and changing its accounts: the authority, the credentials of every role, users and nodes. It serves
-//! `sector up` and the operator's commands, on the security server's folder, while no server runs there (the journal's
+//! `sector up`, on the security server's folder, while no server runs there (the journal's
 //! lock sees to that). Everything here may be repeated: what is there and right stays.
 //!
 //! Private keys are written for their owner's eyes only, and the authority's key never leaves this folder.

@@ -32,8 +32,8 @@ impl<'a> Output<'a> {
         self.sink.emit(key_hash(key), bytes, 1)
     }
 
-    /// Says how many bytes of the segment are processed. Cheap; a function that works for long without saying so is
-    /// taken for stuck (paper, 3.5.2).
+    /// Says how many bytes of the segment are processed. Cheap; called now and then in long work, it moves the
+    /// job's progress bar.
     pub fn progress(&mut self, bytes_done: u64) {
         self.sink.progress(bytes_done);
     }

@@ -93,7 +93,8 @@ impl Client {
         Ok(located.entry)
     }
 
-    /// Reads `range` from the first source that can, going on at the next from where one broke off.
+    /// Reads `range` from the first source that can, going on at the next from where one broke off. As long as that
+    /// brings bytes, sources and their tickets are asked for again.
     async fn read_located<W: Write + Send + 'static>(
         &self,
         path: &SectorPath,
@@ -104,22 +105,30 @@ impl Client {
         progress: Progress<'_>,
     ) -> Result<(), ClientError> {
         let mut at = range.start;
+        let mut sources = sources.to_vec();
         let mut last = String::from("no node that holds it is up");
-        for source in sources {
-            if at >= range.end {
-                break;
-            }
-            match self.read_from(source, content, &mut at, range.end, sink, progress).await {
-                // The sink failed; it says why when it is finished.
-                Ok(false) => return Ok(()),
-                Ok(true) => {}
-                Err(error) => {
-                    tracing::info!(%path, node = %source.node, %error, at, "reading goes on at another node");
-                    last = error.to_string();
+        loop {
+            let before = at;
+            for source in &sources {
+                if at >= range.end {
+                    return Ok(());
+                }
+                match self.read_from(source, content, &mut at, range.end, sink, progress).await {
+                    // The sink failed; it says why when it is finished.
+                    Ok(false) => return Ok(()),
+                    Ok(true) => {}
+                    Err(error) => last = broken_off(path, at, error),
                 }
             }
+            if at >= range.end {
+                return Ok(());
+            }
+            let (now, located) = self.locate(path).await?;
+            if at == before || now.slice != content.slice {
+                return Err(ClientError::NoCopy { path: path.clone(), last });
+            }
+            sources = located.sources;
         }
-        if at >= range.end { Ok(()) } else { Err(ClientError::NoCopy { path: path.clone(), last }) }
     }
 
     /// Reads from `at` on, moving it; false when the sink takes no more.
@@ -161,6 +170,12 @@ impl Client {
         self.connections().keep(&source.node, stream);
         Ok(true)
     }
+}
+
+/// What is said when no other source does better.
+fn broken_off(path: &SectorPath, at: u64, error: ClientError) -> String {
+    tracing::info!(%path, %error, at, "reading broke off and goes on from another source");
+    error.to_string()
 }
 
 /// The range to read of a file of `bytes` bytes.

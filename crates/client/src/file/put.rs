@@ -57,8 +57,8 @@ impl Client {
             Ok(entry) => Ok(entry),
             Err(error) => {
                 self.leases().remove(&lease);
-                // Best effort: the lease ends by itself too.
-                let _ = self.ask(ClientRequest::Abandon(lease)).await;
+                // Best effort, and not for long: the lease ends by itself too, and the master may be what is gone.
+                let _ = tokio::time::timeout(LAST_WORD_DEADLINE, self.ask(ClientRequest::Abandon(lease))).await;
                 Err(error)
             }
         }
@@ -134,13 +134,18 @@ impl Client {
             self.connections().keep(&created.target.node, stream);
             return Err(refusal.into());
         }
-        let sending = send(&mut stream, from, &what, progress);
-        let (bytes, digest) = tokio::select! {
-            sent = sending => sent?,
+        // Until the commit is answered: it waits for copies to be synced on other nodes, which may take longer than a
+        // lease lives.
+        let writing = async {
+            let (bytes, digest) = send(&mut stream, from, &what, progress).await?;
+            self.commit(created.lease, bytes, digest).await
+        };
+        let entry = tokio::select! {
+            entry = writing => entry?,
             error = self.renew_for_ever(created.lease) => return Err(error),
         };
         self.connections().keep(&created.target.node, stream);
-        self.commit(created.lease, bytes, digest).await
+        Ok(entry)
     }
 
     /// Keeps a lease alive; ends only when the master refuses.
@@ -195,5 +200,5 @@ async fn reason_of_refusal(stream: &mut TransferStream, what: &str, error: net::
 const PUT_ATTEMPTS_MAX: u32 = 3;
 /// A third of a lease's life, so that two renewals may be lost.
 const RENEWAL_PERIOD: Duration = Duration::from_secs(protocol::limits::LEASE_LIFE.as_secs() / 3);
-/// How long a node's last word is waited for after the connection broke.
+/// How long the last word is waited for, from a node or the master, after something broke.
 const LAST_WORD_DEADLINE: Duration = Duration::from_secs(2);

@@ -16,8 +16,7 @@ pub struct Pieces {
     end: u64,
     /// Committed pieces by task and attempt.
     committed: BTreeMap<(u32, u32), Range>,
-    /// Reservations neither committed nor dropped, by their first byte. Empty pieces are never in it twice: they
-    /// reserve nothing.
+    /// Number of reservations neither committed nor dropped, those of empty pieces among them.
     reserved: u32,
     sealed: Option<Sealed>,
 }

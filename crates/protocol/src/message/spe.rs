@@ -107,7 +107,7 @@ impl std::fmt::Debug for FunctionCode {
 pub struct TaskOrder {
     /// The task and which attempt at it this is.
     pub attempt: AttemptId,
-    /// Its segments, in order; the function is called once for each (or as its record group wishes).
+    /// Its segments, in order; the function is called once for each.
     pub segments: Vec<SegmentOrder>,
     /// Where results go.
     pub output: Output,
@@ -166,7 +166,7 @@ pub struct BucketPlace {
     pub ticket: SignedTicket,
 }
 
-/// A bucket of a stage of a job. `run` counts how often the stage was begun anew because a node with buckets was lost;
+/// A bucket of a stage of a job. `run` counts how often the job was begun anew because a node with buckets was lost;
 /// news of an older run is ignored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct BucketId {

@@ -149,8 +149,9 @@ async fn cat_all(cloud: &Client, patterns: &[String], range: Option<&str>) -> Re
 
 /// Where uploads go.
 enum Destination {
-    /// Below this folder, under their own names.
-    Into(SectorPath),
+    /// Below this folder, under their own names. Where it was not written with a `/`, a folder of the same name is that
+    /// folder itself: so a `put -r` that was broken off goes on when it is typed again.
+    Into { folder: SectorPath, is_plain: bool },
     /// To exactly this path.
     Exactly(SectorPath),
 }
@@ -160,8 +161,10 @@ impl Destination {
     fn file_for(&self, name: Option<&str>) -> Result<SectorPath, Failure> {
         match (self, name) {
             (Self::Exactly(path), _) => Ok(path.clone()),
-            (Self::Into(folder), Some(name)) => Ok(folder.join(name)?),
-            (Self::Into(folder), None) => Err(Failure::usage(format!("`{folder}` is a folder; name a file in it"))),
+            (Self::Into { folder, .. }, Some(name)) => Ok(folder.join(name)?),
+            (Self::Into { folder, .. }, None) => {
+                Err(Failure::usage(format!("`{folder}` is a folder; name a file in it")))
+            }
         }
     }
 }
@@ -173,7 +176,8 @@ async fn destination(cloud: &Client, to: &str, sources: usize) -> Result<Destina
         || to.ends_with('/')
         || sources > 1
         || cloud.find(&path).await?.is_some_and(|entry| client::folder::is_folder(&entry));
-    Ok(if is_folder { Destination::Into(path) } else { Destination::Exactly(path) })
+    let is_plain = sources == 1 && !to.ends_with('/');
+    Ok(if is_folder { Destination::Into { folder: path, is_plain } } else { Destination::Exactly(path) })
 }
 
 /// The uploads that one source means.
@@ -181,14 +185,22 @@ fn plan_upload(source: &Path, into: &Destination, recursive: bool) -> Result<Vec
     let metadata = source.metadata().map_err(|error| Failure::local("read", source, &error))?;
     let name =
         source.canonicalize().ok().and_then(|full| full.file_name().map(|name| name.to_string_lossy().into_owned()));
-    let to = into.file_for(name.as_deref())?;
     if metadata.is_file() {
+        let to = into.file_for(name.as_deref())?;
         return Ok(vec![Upload { file: source.into(), to, bytes: metadata.len() }]);
+    }
+    if !metadata.is_dir() {
+        return Err(Failure::usage(format!("`{}` is neither a file nor a folder", source.display())));
     }
     if !recursive {
         return Err(Failure::usage(format!("`{}` is a folder; use -r for all that it holds", source.display())));
     }
-    uploads_below(source, &to)
+    match into {
+        Destination::Into { folder, is_plain: true } if folder.name() == name.as_deref() => {
+            uploads_below(source, folder)
+        }
+        _ => uploads_below(source, &into.file_for(name.as_deref())?),
+    }
 }
 
 /// All files below a local folder, with their paths below `to`.
@@ -196,7 +208,11 @@ pub(crate) fn uploads_below(folder: &Path, to: &SectorPath) -> Result<Vec<Upload
     let mut uploads = Vec::new();
     for item in walkdir::WalkDir::new(folder).sort_by_file_name() {
         let item = item.map_err(|error| Failure::failed(format!("cannot read `{}`: {error}", folder.display())))?;
+        if item.file_type().is_dir() {
+            continue;
+        }
         if !item.file_type().is_file() {
+            eprintln!("sector: `{}` is left out: it is no ordinary file", item.path().display());
             continue;
         }
         let relative = item.path().strip_prefix(folder).unwrap_or(item.path());
@@ -330,6 +346,20 @@ mod tests {
         let uploads = plan_upload(folder.path(), &to, true).unwrap();
         assert_eq!(uploads.len(), 1);
         assert_eq!((uploads[0].to.as_str(), uploads[0].bytes), ("/to/sub/x", 3));
+    }
+
+    #[test]
+    fn a_folder_put_onto_one_of_its_own_name_goes_on_there() {
+        let folder = tempfile::tempdir().unwrap();
+        let source = folder.path().join("many");
+        std::fs::create_dir(&source).unwrap();
+        std::fs::write(source.join("x"), "abc").unwrap();
+        for (there, is_plain, expected) in
+            [("/many", true, "/many/x"), ("/many", false, "/many/many/x"), ("/other", true, "/other/many/x")]
+        {
+            let to = Destination::Into { folder: SectorPath::parse(there).unwrap(), is_plain };
+            assert_eq!(plan_upload(&source, &to, true).unwrap()[0].to.as_str(), expected);
+        }
     }
 
     #[test]

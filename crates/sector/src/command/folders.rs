@@ -32,8 +32,15 @@ pub(crate) async fn cp(cloud: &Client, cp: Cp, global: &Global) -> Result<(), Fa
         if is_folder && !cp.recursive {
             return Err(Failure::usage(format!("`{from}` is a folder; use -r for all that it holds")));
         }
+        if from == to {
+            return Err(Failure::usage(format!("`{from}` and `{to}` are the same")));
+        }
         if is_folder && to.is_within(&from) {
             return Err(Failure::usage(format!("`{from}` cannot be copied into itself")));
+        }
+        if is_folder {
+            // Also where it is empty.
+            cloud.make_folder(&to, true).await?;
         }
         let options = PutOptions { parents: is_folder, ..PutOptions::default() };
         for entry in cloud.list_recursive(&from).await? {

@@ -101,7 +101,9 @@ pub(crate) async fn drive(cloud: &Client, spec: JobSpec, what: &str, global: &Gl
         () = interrupted() => match admitted.get() {
             Some(job) => {
                 cloud.cancel_job(*job).await?;
-                driving.await
+                // It ends with an error, having cleaned up.
+                let _ = driving.await;
+                return Err(Failure::failed(format!("interrupted; job {job} was cancelled")));
             }
             None => return Err(Failure::failed("interrupted before the job had begun")),
         },
@@ -205,7 +207,7 @@ pub(crate) async fn refuse_results(cloud: &Client, output: &SectorPath) -> Resul
     ))
 }
 
-/// One bucket a processing element, so that all have work.
+/// Two buckets a node, so that all have work to the end.
 async fn default_buckets(cloud: &Client) -> Result<u32, Failure> {
     let nodes = cloud.nodes().await?;
     Ok(u32::try_from(nodes.len()).unwrap_or(u32::MAX).saturating_mul(2).clamp(1, limits::BUCKETS_MAX))
