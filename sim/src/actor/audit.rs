@@ -1,0 +1,266 @@
+//! The one who looks at everything once the faults are over: nodes, health, every name, every copy of every file. It
+//! begins again and again until all is well, and says what is not.
+
+use std::{
+    collections::{BTreeMap, VecDeque},
+    mem,
+    time::Duration,
+};
+
+use protocol::{
+    SectorPath, SliceId,
+    message::client_master::{ClientReply, ClientRequest, Entry, EntryKind},
+};
+
+use super::{PATIENCE, ask, later};
+use crate::{
+    calls::{CallId, CallReply},
+    environment::Environment,
+    invariants::{bytes, healing, names},
+    reading::{Reading, Turn},
+    role::Seat,
+};
+
+/// See the module.
+pub(crate) struct Auditor {
+    nodes: usize,
+    step: Step,
+    tag: u64,
+    /// What is wrong in this round.
+    unwell: String,
+    /// Why the last round was not the last.
+    last: String,
+    /// The files found in this round, by slice.
+    files: BTreeMap<SliceId, SectorPath>,
+    to_stat: VecDeque<SectorPath>,
+    to_read: VecDeque<SectorPath>,
+    /// Files that could not be read in this round, and why.
+    unreadable: Vec<(SectorPath, String)>,
+}
+
+enum Step {
+    /// The faults are not over, or a moment has to pass.
+    Waiting,
+    Nodes,
+    Health,
+    Names(usize),
+    Listing(Vec<Entry>),
+    Stat,
+    Reading(Box<Reading>),
+    /// All was well.
+    Done,
+}
+
+impl Auditor {
+    pub(crate) fn new(nodes: usize) -> Self {
+        Self {
+            nodes,
+            step: Step::Waiting,
+            tag: 0,
+            unwell: String::new(),
+            last: "nobody has looked yet".into(),
+            files: BTreeMap::new(),
+            to_stat: VecDeque::new(),
+            to_read: VecDeque::new(),
+            unreadable: Vec::new(),
+        }
+    }
+
+    /// Whether a round found nothing wrong; then these are all files.
+    pub(crate) fn found_well(&self) -> Option<&BTreeMap<SliceId, SectorPath>> {
+        matches!(self.step, Step::Done).then_some(&self.files)
+    }
+
+    /// What was wrong at last.
+    pub(crate) fn state(&self) -> String {
+        self.last.clone()
+    }
+
+    /// Files that nobody could read at last.
+    pub(crate) fn unreadable(&self) -> &[(SectorPath, String)] {
+        &self.unreadable
+    }
+
+    pub(crate) fn logged_in(&mut self, env: &mut Environment, seat: &mut Seat) {
+        if self.tag == 0 {
+            self.wait(env, seat);
+        }
+    }
+
+    pub(crate) fn timer(&mut self, env: &mut Environment, seat: &mut Seat, tag: u64) {
+        if tag != self.tag {
+            return;
+        }
+        match self.step {
+            Step::Waiting if env.is_healing && env.book.people_at_work == 0 && seat.session.is_some() => {
+                self.unreadable.clear();
+                self.unwell.clear();
+                self.ask(env, seat, &ClientRequest::Nodes, Step::Nodes);
+            }
+            Step::Waiting => {
+                self.last = "people are still at work".into();
+                self.wait(env, seat);
+            }
+            Step::Done => {}
+            _ => self.answered(env, seat, tag, None),
+        }
+    }
+
+    pub(crate) fn answered(&mut self, env: &mut Environment, seat: &mut Seat, tag: u64, reply: Option<ClientReply>) {
+        if tag != self.tag {
+            return;
+        }
+        let Some(reply) = reply else {
+            self.last = "the master does not answer".into();
+            return self.wait(env, seat);
+        };
+        match mem::replace(&mut self.step, Step::Waiting) {
+            Step::Nodes => match healing::check_nodes(&reply, self.nodes) {
+                Ok(()) => self.ask(env, seat, &ClientRequest::Health, Step::Health),
+                Err(why) => self.give_up(env, seat, why),
+            },
+            Step::Health => match healing::check_health(&reply) {
+                Ok(()) => self.look_at_region(env, seat, 0),
+                Err(why) => {
+                    // Files are read all the same: those that cannot be are what to say first.
+                    self.unwell = why;
+                    self.list(env, seat, None, Vec::new());
+                }
+            },
+            Step::Names(region) => {
+                let look = names::Look::List(env.book.regions[region].root.clone());
+                names::check_look(env, region, &look, &reply);
+                self.look_at_region(env, seat, region + 1);
+            }
+            Step::Listing(entries) => self.listed(env, seat, entries, reply),
+            Step::Stat => {
+                if let Err(why) = healing::check_copies(&reply, self.nodes) {
+                    self.unwell = why;
+                }
+                self.next_file(env, seat);
+            }
+            Step::Reading(mut reading) => {
+                let turn = reading.located(env, seat, reply);
+                self.reading_goes(env, seat, reading, turn);
+            }
+            step @ (Step::Waiting | Step::Done) => self.step = step,
+        }
+    }
+
+    pub(crate) fn call_answered(&mut self, env: &mut Environment, seat: &mut Seat, call: CallId, reply: CallReply) {
+        match mem::replace(&mut self.step, Step::Waiting) {
+            Step::Reading(mut reading) => {
+                let turn = reading.call_answered(env, seat, call, reply);
+                self.reading_goes(env, seat, reading, turn);
+            }
+            step => self.step = step,
+        }
+    }
+
+    /// Something is not as this round found it.
+    pub(crate) fn look_again(&mut self, env: &mut Environment, seat: &mut Seat, why: String) {
+        self.give_up(env, seat, why);
+    }
+
+    fn ask(&mut self, env: &mut Environment, seat: &mut Seat, request: &ClientRequest, step: Step) {
+        self.tag += 1;
+        self.step = step;
+        ask(env, seat, request, self.tag, PATIENCE);
+    }
+
+    fn wait(&mut self, env: &mut Environment, seat: &mut Seat) {
+        self.tag += 1;
+        self.step = Step::Waiting;
+        later(env, seat, ROUND_PAUSE, self.tag);
+    }
+
+    fn give_up(&mut self, env: &mut Environment, seat: &mut Seat, why: String) {
+        env.note(format_args!("not well yet: {why}"));
+        self.last = why;
+        self.wait(env, seat);
+    }
+
+    /// The names of one region after the other, then the list of all files.
+    fn look_at_region(&mut self, env: &mut Environment, seat: &mut Seat, region: usize) {
+        match env.book.regions.get(region).map(|region| region.root.clone()) {
+            Some(root) => {
+                let request = names::Look::List(root).request();
+                self.ask(env, seat, &request, Step::Names(region));
+            }
+            None => self.list(env, seat, None, Vec::new()),
+        }
+    }
+
+    fn list(&mut self, env: &mut Environment, seat: &mut Seat, after: Option<SectorPath>, entries: Vec<Entry>) {
+        let request = ClientRequest::List { folder: SectorPath::root(), recursive: true, after, with_nodes: false };
+        self.ask(env, seat, &request, Step::Listing(entries));
+    }
+
+    fn listed(&mut self, env: &mut Environment, seat: &mut Seat, mut entries: Vec<Entry>, reply: ClientReply) {
+        let ClientReply::Page(page) = reply else {
+            return self.give_up(env, seat, format!("no list of files: {reply:?}"));
+        };
+        entries.extend(page.entries);
+        if page.more {
+            let after = entries.last().map(|entry| entry.path.clone());
+            return self.list(env, seat, after, entries);
+        }
+        let file = |entry: &Entry| match &entry.kind {
+            EntryKind::File(content) => Some((content.slice, entry.path.clone())),
+            EntryKind::Folder => None,
+        };
+        self.files = entries.iter().filter_map(file).collect();
+        self.to_read = self.files.values().cloned().collect();
+        self.to_stat = self.to_read.clone();
+        // What must be there is asked for by name, also when the list does not have it.
+        let missing = |path: &SectorPath| !self.to_stat.contains(path);
+        self.to_read.extend(env.book.outputs.iter().map(|(path, _)| path.clone()).filter(missing));
+        self.next_file(env, seat);
+    }
+
+    /// Looks at the copies of one file after the other, then reads all.
+    fn next_file(&mut self, env: &mut Environment, seat: &mut Seat) {
+        if let Some(path) = self.to_stat.pop_front() {
+            return self.ask(env, seat, &ClientRequest::Stat(path), Step::Stat);
+        }
+        if let Some(path) = self.to_read.pop_front() {
+            let reading = Box::new(Reading::new(env, path, true));
+            let request = reading.request();
+            return self.ask(env, seat, &request, Step::Reading(reading));
+        }
+        if let Some((path, why)) = self.unreadable.first() {
+            self.unwell = format!("{path} cannot be read: {why}");
+        }
+        if self.unwell.is_empty() {
+            self.step = Step::Done;
+        } else {
+            let why = mem::take(&mut self.unwell);
+            self.give_up(env, seat, why);
+        }
+    }
+
+    fn reading_goes(&mut self, env: &mut Environment, seat: &mut Seat, reading: Box<Reading>, turn: Turn) {
+        match turn {
+            Turn::Goes => {
+                self.step = Step::Reading(reading);
+                return;
+            }
+            Turn::Ended if reading.copies_missed() > 0 => {
+                self.unwell = format!("a copy of {} could not be read", reading.path);
+            }
+            Turn::Ended => {}
+            Turn::Failed(why) => self.unreadable.push((reading.path.clone(), why)),
+        }
+        self.next_file(env, seat);
+    }
+}
+
+/// At the end of the time: says which files are lost.
+pub(crate) fn report_unreadable(env: &mut Environment, unreadable: &[(SectorPath, String)]) {
+    for (path, why) in unreadable {
+        bytes::report_unreadable(env, path, why);
+    }
+}
+
+/// Between two rounds.
+const ROUND_PAUSE: Duration = Duration::from_secs(2);

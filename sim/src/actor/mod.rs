@@ -1,0 +1,192 @@
+//! The clients of the cloud: people who change names and read files, the driver of jobs, and the one who looks at
+//! everything at the end. Each has a session of its own and asks in the words of `protocol`.
+
+mod audit;
+mod driver;
+mod output;
+mod person;
+mod upload;
+
+use std::time::Duration;
+
+use protocol::{
+    SessionId,
+    message::client_master::{ClientReply, ClientRequest},
+    wire::codec,
+};
+
+use crate::{
+    calls::{CallId, CallReply},
+    environment::Environment,
+    queue::{Event, Life, Who},
+    role::Seat,
+    words::Heard,
+};
+pub(crate) use audit::{Auditor, report_unreadable};
+pub(crate) use driver::Driver;
+pub(crate) use output::{JobPlanned, RECORD_BYTES};
+pub(crate) use person::Person;
+pub(crate) use upload::create_request;
+
+/// A client.
+pub(crate) struct Actor {
+    seat: Seat,
+    part: Part,
+}
+
+/// What a client is there for.
+pub(crate) enum Part {
+    Person(Box<Person>),
+    Driver(Box<Driver>),
+    Auditor(Box<Auditor>),
+}
+
+impl Actor {
+    pub(crate) fn new(number: usize, part: Part) -> Self {
+        Self { seat: Seat::new(Who::Client(number), 0), part }
+    }
+
+    /// Logs in and begins.
+    pub(crate) fn start(&mut self, env: &mut Environment) {
+        self.seat.start_joining(env);
+        self.settle(env);
+    }
+
+    pub(crate) fn receive(&mut self, env: &mut Environment, datagram: &[u8]) {
+        self.seat.words.receive(env.now, datagram);
+        self.settle(env);
+    }
+
+    pub(crate) fn wake(&mut self, env: &mut Environment) {
+        self.seat.woken(env);
+        self.seat.words.handle_timeout(env.now);
+        self.settle(env);
+    }
+
+    pub(crate) fn joined(&mut self, env: &mut Environment, attempt: u32, accepted: Option<SessionId>) {
+        if self.seat.joined(env, attempt, accepted).is_some() {
+            match &mut self.part {
+                Part::Person(person) => person.logged_in(env, &mut self.seat),
+                Part::Driver(driver) => driver.logged_in(env, &mut self.seat),
+                Part::Auditor(auditor) => auditor.logged_in(env, &mut self.seat),
+            }
+        }
+        self.settle(env);
+    }
+
+    pub(crate) fn join_again(&mut self, env: &mut Environment, attempt: u32) {
+        self.seat.join_again(env, attempt);
+        self.settle(env);
+    }
+
+    pub(crate) fn timer(&mut self, env: &mut Environment, tag: u64) {
+        match &mut self.part {
+            Part::Person(person) => person.timer(env, &mut self.seat, tag),
+            Part::Driver(driver) => driver.timer(env, &mut self.seat, tag),
+            Part::Auditor(auditor) => auditor.timer(env, &mut self.seat, tag),
+        }
+        self.settle(env);
+    }
+
+    pub(crate) fn call_answered(&mut self, env: &mut Environment, call: CallId, reply: CallReply) {
+        match &mut self.part {
+            Part::Person(person) => person.call_answered(env, &mut self.seat, call, reply),
+            Part::Driver(driver) => driver.call_answered(env, &mut self.seat, call, reply),
+            Part::Auditor(auditor) => auditor.call_answered(env, &mut self.seat, call, reply),
+        }
+        self.settle(env);
+    }
+
+    /// All conversations with a node's process broke.
+    pub(crate) fn conversations_broken(&mut self, env: &mut Environment, node: usize, life: Life) {
+        if let Part::Driver(driver) = &mut self.part {
+            driver.conversations_broken(env, &mut self.seat, node, life);
+        }
+        self.settle(env);
+    }
+
+    /// Whether it does nothing any more and knows how all that it did has ended.
+    pub(crate) fn is_at_rest(&self) -> bool {
+        match &self.part {
+            Part::Person(person) => person.is_at_rest(),
+            Part::Driver(driver) => driver.is_at_rest(),
+            Part::Auditor(_) => true,
+        }
+    }
+
+    /// The one who looks at everything, if this is it.
+    pub(crate) fn as_auditor(&self) -> Option<&Auditor> {
+        if let Part::Auditor(auditor) = &self.part { Some(auditor) } else { None }
+    }
+
+    /// Has the one who looks at everything begin again: something is not as they found it.
+    pub(crate) fn look_again(&mut self, env: &mut Environment, why: String) {
+        if let Part::Auditor(auditor) = &mut self.part {
+            auditor.look_again(env, &mut self.seat, why);
+        }
+        self.settle(env);
+    }
+
+    /// What it is doing, for a person.
+    pub(crate) fn state(&self) -> String {
+        match &self.part {
+            Part::Person(person) => format!("{:?} {}", self.seat.who, person.state()),
+            Part::Driver(driver) => format!("{:?} {}", self.seat.who, driver.state()),
+            Part::Auditor(auditor) => format!("{:?} {}", self.seat.who, auditor.state()),
+        }
+    }
+
+    fn settle(&mut self, env: &mut Environment) {
+        while let Some(heard) = self.seat.words.next_heard() {
+            match heard {
+                // The master asks clients for nothing.
+                Heard::Asked { .. } => {}
+                Heard::Answered { session, tag, body } => {
+                    if body.is_none() && self.seat.session == Some(session) {
+                        log_in_again(env, &mut self.seat);
+                    }
+                    let reply = body.and_then(|body| codec::decode::<ClientReply>(&body).ok());
+                    match &mut self.part {
+                        Part::Person(person) => person.answered(env, &mut self.seat, tag, reply),
+                        Part::Driver(driver) => driver.answered(env, &mut self.seat, tag, reply),
+                        Part::Auditor(auditor) => auditor.answered(env, &mut self.seat, tag, reply),
+                    }
+                }
+                Heard::Lost(session) => {
+                    if self.seat.session == Some(session) {
+                        log_in_again(env, &mut self.seat);
+                    }
+                }
+            }
+        }
+        self.seat.settle(env, None);
+    }
+}
+
+/// Asks the master. Without a session the answer is a timer's, as if none had come.
+fn ask(env: &mut Environment, seat: &mut Seat, request: &ClientRequest, tag: u64, patience: Duration) {
+    match seat.session {
+        Some(session) => seat.words.ask(env.now, session, codec::encode(request), tag, patience),
+        None => later(env, seat, WITHOUT_SESSION, tag),
+    }
+}
+
+/// Has a client called after a while.
+fn later(env: &mut Environment, seat: &Seat, span: Duration, tag: u64) {
+    if let Who::Client(client) = seat.who {
+        env.after(span, Event::Timer { client, tag });
+    }
+}
+
+/// Gives a session up for which no answer came, and asks for another.
+fn log_in_again(env: &mut Environment, seat: &mut Seat) {
+    seat.leave();
+    seat.start_joining(env);
+}
+
+/// How long a client waits for an answer: less than a real one, for there is more to do.
+const PATIENCE: Duration = Duration::from_secs(6);
+/// How long it waits for a commit, which waits for copies.
+const COMMIT_PATIENCE: Duration = Duration::from_secs(25);
+/// How soon a client that has no session tries again.
+const WITHOUT_SESSION: Duration = Duration::from_millis(300);

@@ -1,0 +1,367 @@
+//! A person: writes, overwrites, renames, removes, makes folders and looks at them, in a folder of their own and in one
+//! that all share; and reads what anyone wrote. One thing at a time, chosen by lot.
+
+use std::{collections::VecDeque, mem, time::Duration};
+
+use protocol::{
+    SectorPath, Status,
+    message::client_master::{ClientReply, ClientRequest, Condition, CreateRequest},
+};
+
+use super::{
+    PATIENCE, ask, later,
+    upload::{Stage, Upload, create_request},
+};
+use crate::{
+    calls::{CallId, CallReply},
+    cloud::NODES_MIN,
+    environment::Environment,
+    invariants::names,
+    model::{Change, ContentId, Outcome, Tree, path},
+    network::DELAY_MAX,
+    reading::{Reading, Turn},
+    role::Seat,
+};
+
+/// See the module.
+pub(crate) struct Person {
+    region: usize,
+    step: Step,
+    /// Names the present step: what belongs to an earlier one is late.
+    tag: u64,
+    /// What is to be done first, again and again until it succeeds.
+    planned: VecDeque<(CreateRequest, ContentId)>,
+    /// Whether it changes anything once what was planned is done.
+    is_busy: bool,
+}
+
+enum Step {
+    /// Waits for a moment, or for a session.
+    Idle,
+    Changing(Change),
+    /// No answer came; it waits until none can come any more.
+    Settling(Change),
+    Uploading(Box<Upload>, Target),
+    Looking(names::Look),
+    Reading(Box<Reading>),
+    /// The faults are over and all is said.
+    AtRest,
+}
+
+/// What an upload writes to.
+#[derive(Clone, Debug)]
+enum Target {
+    Own(Change),
+    Shared { register: usize, content: ContentId, write: Option<usize> },
+}
+
+impl Person {
+    /// A person who owns this region. With `planned` files they write these and then only look and read.
+    pub(crate) fn new(region: usize, planned: Vec<(CreateRequest, ContentId)>) -> Self {
+        let is_busy = planned.is_empty();
+        Self { region, step: Step::Idle, tag: 0, planned: planned.into(), is_busy }
+    }
+
+    pub(crate) fn is_at_rest(&self) -> bool {
+        matches!(self.step, Step::AtRest)
+    }
+
+    pub(crate) fn state(&self) -> &'static str {
+        match self.step {
+            Step::Idle => "is idle",
+            Step::Changing(_) => "waits for a change of names",
+            Step::Settling(_) => "waits until no answer can come",
+            Step::Uploading(..) => "uploads",
+            Step::Looking(_) => "looks at names",
+            Step::Reading(_) => "reads",
+            Step::AtRest => "is at rest",
+        }
+    }
+
+    pub(crate) fn logged_in(&mut self, env: &mut Environment, seat: &mut Seat) {
+        if matches!(self.step, Step::Idle) {
+            self.next(env, seat);
+        }
+    }
+
+    pub(crate) fn timer(&mut self, env: &mut Environment, seat: &mut Seat, tag: u64) {
+        if tag != self.tag {
+            return;
+        }
+        match mem::replace(&mut self.step, Step::Idle) {
+            Step::Idle => self.next(env, seat),
+            Step::Settling(change) => {
+                names::end(env, self.region, &change, Outcome::Unknown);
+                self.rest(env, seat);
+            }
+            Step::Uploading(mut upload, target) => {
+                let stage = upload.timer(env, seat, tag);
+                self.upload_goes(env, seat, upload, target, stage);
+            }
+            step => {
+                self.step = step;
+                self.answered(env, seat, tag, None);
+            }
+        }
+    }
+
+    /// An answer came (or will not).
+    pub(crate) fn answered(&mut self, env: &mut Environment, seat: &mut Seat, tag: u64, reply: Option<ClientReply>) {
+        if tag != self.tag {
+            return;
+        }
+        match mem::replace(&mut self.step, Step::Idle) {
+            Step::Changing(change) => self.change_answered(env, seat, change, reply),
+            Step::Uploading(mut upload, target) => {
+                let stage = upload.answered(env, seat, tag, reply);
+                self.upload_goes(env, seat, upload, target, stage);
+            }
+            Step::Looking(look) => match reply {
+                None => self.rest(env, seat),
+                Some(reply) => {
+                    names::check_look(env, self.region, &look, &reply);
+                    self.rest(env, seat);
+                }
+            },
+            Step::Reading(mut reading) => match reply {
+                None => self.rest(env, seat),
+                Some(reply) => {
+                    let turn = reading.located(env, seat, reply);
+                    self.reading_goes(env, seat, reading, turn);
+                }
+            },
+            step @ (Step::Idle | Step::Settling(_) | Step::AtRest) => self.step = step,
+        }
+    }
+
+    pub(crate) fn call_answered(&mut self, env: &mut Environment, seat: &mut Seat, call: CallId, reply: CallReply) {
+        match mem::replace(&mut self.step, Step::Idle) {
+            Step::Uploading(mut upload, target) => {
+                let stage = upload.call_answered(env, seat, self.tag, call, reply);
+                self.upload_goes(env, seat, upload, target, stage);
+            }
+            Step::Reading(mut reading) => {
+                let turn = reading.call_answered(env, seat, call, reply);
+                self.reading_goes(env, seat, reading, turn);
+            }
+            step => self.step = step,
+        }
+    }
+
+    /// Begins the next thing, if there is a session.
+    fn next(&mut self, env: &mut Environment, seat: &mut Seat) {
+        self.tag += 1;
+        if env.is_healing && self.planned.is_empty() {
+            self.step = Step::AtRest;
+            env.book.people_at_work -= 1;
+            return;
+        }
+        if seat.session.is_none() {
+            // `logged_in` comes back here.
+            self.step = Step::Idle;
+            return;
+        }
+        if let Some((request, content)) = self.planned.front().cloned() {
+            let change = Change::Put { path: request.path.clone(), content, parents: true, absent: false };
+            return self.upload(env, seat, Upload::new(request, content), Target::Own(change));
+        }
+        let lot = env.rng.u32(..100);
+        match lot {
+            0..35 => self.read(env, seat),
+            35..50 => self.look(env, seat),
+            _ if !self.is_busy => self.read(env, seat),
+            50..60 if !env.book.registers.is_empty() => self.put_shared(env, seat),
+            _ => {
+                let change = self.draw_change(env);
+                self.change(env, seat, change);
+            }
+        }
+    }
+
+    /// Waits a moment.
+    fn rest(&mut self, env: &mut Environment, seat: &mut Seat) {
+        self.tag += 1;
+        self.step = Step::Idle;
+        let span = env.span(1, 250);
+        later(env, seat, span, self.tag);
+    }
+
+    fn change(&mut self, env: &mut Environment, seat: &mut Seat, change: Change) {
+        env.note(format_args!("{:?} asks {change:?}", seat.who));
+        let request = match &change {
+            Change::MakeFolder { path, parents } => ClientRequest::MakeFolder { path: path.clone(), parents: *parents },
+            Change::Rename { from, to } => ClientRequest::Rename { from: from.clone(), to: to.clone() },
+            Change::Remove { path, recursive } => ClientRequest::Remove { path: path.clone(), recursive: *recursive },
+            Change::Put { path, content, parents, absent } => {
+                let bytes = env.book.contents.get(*content).bytes.len() as u64;
+                let mut request = CreateRequest { parents: *parents, ..create_request(path.clone(), bytes) };
+                if *absent {
+                    request.condition = Condition::Absent;
+                }
+                if env.chance(15) {
+                    // No more than there are nodes: a cloud that cannot keep them all is never well.
+                    request.copies = Some(env.rng.u8(2..=NODES_MIN as u8));
+                }
+                return self.upload(env, seat, Upload::new(request, *content), Target::Own(change.clone()));
+            }
+        };
+        let now = env.now.monotonic;
+        env.book.regions[self.region].begin(now, &change);
+        ask(env, seat, &request, self.tag, PATIENCE);
+        self.step = Step::Changing(change);
+    }
+
+    fn change_answered(&mut self, env: &mut Environment, seat: &mut Seat, change: Change, reply: Option<ClientReply>) {
+        let outcome = match reply {
+            Some(ClientReply::Done) => Outcome::Done,
+            Some(ClientReply::Refused(refusal)) => Outcome::Refused(refusal.status),
+            _ => {
+                env.note(format_args!("{:?} heard nothing of {change:?}", seat.who));
+                self.tag += 1;
+                self.step = Step::Settling(change);
+                return later(env, seat, DELAY_MAX + Duration::from_millis(500), self.tag);
+            }
+        };
+        env.note(format_args!("{:?} is told {outcome:?}", seat.who));
+        names::end(env, self.region, &change, outcome);
+        self.rest(env, seat);
+    }
+
+    fn upload(&mut self, env: &mut Environment, seat: &mut Seat, upload: Upload, target: Target) {
+        upload.begin(env, seat, self.tag);
+        self.step = Step::Uploading(Box::new(upload), target);
+    }
+
+    fn put_shared(&mut self, env: &mut Environment, seat: &mut Seat) {
+        let register = env.rng.usize(..env.book.registers.len());
+        let content = env.book.contents.draw(&mut env.rng);
+        let at = env.book.registers[register].path.clone();
+        env.note(format_args!("{:?} overwrites {at} with {content:?}", seat.who));
+        let upload = Upload::new(create_request(at, env.book.contents.get(content).bytes.len() as u64), content);
+        self.upload(env, seat, upload, Target::Shared { register, content, write: None });
+    }
+
+    fn upload_goes(
+        &mut self,
+        env: &mut Environment,
+        seat: &mut Seat,
+        upload: Box<Upload>,
+        mut target: Target,
+        stage: Stage,
+    ) {
+        let now = env.now.monotonic;
+        match stage {
+            Stage::Goes => self.step = Step::Uploading(upload, target),
+            Stage::Commits => {
+                match &mut target {
+                    Target::Own(change) => env.book.regions[self.region].begin(now, change),
+                    Target::Shared { register, content, write } => {
+                        *write = Some(env.book.registers[*register].begin(now, *content));
+                    }
+                }
+                self.step = Step::Uploading(upload, target);
+            }
+            Stage::Ended(outcome) => {
+                env.note(format_args!("{:?} upload ended: {outcome:?}", seat.who));
+                self.upload_ended(env, &target, outcome);
+                self.rest(env, seat);
+            }
+            Stage::Refused(refusal) => {
+                env.note(format_args!("{:?} create refused: {refusal}", seat.who));
+                // No node, or a lease that a lost answer left behind: nothing about names.
+                let is_about_names = !matches!(refusal.status, Status::Unavailable | Status::Refused);
+                if let Target::Own(change) = &target
+                    && is_about_names
+                {
+                    names::end(env, self.region, change, Outcome::Refused(refusal.status));
+                }
+                self.rest(env, seat);
+            }
+        }
+    }
+
+    fn upload_ended(&mut self, env: &mut Environment, target: &Target, outcome: Option<Outcome>) {
+        let Some(outcome) = outcome else { return };
+        let now = env.now.monotonic;
+        match target {
+            Target::Own(change) => {
+                names::end(env, self.region, change, outcome);
+                if outcome == Outcome::Done {
+                    self.planned.pop_front();
+                }
+            }
+            Target::Shared { register, write: Some(write), .. } => match outcome {
+                Outcome::Done => env.book.registers[*register].succeed(now, *write),
+                Outcome::NotDone | Outcome::Refused(_) => env.book.registers[*register].void(*write),
+                Outcome::Unknown => {}
+            },
+            Target::Shared { .. } => {}
+        }
+    }
+
+    fn look(&mut self, env: &mut Environment, seat: &mut Seat) {
+        let look = names::Look::draw(env, self.region);
+        ask(env, seat, &look.request(), self.tag, PATIENCE);
+        self.step = Step::Looking(look);
+    }
+
+    fn read(&mut self, env: &mut Environment, seat: &mut Seat) {
+        let at = self.draw_file(env);
+        let reading = Reading::new(env, at, false);
+        ask(env, seat, &reading.request(), self.tag, PATIENCE);
+        self.step = Step::Reading(Box::new(reading));
+    }
+
+    fn reading_goes(&mut self, env: &mut Environment, seat: &mut Seat, reading: Box<Reading>, turn: Turn) {
+        match turn {
+            Turn::Goes => self.step = Step::Reading(reading),
+            Turn::Ended => self.rest(env, seat),
+            Turn::Failed(why) => {
+                env.note(format_args!("{:?} could not read {}: {why}", seat.who, reading.path));
+                self.rest(env, seat);
+            }
+        }
+    }
+
+    /// A file of anyone, or a path at which there may be one.
+    fn draw_file(&self, env: &mut Environment) -> SectorPath {
+        if !env.book.registers.is_empty() && env.chance(25) {
+            let register = env.rng.usize(..env.book.registers.len());
+            return env.book.registers[register].path.clone();
+        }
+        let region = env.rng.usize(..env.book.regions.len());
+        let tree = env.book.regions[region].possible()[0].clone();
+        let files: Vec<_> = tree.files().map(|(path, _)| path.clone()).collect();
+        if files.is_empty() || env.chance(5) {
+            return draw_path(env, region);
+        }
+        files[env.rng.usize(..files.len())].clone()
+    }
+
+    fn draw_change(&self, env: &mut Environment) -> Change {
+        let tree: Tree = (*env.book.regions[self.region].possible()[0]).clone();
+        let new = draw_path(env, self.region);
+        let below: Vec<_> = tree.0.keys().cloned().collect();
+        let known = if below.is_empty() { new.clone() } else { below[env.rng.usize(..below.len())].clone() };
+        match env.rng.u32(..100) {
+            0..10 => Change::MakeFolder { path: new, parents: env.rng.bool() },
+            10..25 => Change::Rename { from: known, to: new },
+            25..33 => Change::Remove { path: known, recursive: env.rng.u8(..3) == 0 },
+            lot => {
+                let content = env.book.contents.draw(&mut env.rng);
+                let at = if lot < 70 { known } else { new };
+                Change::Put { path: at, content, parents: env.rng.u8(..3) > 0, absent: env.rng.u8(..8) == 0 }
+            }
+        }
+    }
+}
+
+/// A path in a region: few names, so that they meet.
+fn draw_path(env: &mut Environment, region: usize) -> SectorPath {
+    let mut text = env.book.regions[region].root.to_string();
+    for _ in 0..env.rng.usize(1..4) {
+        text.push('/');
+        text.push(char::from(b'a' + env.rng.u8(..5)));
+    }
+    path(&text)
+}

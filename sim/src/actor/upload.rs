@@ -1,0 +1,214 @@
+//! One upload, step by step (path: upload): create, send, commit; and what to do when an answer does not come. It ends
+//! with what is certain about it. People and jobs' inputs use it alike.
+
+use std::rc::Rc;
+
+use protocol::{
+    LeaseId, Refusal, Status,
+    message::{
+        client_master::{ClientReply, ClientRequest, Condition, CreateRequest, EntryKind},
+        transfer::TransferRequest,
+    },
+};
+
+use super::{COMMIT_PATIENCE, PATIENCE, WITHOUT_SESSION, ask, later};
+use crate::{
+    Kind,
+    calls::{CallId, CallReply},
+    environment::Environment,
+    model::{ContentId, Outcome},
+    role::Seat,
+};
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct Upload {
+    request: CreateRequest,
+    content: ContentId,
+    step: Step,
+    /// Commits asked for without an answer.
+    unanswered: u32,
+}
+
+#[derive(Debug)]
+enum Step {
+    Creating,
+    Writing(LeaseId, CallId),
+    Committing(LeaseId),
+    /// No answer to the commit came: asked again once there is a session.
+    CommittingAgain(LeaseId),
+    /// Given up: what comes of the abandoning tells what came of the commit.
+    Abandoning(LeaseId),
+    /// Given up before the commit: the answer does not matter.
+    Leaving,
+}
+
+/// How an upload goes on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Stage {
+    /// Not at its end.
+    Goes,
+    /// The next thing is the commit: from now on others may see it.
+    Commits,
+    /// It ended so; `None` when no commit was ever asked for.
+    Ended(Option<Outcome>),
+    /// The create was refused.
+    Refused(Refusal),
+}
+
+impl Upload {
+    /// An upload that has not begun.
+    pub(crate) fn new(request: CreateRequest, content: ContentId) -> Self {
+        Self { request, content, step: Step::Creating, unanswered: 0 }
+    }
+
+    /// Asks for the right to write.
+    pub(crate) fn begin(&self, env: &mut Environment, seat: &mut Seat, tag: u64) {
+        ask(env, seat, &ClientRequest::Create(self.request.clone()), tag, PATIENCE);
+    }
+
+    /// An answer came, or will not. Without one, the session has been given up.
+    pub(crate) fn answered(
+        &mut self,
+        env: &mut Environment,
+        seat: &mut Seat,
+        tag: u64,
+        reply: Option<ClientReply>,
+    ) -> Stage {
+        match (&self.step, reply) {
+            (Step::Creating, Some(ClientReply::Created(created))) => {
+                let bytes = Rc::clone(&env.book.contents.get(self.content).bytes);
+                let node = created.target.node.as_str()[1..].parse().unwrap_or(usize::MAX);
+                let request = TransferRequest::Write { ticket: created.target.ticket };
+                let call = env.transfer((seat.who, seat.life), node, request, bytes);
+                self.step = Step::Writing(created.lease, call);
+                Stage::Goes
+            }
+            (Step::Creating, Some(ClientReply::Refused(refusal))) => Stage::Refused(refusal),
+            (Step::Creating | Step::Leaving, _) => Stage::Ended(None),
+            (Step::Committing(_), Some(ClientReply::Entry(entry))) => {
+                self.check_entry(env, &entry);
+                Stage::Ended(Some(Outcome::Done))
+            }
+            (Step::Committing(_), Some(ClientReply::Refused(refusal))) => {
+                env.note(format_args!("{:?} commit refused: {refusal}", seat.who));
+                Stage::Ended(Some(self.outcome_of_refusal(env, &refusal)))
+            }
+            (Step::Committing(lease), _) => {
+                self.unanswered += 1;
+                let lease = *lease;
+                let gives_up = self.unanswered > 3 || env.chance(40);
+                self.step = if gives_up { Step::Abandoning(lease) } else { Step::CommittingAgain(lease) };
+                later(env, seat, WITHOUT_SESSION, tag);
+                Stage::Goes
+            }
+            (Step::CommittingAgain(_), _) => Stage::Goes,
+            // The lease was there: nothing had been published under it, and now nothing will be.
+            (Step::Abandoning(_), Some(ClientReply::Done)) => Stage::Ended(Some(Outcome::NotDone)),
+            (Step::Abandoning(_), Some(ClientReply::Refused(_))) => Stage::Ended(Some(Outcome::Unknown)),
+            (Step::Abandoning(_), _) => {
+                later(env, seat, WITHOUT_SESSION, tag);
+                Stage::Goes
+            }
+            (Step::Writing(..), _) => Stage::Goes,
+        }
+    }
+
+    /// A timer that this upload had set rings.
+    pub(crate) fn timer(&mut self, env: &mut Environment, seat: &mut Seat, tag: u64) -> Stage {
+        let (lease, again) = match self.step {
+            Step::CommittingAgain(lease) => (lease, true),
+            Step::Abandoning(lease) => (lease, false),
+            // There was no session to ask in.
+            _ => return self.answered(env, seat, tag, None),
+        };
+        if seat.session.is_none() {
+            later(env, seat, WITHOUT_SESSION, tag);
+        } else if again {
+            self.commit(env, seat, lease, tag);
+        } else {
+            ask(env, seat, &ClientRequest::Abandon(lease), tag, PATIENCE);
+        }
+        Stage::Goes
+    }
+
+    /// The node has the bytes, or has not.
+    pub(crate) fn call_answered(
+        &mut self,
+        env: &mut Environment,
+        seat: &mut Seat,
+        tag: u64,
+        call: CallId,
+        reply: CallReply,
+    ) -> Stage {
+        let Step::Writing(lease, own) = self.step else { return Stage::Goes };
+        if own != call {
+            return Stage::Goes;
+        }
+        let content = env.book.contents.get(self.content);
+        let (bytes, digest) = (content.bytes.len() as u64, content.digest);
+        match reply {
+            CallReply::Stored { bytes: stored, digest: found } if (stored, found) == (bytes, digest) => {
+                self.commit(env, seat, lease, tag);
+                Stage::Commits
+            }
+            CallReply::Stored { .. } => {
+                env.violate(
+                    Kind::Safety,
+                    format!("a node stored other bytes than were sent for {}", self.request.path),
+                );
+                Stage::Ended(None)
+            }
+            _ => {
+                self.step = Step::Leaving;
+                ask(env, seat, &ClientRequest::Abandon(lease), tag, PATIENCE);
+                Stage::Goes
+            }
+        }
+    }
+
+    fn commit(&mut self, env: &mut Environment, seat: &mut Seat, lease: LeaseId, tag: u64) {
+        let content = env.book.contents.get(self.content);
+        let (bytes, digest) = (content.bytes.len() as u64, content.digest);
+        self.step = Step::Committing(lease);
+        ask(env, seat, &ClientRequest::Commit { lease, bytes, digest }, tag, COMMIT_PATIENCE);
+    }
+
+    fn check_entry(&self, env: &mut Environment, entry: &protocol::message::client_master::Entry) {
+        let content = env.book.contents.get(self.content);
+        let is_it = matches!(&entry.kind, EntryKind::File(file)
+            if file.digest == content.digest && file.bytes == content.bytes.len() as u64);
+        // After an unanswered try, the file may have been renamed by now; its content cannot have changed.
+        if !is_it || (self.unanswered == 0 && entry.path != self.request.path) {
+            env.violate(Kind::Safety, format!("a commit of {} was answered with {entry:?}", self.request.path));
+        }
+    }
+
+    fn outcome_of_refusal(&self, env: &mut Environment, refusal: &Refusal) -> Outcome {
+        match refusal.status {
+            Status::Corrupt => {
+                env.violate(Kind::Safety, format!("a commit of {} was refused: {refusal}", self.request.path));
+                Outcome::Unknown
+            }
+            // An earlier try may have been published; this one says only that there is no lease any more.
+            _ if self.unanswered > 0 => Outcome::Unknown,
+            Status::NotFound | Status::Unavailable | Status::Refused => Outcome::NotDone,
+            status => Outcome::Refused(status),
+        }
+    }
+}
+
+/// A create as most are.
+pub(crate) fn create_request(path: protocol::SectorPath, bytes: u64) -> CreateRequest {
+    CreateRequest {
+        path,
+        bytes_expected: Some(bytes),
+        copies: None,
+        sync_copies: None,
+        records: protocol::RecordFormat::File,
+        user: std::collections::BTreeMap::new(),
+        condition: Condition::Any,
+        parents: true,
+        at: None,
+    }
+}

@@ -1,0 +1,422 @@
+//! The cloud and its course: who is there, how an event finds whom it is for, and how a run goes from the first start
+//! through the faults to the end.
+
+use std::time::Duration;
+
+use fastrand::Rng;
+use master::MasterConfig;
+use protocol::{RecordFormat, message::client_master::CreateRequest};
+
+use crate::{
+    Kind, Options, Report, Sabotage,
+    actor::{Actor, Auditor, Driver, JobPlanned, Part, Person, RECORD_BYTES, create_request, report_unreadable},
+    calls::{CallId, CallReply, STALL_MAX},
+    environment::Environment,
+    faults::Faults,
+    invariants::healing,
+    model::{Region, Register, path},
+    queue::{Event, Life, Who},
+    role::{MasterRole, NodeRole},
+};
+
+/// Everything.
+pub(crate) struct Cloud {
+    pub(crate) env: Environment,
+    pub(crate) master: MasterRole,
+    pub(crate) nodes: Vec<NodeRole>,
+    pub(crate) actors: Vec<Actor>,
+    pub(crate) faults: Faults,
+    events: u64,
+}
+
+/// Runs one simulation to its end.
+pub fn run(options: &Options) -> Report {
+    let mut cloud = Cloud::new(options);
+    cloud.start();
+    cloud.live();
+    let env = &cloud.env;
+    Report {
+        seed: options.seed,
+        digest: env.trace.digest(),
+        events: cloud.events,
+        lines: env.trace.lines(),
+        simulated: env.now.monotonic,
+        fired: cloud.faults.fired,
+        network: env.network.counts,
+        jobs_done: env.book.jobs_done,
+        violation: env.violation().cloned(),
+    }
+}
+
+impl Cloud {
+    fn new(options: &Options) -> Self {
+        let mut env = Environment::new(options.seed, options.is_shown, options.sabotage);
+        let config = draw_config(&mut env.rng);
+        let nodes = env.rng.usize(NODES_MIN..6);
+        env.note(format_args!("seed {}: {nodes} nodes, {config:?}", options.seed));
+        let forgets = options.sabotage == Some(Sabotage::JournalForgets);
+        let master = MasterRole::new(config, forgets);
+        let nodes: Vec<_> = (0..nodes).map(|node| NodeRole::new(node, env.rng.u64(..))).collect();
+        let actors = draw_actors(&mut env, nodes.len());
+        let faults = Faults::draw(&mut env.rng);
+        Self { env, master, nodes, actors, faults, events: 0 }
+    }
+
+    fn start(&mut self) {
+        self.restart(Who::Master);
+        for node in 0..self.nodes.len() {
+            self.restart(Who::Node(node));
+        }
+        for actor in &mut self.actors {
+            actor.start(&mut self.env);
+        }
+        let first = self.env.span(2_000, 8_000);
+        self.env.after(first, Event::Fault);
+    }
+
+    fn live(&mut self) {
+        let faults_until = self.faults.until();
+        while let Some((at, event)) = self.env.queue.pop() {
+            if at >= faults_until && !self.env.is_healing {
+                self.heal();
+            }
+            self.env.set_time(at.max(self.env.now.monotonic));
+            self.events += 1;
+            self.happen(event);
+            if self.env.violation().is_some() || self.is_over() {
+                return;
+            }
+        }
+    }
+
+    /// Whether all is well again, or had to be by now.
+    fn is_over(&mut self) -> bool {
+        if !self.env.is_healing {
+            return false;
+        }
+        let late = self.env.now.monotonic > self.faults.until() + healing::HEALED_AFTER_MAX;
+        if late || self.events > EVENTS_MAX {
+            self.report_unwell();
+            return true;
+        }
+        let at_rest = self.actors.iter().all(Actor::is_at_rest);
+        let Some(auditor) = self.actors.iter().position(|actor| actor.as_auditor().is_some()) else { return true };
+        let Some(files) = self.actors[auditor].as_auditor().and_then(Auditor::found_well) else { return false };
+        let mut unwell = if at_rest { None } else { Some("clients still work".to_owned()) };
+        for (number, node) in self.nodes.iter().enumerate() {
+            if let Some(process) = &node.process
+                && let Err(why) = healing::check_held(&process.store, files)
+            {
+                unwell = Some(format!("n{number}: {why}"));
+            }
+        }
+        match unwell {
+            None => {
+                self.env.note(format_args!("all is well"));
+                true
+            }
+            Some(why) => {
+                self.actors[auditor].look_again(&mut self.env, why);
+                false
+            }
+        }
+    }
+
+    fn report_unwell(&mut self) {
+        let unreadable = self.actors.iter().filter_map(Actor::as_auditor).flat_map(Auditor::unreadable);
+        let unreadable: Vec<_> = unreadable.cloned().collect();
+        report_unreadable(&mut self.env, &unreadable);
+        let states: Vec<_> = self.actors.iter().map(Actor::state).collect();
+        let sentence = format!("not well {:?} after the last fault: {states:?}", healing::HEALED_AFTER_MAX);
+        self.env.violate(Kind::Liveness, sentence);
+    }
+
+    fn happen(&mut self, event: Event) {
+        match event {
+            Event::Datagram { to, datagram } => {
+                self.env.trace.mix(&datagram[..20]);
+                self.with(to, |env, reached| match reached {
+                    Reached::Master(master) => master.receive(env, &datagram),
+                    Reached::Node(node) => node.receive(env, &datagram),
+                    Reached::Client(actor) => actor.receive(env, &datagram),
+                });
+            }
+            Event::Wake(who, life) if self.life(who) == life => self.with(who, |env, reached| match reached {
+                Reached::Master(master) => master.wake(env),
+                Reached::Node(node) => node.wake(env),
+                Reached::Client(actor) => actor.wake(env),
+            }),
+            Event::JoinAsked { from, life, attempt } => self.join(from, life, attempt),
+            Event::JoinAnswered { to, life, attempt, accepted } if self.life(to) == life => {
+                self.with(to, |env, reached| match reached {
+                    Reached::Master(_) => {}
+                    Reached::Node(node) => node.joined(env, attempt, accepted),
+                    Reached::Client(actor) => actor.joined(env, attempt, accepted.map(|(session, _)| session)),
+                });
+            }
+            Event::JoinAgain { who, life, attempt } if self.life(who) == life => {
+                self.with(who, |env, reached| match reached {
+                    Reached::Master(_) => {}
+                    Reached::Node(node) => node.join_again(env, attempt),
+                    Reached::Client(actor) => actor.join_again(env, attempt),
+                });
+            }
+            Event::Saved(life) if self.master.life == life && self.master.is_up() => self.master.saved(&mut self.env),
+            Event::CallArrives(id) => self.call_arrives(id),
+            Event::CallGoesOn(id) => self.call_goes_on(id),
+            Event::CallAnswered(id, reply) => self.call_answered(id, reply),
+            Event::CallDropped(id) => {
+                if let Some(call) = self.env.calls.get(id)
+                    && call.node_life == Some(self.nodes[call.node].life)
+                {
+                    let node = Who::Node(call.node);
+                    self.with_node(node, |env, process| process.call_dropped(env, id));
+                }
+                self.env.calls.remove(id);
+            }
+            Event::ConversationsBroken { client, node, life } => {
+                self.actors[client].conversations_broken(&mut self.env, node, life);
+            }
+            Event::Hand { node, life, hand } if self.life(Who::Node(node)) == life => {
+                self.with_node(Who::Node(node), |env, process| process.hand(env, hand));
+            }
+            Event::Timer { client, tag } => self.actors[client].timer(&mut self.env, tag),
+            Event::Fault if !self.env.is_healing => self.fault(),
+            Event::Crash(who, life) if self.life(who) == life && !self.env.is_healing => self.crash(who),
+            Event::Restart(who) => self.restart(who),
+            Event::Reconnect(who) => {
+                self.env.note(format_args!("{who:?} is reached again"));
+                self.env.network.set_cut(who, false);
+            }
+            // What is left was meant for a process that is no more.
+            _ => {}
+        }
+    }
+
+    /// Calls someone, if they live; a node that loses its power in the middle dies there.
+    fn with(&mut self, who: Who, act: impl FnOnce(&mut Environment, Reached<'_>)) {
+        match who {
+            Who::Master => act(&mut self.env, Reached::Master(&mut self.master)),
+            Who::Client(client) => act(&mut self.env, Reached::Client(&mut self.actors[client])),
+            Who::Node(_) => self.with_node(who, |env, process| act(env, Reached::Node(process))),
+        }
+    }
+
+    fn with_node(&mut self, who: Who, act: impl FnOnce(&mut Environment, &mut crate::role::Process)) {
+        let Who::Node(number) = who else { return };
+        let node = &mut self.nodes[number];
+        let Some(process) = &mut node.process else { return };
+        act(&mut self.env, process);
+        if node.lost_power() {
+            self.env.note(format_args!("n{number} loses its power"));
+            self.crash(who);
+        } else {
+            self.nodes[number].settle(&mut self.env);
+        }
+    }
+
+    pub(crate) fn life(&self, who: Who) -> Life {
+        match who {
+            Who::Master => self.master.life,
+            Who::Node(node) => self.nodes[node].life,
+            Who::Client(_) => 0,
+        }
+    }
+
+    fn join(&mut self, from: Who, life: Life, attempt: u32) {
+        if self.env.network.is_cut(from, Who::Master) || self.life(from) != life {
+            return;
+        }
+        let accepted = self.master.join(&mut self.env, from);
+        let delay = self.env.network.delay(&mut self.env.rng);
+        self.env.after(delay, Event::JoinAnswered { to: from, life, attempt, accepted });
+    }
+
+    fn call_arrives(&mut self, id: CallId) {
+        if self.is_held_up(id, Event::CallArrives) {
+            return;
+        }
+        let Some(call) = self.env.calls.get(id) else { return };
+        let node = call.node;
+        match self.nodes.get(node) {
+            Some(role) if role.is_up() => {
+                self.with_node(Who::Node(node), |env, process| process.call_arrives(env, id));
+            }
+            // Nobody listens there.
+            _ => self.env.answer(id, CallReply::Broken),
+        }
+    }
+
+    fn call_goes_on(&mut self, id: CallId) {
+        if self.is_held_up(id, Event::CallGoesOn) {
+            return;
+        }
+        if let Some(call) = self.env.calls.get(id)
+            && call.node_life == Some(self.nodes[call.node].life)
+        {
+            let node = Who::Node(call.node);
+            self.with_node(node, |env, process| process.call_goes_on(env, id));
+        }
+    }
+
+    fn call_answered(&mut self, id: CallId, reply: CallReply) {
+        let mut reply = Some(reply);
+        if self.is_held_up(id, |id| Event::CallAnswered(id, reply.take().unwrap_or(CallReply::Broken))) {
+            return;
+        }
+        let Some(call) = self.env.calls.remove(id) else { return };
+        self.tell_caller(call.from, call.from_life, id, reply.unwrap_or(CallReply::Broken));
+    }
+
+    /// Whether nothing of a call can move because a link is cut: it is tried again, and given up after a while.
+    fn is_held_up(&mut self, id: CallId, again: impl FnOnce(CallId) -> Event) -> bool {
+        let now = self.env.now.monotonic;
+        let Some(call) = self.env.calls.get_mut(id) else { return true };
+        if !self.env.network.is_cut(call.from, Who::Node(call.node)) {
+            call.moved_at = now;
+            return false;
+        }
+        if now.saturating_sub(call.moved_at) < STALL_MAX {
+            self.env.after(HELD_UP_PAUSE, again(id));
+            return true;
+        }
+        // The caller gives up, and so does the node.
+        let (from, from_life) = (call.from, call.from_life);
+        self.env.after(Duration::ZERO, Event::CallDropped(id));
+        self.tell_caller(from, from_life, id, CallReply::Broken);
+        true
+    }
+
+    fn tell_caller(&mut self, from: Who, life: Life, id: CallId, reply: CallReply) {
+        match from {
+            Who::Client(client) => self.actors[client].call_answered(&mut self.env, id, reply),
+            Who::Node(node) if self.nodes[node].life == life => {
+                self.with_node(from, |env, process| process.call_answered(env, id, reply));
+            }
+            _ => {}
+        }
+    }
+
+    /// Kills a process.
+    pub(crate) fn crash(&mut self, who: Who) {
+        match who {
+            Who::Master => self.master.crash(&mut self.env),
+            Who::Client(_) => return,
+            Who::Node(number) => {
+                let life = self.nodes[number].life;
+                self.nodes[number].crash(&mut self.env);
+                self.break_conversations(number, life);
+            }
+        }
+        let down = self.faults.down_time(&mut self.env);
+        self.env.after(down, Event::Restart(who));
+    }
+
+    /// Whoever talked with a dead process learns it soon, or when nothing has come for long.
+    fn break_conversations(&mut self, number: usize, life: Life) {
+        for id in self.env.calls.which(|call| call.node == number && call.node_life == Some(life)) {
+            let span = if self.env.rng.bool() { self.env.span(1, 50) } else { STALL_MAX };
+            self.env.after(span, Event::CallAnswered(id, CallReply::Broken));
+        }
+        for id in self.env.calls.which(|call| call.from == Who::Node(number) && call.from_life == life) {
+            let span = self.env.span(1, 3_000);
+            self.env.after(span, Event::CallDropped(id));
+        }
+        for client in 0..self.actors.len() {
+            if self.env.chance(75) {
+                let span = self.env.span(1, 500);
+                self.env.after(span, Event::ConversationsBroken { client, node: number, life });
+            }
+        }
+    }
+
+    /// Starts what is not running.
+    pub(crate) fn restart(&mut self, who: Who) {
+        let started = match who {
+            Who::Master if !self.master.is_up() => self.master.start(&mut self.env),
+            Who::Node(node) if !self.nodes[node].is_up() => self.nodes[node].start(&mut self.env),
+            _ => return,
+        };
+        match (who, started) {
+            (Who::Master, Err(why)) => self.env.violate(Kind::Safety, why),
+            (_, Err(why)) => {
+                // A disk that fails once: whoever looks after the node starts it again.
+                self.env.note(format_args!("{why}"));
+                self.env.after(Duration::from_secs(1), Event::Restart(who));
+            }
+            (Who::Node(node), Ok(())) => self.nodes[node].settle(&mut self.env),
+            _ => {}
+        }
+    }
+
+    /// The faults stop.
+    fn heal(&mut self) {
+        self.env.note(format_args!("the faults are over"));
+        self.env.is_healing = true;
+        self.env.network.heal();
+        self.env.queue.retain(|event| !matches!(event, Event::Fault | Event::Crash(..)));
+        for node in 0..self.nodes.len() {
+            if self.env.sabotage == Some(Sabotage::DisksForget) {
+                self.crash(Who::Node(node));
+                self.nodes[node].disk = store::MemoryDisk::new(0);
+            } else if self.nodes[node].is_failing() {
+                self.crash(Who::Node(node));
+            }
+        }
+        for who in (0..self.nodes.len()).map(Who::Node).chain([Who::Master]) {
+            let span = self.env.span(100, 1_000);
+            self.env.after(span, Event::Restart(who));
+        }
+    }
+}
+
+/// Who an event found.
+enum Reached<'a> {
+    Master(&'a mut MasterRole),
+    Node(&'a mut crate::role::Process),
+    Client(&'a mut Actor),
+}
+
+fn draw_config(rng: &mut Rng) -> MasterConfig {
+    MasterConfig {
+        copies: rng.u8(2..4),
+        sync_copies: rng.u8(1..3),
+        node_lost_after: Duration::from_millis(rng.u64(3_000..8_000)),
+        replicate_after: Duration::from_secs(rng.u64(4..20)),
+        ..MasterConfig::default()
+    }
+}
+
+/// One who writes the input of jobs, some who do as they like, the driver, and the one who looks at everything.
+fn draw_actors(env: &mut Environment, nodes: usize) -> Vec<Actor> {
+    let planned = JobPlanned::draw(&mut env.rng);
+    let inputs = planned.inputs.iter().enumerate().map(|(number, bytes)| {
+        let content = env.book.contents.add(bytes.clone());
+        let request = create_request(path(&format!("/in/{number}")), bytes.len() as u64);
+        (CreateRequest { records: RecordFormat::Fixed(RECORD_BYTES as u32), ..request }, content)
+    });
+    let inputs: Vec<_> = inputs.collect();
+    // Also what a failed job leaves behind is one of these.
+    planned.expected.iter().for_each(|bytes| _ = env.book.contents.add(bytes.clone()));
+    let paths = inputs.iter().map(|(request, _)| request.path.clone()).collect();
+    env.book.regions.push(Region::new(path("/in")));
+    let mut parts = vec![Part::Person(Box::new(Person::new(0, inputs)))];
+    for number in 1..env.rng.usize(2..5) {
+        env.book.regions.push(Region::new(path(&format!("/p{number}"))));
+        parts.push(Part::Person(Box::new(Person::new(number, Vec::new()))));
+    }
+    env.book.people_at_work = parts.len();
+    for number in 0..env.rng.usize(1..4) {
+        env.book.registers.push(Register::new(path(&format!("/shared/{number}"))));
+    }
+    parts.push(Part::Driver(Box::new(Driver::new(planned, 0, paths))));
+    parts.push(Part::Auditor(Box::new(Auditor::new(nodes))));
+    parts.into_iter().enumerate().map(|(number, part)| Actor::new(number, part)).collect()
+}
+
+/// Fewest nodes of a cloud.
+pub(crate) const NODES_MIN: usize = 3;
+/// How soon something that a cut link held up is tried again.
+const HELD_UP_PAUSE: Duration = Duration::from_millis(400);
+/// Events in one run: more mean that it goes round in a circle.
+const EVENTS_MAX: u64 = 20_000_000;

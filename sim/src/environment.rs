@@ -1,0 +1,136 @@
+//! What surrounds every process of the simulation: time, chance, the network, the queue of what will happen, and the
+//! book in which the truth is kept. Processes reach each other through it alone.
+
+use std::{fmt, rc::Rc, time::Duration};
+
+use fastrand::Rng;
+use protocol::{Now, message::transfer::TransferRequest};
+
+use crate::{
+    Kind, Sabotage, Violation,
+    calls::{Call, CallId, CallReply, Calls, Wish},
+    model::Book,
+    network::{Network, Weather},
+    queue::{Event, Life, Queue, Who},
+    trace::Trace,
+};
+
+/// See the module.
+pub(crate) struct Environment {
+    pub(crate) now: Now,
+    pub(crate) rng: Rng,
+    pub(crate) queue: Queue,
+    pub(crate) trace: Trace,
+    pub(crate) network: Network,
+    pub(crate) calls: Calls,
+    pub(crate) book: Book,
+    pub(crate) sabotage: Option<Sabotage>,
+    /// The faults are over: clients finish what they do and begin nothing new.
+    pub(crate) is_healing: bool,
+    violation: Option<Violation>,
+}
+
+impl Environment {
+    pub(crate) fn new(seed: u64, is_shown: bool, sabotage: Option<Sabotage>) -> Self {
+        let mut rng = Rng::with_seed(seed);
+        let weather = Weather::draw(&mut rng);
+        Self {
+            now: Now { monotonic: Duration::ZERO, unix_millis: UNIX_MILLIS_AT_START },
+            queue: Queue::default(),
+            trace: Trace::new(is_shown),
+            network: Network::new(weather),
+            calls: Calls::default(),
+            book: Book::default(),
+            sabotage,
+            is_healing: false,
+            violation: None,
+            rng,
+        }
+    }
+
+    /// Lets time pass up to `at`.
+    pub(crate) fn set_time(&mut self, at: Duration) {
+        self.now = Now {
+            monotonic: at,
+            unix_millis: UNIX_MILLIS_AT_START + u64::try_from(at.as_millis()).unwrap_or(u64::MAX),
+        };
+    }
+
+    /// Lets something happen after a while.
+    pub(crate) fn after(&mut self, span: Duration, event: Event) {
+        self.queue.push(self.now.monotonic + span, event);
+    }
+
+    /// A span between these two, in milliseconds.
+    pub(crate) fn span(&mut self, from_ms: u64, to_ms: u64) -> Duration {
+        Duration::from_micros(self.rng.u64(from_ms * 1_000..=to_ms * 1_000))
+    }
+
+    /// Whether something happens that does so `share` times in 100.
+    pub(crate) fn chance(&mut self, share: u32) -> bool {
+        self.rng.u32(..100) < share
+    }
+
+    pub(crate) fn note(&mut self, what: fmt::Arguments<'_>) {
+        self.trace.note(self.now, what);
+    }
+
+    /// Notes that a promise was broken; the first is what counts.
+    pub(crate) fn violate(&mut self, kind: Kind, sentence: String) {
+        self.note(format_args!("VIOLATION ({kind:?}): {sentence}"));
+        let at = self.now.monotonic;
+        self.violation.get_or_insert(Violation { kind, sentence, at });
+    }
+
+    pub(crate) fn violation(&self) -> Option<&Violation> {
+        self.violation.as_ref()
+    }
+
+    /// Sends a datagram on its way.
+    pub(crate) fn launch(&mut self, from: Who, to: Who, datagram: Vec<u8>) {
+        self.network.launch(self.now.monotonic, &mut self.rng, &mut self.queue, from, to, datagram);
+    }
+
+    /// Asks a node for something with bytes.
+    pub(crate) fn transfer(
+        &mut self,
+        from: (Who, Life),
+        node: usize,
+        request: TransferRequest,
+        bytes: Rc<Vec<u8>>,
+    ) -> CallId {
+        self.call(from, node, Wish::Transfer(request, bytes))
+    }
+
+    /// Begins a call; it will be answered by one [`Event::CallAnswered`] unless the caller dies or hangs up.
+    pub(crate) fn call(&mut self, (from, from_life): (Who, Life), node: usize, wish: Wish) -> CallId {
+        let moved_at = self.now.monotonic;
+        let id = self.calls.add(Call { from, from_life, node, node_life: None, wish, moved_at });
+        let delay = self.network.delay(&mut self.rng);
+        self.after(delay, Event::CallArrives(id));
+        id
+    }
+
+    /// The caller hangs up; the node notices after a while.
+    pub(crate) fn hang_up(&mut self, id: CallId) {
+        if self.calls.get(id).is_some() {
+            let delay = self.span(0, 2_000);
+            self.after(delay, Event::CallDropped(id));
+        }
+    }
+
+    /// Answers a call.
+    pub(crate) fn answer(&mut self, id: CallId, reply: CallReply) {
+        let delay = self.network.delay(&mut self.rng);
+        self.after(delay, Event::CallAnswered(id, reply));
+    }
+
+    /// Lets a call move on.
+    pub(crate) fn go_on(&mut self, id: CallId) {
+        let delay = self.network.delay(&mut self.rng) + self.span(0, 40);
+        self.after(delay, Event::CallGoesOn(id));
+    }
+}
+
+/// When every simulation begins, by the wall clock.
+const UNIX_MILLIS_AT_START: u64 = 1_790_000_000_000;

@@ -1,0 +1,7 @@
+//! What must hold whatever fails: one promise a file. Those of bytes, names and jobs are checked with every answer and
+//! again at the end; that of healing at the end alone.
+
+pub(crate) mod bytes;
+pub(crate) mod healing;
+pub(crate) mod job_output;
+pub(crate) mod names;

@@ -1,0 +1,92 @@
+//! Names agree with the slow and obvious model: every change is answered as the model answers it, and whatever the
+//! master says of a region agrees with one of the trees that are possible there. (`docs/semantics.md`: names, listings.)
+
+use std::collections::BTreeMap;
+
+use protocol::{
+    SectorPath, Status,
+    message::client_master::{ClientReply, ClientRequest, Entry, EntryKind},
+};
+
+use crate::{
+    Kind,
+    environment::Environment,
+    model::{Change, Contents, Item, Outcome, Tree},
+};
+
+/// A question about a region's names.
+#[derive(Clone, Debug)]
+pub(crate) enum Look {
+    Stat(SectorPath),
+    List(SectorPath),
+    Usage(SectorPath),
+}
+
+impl Look {
+    /// Any question about a region.
+    pub(crate) fn draw(env: &mut Environment, region: usize) -> Self {
+        let root = env.book.regions[region].root.clone();
+        let tree = env.book.regions[region].possible()[0].clone();
+        let known: Vec<_> = tree.0.keys().collect();
+        let at = if known.is_empty() { root.clone() } else { known[env.rng.usize(..known.len())].clone() };
+        match env.rng.u8(..4) {
+            0 => Self::Stat(at),
+            1 => Self::Usage(at),
+            _ => Self::List(root),
+        }
+    }
+
+    /// The question in the words of the client.
+    pub(crate) fn request(&self) -> ClientRequest {
+        match self {
+            Self::Stat(path) => ClientRequest::Stat(path.clone()),
+            Self::Usage(path) => ClientRequest::Usage(path.clone()),
+            Self::List(folder) => {
+                ClientRequest::List { folder: folder.clone(), recursive: true, after: None, with_nodes: false }
+            }
+        }
+    }
+}
+
+/// A change of a region has ended.
+pub(crate) fn end(env: &mut Environment, region: usize, change: &Change, outcome: Outcome) {
+    let now = env.now.monotonic;
+    if let Err(sentence) = env.book.regions[region].end(now, change, outcome) {
+        env.violate(Kind::Safety, sentence);
+    }
+}
+
+/// The master answered a question about a region.
+pub(crate) fn check_look(env: &mut Environment, region: usize, look: &Look, reply: &ClientReply) {
+    let (now, contents) = (env.now.monotonic, &env.book.contents);
+    let agrees = |tree: &Tree| match (look, reply) {
+        (Look::Stat(path), ClientReply::Status(status)) => {
+            status.entry.path == *path && tree.0.get(path) == item_of(contents, &status.entry).as_ref()
+        }
+        (Look::Usage(path), ClientReply::Usage(usage)) => {
+            let bytes_of = |content| contents.get(content).bytes.len() as u64;
+            tree.0.contains_key(path) && tree.usage(path, bytes_of) == *usage
+        }
+        (Look::List(folder), ClientReply::Page(page)) => {
+            let listed: BTreeMap<_, _> =
+                page.entries.iter().map(|entry| (entry.path.clone(), item_of(contents, entry))).collect();
+            let known = tree.below(folder).into_iter().map(|path| (path.clone(), tree.0.get(&path).copied()));
+            tree.0.contains_key(folder) && listed == known.collect()
+        }
+        (Look::Stat(path) | Look::Usage(path) | Look::List(path), ClientReply::Refused(refusal)) => {
+            refusal.status == Status::NotFound && !tree.0.contains_key(path)
+        }
+        _ => false,
+    };
+    if let Err(sentence) = env.book.regions[region].observe(now, agrees) {
+        env.violate(Kind::Safety, format!("{look:?} was answered with {reply:?}, but {sentence}"));
+    }
+}
+
+/// What an entry is in the terms of the model; `None` for a content that nobody wrote.
+fn item_of(contents: &Contents, entry: &Entry) -> Option<Item> {
+    match &entry.kind {
+        EntryKind::Folder => Some(Item::Folder),
+        EntryKind::File(file) => contents.find(file.digest).map(Item::File),
+    }
+}

@@ -1,0 +1,115 @@
+//! A whole cloud in one process, on one thread, from one seed: the real rules of GMP, master, node, store and Sphere with
+//! a clock, a network and disks of the simulation's own. Clients work on it while processes die, links are cut and disks
+//! fail; what they were told is kept in a model, and the invariants say where the cloud does not agree with it. Then all
+//! faults stop, and the cloud has to become well again.
+//!
+//! The same seed is the same run, to the byte. Nothing here is depended on by anything else.
+
+mod actor;
+mod calls;
+mod cloud;
+mod environment;
+mod faults;
+mod invariants;
+mod model;
+mod network;
+mod queue;
+mod reading;
+mod role;
+#[cfg(test)]
+mod tests;
+mod trace;
+mod words;
+
+use std::{fmt, time::Duration};
+
+pub use cloud::run;
+pub use faults::Fired;
+pub use network::Counts;
+
+/// What to simulate.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Options {
+    /// Decides everything.
+    pub seed: u64,
+    /// Whether the trace is printed.
+    pub is_shown: bool,
+    /// What is broken on purpose, to see that an invariant finds it.
+    pub sabotage: Option<Sabotage>,
+}
+
+/// A part of the simulated world that does not keep its word.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sabotage {
+    /// The master's journal loses in a crash what it had said was saved.
+    JournalForgets,
+    /// The disks of all nodes lose what was synced.
+    DisksForget,
+    /// A bucket takes a piece's first record twice, and its last not at all.
+    BucketRepeatsRecord,
+    /// Nodes acknowledge the order to fetch a copy, and never do.
+    CopiesAreNeverMade,
+}
+
+/// How a simulation went.
+#[derive(Clone, Debug)]
+pub struct Report {
+    /// Its seed.
+    pub seed: u64,
+    /// Stands for all that happened: equal for equal runs.
+    pub digest: u64,
+    /// Events that happened.
+    pub events: u64,
+    /// Lines of the trace.
+    pub lines: u64,
+    /// Time that passed in it.
+    pub simulated: Duration,
+    /// The faults that fired.
+    pub fired: Fired,
+    /// What the network did.
+    pub network: Counts,
+    /// Jobs that ended well.
+    pub jobs_done: u32,
+    /// The promise that was broken, if one was.
+    pub violation: Option<Violation>,
+}
+
+/// A promise that was broken.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Violation {
+    /// Of which kind.
+    pub kind: Kind,
+    /// What was found.
+    pub sentence: String,
+    /// When, in simulated time.
+    pub at: Duration,
+}
+
+/// The kinds of promises.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Something happened that must never happen.
+    Safety,
+    /// Something did not happen that must happen in the end.
+    Liveness,
+}
+
+impl Kind {
+    /// What the command says to the shell.
+    pub fn exit_code(self) -> u8 {
+        match self {
+            Self::Safety => 1,
+            Self::Liveness => 2,
+        }
+    }
+}
+
+impl fmt::Display for Violation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let kind = match self.kind {
+            Kind::Safety => "safety",
+            Kind::Liveness => "liveness",
+        };
+        write!(f, "{kind} violated after {:.3} s: {}", self.at.as_secs_f64(), self.sentence)
+    }
+}

@@ -1,0 +1,140 @@
+//! The command that runs simulations: `sector-sim --seeds N [--from SEED] [-v]`. It stops at the first seed that fails
+//! and prints the line that repeats it. Exit code 0: all held; 1: safety violated; 2: liveness violated; 64: wrong use.
+
+use std::{
+    io::{self, Write as _},
+    process::ExitCode,
+    time::Instant,
+};
+
+use sim::{Options, Report};
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    match Wanted::parse(&arguments) {
+        Ok(wanted) => run(&wanted).unwrap_or(ExitCode::FAILURE),
+        Err(why) => {
+            let _ = writeln!(io::stderr(), "{why}\n\n{USAGE}");
+            ExitCode::from(WRONG_USE)
+        }
+    }
+}
+
+/// What the command line asks for.
+#[derive(Debug, PartialEq, Eq)]
+struct Wanted {
+    seeds: u64,
+    from: u64,
+    is_shown: bool,
+}
+
+impl Wanted {
+    fn parse(arguments: &[String]) -> Result<Self, String> {
+        let mut wanted = Self { seeds: SEEDS_DEFAULT, from: 0, is_shown: false };
+        let mut rest = arguments.iter();
+        while let Some(argument) = rest.next() {
+            let mut number = || {
+                let text = rest.next().ok_or_else(|| format!("`{argument}` needs a number behind it"))?;
+                text.parse::<u64>().map_err(|_| format!("`{text}` is not a number"))
+            };
+            match argument.as_str() {
+                "--seeds" => wanted.seeds = number()?,
+                "--from" => wanted.from = number()?,
+                "-v" | "--verbose" => wanted.is_shown = true,
+                other => return Err(format!("`{other}` is not known here")),
+            }
+        }
+        Ok(wanted)
+    }
+}
+
+fn run(wanted: &Wanted) -> io::Result<ExitCode> {
+    let begun = Instant::now();
+    let mut sum = Sum::default();
+    for seed in wanted.from..wanted.from.saturating_add(wanted.seeds) {
+        let report = sim::run(&Options { seed, is_shown: wanted.is_shown, sabotage: None });
+        sum.add(&report);
+        if let Some(violation) = &report.violation {
+            let mut out = io::stdout().lock();
+            writeln!(out, "seed {seed}: {violation}")?;
+            writeln!(out, "repeat it with: cargo xtask sim --seeds 1 --from {seed}")?;
+            return Ok(ExitCode::from(violation.kind.exit_code()));
+        }
+    }
+    sum.print(begun.elapsed().as_secs_f64())?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// What all runs had together.
+#[derive(Debug, Default)]
+struct Sum {
+    seeds: u64,
+    events: u64,
+    simulated_seconds: f64,
+    jobs: u64,
+    fired: sim::Fired,
+    network: sim::Counts,
+}
+
+impl Sum {
+    fn add(&mut self, report: &Report) {
+        self.seeds += 1;
+        self.events += report.events;
+        self.simulated_seconds += report.simulated.as_secs_f64();
+        self.jobs += u64::from(report.jobs_done);
+        self.fired.node_crashes += report.fired.node_crashes;
+        self.fired.power_cuts += report.fired.power_cuts;
+        self.fired.master_crashes += report.fired.master_crashes;
+        self.fired.cuts += report.fired.cuts;
+        self.fired.disk_failures += report.fired.disk_failures;
+        self.fired.flips += report.fired.flips;
+        self.network.sent += report.network.sent;
+        self.network.lost += report.network.lost;
+        self.network.doubled += report.network.doubled;
+    }
+
+    fn print(&self, seconds: f64) -> io::Result<()> {
+        let mut out = io::stdout().lock();
+        writeln!(
+            out,
+            "{} seeds held: {:.0} simulated s and {} events in {seconds:.1} s",
+            self.seeds, self.simulated_seconds, self.events
+        )?;
+        let sim::Fired { node_crashes, power_cuts, master_crashes, cuts, disk_failures, flips } = self.fired;
+        writeln!(
+            out,
+            "fired: {node_crashes} node crashes ({power_cuts} power cuts), {master_crashes} master crashes, \
+             {cuts} cut links, {disk_failures} disk failures, {flips} turned bits; \
+             {} of {} datagrams lost, {} doubled; {} jobs done",
+            self.network.lost, self.network.sent, self.network.doubled, self.jobs
+        )
+    }
+}
+
+const USAGE: &str = "usage: sector-sim [--seeds N] [--from SEED] [-v]
+  --seeds N     run N seeds, one after the other (default 20)
+  --from SEED   begin with this seed (default 0)
+  -v            print all that happens";
+/// Seeds where none are asked for: some seconds.
+const SEEDS_DEFAULT: u64 = 20;
+/// As `sysexits.h` has it.
+const WRONG_USE: u8 = 64;
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    fn parse(text: &str) -> Result<Wanted, String> {
+        Wanted::parse(&text.split_whitespace().map(str::to_owned).collect::<Vec<_>>())
+    }
+
+    #[test]
+    fn arguments_are_read_and_nonsense_is_named() {
+        assert_eq!(parse("--seeds 5 --from 7 -v").unwrap(), Wanted { seeds: 5, from: 7, is_shown: true });
+        assert_eq!(parse("").unwrap().seeds, SEEDS_DEFAULT);
+        assert!(parse("--seeds").unwrap_err().contains("needs a number"));
+        assert!(parse("--from x").unwrap_err().contains("not a number"));
+        assert!(parse("--help").is_err());
+    }
+}

@@ -1,0 +1,28 @@
+//! The truth beside the cloud: a slow and obvious model of what the clients were told, kept by the simulation alone. The
+//! invariants compare the cloud with it; the cloud never sees it.
+
+mod content;
+mod region;
+mod register;
+mod tree;
+
+pub(crate) use content::{ContentId, Contents, digest_of};
+pub(crate) use region::{Outcome, Region};
+pub(crate) use register::Register;
+pub(crate) use tree::{Change, Item, Tree, path};
+
+/// All that is known to be true.
+#[derive(Debug, Default)]
+pub(crate) struct Book {
+    pub(crate) contents: Contents,
+    /// One folder for each client who changes names: nobody else changes anything in it.
+    pub(crate) regions: Vec<Region>,
+    /// Files that all clients overwrite.
+    pub(crate) registers: Vec<Register>,
+    /// Files that jobs have published.
+    pub(crate) outputs: Vec<(protocol::SectorPath, ContentId)>,
+    /// People who are not at rest: what they are changing is seen before they are told.
+    pub(crate) people_at_work: usize,
+    /// Jobs that ended well.
+    pub(crate) jobs_done: u32,
+}

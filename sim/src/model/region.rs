@@ -1,0 +1,172 @@
+//! What the names of one region may be. Only its owner changes them, one change at a time; where an answer was lost,
+//! both outcomes stay possible until a later answer tells. So at any moment a region is a set of possible trees: most
+//! of the time one.
+
+use std::{rc::Rc, time::Duration};
+
+use protocol::{SectorPath, Status};
+
+use super::{Change, ContentId, Tree};
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct Region {
+    /// Its folder.
+    pub(crate) root: SectorPath,
+    possible: Vec<Rc<Tree>>,
+    /// What could be seen by others since when, oldest first.
+    history: Vec<(Duration, Vec<Rc<Tree>>)>,
+}
+
+/// How a change ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Outcome {
+    /// The master said that it is done.
+    Done,
+    /// The master refused it because of the names.
+    Refused(Status),
+    /// It certainly did not happen.
+    NotDone,
+    /// No answer came, and whatever was to come of it has.
+    Unknown,
+}
+
+impl Region {
+    pub(crate) fn new(root: SectorPath) -> Self {
+        let possible = vec![Rc::new(Tree::default())];
+        Self { root, history: vec![(Duration::ZERO, possible.clone())], possible }
+    }
+
+    /// The trees that are possible now.
+    pub(crate) fn possible(&self) -> &[Rc<Tree>] {
+        &self.possible
+    }
+
+    /// The names, where only one outcome is possible.
+    pub(crate) fn certain(&self) -> Option<&Tree> {
+        match self.possible.as_slice() {
+            [only] => Some(only),
+            _ => None,
+        }
+    }
+
+    /// A change is about to be asked for: from now on others may see it.
+    pub(crate) fn begin(&mut self, now: Duration, change: &Change) {
+        let mut during = self.possible.clone();
+        during.extend(self.after(change));
+        self.note(now, during);
+    }
+
+    /// A change has ended.
+    ///
+    /// # Errors
+    /// A sentence, when no possible tree allows this outcome.
+    pub(crate) fn end(&mut self, now: Duration, change: &Change, outcome: Outcome) -> Result<(), String> {
+        let mut possible = match outcome {
+            Outcome::Done => self.after(change),
+            Outcome::Refused(status) => {
+                let refuses = |tree: &&Rc<Tree>| tree.apply(change).err() == Some(status);
+                self.possible.iter().filter(refuses).cloned().collect()
+            }
+            Outcome::NotDone => self.possible.clone(),
+            Outcome::Unknown => [self.possible.clone(), self.after(change)].concat(),
+        };
+        if possible.is_empty() {
+            let expected: Vec<_> = self.possible.iter().map(|tree| tree.apply(change).err()).collect();
+            return Err(format!("{change:?} ended as {outcome:?}, the names allow only {expected:?} (`None`: done)"));
+        }
+        possible.sort();
+        possible.dedup();
+        self.note(now, possible.clone());
+        self.possible = possible;
+        Ok(())
+    }
+
+    /// An answer of the master agrees only with some trees.
+    ///
+    /// # Errors
+    /// The trees that were possible, when none agrees.
+    pub(crate) fn observe(&mut self, now: Duration, agrees: impl Fn(&Tree) -> bool) -> Result<(), String> {
+        let possible: Vec<_> = self.possible.iter().filter(|tree| agrees(tree)).cloned().collect();
+        if possible.is_empty() {
+            return Err(format!("the possible names are {:?}", self.possible));
+        }
+        if possible.len() < self.possible.len() {
+            self.note(now, possible.clone());
+            self.possible = possible;
+        }
+        Ok(())
+    }
+
+    /// Whether a path may have had this content (`None`: no file) at some moment between two.
+    pub(crate) fn could_be(
+        &self,
+        path: &SectorPath,
+        content: Option<ContentId>,
+        since: Duration,
+        until: Duration,
+    ) -> bool {
+        let first = self.history.partition_point(|(from, _)| *from <= since).saturating_sub(1);
+        let seen = self.history[first..].iter().take_while(|(from, _)| *from <= until);
+        seen.flat_map(|(_, trees)| trees).any(|tree| tree.file(path) == content)
+    }
+
+    /// The trees that a change makes of the possible ones, where they allow it.
+    fn after(&self, change: &Change) -> Vec<Rc<Tree>> {
+        self.possible.iter().filter_map(|tree| tree.apply(change).ok()).map(Rc::new).collect()
+    }
+
+    fn note(&mut self, now: Duration, trees: Vec<Rc<Tree>>) {
+        self.history.push((now, trees));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use crate::model::{Contents, path};
+
+    fn at(seconds: u64) -> Duration {
+        Duration::from_secs(seconds)
+    }
+
+    fn put(contents: &mut Contents, byte: u8) -> (Change, ContentId) {
+        let content = contents.add(vec![byte]);
+        (Change::Put { path: path("/r/x"), content, parents: true, absent: false }, content)
+    }
+
+    #[test]
+    fn an_overwrite_may_be_seen_from_its_request_on_and_the_old_content_until_its_answer() {
+        let (mut contents, mut region) = (Contents::default(), Region::new(path("/r")));
+        let ((first, one), (second, two)) = (put(&mut contents, 1), put(&mut contents, 2));
+        region.begin(at(1), &first);
+        region.end(at(2), &first, Outcome::Done).unwrap();
+        region.begin(at(5), &second);
+        region.end(at(6), &second, Outcome::Done).unwrap();
+        let could = |content, since, until| region.could_be(&path("/r/x"), content, at(since), at(until));
+        assert!(could(Some(one), 5, 5) && could(Some(two), 5, 5) && could(Some(one), 3, 9));
+        assert!(!could(Some(one), 7, 9) && !could(Some(two), 3, 4) && !could(None, 3, 9));
+        assert!(could(None, 1, 1));
+    }
+
+    #[test]
+    fn a_lost_answer_leaves_both_outcomes_until_the_next_answer_tells() {
+        let (mut contents, mut region) = (Contents::default(), Region::new(path("/r")));
+        let (change, content) = put(&mut contents, 1);
+        region.begin(at(1), &change);
+        region.end(at(2), &change, Outcome::Unknown).unwrap();
+        assert!(region.certain().is_none());
+        region.observe(at(3), |tree| tree.file(&path("/r/x")) == Some(content)).unwrap();
+        assert_eq!(region.certain().unwrap().files().count(), 1);
+        assert!(region.observe(at(4), |tree| tree.0.is_empty()).is_err());
+    }
+
+    #[test]
+    fn an_outcome_that_no_tree_allows_is_told() {
+        let mut region = Region::new(path("/r"));
+        let change = Change::Remove { path: path("/r"), recursive: true };
+        assert!(region.end(at(1), &change, Outcome::Done).unwrap_err().contains("NotFound"));
+        assert!(region.end(at(1), &change, Outcome::Refused(Status::NotFound)).is_ok());
+    }
+}

@@ -1,0 +1,105 @@
+//! What will happen, and when: the one queue of the simulation. Two things at the same moment happen in the order in
+//! which they were put in, so that a seed always means the same run. Never a clock, never a thread.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use protocol::SessionId;
+
+use crate::{
+    calls::{CallId, CallReply},
+    role::Hand,
+};
+
+/// Someone who takes part.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Who {
+    /// The one master.
+    Master,
+    /// A node, by its number.
+    Node(usize),
+    /// A client, by its number.
+    Client(usize),
+}
+
+/// Counts the starts of a process: what was meant for an earlier one reaches nobody.
+pub(crate) type Life = u32;
+
+/// Something that happens at its time.
+#[derive(Debug)]
+pub(crate) enum Event {
+    /// A datagram arrives.
+    Datagram { to: Who, datagram: Vec<u8> },
+    /// A process wanted to be called now.
+    Wake(Who, Life),
+    /// Someone's join reaches the master.
+    JoinAsked { from: Who, life: Life, attempt: u32 },
+    /// The master's answer to a join; with the session and the key for tickets where it was let in.
+    JoinAnswered { to: Who, life: Life, attempt: u32, accepted: Option<(SessionId, u64)> },
+    /// A joiner has waited long enough for an answer, or since the last try.
+    JoinAgain { who: Who, life: Life, attempt: u32 },
+    /// The journal has written what it was writing.
+    Saved(Life),
+    /// A request for bytes reaches its node.
+    CallArrives(CallId),
+    /// Some more bytes of a call have moved.
+    CallGoesOn(CallId),
+    /// The answer to a call reaches the caller.
+    CallAnswered(CallId, CallReply),
+    /// The caller hung up, and the node notices.
+    CallDropped(CallId),
+    /// A client notices that all conversations with a node's process broke.
+    ConversationsBroken { client: usize, node: usize, life: Life },
+    /// Something that a node's hands did is done.
+    Hand { node: usize, life: Life, hand: Hand },
+    /// A client wanted to go on now.
+    Timer { client: usize, tag: u64 },
+    /// The next fault is due.
+    Fault,
+    /// A process dies.
+    Crash(Who, Life),
+    /// A process that died is started again.
+    Restart(Who),
+    /// A link that was cut works again.
+    Reconnect(Who),
+}
+
+/// See the module.
+#[derive(Debug, Default)]
+pub(crate) struct Queue {
+    events: BTreeMap<(Duration, u64), Event>,
+    sequence: u64,
+}
+
+impl Queue {
+    pub(crate) fn push(&mut self, at: Duration, event: Event) {
+        self.sequence += 1;
+        self.events.insert((at, self.sequence), event);
+    }
+
+    /// The next event and its time.
+    pub(crate) fn pop(&mut self) -> Option<(Duration, Event)> {
+        self.events.pop_first().map(|((at, _), event)| (at, event))
+    }
+
+    /// Forgets the events that are not worth keeping.
+    pub(crate) fn retain(&mut self, keep: impl Fn(&Event) -> bool) {
+        self.events.retain(|_, event| keep(event));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn events_come_by_time_and_at_one_time_in_the_order_of_their_coming() {
+        let mut queue = Queue::default();
+        for (at, tag) in [(2, 20), (1, 10), (2, 21), (1, 11)] {
+            queue.push(Duration::from_secs(at), Event::Timer { client: 0, tag });
+        }
+        let tag = |(_, event)| if let Event::Timer { tag, .. } = event { tag } else { 0 };
+        let order: Vec<u64> = std::iter::from_fn(|| queue.pop().map(tag)).collect();
+        assert_eq!(order, [10, 11, 20, 21]);
+    }
+}

@@ -1,0 +1,238 @@
+//! A node's buckets, their bytes in memory: the rules of which piece lies where and which of them count are the real
+//! ones ([`node::bucket::Pieces`]), as is the store that a bucket becomes a slice of. A crash loses all of it.
+
+use std::{
+    cell::RefCell,
+    collections::{BTreeMap, BTreeSet},
+    path::Path,
+    rc::Rc,
+};
+
+use ::node::bucket::{PieceRefused, Pieces, Range, SealPlan, SealRefused};
+use protocol::{
+    JobId, Refusal, SliceHeader, SliceMetadata, Status,
+    message::spe::{BucketId, PieceId, SealOrder},
+};
+use store::{Disk, MemoryDisk, SliceHasher, SliceStore};
+
+/// See the module.
+#[derive(Debug, Default)]
+pub(crate) struct Buckets {
+    jobs: BTreeMap<JobId, Job>,
+    forgotten: BTreeSet<JobId>,
+    /// The disk of a sabotaged node gives a piece's first record twice.
+    repeats_records: bool,
+}
+
+#[derive(Debug, Default)]
+struct Job {
+    /// The newest run heard of.
+    run: u32,
+    buckets: BTreeMap<BucketId, Bucket>,
+}
+
+#[derive(Debug, Default)]
+struct Bucket {
+    pieces: Pieces,
+    /// Shared with the writers of pieces, as an open file is: a seal that makes a new file leaves them the old one.
+    file: Rc<RefCell<Vec<u8>>>,
+    published: Option<SliceMetadata>,
+}
+
+/// A piece being written.
+#[derive(Debug)]
+pub(crate) struct PieceWriter {
+    piece: PieceId,
+    range: Range,
+    file: Rc<RefCell<Vec<u8>>>,
+    written: usize,
+}
+
+impl PieceWriter {
+    /// Bytes that have been written.
+    pub(crate) fn written(&self) -> usize {
+        self.written
+    }
+
+    pub(crate) fn write(&mut self, bytes: &[u8]) {
+        let from = self.range.from as usize + self.written;
+        let mut file = self.file.borrow_mut();
+        if file.len() < from + bytes.len() {
+            file.resize(from + bytes.len(), 0);
+        }
+        file[from..from + bytes.len()].copy_from_slice(bytes);
+        self.written += bytes.len();
+    }
+}
+
+impl Buckets {
+    /// No buckets yet.
+    pub(crate) fn new(repeats_records: bool) -> Self {
+        Self { repeats_records, ..Self::default() }
+    }
+
+    /// Begins a piece; `None` when the bucket has it already.
+    pub(crate) fn begin(&mut self, piece: PieceId, bytes: u64) -> Result<Option<PieceWriter>, Refusal> {
+        let bucket = self.bucket(piece.bucket)?;
+        if bucket.pieces.has(piece.task, piece.attempt) {
+            return Ok(None);
+        }
+        let range = bucket.pieces.reserve(bytes).map_err(piece_refused)?;
+        Ok(Some(PieceWriter { piece, range, file: Rc::clone(&bucket.file), written: 0 }))
+    }
+
+    /// A piece is whole.
+    pub(crate) fn commit(&mut self, writer: &PieceWriter) -> Result<(), Refusal> {
+        let (piece, repeats) = (writer.piece, self.repeats_records);
+        let bucket = self.known(piece.bucket)?;
+        bucket.pieces.commit(piece.task, piece.attempt, writer.range).map_err(piece_refused)?;
+        if repeats {
+            repeat_record(&mut bucket.file.borrow_mut(), writer.range);
+        }
+        Ok(())
+    }
+
+    /// A piece broke off.
+    pub(crate) fn abandon(&mut self, writer: &PieceWriter) {
+        if let Ok(bucket) = self.known(writer.piece.bucket)
+            && Rc::ptr_eq(&bucket.file, &writer.file)
+            && let Some(bytes) = bucket.pieces.abandon(writer.range)
+        {
+            bucket.file.borrow_mut().truncate(bytes as usize);
+        }
+    }
+
+    /// Makes a bucket final; its length in bytes.
+    pub(crate) fn seal(&mut self, order: &SealOrder) -> Result<u64, Refusal> {
+        let bucket = self.bucket(order.bucket)?;
+        match bucket.pieces.plan_seal(&order.winners).map_err(|why| seal_refused(&why))? {
+            SealPlan::Done(bytes) => Ok(bytes),
+            SealPlan::Keep { bytes } => {
+                bucket.file.borrow_mut().resize(bytes as usize, 0);
+                bucket.pieces.seal(&order.winners, bytes);
+                Ok(bytes)
+            }
+            SealPlan::Rewrite { ranges, bytes } => {
+                let mut file = Vec::with_capacity(bytes as usize);
+                for range in ranges {
+                    let from = range.from as usize;
+                    file.extend_from_slice(&bucket.file.borrow()[from..from + range.bytes as usize]);
+                }
+                bucket.file = Rc::new(RefCell::new(file));
+                bucket.pieces.seal(&order.winners, bytes);
+                Ok(bytes)
+            }
+        }
+    }
+
+    /// A sealed bucket's bytes.
+    pub(crate) fn read(&mut self, id: BucketId) -> Result<Vec<u8>, Refusal> {
+        let bucket = self.known(id)?;
+        match bucket.pieces.sealed_bytes() {
+            Some(_) if bucket.published.is_none() => Ok(bucket.file.borrow().clone()),
+            Some(_) => Err(Refusal::new(Status::NotFound, "the bucket became a slice")),
+            None => Err(Refusal::new(Status::Refused, "the bucket is not sealed")),
+        }
+    }
+
+    /// Makes a sealed bucket a staged, synced slice.
+    pub(crate) fn publish(
+        &mut self,
+        id: BucketId,
+        header: SliceHeader,
+        store: &SliceStore,
+        disk: &MemoryDisk,
+    ) -> Result<SliceMetadata, Refusal> {
+        let bucket = self.known(id)?;
+        if let Some(published) = &bucket.published {
+            if published.header.slice == header.slice {
+                return Ok(published.clone());
+            }
+            return Err(Refusal::new(Status::Exists, "the bucket was published before"));
+        }
+        if bucket.pieces.sealed_bytes().is_none() {
+            return Err(Refusal::new(Status::Refused, "the bucket is not sealed"));
+        }
+        let path = store.jobs_folder().join(header.slice.to_string());
+        let mut hasher = SliceHasher::new();
+        hasher.update(&bucket.file.borrow());
+        write_file(disk, &path, &bucket.file.borrow())?;
+        let metadata = store.adopt(header, &path, hasher.finish()).map_err(|error| error.refusal())?;
+        bucket.published = Some(metadata.clone());
+        Ok(metadata)
+    }
+
+    /// The slice as which a bucket was published.
+    pub(crate) fn published(&mut self, id: BucketId) -> Option<SliceMetadata> {
+        self.known(id).ok()?.published.clone()
+    }
+
+    /// Removes all that a job left.
+    pub(crate) fn forget(&mut self, job: JobId) {
+        self.jobs.remove(&job);
+        self.forgotten.insert(job);
+    }
+
+    /// The bucket, made known if it is not.
+    fn bucket(&mut self, id: BucketId) -> Result<&mut Bucket, Refusal> {
+        if self.forgotten.contains(&id.job) {
+            return Err(Refusal::new(Status::Refused, "the job has ended"));
+        }
+        let job = self.jobs.entry(id.job).or_default();
+        if id.run < job.run {
+            return Err(older_run());
+        }
+        if id.run > job.run {
+            job.buckets.clear();
+            job.run = id.run;
+        }
+        Ok(job.buckets.entry(id).or_default())
+    }
+
+    /// The bucket, if anything was ever said of it.
+    fn known(&mut self, id: BucketId) -> Result<&mut Bucket, Refusal> {
+        let job = self.jobs.get_mut(&id.job);
+        if job.as_ref().is_some_and(|job| id.run < job.run) {
+            return Err(older_run());
+        }
+        let missing = || Refusal::new(Status::NotFound, "the bucket is not on this node");
+        job.and_then(|job| job.buckets.get_mut(&id)).ok_or_else(missing)
+    }
+}
+
+fn write_file(disk: &MemoryDisk, path: &Path, bytes: &[u8]) -> Result<(), Refusal> {
+    // An earlier try may have left the file.
+    let _ = disk.remove_file(path);
+    let written = disk.create(path).and_then(|file| file.write_all_at(bytes, 0));
+    written.map_err(|error| Refusal::new(Status::Failed, error.to_string()))
+}
+
+/// What a bucket that takes a piece's record twice looks like to everyone but the one who counts.
+fn repeat_record(file: &mut [u8], range: Range) {
+    let (from, bytes) = (range.from as usize, range.bytes as usize);
+    if bytes >= 2 * crate::actor::RECORD_BYTES {
+        file.copy_within(from..from + crate::actor::RECORD_BYTES, from + bytes - crate::actor::RECORD_BYTES);
+    }
+}
+
+fn older_run() -> Refusal {
+    Refusal::new(Status::Refused, "the job is in a newer run by now")
+}
+
+fn piece_refused(why: PieceRefused) -> Refusal {
+    let status = match why {
+        PieceRefused::Sealed => Status::Refused,
+        PieceRefused::TooLong => Status::Usage,
+        PieceRefused::TooMany => Status::Unavailable,
+    };
+    Refusal::new(status, format!("a piece is refused: {why:?}"))
+}
+
+fn seal_refused(why: &SealRefused) -> Refusal {
+    let status = match why {
+        SealRefused::Missing(_) | SealRefused::Length { .. } => Status::NotFound,
+        SealRefused::TwoWinners { .. } => Status::Usage,
+        SealRefused::Sealed => Status::Refused,
+    };
+    Refusal::new(status, format!("a seal is refused: {why:?}"))
+}

@@ -1,0 +1,257 @@
+//! The master's process: its real rules, its journal, its words. It mirrors `master::server`: what a reply or an order
+//! has to wait for, the rules decide; here it only takes time.
+
+use std::{
+    collections::BTreeMap,
+    net::{IpAddr, Ipv4Addr, SocketAddr},
+    time::Duration,
+};
+
+use master::{Action, Caller, Completion, Master, MasterConfig, Message, NodeJoin, OrderId, OrderOutcome, Peer};
+use protocol::{
+    NodeId, Place, SessionId, UserName,
+    gmp::Opening,
+    message::{client_master::ClientRequest, master_security::UserRights, node_master::Report},
+    wire::codec,
+};
+
+use super::{journal::Journal, seat::wake, tickets::Signer};
+use crate::{
+    environment::Environment,
+    queue::{Event, Life, Who},
+    words::{Heard, Words},
+};
+
+/// See the module.
+pub(crate) struct MasterRole {
+    config: MasterConfig,
+    pub(crate) life: Life,
+    journal: Journal,
+    process: Option<Process>,
+}
+
+/// What dies in a crash.
+struct Process {
+    rules: Master,
+    words: Words,
+    /// Where each session's datagrams go.
+    peers: BTreeMap<SessionId, Who>,
+    ticket_key: u64,
+    wake_at: Option<Duration>,
+}
+
+impl MasterRole {
+    pub(crate) fn new(config: MasterConfig, journal_forgets: bool) -> Self {
+        Self { config, life: 0, journal: Journal::new(journal_forgets), process: None }
+    }
+
+    pub(crate) fn is_up(&self) -> bool {
+        self.process.is_some()
+    }
+
+    /// Starts the process from what the journal has.
+    ///
+    /// # Errors
+    /// When the rules cannot read their own rows.
+    pub(crate) fn start(&mut self, env: &mut Environment) -> Result<(), String> {
+        self.life += 1;
+        let (seed, ticket_key) = (env.rng.u64(..), env.rng.u64(..));
+        let rules = Master::new(env.now, self.config, seed, Box::new(Signer(ticket_key)), self.journal.rows());
+        let rules = rules.map_err(|error| format!("the master cannot start from its journal: {error}"))?;
+        let (words, peers) = (Words::default(), BTreeMap::new());
+        self.process = Some(Process { rules, words, peers, ticket_key, wake_at: None });
+        env.note(format_args!("master starts (life {})", self.life));
+        self.settle(env);
+        Ok(())
+    }
+
+    /// Kills the process.
+    pub(crate) fn crash(&mut self, env: &mut Environment) {
+        if self.process.take().is_some() {
+            env.note(format_args!("master dies"));
+            self.journal.crash(&mut env.rng);
+        }
+    }
+
+    /// A datagram came.
+    pub(crate) fn receive(&mut self, env: &mut Environment, datagram: &[u8]) {
+        if let Some(process) = &mut self.process {
+            process.words.receive(env.now, datagram);
+            self.settle(env);
+        }
+    }
+
+    /// The process was called.
+    pub(crate) fn wake(&mut self, env: &mut Environment) {
+        let Some(process) = &mut self.process else { return };
+        process.wake_at = process.wake_at.filter(|at| *at > env.now.monotonic);
+        process.words.handle_timeout(env.now);
+        if process.rules.next_timeout() <= env.now.monotonic {
+            process.rules.handle_timeout(env.now);
+        }
+        self.settle(env);
+    }
+
+    /// A transaction is on the disk.
+    pub(crate) fn saved(&mut self, env: &mut Environment) {
+        let Some((batch, begins)) = self.journal.complete() else { return };
+        if begins {
+            self.write(env);
+        }
+        if let Some(process) = &mut self.process {
+            process.rules.handle_completion(env.now, Completion::Saved { batch });
+            self.settle(env);
+        }
+    }
+
+    /// Lets someone in. Keys stand before the joiner hears of it.
+    pub(crate) fn join(&mut self, env: &mut Environment, who: Who) -> Option<(SessionId, u64)> {
+        let process = self.process.as_mut()?;
+        let session = SessionId(env.rng.u64(..));
+        match who {
+            Who::Client(_) => process.rules.open_client_session(env.now, session, rights(), address(who)),
+            Who::Node(node) => process.rules.open_node_session(env.now, session, node_join(node)).ok()?,
+            Who::Master => return None,
+        }
+        process.words.add_session(session, Opening::Listens);
+        process.peers.insert(session, who);
+        let key = process.ticket_key;
+        self.settle(env);
+        Some((session, key))
+    }
+
+    fn settle(&mut self, env: &mut Environment) {
+        let mut writes = false;
+        let Some(process) = &mut self.process else { return };
+        loop {
+            while let Some(action) = process.rules.poll_action() {
+                match action {
+                    Action::Save { batch, changes } => writes |= self.journal.push(batch, changes),
+                    other => process.perform(env, other),
+                }
+            }
+            let Some(heard) = process.words.next_heard() else { break };
+            process.hear(env, heard);
+        }
+        while let Some((session, datagram)) = process.words.next_datagram() {
+            if let Some(to) = process.peers.get(&session) {
+                env.launch(Who::Master, *to, datagram);
+            }
+        }
+        let due = process.words.next_timeout().into_iter().chain([process.rules.next_timeout()]).min();
+        if let Some(due) = due {
+            wake(env, (Who::Master, self.life), &mut process.wake_at, due);
+        }
+        if writes {
+            self.write(env);
+        }
+    }
+
+    /// A transaction begins; now and then the disk is slow.
+    fn write(&self, env: &mut Environment) {
+        let span = if env.chance(5) { env.span(50, 800) } else { env.span(1, 15) };
+        env.after(span, Event::Saved(self.life));
+    }
+}
+
+impl Process {
+    fn perform(&mut self, env: &mut Environment, action: Action) {
+        match action {
+            // The caller has taken these out.
+            Action::Save { .. } => {}
+            Action::Reply { to, reply } => self.answer(env, to, codec::encode(&reply)),
+            Action::Ack { to, ack } => self.answer(env, to, codec::encode(&ack)),
+            Action::Order { session, order, body } => {
+                env.note(format_args!("master orders {:?}: {}", self.peers.get(&session), order_line(&body)));
+                self.words.ask(env.now, session, codec::encode(&body), order.0, ORDER_MAX);
+            }
+            Action::CloseSession(session) => self.words.close_session(env.now, session),
+        }
+    }
+
+    fn hear(&mut self, env: &mut Environment, heard: Heard) {
+        match heard {
+            Heard::Asked { session, request, body } => {
+                let from = Caller { session, request };
+                let message = match self.rules.peer(session) {
+                    Some(Peer::Client(_)) => codec::decode::<ClientRequest>(&body).map(Message::Client),
+                    Some(Peer::Node(_)) => codec::decode::<Report>(&body).map(Message::Node),
+                    None => return self.words.close_session(env.now, session),
+                };
+                match message {
+                    Ok(message) => self.rules.handle_message(env.now, from, message),
+                    Err(error) => env.violate(crate::Kind::Safety, format!("the master got nonsense: {error}")),
+                }
+            }
+            Heard::Answered { tag, body, .. } => {
+                let answer = body.and_then(|body| codec::decode(&body).ok());
+                let outcome = answer.map_or(OrderOutcome::Unanswered, OrderOutcome::Answered);
+                self.rules.handle_completion(env.now, Completion::Ordered { order: OrderId(tag), outcome });
+            }
+            Heard::Lost(session) => self.rules.close_session(env.now, session),
+        }
+    }
+
+    fn answer(&mut self, env: &mut Environment, to: Caller, body: Vec<u8>) {
+        if let Some(request) = to.request {
+            self.words.reply(env.now, to.session, request, body);
+        }
+    }
+}
+
+/// The name of a node.
+pub(crate) fn node_id(node: usize) -> NodeId {
+    // A letter and a number are a name.
+    #[allow(clippy::expect_used)]
+    NodeId::new(format!("n{node}")).expect("a valid name")
+}
+
+/// The number of a node.
+pub(crate) fn node_number(id: &NodeId) -> usize {
+    id.as_str()[1..].parse().unwrap_or(usize::MAX)
+}
+
+fn node_join(node: usize) -> NodeJoin {
+    NodeJoin {
+        node: node_id(node),
+        place: Place::new(format!("s{}", node % 2), format!("r{}", node / 2 % 2)),
+        transfer: SocketAddr::new(address(Who::Node(node)), 7_000),
+        spe_slots: 2,
+        pid: 1,
+        folder: "/node".into(),
+        address: address(Who::Node(node)),
+    }
+}
+
+fn address(who: Who) -> IpAddr {
+    let (kind, number) = match who {
+        Who::Master => (0, 0),
+        Who::Node(number) => (1, number),
+        Who::Client(number) => (2, number),
+    };
+    Ipv4Addr::new(10, 0, kind, number as u8).into()
+}
+
+/// The user that all clients are.
+pub(crate) fn user() -> UserName {
+    // A word of letters is a name.
+    #[allow(clippy::expect_used)]
+    UserName::new("ann").expect("a valid name")
+}
+
+fn rights() -> UserRights {
+    UserRights { user: user(), groups: Vec::new(), admin: true }
+}
+
+fn order_line(order: &protocol::message::node_master::Order) -> String {
+    use protocol::message::node_master::Order;
+    match order {
+        Order::Replicate { header, from, .. } => format!("replicate {} from {}", header.slice, from.node),
+        Order::Place { slice, path } => format!("place {slice} at {path}"),
+        Order::Remove(slice) => format!("remove {slice}"),
+        Order::ForgetJob(job) => format!("forget job {job}"),
+    }
+}
+
+/// As in `master::server`.
+const ORDER_MAX: Duration = Duration::from_secs(20);

@@ -1,0 +1,15 @@
+//! The processes of the cloud: the real rules of master and node, with hands that work in the time of the simulation.
+//! What `server.rs` does in a role's crate with tasks, sockets and files is done here with events.
+
+mod bucket;
+mod journal;
+mod master;
+mod node;
+mod seat;
+mod spe;
+mod tickets;
+mod transfer;
+
+pub(crate) use self::master::{MasterRole, node_id, node_number, user};
+pub(crate) use self::node::{DATA_FOLDER, Hand, NodeRole, Process};
+pub(crate) use self::seat::Seat;

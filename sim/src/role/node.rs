@@ -1,0 +1,352 @@
+//! A node's process: its real rules and its real store on a disk in memory. It mirrors `node::server`. Disk work takes a
+//! moment; a power cut in the middle of it leaves the disk as the crash model says, and nothing that came after is said.
+
+use std::{collections::BTreeMap, path::Path, sync::Arc, time::Duration};
+
+use ::node::rules::{Action, Asker, Completion, CopyOrder, Move, MoveId, Node, NodeLimits, ReportId};
+use protocol::{
+    JobId, Refusal, SessionId, Status,
+    message::{
+        node_master::{Order, Report},
+        spe::Function,
+    },
+    wire::codec,
+};
+use store::{MemoryDisk, SliceStore};
+
+use super::{
+    bucket::Buckets,
+    master::node_id,
+    seat::Seat,
+    spe::Task,
+    tickets::TicketDoor,
+    transfer::{Outgoing, Transfer},
+};
+use crate::{
+    Sabotage,
+    calls::{CallId, CallReply},
+    environment::Environment,
+    queue::{Event, Life, Who},
+    words::Heard,
+};
+
+/// See the module.
+pub(crate) struct NodeRole {
+    number: usize,
+    pub(crate) life: Life,
+    pub(crate) disk: MemoryDisk,
+    /// The change of the disk at which the power goes.
+    cut_at: Option<u64>,
+    /// Whether a call to the disk will fail.
+    disk_fails: bool,
+    pub(crate) process: Option<Process>,
+}
+
+/// What dies in a crash.
+pub(crate) struct Process {
+    pub(super) number: usize,
+    pub(super) rules: Node,
+    pub(super) seat: Seat,
+    pub(crate) store: Arc<SliceStore>,
+    pub(super) disk: MemoryDisk,
+    pub(super) buckets: Buckets,
+    pub(super) door: TicketDoor,
+    /// What others want of this node.
+    pub(super) transfers: BTreeMap<CallId, Transfer>,
+    /// What it wants of others.
+    pub(super) outgoing: BTreeMap<CallId, Outgoing>,
+    pub(super) tasks: BTreeMap<CallId, Task>,
+    /// Loaded functions, by conversation.
+    pub(super) functions: BTreeMap<(JobId, u64), Function>,
+    status_is_out: bool,
+}
+
+/// What a node's hands do in a while.
+#[derive(Debug)]
+pub(crate) enum Hand {
+    Move {
+        id: MoveId,
+        work: Move,
+    },
+    Copy(Box<CopyOrder>),
+    Forget(JobId),
+    /// An SPE is through with its function.
+    Compute(CallId),
+}
+
+impl NodeRole {
+    pub(crate) fn new(number: usize, disk_seed: u64) -> Self {
+        Self { number, life: 0, disk: MemoryDisk::new(disk_seed), cut_at: None, disk_fails: false, process: None }
+    }
+
+    pub(crate) fn is_up(&self) -> bool {
+        self.process.is_some()
+    }
+
+    /// Starts the process from what its disk has.
+    ///
+    /// # Errors
+    /// When the store cannot be opened.
+    pub(crate) fn start(&mut self, env: &mut Environment) -> Result<(), String> {
+        self.life += 1;
+        let opened = SliceStore::open(Arc::new(self.disk.clone()), Path::new(DATA_FOLDER));
+        let (store, found) = opened.map_err(|error| format!("n{} cannot open its folder: {error}", self.number))?;
+        env.note(format_args!("n{} starts (life {}): {found:?}", self.number, self.life));
+        let mut process = Process {
+            number: self.number,
+            rules: Node::new(NodeLimits { status_interval: STATUS_INTERVAL, copies_max: COPIES_MAX }),
+            seat: Seat::new(Who::Node(self.number), self.life),
+            store,
+            disk: self.disk.clone(),
+            buckets: Buckets::new(env.sabotage == Some(Sabotage::BucketRepeatsRecord)),
+            door: TicketDoor::new(node_id(self.number)),
+            transfers: BTreeMap::new(),
+            outgoing: BTreeMap::new(),
+            tasks: BTreeMap::new(),
+            functions: BTreeMap::new(),
+            status_is_out: false,
+        };
+        process.seat.start_joining(env);
+        self.process = Some(process);
+        Ok(())
+    }
+
+    /// Kills the process; the disk keeps what the crash model says.
+    pub(crate) fn crash(&mut self, env: &mut Environment) {
+        // The disk first: what the dying process still does to it has no effect.
+        self.disk = self.disk.crash();
+        (self.cut_at, self.disk_fails) = (None, false);
+        if self.process.take().is_some() {
+            env.note(format_args!("n{} dies", self.number));
+        }
+    }
+
+    /// Lets the power go after so many more changes of the disk.
+    pub(crate) fn cut_power_after(&mut self, changes: u64) {
+        self.disk.cut_after(changes);
+        self.cut_at = Some(self.disk.changes() + changes);
+    }
+
+    /// Lets one change of the disk fail, after so many more.
+    pub(crate) fn fail_disk_after(&mut self, changes: u64) {
+        self.disk.fail_one_after(changes);
+        self.disk_fails = true;
+    }
+
+    /// Whether something is about to go wrong with it.
+    pub(crate) fn is_failing(&self) -> bool {
+        self.cut_at.is_some() || self.disk_fails
+    }
+
+    /// Whether the power is gone: the process has to die before it does anything else.
+    pub(crate) fn lost_power(&self) -> bool {
+        self.process.is_some() && self.cut_at.is_some_and(|at| self.disk.changes() >= at)
+    }
+
+    /// Ends an event: what the rules want is done, what is to be said leaves.
+    pub(crate) fn settle(&mut self, env: &mut Environment) {
+        if let Some(process) = &mut self.process {
+            process.settle(env);
+        }
+    }
+}
+
+impl Process {
+    /// A datagram came.
+    pub(crate) fn receive(&mut self, env: &mut Environment, datagram: &[u8]) {
+        self.seat.words.receive(env.now, datagram);
+    }
+
+    /// The process was called.
+    pub(crate) fn wake(&mut self, env: &mut Environment) {
+        self.seat.woken(env);
+        self.seat.words.handle_timeout(env.now);
+        if self.rules.next_timeout().is_some_and(|at| at <= env.now.monotonic) {
+            self.rules.handle_timeout(env.now);
+        }
+    }
+
+    /// The master answered a join.
+    pub(crate) fn joined(&mut self, env: &mut Environment, attempt: u32, accepted: Option<(SessionId, u64)>) {
+        if let Some(session) = self.seat.joined(env, attempt, accepted.map(|(session, _)| session)) {
+            env.note(format_args!("n{} has joined: session {session}", self.number));
+            if let Some((_, key)) = accepted {
+                self.door.set_key(key);
+            }
+            self.rules.handle_session_opened(env.now, session);
+        }
+    }
+
+    pub(crate) fn join_again(&mut self, env: &mut Environment, attempt: u32) {
+        self.seat.join_again(env, attempt);
+    }
+
+    /// Hands have done something, or do it now.
+    pub(crate) fn hand(&mut self, env: &mut Environment, hand: Hand) {
+        match hand {
+            Hand::Move { id, work } => {
+                let moved = match &work {
+                    Move::Place { slice, path } => self.store.place(*slice, path),
+                    Move::Remove(slice) => self.store.remove(*slice),
+                };
+                let result = moved.map_err(|error| error.refusal());
+                env.note(format_args!("n{} {work:?}: {result:?}", self.number));
+                self.rules.handle_completion(env.now, Completion::Moved { id, result });
+            }
+            Hand::Copy(order) => self.copy(env, *order),
+            Hand::Forget(job) => {
+                self.buckets.forget(job);
+                self.functions.retain(|(of, _), _| *of != job);
+            }
+            Hand::Compute(task) => self.compute(env, task),
+        }
+    }
+
+    /// Says that a slice is bad, after it was put aside.
+    pub(super) fn found_corrupt(&mut self, env: &mut Environment, slice: protocol::SliceId) {
+        env.note(format_args!("n{} found {slice} corrupt", self.number));
+        // Reported all the same where the disk fails: the master must replace it.
+        let _ = self.store.mark_corrupt(slice);
+        self.rules.handle_completion(env.now, Completion::FoundCorrupt(slice));
+    }
+
+    fn settle(&mut self, env: &mut Environment) {
+        loop {
+            while let Some(action) = self.rules.poll_action() {
+                self.perform(env, action);
+            }
+            let Some(heard) = self.seat.words.next_heard() else { break };
+            self.hear(env, heard);
+        }
+        let due = self.rules.next_timeout();
+        self.seat.settle(env, due);
+    }
+
+    fn perform(&mut self, env: &mut Environment, action: Action) {
+        let (node, life) = (self.number, self.seat.life);
+        match action {
+            Action::Ack { to, ack } => self.seat.words.reply(env.now, to.session, to.request, codec::encode(&ack)),
+            Action::Report { session, id, report } => {
+                env.note(format_args!("n{node} reports {}", report_line(&report)));
+                self.seat.words.ask(env.now, session, codec::encode(&report), id.0 + 1, ANSWER_TIME_MAX);
+            }
+            Action::ReportStatus { session } => self.report_status(env, session),
+            Action::TakeInventory => {
+                self.rules.handle_completion(env.now, Completion::Inventory(self.store.held()));
+            }
+            Action::Rejoin { session } => {
+                self.seat.words.close_session(env.now, session);
+                self.seat.session = None;
+                self.seat.start_joining(env);
+            }
+            Action::StartCopy(_) if env.sabotage == Some(Sabotage::CopiesAreNeverMade) => {}
+            Action::StartCopy(order) => {
+                let span = env.span(0, 20);
+                env.after(span, Event::Hand { node, life, hand: Hand::Copy(Box::new(order)) });
+            }
+            Action::Move { id, work } => {
+                let span = env.span(0, 60);
+                env.after(span, Event::Hand { node, life, hand: Hand::Move { id, work } });
+            }
+            Action::ForgetJob(job) => {
+                let span = env.span(0, 20);
+                env.after(span, Event::Hand { node, life, hand: Hand::Forget(job) });
+            }
+        }
+    }
+
+    fn report_status(&mut self, env: &mut Environment, session: SessionId) {
+        if self.status_is_out {
+            return;
+        }
+        self.status_is_out = true;
+        let report = Report::Status {
+            used_bytes: self.store.used_bytes(),
+            free_bytes: self.store.free_bytes().unwrap_or(0),
+            transfers: self.transfers.len() as u32,
+            spes: self.tasks.len() as u32,
+        };
+        self.seat.words.ask(env.now, session, codec::encode(&report), STATUS_TAG, STATUS_ANSWER_TIME_MAX);
+    }
+
+    fn hear(&mut self, env: &mut Environment, heard: Heard) {
+        match heard {
+            Heard::Asked { session, request: Some(request), body } => match codec::decode::<Order>(&body) {
+                Ok(order) => self.rules.handle_message(env.now, Asker { session, request }, order),
+                Err(error) => env.violate(crate::Kind::Safety, format!("n{} got no order: {error}", self.number)),
+            },
+            Heard::Asked { request: None, .. } => {}
+            Heard::Answered { session, tag, body } => {
+                if tag == STATUS_TAG {
+                    self.status_is_out = false;
+                }
+                match body {
+                    None => self.lose_session(env, session),
+                    Some(_) if tag == STATUS_TAG => {}
+                    Some(_) => {
+                        self.rules.handle_completion(env.now, Completion::Acknowledged(ReportId(tag - 1)));
+                    }
+                }
+            }
+            Heard::Lost(session) => self.lose_session(env, session),
+        }
+    }
+
+    fn lose_session(&mut self, env: &mut Environment, session: SessionId) {
+        if self.rules.session() != Some(session) {
+            return;
+        }
+        env.note(format_args!("n{} lost its session {session}", self.number));
+        self.rules.handle_session_lost(session);
+        self.seat.words.close_session(env.now, session);
+        self.seat.session = None;
+        self.seat.start_joining(env);
+    }
+
+    /// Begins to make a copy; as `node::fetch`.
+    fn copy(&mut self, env: &mut Environment, order: CopyOrder) {
+        let slice = order.header.slice;
+        let begun = if self.store.contains(slice) {
+            let held = self.store.open_slice(slice).map(|reader| reader.metadata().clone());
+            Err(held.map_err(|error| error.refusal()))
+        } else {
+            self.store.begin(order.header.clone()).map_err(|error| Err(error.refusal()))
+        };
+        match begun {
+            Ok(writer) => self.fetch_copy(env, &order, writer),
+            Err(result) => self.rules.handle_completion(env.now, Completion::Copied { slice, result }),
+        }
+    }
+}
+
+/// A refusal because a conversation broke.
+pub(super) fn broken() -> Refusal {
+    Refusal::new(Status::Unavailable, "the conversation broke")
+}
+
+/// Why a call brought nothing.
+pub(super) fn refusal_of(reply: CallReply) -> Refusal {
+    match reply {
+        CallReply::Refused(refusal) => refusal,
+        _ => broken(),
+    }
+}
+
+fn report_line(report: &Report) -> String {
+    match report {
+        Report::Inventory { slices, last } => format!("an inventory of {} slices (last: {last})", slices.len()),
+        Report::Stored(metadata) => format!("stored {}", metadata.header.slice),
+        other => format!("{other:?}"),
+    }
+}
+
+/// Where a node keeps its slices on its disk.
+pub(crate) const DATA_FOLDER: &str = "/node";
+/// As operators set it.
+const STATUS_INTERVAL: Duration = Duration::from_secs(1);
+/// As in `node::server`.
+const COPIES_MAX: usize = 4;
+const ANSWER_TIME_MAX: Duration = Duration::from_secs(20);
+const STATUS_ANSWER_TIME_MAX: Duration = Duration::from_secs(8);
+/// Reports have tags from 1 on.
+const STATUS_TAG: u64 = 0;

@@ -1,0 +1,136 @@
+//! Tickets without ciphers: a signature is a keyed sum here, so that the master's rules can sign and a node's door can
+//! tell a ticket of its own master from one of the master's earlier life. What is checked is what `node::tickets` checks.
+
+use std::{collections::BTreeMap, ops::Range};
+
+use master::SignTickets;
+use protocol::{
+    JobId, NodeId, Now, Refusal, SliceHeader, SliceId, Status,
+    ticket::{Right, SignedTicket, Ticket},
+    wire::codec,
+};
+
+/// Signs with a key that changes with each start of the master.
+pub(crate) struct Signer(pub(crate) u64);
+
+impl SignTickets for Signer {
+    fn sign(&self, ticket: &Ticket) -> SignedTicket {
+        let ticket = codec::encode(ticket);
+        let signature = sum(self.0, &ticket).to_be_bytes().to_vec();
+        SignedTicket { ticket, signature }
+    }
+}
+
+/// A node's door.
+#[derive(Debug)]
+pub(crate) struct TicketDoor {
+    node: NodeId,
+    key: Option<u64>,
+    /// Slices written with a ticket, until the ticket ends.
+    used: BTreeMap<SliceId, u64>,
+}
+
+impl TicketDoor {
+    pub(crate) fn new(node: NodeId) -> Self {
+        Self { node, key: None, used: BTreeMap::new() }
+    }
+
+    /// From now on tickets of this master are good.
+    pub(crate) fn set_key(&mut self, key: u64) {
+        self.key = Some(key);
+    }
+
+    /// Which bytes of a slice may be read.
+    pub(crate) fn read(&self, now: Now, ticket: &SignedTicket, slice: SliceId) -> Result<Range<u64>, Refusal> {
+        match self.check(now, ticket)?.right {
+            Right::Read { slice: of, from, until } if of == slice => Ok(from..until),
+            _ => Err(refused("the ticket is not for reading this slice")),
+        }
+    }
+
+    /// The slice that may be written, and until when its ticket lives.
+    pub(crate) fn write(&mut self, now: Now, ticket: &SignedTicket) -> Result<(SliceHeader, u64), Refusal> {
+        let ticket = self.check(now, ticket)?;
+        let Right::Write { header, .. } = ticket.right else {
+            return Err(refused("the ticket is not for writing"));
+        };
+        self.used.retain(|_, until_unix_millis| *until_unix_millis >= now.unix_millis);
+        if self.used.contains_key(&header.slice) {
+            return Err(refused("the ticket is used already"));
+        }
+        Ok((header, ticket.until_unix_millis))
+    }
+
+    /// A slice was written with its ticket: not again.
+    pub(crate) fn use_up(&mut self, slice: SliceId, until_unix_millis: u64) {
+        self.used.insert(slice, until_unix_millis);
+    }
+
+    /// The job that may compute here.
+    pub(crate) fn compute(&self, now: Now, ticket: &SignedTicket) -> Result<JobId, Refusal> {
+        match self.check(now, ticket)?.right {
+            Right::Compute { job } => Ok(job),
+            _ => Err(refused("the ticket is not for a job")),
+        }
+    }
+
+    fn check(&self, now: Now, ticket: &SignedTicket) -> Result<Ticket, Refusal> {
+        let Some(key) = self.key else {
+            return Err(Refusal::new(Status::Unavailable, "the node has not met its master yet"));
+        };
+        if ticket.signature != sum(key, &ticket.ticket).to_be_bytes() {
+            return Err(refused("the master did not sign the ticket"));
+        }
+        let ticket: Ticket = codec::decode(&ticket.ticket).map_err(|_| refused("the ticket cannot be read"))?;
+        if ticket.node != self.node {
+            return Err(refused("the ticket is for another node"));
+        }
+        if ticket.is_expired(now) {
+            return Err(refused("the ticket has ended"));
+        }
+        Ok(ticket)
+    }
+}
+
+fn refused(sentence: &str) -> Refusal {
+    Refusal::new(Status::Refused, sentence)
+}
+
+/// FNV-1a over key and bytes: nobody here forges tickets on purpose.
+fn sum(key: u64, bytes: &[u8]) -> u64 {
+    let all = key.to_be_bytes().into_iter().chain(bytes.iter().copied());
+    all.fold(0xcbf2_9ce4_8422_2325, |sum, byte| (sum ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3))
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use protocol::UserName;
+
+    use super::*;
+
+    #[test]
+    fn a_ticket_opens_one_door_for_one_thing_for_a_time() {
+        let node = NodeId::new("n0").unwrap();
+        let ticket = Ticket {
+            user: UserName::new("ann").unwrap(),
+            node: node.clone(),
+            right: Right::Read { slice: SliceId(1), from: 0, until: 9 },
+            until_unix_millis: 100,
+        };
+        let signed = Signer(7).sign(&ticket);
+        let at = |unix_millis| Now { unix_millis, ..Now::default() };
+        let mut door = TicketDoor::new(node);
+        assert_eq!(door.read(at(1), &signed, SliceId(1)).unwrap_err().status, Status::Unavailable);
+        door.set_key(7);
+        assert_eq!(door.read(at(1), &signed, SliceId(1)), Ok(0..9));
+        assert!(door.read(at(1), &signed, SliceId(2)).is_err());
+        assert!(door.read(at(101), &signed, SliceId(1)).is_err());
+        assert!(door.write(at(1), &signed).is_err() && door.compute(at(1), &signed).is_err());
+        door.set_key(8);
+        assert!(door.read(at(1), &signed, SliceId(1)).is_err());
+        let mut other = TicketDoor::new(NodeId::new("n1").unwrap());
+        other.set_key(7);
+        assert!(other.read(at(1), &signed, SliceId(1)).is_err());
+    }
+}

@@ -1,0 +1,322 @@
+//! Bytes through a node's door: slices read and written, pieces taken, and the copies that it fetches itself. It mirrors
+//! `node::door` and `node::fetch`; the bytes go through the real store, a part at a time.
+
+use std::rc::Rc;
+
+use ::node::rules::{Completion, CopyOrder};
+use protocol::{
+    Refusal, SliceId, Status,
+    message::{spe::SpeRequest, transfer::TransferRequest},
+    ticket::SignedTicket,
+};
+use store::{SliceReader, SliceWriter, StoreError};
+
+use super::{
+    bucket::PieceWriter,
+    master::node_number,
+    node::{Process, refusal_of},
+};
+use crate::{
+    calls::{CallId, CallReply, Wish},
+    environment::Environment,
+    queue::Who,
+};
+
+/// A transfer under way at the node that was asked.
+// A few at a time: a box would be an allocation for nothing.
+#[allow(clippy::large_enum_variant)]
+pub(crate) enum Transfer {
+    Read { reader: SliceReader, until: u64, bytes: Vec<u8>, from: u64 },
+    Write { writer: Box<SliceWriter>, ticket_until_unix_millis: u64 },
+    Piece(PieceWriter),
+}
+
+/// What a node asked of another.
+pub(crate) enum Outgoing {
+    Copy {
+        slice: SliceId,
+        bytes: u64,
+        writer: Box<SliceWriter>,
+    },
+    /// A segment of a task's input.
+    Segment {
+        task: CallId,
+        number: usize,
+    },
+    /// A piece of a task's output.
+    Piece {
+        task: CallId,
+    },
+}
+
+impl Process {
+    /// Someone wants something.
+    pub(crate) fn call_arrives(&mut self, env: &mut Environment, id: CallId) {
+        let Some(call) = env.calls.get_mut(id) else { return };
+        call.node_life = Some(self.seat.life);
+        let wish = call.wish.clone();
+        let begun = match wish {
+            Wish::Transfer(request, _) => self.begin(env, id, request),
+            Wish::Word { life: Some(life), .. } if life != self.seat.life => Ok(Some(CallReply::Broken)),
+            Wish::Word { ticket, life, conversation, request } => {
+                let allowed = if life.is_none() { self.door.compute(env.now, &ticket).map(drop) } else { Ok(()) };
+                allowed.and_then(|()| self.word(env, id, conversation, *request))
+            }
+        };
+        match begun {
+            Ok(None) => {}
+            Ok(Some(reply)) => env.answer(id, reply),
+            Err(refusal) => {
+                env.note(format_args!("n{} refuses call {}: {refusal}", self.number, id.0));
+                env.answer(id, CallReply::Refused(refusal));
+            }
+        }
+    }
+
+    /// Some more bytes have come, or can go.
+    pub(crate) fn call_goes_on(&mut self, env: &mut Environment, id: CallId) {
+        let Some(transfer) = self.transfers.remove(&id) else { return };
+        let payload = match env.calls.get(id).map(|call| &call.wish) {
+            Some(Wish::Transfer(_, payload)) => Rc::clone(payload),
+            _ => Rc::default(),
+        };
+        if env.calls.get(id).is_none() || (!env.is_healing && env.rng.u32(..300) == 0) {
+            // The caller is gone, or the connection broke by itself.
+            self.give_up(transfer);
+            return env.answer(id, CallReply::Broken);
+        }
+        match transfer {
+            Transfer::Read { reader, until, bytes, from } => self.read_on(env, id, (reader, until), bytes, from),
+            Transfer::Write { writer, ticket_until_unix_millis } => {
+                self.write_on(env, id, writer, ticket_until_unix_millis, &payload);
+            }
+            Transfer::Piece(mut writer) => {
+                let rest = &payload[writer.written()..];
+                writer.write(&rest[..part(env, rest.len())]);
+                if writer.written() < payload.len() {
+                    self.transfers.insert(id, Transfer::Piece(writer));
+                    return env.go_on(id);
+                }
+                let reply = self.buckets.commit(&writer).map_or_else(CallReply::Refused, |()| CallReply::Taken);
+                env.answer(id, reply);
+            }
+        }
+    }
+
+    /// The caller hung up.
+    pub(crate) fn call_dropped(&mut self, env: &mut Environment, id: CallId) {
+        if let Some(transfer) = self.transfers.remove(&id) {
+            self.give_up(transfer);
+        }
+        self.drop_task(env, id);
+    }
+
+    /// Another node answered.
+    pub(crate) fn call_answered(&mut self, env: &mut Environment, id: CallId, reply: CallReply) {
+        match self.outgoing.remove(&id) {
+            Some(Outgoing::Copy { slice, bytes, writer }) => {
+                let result = match reply {
+                    CallReply::Bytes(read) if read.len() as u64 == bytes => store_copy(*writer, &read),
+                    other => Err(refusal_of(other)),
+                };
+                env.note(format_args!("n{} copied {slice}: {:?}", self.number, result.as_ref().err()));
+                self.rules.handle_completion(env.now, Completion::Copied { slice, result });
+            }
+            Some(Outgoing::Segment { task, number }) => self.segment_came(env, task, number, reply),
+            Some(Outgoing::Piece { task }) => self.piece_delivered(env, task, reply),
+            None => {}
+        }
+    }
+
+    /// Asks the source of a copy for its bytes.
+    pub(super) fn fetch_copy(&mut self, env: &mut Environment, order: &CopyOrder, writer: SliceWriter) {
+        let (slice, bytes) = (order.header.slice, order.bytes);
+        let call = self.read_from(env, &order.from.node, &order.from.ticket, slice, 0..bytes);
+        self.outgoing.insert(call, Outgoing::Copy { slice, bytes, writer: Box::new(writer) });
+    }
+
+    /// Asks another node for a range of a slice.
+    pub(super) fn read_from(
+        &self,
+        env: &mut Environment,
+        node: &protocol::NodeId,
+        ticket: &SignedTicket,
+        slice: SliceId,
+        range: std::ops::Range<u64>,
+    ) -> CallId {
+        let request = TransferRequest::Read { ticket: ticket.clone(), slice, from: range.start, until: range.end };
+        env.transfer((Who::Node(self.number), self.seat.life), node_number(node), request, Rc::default())
+    }
+
+    /// As above where an error is a bad slice: it is put aside and reported.
+    pub(super) fn watched<T>(
+        &mut self,
+        env: &mut Environment,
+        slice: SliceId,
+        result: Result<T, StoreError>,
+    ) -> Result<T, Refusal> {
+        result.map_err(|error| {
+            if matches!(error, StoreError::Corrupt { .. }) {
+                self.found_corrupt(env, slice);
+            }
+            error.refusal()
+        })
+    }
+
+    /// Lets a transfer in; `None` where it goes on.
+    fn begin(
+        &mut self,
+        env: &mut Environment,
+        id: CallId,
+        request: TransferRequest,
+    ) -> Result<Option<CallReply>, Refusal> {
+        let transfer = match request {
+            TransferRequest::Read { ticket, slice, from, until } => {
+                let allowed = self.door.read(env.now, &ticket, slice)?;
+                let opened = self.store.open_slice(slice);
+                let reader = self.watched(env, slice, opened)?;
+                let until = until.min(reader.metadata().bytes);
+                if from < allowed.start || until > allowed.end {
+                    return Err(Refusal::new(Status::Refused, "the ticket allows another range"));
+                }
+                Transfer::Read { reader, until, bytes: Vec::new(), from }
+            }
+            TransferRequest::Write { ticket } => {
+                let (header, ticket_until_unix_millis) = self.door.write(env.now, &ticket)?;
+                let writer = Box::new(self.store.begin(header).map_err(|error| error.refusal())?);
+                Transfer::Write { writer, ticket_until_unix_millis }
+            }
+            TransferRequest::Piece { ticket, piece, bytes } => {
+                if self.door.compute(env.now, &ticket)? != piece.bucket.job {
+                    return Err(Refusal::new(Status::Refused, "the ticket is for another job"));
+                }
+                match self.buckets.begin(piece, bytes)? {
+                    Some(writer) => Transfer::Piece(writer),
+                    None => return Ok(Some(CallReply::Taken)),
+                }
+            }
+            TransferRequest::Spe { ticket } => {
+                self.door.compute(env.now, &ticket)?;
+                return Ok(Some(CallReply::Ready(self.seat.life)));
+            }
+        };
+        self.transfers.insert(id, transfer);
+        env.go_on(id);
+        Ok(None)
+    }
+
+    /// A word of a job's driver.
+    fn word(
+        &mut self,
+        env: &mut Environment,
+        id: CallId,
+        conversation: u64,
+        request: SpeRequest,
+    ) -> Result<Option<CallReply>, Refusal> {
+        use protocol::message::spe::SpeReply;
+        let word = |reply| Ok(Some(CallReply::Word(Box::new(reply))));
+        match request {
+            SpeRequest::Load(function) => {
+                let job = self.job_of(env, id)?;
+                self.functions.insert((job, conversation), function);
+                word(SpeReply::Loaded)
+            }
+            SpeRequest::Run(order) => self.run_task(env, id, conversation, order).map(|()| None),
+            SpeRequest::Seal(order) => word(SpeReply::Sealed { bytes: self.buckets.seal(&order)? }),
+            SpeRequest::Fetch(bucket) => word(SpeReply::Bytes(self.buckets.read(bucket)?)),
+            SpeRequest::Publish { bucket, ticket } => {
+                let metadata = match self.door.write(env.now, &ticket) {
+                    Ok((header, until)) => {
+                        let metadata = self.buckets.publish(bucket, header, &self.store, &self.disk)?;
+                        self.door.use_up(metadata.header.slice, until);
+                        self.rules.handle_completion(env.now, Completion::Stored(metadata.clone()));
+                        metadata
+                    }
+                    // The ticket may have been used for just this, and the answer lost.
+                    Err(refusal) => self.buckets.published(bucket).ok_or(refusal)?,
+                };
+                word(SpeReply::Published { bytes: metadata.bytes, digest: metadata.digest })
+            }
+        }
+    }
+
+    fn job_of(&self, env: &Environment, id: CallId) -> Result<protocol::JobId, Refusal> {
+        match env.calls.get(id).map(|call| &call.wish) {
+            // The ticket may have ended since the conversation began: who it is for does not change.
+            Some(Wish::Word { ticket, .. }) => {
+                let before = protocol::Now { unix_millis: 0, ..env.now };
+                self.door.compute(before, ticket)
+            }
+            _ => Err(Refusal::new(Status::Usage, "this is no word of a conversation")),
+        }
+    }
+
+    fn read_on(
+        &mut self,
+        env: &mut Environment,
+        id: CallId,
+        (reader, until): (SliceReader, u64),
+        mut bytes: Vec<u8>,
+        from: u64,
+    ) {
+        let rest = until.saturating_sub(from);
+        let count = part(env, rest as usize);
+        let mut buffer = Vec::new();
+        let slice = reader.metadata().header.slice;
+        let read = reader.read_at(&mut buffer, from, count);
+        if self.watched(env, slice, read).is_err() {
+            // Fewer bytes than announced are no answer.
+            return env.answer(id, CallReply::Broken);
+        }
+        bytes.extend_from_slice(&buffer);
+        if count as u64 == rest {
+            return env.answer(id, CallReply::Bytes(bytes));
+        }
+        self.transfers.insert(id, Transfer::Read { reader, until, bytes, from: from + count as u64 });
+        env.go_on(id);
+    }
+
+    fn write_on(
+        &mut self,
+        env: &mut Environment,
+        id: CallId,
+        mut writer: Box<SliceWriter>,
+        ticket_until_unix_millis: u64,
+        payload: &[u8],
+    ) {
+        let rest = &payload[writer.bytes() as usize..];
+        let count = part(env, rest.len());
+        if let Err(error) = writer.write(&rest[..count]) {
+            return env.answer(id, CallReply::Refused(error.refusal()));
+        }
+        if count < rest.len() {
+            self.transfers.insert(id, Transfer::Write { writer, ticket_until_unix_millis });
+            return env.go_on(id);
+        }
+        match writer.finish(None) {
+            Ok(metadata) => {
+                self.door.use_up(metadata.header.slice, ticket_until_unix_millis);
+                let reply = CallReply::Stored { bytes: metadata.bytes, digest: metadata.digest };
+                self.rules.handle_completion(env.now, Completion::Stored(metadata));
+                env.answer(id, reply);
+            }
+            Err(error) => env.answer(id, CallReply::Refused(error.refusal())),
+        }
+    }
+
+    fn give_up(&mut self, transfer: Transfer) {
+        if let Transfer::Piece(writer) = transfer {
+            self.buckets.abandon(&writer);
+        }
+    }
+}
+
+fn store_copy(mut writer: SliceWriter, bytes: &[u8]) -> Result<protocol::SliceMetadata, Refusal> {
+    let written = writer.write(bytes).and_then(|()| writer.finish(None));
+    written.map_err(|error| error.refusal())
+}
+
+/// How many of the bytes that are left move now.
+fn part(env: &mut Environment, rest: usize) -> usize {
+    if rest < 2 || env.rng.bool() { rest } else { env.rng.usize(1..=rest) }
+}

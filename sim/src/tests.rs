@@ -1,0 +1,69 @@
+//! That the simulation is one run per seed, that the cloud holds what it promises, and that each invariant finds what it
+//! is there to find.
+
+#![allow(clippy::unwrap_used)]
+
+use crate::{Kind, Options, Report, Sabotage, Violation, run};
+
+fn seed(seed: u64) -> Report {
+    run(&Options { seed, ..Options::default() })
+}
+
+/// What a sabotage leads to, in some seeds.
+fn sabotaged(sabotage: Sabotage) -> Vec<Violation> {
+    let run = |seed| run(&Options { seed, sabotage: Some(sabotage), is_shown: false });
+    (0..SEEDS).filter_map(|seed| run(seed).violation).collect()
+}
+
+/// Whether all are of one kind, and one says this.
+fn found(violations: &[Violation], kind: Kind, says: &str) -> bool {
+    violations.iter().all(|found| found.kind == kind) && violations.iter().any(|found| found.sentence.contains(says))
+}
+
+/// Seeds tried in a test.
+const SEEDS: u64 = 8;
+
+#[test]
+fn a_seed_is_one_run_and_another_seed_is_another() {
+    let (first, again, other) = (seed(3), seed(3), seed(4));
+    assert_eq!((first.digest, first.events, first.lines), (again.digest, again.events, again.lines));
+    assert_ne!(first.digest, other.digest);
+}
+
+#[test]
+fn the_cloud_holds_what_it_promises_and_faults_did_fire() {
+    let reports: Vec<_> = (0..SEEDS).map(seed).collect();
+    for report in &reports {
+        assert_eq!(report.violation, None, "seed {}", report.seed);
+        assert!(report.jobs_done > 0, "seed {}", report.seed);
+    }
+    let sum = |count: fn(&Report) -> u64| reports.iter().map(count).sum::<u64>();
+    assert!(sum(|report| report.fired.node_crashes) > 5);
+    assert!(sum(|report| report.fired.power_cuts) > 0);
+    assert!(sum(|report| report.fired.master_crashes) > 0);
+    assert!(sum(|report| report.network.lost) > 100);
+}
+
+#[test]
+fn a_journal_that_forgets_what_it_saved_is_found_by_the_names() {
+    let violations = sabotaged(Sabotage::JournalForgets);
+    assert!(found(&violations, Kind::Safety, "the names allow only") || found(&violations, Kind::Safety, "names are"));
+}
+
+#[test]
+fn disks_that_forget_what_was_synced_are_found_by_the_bytes() {
+    let violations = sabotaged(Sabotage::DisksForget);
+    assert!(found(&violations, Kind::Safety, "cannot be read"), "{violations:?}");
+}
+
+#[test]
+fn a_record_that_comes_twice_is_found_by_the_job_output() {
+    let violations = sabotaged(Sabotage::BucketRepeatsRecord);
+    assert!(found(&violations, Kind::Safety, "not its input sorted"), "{violations:?}");
+}
+
+#[test]
+fn copies_that_are_never_made_are_found_by_the_healing() {
+    let violations = sabotaged(Sabotage::CopiesAreNeverMade);
+    assert!(found(&violations, Kind::Liveness, "has the copies"), "{violations:?}");
+}
