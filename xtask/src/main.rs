@@ -1,0 +1,44 @@
+//! The project's own chores, run as `cargo xtask WHAT`. `test` is all that must pass before a change lands.
+
+mod arrows;
+mod shell;
+mod simulate;
+mod test;
+mod tidy;
+
+use std::{env, process::ExitCode};
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = env::args().skip(1).collect();
+    let (what, rest) = match arguments.split_first() {
+        Some((what, rest)) => (what.as_str(), rest),
+        None => ("help", &[][..]),
+    };
+    let result = match what {
+        "test" => test::run(rest),
+        "tidy" => tidy::run(),
+        "arrows" => arrows::run(),
+        "sim" => simulate::run(rest),
+        "fmt" => shell::cargo(&["fmt", "--all"]),
+        "clippy" => test::clippy(),
+        "reference" => test::write_references(),
+        "bench" => test::bench(rest),
+        _ => Err(HELP.into()),
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(sentence) => {
+            eprintln!("xtask: {sentence}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+const HELP: &str = "use one of:
+  cargo xtask test [STEP…]    all tests, as they run before a change lands; or only the steps named
+  cargo xtask sim --seeds N [--from SEED]   the simulation
+  cargo xtask tidy            rules of the house that no compiler checks
+  cargo xtask arrows          which crate may use which
+  cargo xtask clippy | fmt    lints | format
+  cargo xtask reference       write the generated pages of docs/ anew
+  cargo xtask bench [WHAT]    side-by-side measurements (docs/performance.md)";

@@ -1,0 +1,118 @@
+//! Every test, in the order in which a failure is cheapest to find. What a step needs and a bare machine lacks, the step
+//! installs.
+
+use std::{env, path::PathBuf, process::Command, time::Instant};
+
+use crate::{arrows, shell, simulate, tidy};
+
+/// A step's name and what it runs.
+type Step = (&'static str, fn() -> Result<(), String>);
+
+/// All steps, in order.
+const STEPS: &[Step] = &[
+    ("fmt", || shell::cargo(&["fmt", "--all", "--check"])),
+    ("arrows", arrows::run),
+    ("tidy", tidy::run),
+    ("clippy", clippy),
+    ("unit", unit),
+    ("fuzz", fuzz),
+    ("docs", docs),
+    ("sim", || simulate::run(&["--seeds".into(), SEEDS.into()])),
+    ("release", || shell::cargo(&["build", "--release", "--locked"])),
+    ("cluster", cluster),
+    ("deny", deny),
+    ("demo", demo),
+];
+
+/// `cargo xtask test [STEP…]`.
+pub(crate) fn run(wanted: &[String]) -> Result<(), String> {
+    if let Some(unknown) = wanted.iter().find(|name| !STEPS.iter().any(|(step, _)| step == name)) {
+        let names: Vec<_> = STEPS.iter().map(|(name, _)| *name).collect();
+        return Err(format!("there is no step `{unknown}`; the steps are {}", names.join(", ")));
+    }
+    let begun = Instant::now();
+    let mut passed = 0;
+    for (name, step) in STEPS.iter().filter(|(name, _)| wanted.is_empty() || wanted.iter().any(|step| step == name)) {
+        println!("\n=== {name}");
+        step().map_err(|sentence| format!("step `{name}`: {sentence}"))?;
+        passed += 1;
+    }
+    println!("\nall steps passed in {:.0} s", begun.elapsed().as_secs_f64());
+    println!("{passed} passed, 0 failed");
+    Ok(())
+}
+
+/// Lints, warnings denied.
+pub(crate) fn clippy() -> Result<(), String> {
+    shell::cargo(&["clippy", "--workspace", "--all-targets", "--locked", "--", "--deny", "warnings"])
+}
+
+/// Writes the pages that are generated from the code.
+pub(crate) fn write_references() -> Result<(), String> {
+    let mut command = cargo();
+    command.args(["test", "--quiet", "--package", "sector-daemon", "reference"]).env("UPDATE_REFERENCE", "1");
+    shell::run(command)
+}
+
+/// Side-by-side measurements.
+pub(crate) fn bench(arguments: &[String]) -> Result<(), String> {
+    shell::cargo(&["build", "--release", "--locked"])?;
+    let mut command = cargo();
+    command
+        .args(["run", "--release", "--quiet", "--package", "sector-bench", "--"])
+        .args(arguments)
+        .env("SECTOR", binary());
+    shell::run(command)
+}
+
+/// Unit and documentation tests of every crate but those that need the binary.
+fn unit() -> Result<(), String> {
+    shell::cargo(&["test", "--workspace", "--locked", "--exclude", "sector-tests"])
+}
+
+/// The fuzz targets' functions over seeded mutations, on the stable compiler.
+fn fuzz() -> Result<(), String> {
+    shell::cargo(&["test", "--manifest-path", "fuzz/Cargo.toml"])
+}
+
+/// The documentation, warnings denied.
+fn docs() -> Result<(), String> {
+    let mut command = cargo();
+    command.args(["doc", "--workspace", "--no-deps", "--locked"]).env("RUSTDOCFLAGS", "--deny warnings");
+    shell::run(command)
+}
+
+/// Real processes with real faults, and the papers' claims.
+fn cluster() -> Result<(), String> {
+    let mut command = cargo();
+    command.args(["test", "--locked", "--package", "sector-tests"]).env("SECTOR", binary());
+    shell::run(command)
+}
+
+/// Licences and duplicate or yanked crates.
+fn deny() -> Result<(), String> {
+    if !shell::has("cargo", &["deny", "--version"]) {
+        shell::cargo(&["install", "cargo-deny", "--locked", "--quiet"])?;
+    }
+    shell::cargo(&["deny", "check", "licenses", "bans"])
+}
+
+/// The tour at a small size.
+fn demo() -> Result<(), String> {
+    let mut command = Command::new(binary());
+    command.args(["demo", "--records", "200000", "--input"]).arg(shell::root().join("crates"));
+    shell::run(command)
+}
+
+/// The release binary.
+fn binary() -> PathBuf {
+    let target = env::var_os("CARGO_TARGET_DIR").map_or_else(|| shell::root().join("target"), PathBuf::from);
+    target.join("release/sector")
+}
+
+fn cargo() -> Command {
+    Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
+}
+
+/// Seeds of the simulation in this run; a night's run takes more.
+const SEEDS: &str = "200";

@@ -1,0 +1,130 @@
+//! Rules of the house that no compiler checks (`CONTRIBUTING.md`). Each rule is one function from a file's text to what
+//! is wrong with it, and each is tested on a text that breaks it.
+
+use std::fs;
+
+use walkdir::WalkDir;
+
+use crate::{arrows, shell::root};
+
+/// Files that may hold `unsafe`, each with the reason why nothing safe would do.
+const UNSAFE_FILES: &[(&str, &str)] = &[
+    ("crates/udf/src/abi.rs", "the C interface of user functions"),
+    ("crates/node/src/spe/function.rs", "calls user functions through the C interface"),
+    ("crates/node/src/spe/map.rs", "maps a slice into the SPE"),
+    ("bench/src/sort.rs", "the reference sort maps its input"),
+];
+
+/// Checks every source file and the arrows.
+pub(crate) fn run() -> Result<(), String> {
+    arrows::run()?;
+    let mut wrong = Vec::new();
+    for item in WalkDir::new(root()).into_iter().filter_entry(|item| !is_skipped(item.file_name().to_str())) {
+        let item = item.map_err(|error| error.to_string())?;
+        let path = item.path().strip_prefix(root()).unwrap_or(item.path()).to_string_lossy().into_owned();
+        if !path.ends_with(".rs") {
+            continue;
+        }
+        let text = fs::read_to_string(item.path()).map_err(|error| format!("{path}: {error}"))?;
+        wrong.extend(faults(&path, &text));
+    }
+    if wrong.is_empty() { Ok(()) } else { Err(format!("{} things are untidy\n{}", wrong.len(), wrong.join("\n"))) }
+}
+
+/// All that is wrong with one file.
+fn faults(path: &str, text: &str) -> Vec<String> {
+    let mut faults = Vec::new();
+    let mut say = |line: usize, what: &str| faults.push(format!("{path}:{line}: {what}"));
+    if !text.trim_start().starts_with("//!") {
+        say(1, "the file has no head: say what it is for and what it must never do");
+    }
+    let lines = text.lines().count();
+    if lines > FILE_LINES_MAX {
+        say(lines, "the file is a drawer: more than 800 lines");
+    }
+    let name = path.rsplit('/').next().unwrap_or(path).trim_end_matches(".rs");
+    if FORBIDDEN_NAMES.contains(&name) {
+        say(1, "this name says nothing: call the file by the noun of its main type");
+    }
+    let allowed_unsafe = UNSAFE_FILES.iter().any(|(file, _)| *file == path);
+    let is_rule = path.starts_with("crates/protocol/") || path.starts_with("crates/sphere/");
+    let mut in_tests = path.contains("tests/");
+    // Where the clock is a simulated one, to sleep is to turn its hands.
+    let paused = text.contains("start_paused = true");
+    let mut lines = (1..).zip(text.lines()).peekable();
+    while let Some((number, line)) = lines.next() {
+        let code = line.split("//").next().unwrap_or_default();
+        // A module of tests in the same file is its end; one in another file is not.
+        let next = lines.peek().map_or("", |(_, line)| line);
+        in_tests |= line.starts_with("#[cfg(test)]") && next.ends_with('{');
+        if code.contains(concat!("un", "safe_code)")) && !code.contains("deny") && !allowed_unsafe {
+            say(number, "this file is not among those that may hold unsafe code (xtask/src/tidy.rs)");
+        }
+        if MARKS.iter().any(|mark| line.contains(mark)) {
+            say(number, "unfinished: finish it, or write an issue");
+        }
+        // What several test programs include is not used whole by each.
+        if code.contains(concat!("allow(dead", "_code")) && !path.contains("tests/") {
+            say(number, "dead code is deleted, not silenced");
+        }
+        if code.contains(concat!("thread::", "sleep"))
+            || (in_tests && !paused && code.contains(concat!("time::", "sleep(")))
+        {
+            say(number, "a sleep: wait for what you wait for");
+        }
+        if is_rule && !in_tests && IMPURE.iter().any(|call| code.contains(call)) {
+            say(number, "rules are pure: no sockets, files, clock or runtime here");
+        }
+    }
+    faults
+}
+
+fn is_skipped(name: Option<&str>) -> bool {
+    matches!(name, Some("target" | ".git" | "corpus" | "artifacts"))
+}
+
+/// Longest file in lines.
+const FILE_LINES_MAX: usize = 800;
+/// Names of files that say nothing.
+const FORBIDDEN_NAMES: &[&str] =
+    &["util", "utils", "common", "misc", "helper", "helpers", "manager", "data", "info", "types", "functions_impl"];
+/// Marks of unfinished work (written apart, so that this file is tidy itself).
+const MARKS: &[&str] = &[
+    concat!("TO", "DO"),
+    concat!("FIX", "ME"),
+    concat!("XX", "X"),
+    concat!("todo", "!("),
+    concat!("unimplemented", "!("),
+];
+/// What a pure crate does not call.
+const IMPURE: &[&str] =
+    &["std::fs", "std::net::Tcp", "std::net::Udp", "Instant::now", "SystemTime::now", "tokio::", "std::thread"];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_tree_is_tidy() {
+        assert_eq!(run(), Ok(()));
+    }
+
+    #[test]
+    fn each_rule_finds_what_it_is_for() {
+        let cases = [
+            ("crates/net/src/x.rs", "fn a() {}\n".to_owned(), "no head"),
+            ("crates/net/src/util.rs", "//! x\n".to_owned(), "says nothing"),
+            ("crates/net/src/x.rs", format!("//! x\n{}", "\n".repeat(801)), "drawer"),
+            ("crates/net/src/x.rs", format!("//! x\n#![allow({}safe_code)]\n", "un"), "among those"),
+            ("crates/net/src/x.rs", format!("//! x\n// TO{}: later\n", "DO"), "unfinished"),
+            ("crates/net/src/x.rs", format!("//! x\n#[allow(dead{})]\n", "_code"), "deleted"),
+            ("crates/net/src/x.rs", format!("//! x\nstd::thread::{}(d);\n", "sleep"), "a sleep"),
+            ("crates/sphere/src/x.rs", "//! x\nlet now = Instant::now();\n".to_owned(), "pure"),
+        ];
+        for (path, text, what) in cases {
+            let found = faults(path, &text);
+            assert!(found.len() == 1 && found[0].contains(what), "{path} {text:?}: {found:?}");
+        }
+        assert_eq!(faults("crates/net/src/x.rs", "//! x\nfn a() {}\n"), Vec::<String>::new());
+    }
+}
