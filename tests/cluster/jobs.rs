@@ -82,6 +82,14 @@ fn terasort_by_hand() {
 }
 
 #[test]
+fn more_records_than_the_disks_hold_are_refused_at_once() {
+    let cloud = cloud();
+    let errors = cloud.fails(5, &["terasort", "gen", "--records", "99999999999999", "/gen"]);
+    assert!(errors.contains("room"), "{errors}");
+    cloud.fails(3, &["ls", "/gen"]);
+}
+
+#[test]
 fn functions_in_c_and_in_rust_see_every_line_once() {
     let cloud = cloud();
     let text: String = (0..20_000).map(|number| format!("word{} and word{}\n", number % 7, number % 11)).collect();

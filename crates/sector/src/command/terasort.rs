@@ -73,6 +73,15 @@ pub(crate) async fn generate(
     if nodes.is_empty() {
         return Err(Failure::new(protocol::Status::Unavailable, "there are no nodes to generate on"));
     }
+    let (needed, free): (u64, u64) =
+        (records.saturating_mul(RECORD_BYTES as u64), nodes.iter().map(|node| node.free_bytes).sum());
+    if needed > free {
+        let (needed, free) = (show::size(needed), show::size(free));
+        return Err(Failure::new(
+            protocol::Status::Unavailable,
+            format!("{needed} have no room: the nodes have {free} free"),
+        ));
+    }
     // Each file's records are described by a line in a small file that lies where they shall be.
     let seeds =
         folder.parent().unwrap_or_else(SectorPath::root).join(&format!("{}.seeds", folder.name().unwrap_or("gen")))?;
