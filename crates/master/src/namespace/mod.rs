@@ -3,7 +3,7 @@
 //! names a file.
 //!
 //! A name is an entry's own property, not part of its children's: so a rename touches one entry and one row, whatever
-//! lies below. Each change gives the [rows](rows) that make it durable. This room never knows where copies lie, who may
+//! lies below. Each change gives the rows that make it durable. This room never knows where copies lie, who may
 //! do what, or whether a row has reached the disk.
 
 pub(crate) mod change;
