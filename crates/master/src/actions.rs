@@ -119,6 +119,8 @@ pub struct NodeJoin {
     pub pid: u32,
     /// Its data folder.
     pub folder: String,
+    /// Name of its local socket.
+    pub local: Option<String>,
     /// The address it joined from.
     pub address: IpAddr,
 }

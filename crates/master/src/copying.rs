@@ -31,11 +31,14 @@ impl Master {
         if self.leases.of_slice(slice).is_some() {
             return;
         }
-        let Some(content) = self.names.content_of_slice(slice) else {
+        let Some((file, content)) =
+            self.names.file_of_slice(slice).and_then(|file| Some((file, self.names.content(file)?)))
+        else {
             self.drop_replaced(slice);
             return self.replication.forget(slice);
         };
-        let (wanted, is_old) = (usize::from(content.copies), content.version <= self.version_at_start);
+        let is_old = content.version <= self.version_at_start;
+        let wanted = usize::from(self.wish(file).copies);
         let good = self.count_copies(slice, |master, replica| master.nodes.get(replica.node).is_reachable());
         let kept = self.count_copies(slice, |master, replica| !master.nodes.get(replica.node).gone);
         self.replication.note_health(slice, good, wanted);

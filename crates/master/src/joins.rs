@@ -115,7 +115,7 @@ impl Gate {
                     other => Err(refused(other)),
                 }
             }
-            JoinRequest::Node { node, place, transfer, spe_slots, pid, folder } => {
+            JoinRequest::Node { node, place, transfer, spe_slots, pid, folder, local } => {
                 let fingerprint = stream.peer_fingerprint().ok_or_else(|| {
                     let sentence = format!("node {node} showed no certificate; give it the one issued for it");
                     Refusal::new(Status::Refused, sentence)
@@ -126,7 +126,7 @@ impl Gate {
                     other => return Err(refused(other)),
                 }
                 let transfer = reachable(transfer, address);
-                Ok(Joiner::Node(NodeJoin { node, place, transfer, spe_slots, pid, folder, address }))
+                Ok(Joiner::Node(NodeJoin { node, place, transfer, spe_slots, pid, folder, local, address }))
             }
         }
     }

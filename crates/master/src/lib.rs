@@ -31,6 +31,7 @@ mod security_door;
 mod server;
 mod sessions;
 mod tickets;
+mod wish;
 mod writes;
 
 #[cfg(test)]

@@ -58,6 +58,7 @@ impl Tickets {
             node: node.id.clone(),
             place: node.place.clone(),
             address: node.address,
+            local: None,
             ticket: self.signer.sign(&ticket),
         }
     }

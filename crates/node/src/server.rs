@@ -119,6 +119,7 @@ impl Server {
         tracing::info!(node = %settings.id, %address, slices = hands.store.held().len(), "the node is ready");
         let (messenger, messages) = Messenger::start(socket, clock);
         let request = JoinRequest::Node {
+            local: None,
             node: settings.id.clone(),
             place: settings.place(),
             transfer: address,

@@ -12,6 +12,7 @@ pub mod limits;
 pub mod message;
 pub mod names;
 pub mod path;
+pub mod policy;
 pub mod slice;
 pub mod status;
 pub mod ticket;
@@ -21,6 +22,7 @@ pub mod wire;
 
 pub use ids::{FileId, JobId, LeaseId, NodeId, SessionId, SliceId, UserName, Version};
 pub use path::SectorPath;
+pub use policy::Policy;
 pub use slice::{Digest, RecordFormat, SliceHeader, SliceMetadata};
 pub use status::{Refusal, Status};
 pub use time::Now;

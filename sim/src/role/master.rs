@@ -213,6 +213,7 @@ pub(crate) fn node_number(id: &NodeId) -> usize {
 
 fn node_join(node: usize) -> NodeJoin {
     NodeJoin {
+        local: None,
         node: node_id(node),
         place: Place::new(format!("s{}", node % 2), format!("r{}", node / 2 % 2)),
         transfer: SocketAddr::new(address(Who::Node(node)), 7_000),

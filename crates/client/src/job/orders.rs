@@ -118,6 +118,7 @@ mod tests {
             node: NodeId::new(*name).unwrap(),
             place: Place::new("s", "r"),
             address: "127.0.0.1:1".parse().unwrap(),
+            local: None,
             ticket: SignedTicket { ticket: vec![], signature: vec![] },
         };
         Located {

@@ -192,7 +192,7 @@ impl World {
     fn source(&self, node: &NodeId, ticket: Vec<u8>) -> Option<Source> {
         let address = self.nodes.get(node)?.address?;
         let ticket = SignedTicket { ticket, signature: vec![] };
-        Some(Source { node: node.clone(), place: Place::new("site", "rack"), address, ticket })
+        Some(Source { node: node.clone(), place: Place::new("site", "rack"), address, local: None, ticket })
     }
 
     fn admitted(&self) -> ClientReply {

@@ -109,6 +109,7 @@ impl Cloud {
 
     fn node_request(transfer: &str) -> JoinRequest {
         JoinRequest::Node {
+            local: None,
             node: node("n1"),
             place: Place::new("a", "1"),
             transfer: transfer.parse().unwrap(),

@@ -36,6 +36,7 @@ fn replicate(slice: u128) -> Order {
         node: NodeId::new("other").unwrap(),
         place: Place::new("s", "r"),
         address: ([127, 0, 0, 1], 1).into(),
+        local: None,
         ticket,
     };
     Order::Replicate { header: header(slice), bytes: 3, from }

@@ -224,7 +224,7 @@ impl FakeCloud {
 
     pub(crate) fn source(&self, node: &FakeNode, slice: u128) -> Source {
         let ticket = self.read_ticket(node, slice);
-        Source { node: node.id.clone(), place: Place::new("s", "r"), address: node.address, ticket }
+        Source { node: node.id.clone(), place: Place::new("s", "r"), address: node.address, local: None, ticket }
     }
 
     pub(crate) fn bucket_place(&self, node: &FakeNode) -> BucketPlace {

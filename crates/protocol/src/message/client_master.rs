@@ -172,6 +172,9 @@ pub struct Source {
     pub place: Place,
     /// Its transfer address.
     pub address: SocketAddr,
+    /// Name of its local socket, where reader and node may be on one machine: bytes are then read through a passed
+    /// descriptor. Only a hint; who cannot use it takes the address.
+    pub local: Option<String>,
     /// What opens its door.
     pub ticket: SignedTicket,
 }

@@ -53,6 +53,8 @@ pub enum JoinRequest {
         pid: u32,
         /// Its data folder, shown for nodes of the same machine.
         folder: String,
+        /// Name of its local socket, told to clients of the same machine.
+        local: Option<String>,
     },
 }
 

@@ -3,7 +3,8 @@
 //! new [`VERSION`](crate::wire::codec::VERSION).
 //!
 //! The vectors stand in `tests/vectors/`, a file for each door, a line for each value: its name and its bytes in
-//! hexadecimal. A new variant does not compile here until it has a value; the failing test prints the line to add.
+//! hexadecimal. A new variant does not compile here until it has a value; the failing test prints the line to add, and
+//! with `UPDATE_VECTORS=1` all lines are written anew.
 
 #![allow(clippy::unwrap_used)]
 
@@ -36,26 +37,40 @@ use crate::{
 
 /// The vectors of one file, while they are compared.
 struct Vectors {
+    name: &'static str,
     expected: BTreeMap<&'static str, &'static str>,
+    found: Vec<String>,
     wrong: Vec<String>,
 }
 
 impl Vectors {
-    fn of(file: &'static str) -> Self {
+    fn of(name: &'static str, file: &'static str) -> Self {
         let lines = file.lines().filter(|line| !line.is_empty() && !line.starts_with('#'));
-        Self { expected: lines.map(|line| line.split_once(' ').unwrap()).collect(), wrong: Vec::new() }
+        Self {
+            expected: lines.map(|line| line.split_once(' ').unwrap()).collect(),
+            found: Vec::new(),
+            wrong: Vec::new(),
+            name,
+        }
     }
 
     fn compare<T: Serialize + DeserializeOwned + PartialEq + Debug>(&mut self, name: &'static str, value: &T) {
         let encoded = codec::encode(value);
         assert_eq!(codec::decode::<T>(&encoded).as_ref(), Ok(value), "{name} does not survive its own encoding");
         let hex = HEXLOWER.encode(&encoded);
+        let line = format!("{name} {hex}");
         if self.expected.remove(name) != Some(&hex) {
-            self.wrong.push(format!("{name} {hex}"));
+            self.wrong.push(line.clone());
         }
+        self.found.push(line);
     }
 
     fn finish(self) {
+        if std::env::var_os("UPDATE_VECTORS").is_some() {
+            let file = format!("{}/tests/vectors/{}.txt", env!("CARGO_MANIFEST_DIR"), self.name);
+            let head = "# Name and encoding of a value; made and compared by src/message/vectors.rs.";
+            return std::fs::write(file, format!("{head}\n{}\n", self.found.join("\n"))).unwrap();
+        }
         assert!(self.expected.is_empty(), "vectors without a value: {:?}", self.expected.keys());
         assert!(self.wrong.is_empty(), "the encoding has changed, or is new:\n{}", self.wrong.join("\n"));
     }
@@ -79,7 +94,7 @@ macro_rules! compare {
 
 #[test]
 fn the_words_of_joining_have_their_bytes() {
-    let mut vectors = Vectors::of(include_str!("../../tests/vectors/join.txt"));
+    let mut vectors = Vectors::of("join", include_str!("../../tests/vectors/join.txt"));
     let password = Secret::Password("correct horse".into());
     compare!(vectors, JoinRequest {
         "client": JoinRequest::Client { .. } => JoinRequest::Client { user: user(), secret: password },
@@ -90,6 +105,7 @@ fn the_words_of_joining_have_their_bytes() {
             spe_slots: 4,
             pid: 4321,
             folder: "/srv/sector".into(),
+            local: Some("sector-1".into()),
         },
     });
     compare!(vectors, JoinReply {
@@ -101,7 +117,7 @@ fn the_words_of_joining_have_their_bytes() {
 
 #[test]
 fn the_words_of_master_and_security_server_have_their_bytes() {
-    let mut vectors = Vectors::of(include_str!("../../tests/vectors/master_security.txt"));
+    let mut vectors = Vectors::of("master_security", include_str!("../../tests/vectors/master_security.txt"));
     let from = "2001:db8::7".parse().unwrap();
     compare!(vectors, SecurityRequest {
         "check-user": SecurityRequest::CheckUser { .. } =>
@@ -120,7 +136,7 @@ fn the_words_of_master_and_security_server_have_their_bytes() {
 
 #[test]
 fn the_requests_of_a_client_have_their_bytes() {
-    let mut vectors = Vectors::of(include_str!("../../tests/vectors/client_request.txt"));
+    let mut vectors = Vectors::of("client_request", include_str!("../../tests/vectors/client_request.txt"));
     let create = CreateRequest {
         path: path(),
         bytes_expected: Some(1 << 40),
@@ -165,7 +181,7 @@ fn the_requests_of_a_client_have_their_bytes() {
 
 #[test]
 fn the_replies_to_a_client_have_their_bytes() {
-    let mut vectors = Vectors::of(include_str!("../../tests/vectors/client_reply.txt"));
+    let mut vectors = Vectors::of("client_reply", include_str!("../../tests/vectors/client_reply.txt"));
     let folder = Entry { kind: EntryKind::Folder, nodes: vec![], ..entry() };
     let states = [CopyState::Ok, CopyState::Writing, CopyState::Stale, CopyState::Corrupt];
     let copies = states.map(|state| CopyStatus { node: node(), place: place(), state }).to_vec();
@@ -194,7 +210,7 @@ fn the_replies_to_a_client_have_their_bytes() {
 
 #[test]
 fn the_words_of_node_and_master_have_their_bytes() {
-    let mut vectors = Vectors::of(include_str!("../../tests/vectors/node_master.txt"));
+    let mut vectors = Vectors::of("node_master", include_str!("../../tests/vectors/node_master.txt"));
     compare!(vectors, Order {
         "replicate": Order::Replicate { .. } => Order::Replicate { header: header(), bytes: 12, from: source() },
         "place": Order::Place { .. } => Order::Place { slice: slice(), path: path() },
@@ -221,7 +237,7 @@ fn the_words_of_node_and_master_have_their_bytes() {
 
 #[test]
 fn the_words_of_a_transfer_have_their_bytes() {
-    let mut vectors = Vectors::of(include_str!("../../tests/vectors/transfer.txt"));
+    let mut vectors = Vectors::of("transfer", include_str!("../../tests/vectors/transfer.txt"));
     let piece = PieceId { bucket: bucket(), task: 12, attempt: 1 };
     compare!(vectors, TransferRequest {
         "read": TransferRequest::Read { .. } =>
@@ -242,7 +258,7 @@ fn the_words_of_a_transfer_have_their_bytes() {
 
 #[test]
 fn the_words_of_driver_and_spe_have_their_bytes() {
-    let mut vectors = Vectors::of(include_str!("../../tests/vectors/spe.txt"));
+    let mut vectors = Vectors::of("spe", include_str!("../../tests/vectors/spe.txt"));
     let code = FunctionCode::Native { library: b"\x7fELF".to_vec(), symbol: "count_words".into() };
     let load = Function { code, parameters: vec![("k".into(), "v".into())] };
     let winners = vec![Winner { task: 0, attempt: 0, bytes: 9 }, Winner { task: 1, attempt: 2, bytes: 1 << 30 }];
@@ -273,7 +289,7 @@ fn the_words_of_driver_and_spe_have_their_bytes() {
 
 #[test]
 fn tickets_have_their_bytes() {
-    let mut vectors = Vectors::of(include_str!("../../tests/vectors/ticket.txt"));
+    let mut vectors = Vectors::of("ticket", include_str!("../../tests/vectors/ticket.txt"));
     let ticket = |right| Ticket { user: user(), node: node(), right, until_unix_millis: 1_700_000_060_000 };
     compare!(vectors, Ticket {
         "read": Ticket { right: Right::Read { .. }, .. } =>
@@ -328,7 +344,7 @@ fn signed() -> SignedTicket {
 
 fn source() -> Source {
     let address = "[2001:db8::1]:7001".parse().unwrap();
-    Source { node: node(), place: place(), address, ticket: signed() }
+    Source { node: node(), place: place(), address, local: Some("sector-1".into()), ticket: signed() }
 }
 
 fn header() -> SliceHeader {

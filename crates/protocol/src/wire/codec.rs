@@ -5,7 +5,7 @@ use serde::{Serialize, de::DeserializeOwned};
 use thiserror::Error;
 
 /// The version that this build speaks.
-pub const VERSION: u8 = 1;
+pub const VERSION: u8 = 2;
 
 /// Why bytes are not a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
@@ -14,7 +14,7 @@ pub enum CodecError {
     #[error("the message is empty")]
     Empty,
     /// The sender speaks another version.
-    #[error("the message has version {0}, this build speaks version 1")]
+    #[error("the message has version {0}, this build speaks version {VERSION}")]
     Version(u8),
     /// The bytes do not parse.
     #[error("the message is malformed")]
@@ -52,11 +52,11 @@ mod tests {
     #[test]
     fn another_version_and_left_over_bytes_are_named() {
         let bytes = encode(&7u32);
-        assert_eq!(bytes, [1, 7]);
+        assert_eq!(bytes, [VERSION, 7]);
         assert_eq!(decode::<u32>(&bytes), Ok(7));
         assert_eq!(decode::<u32>(&[]), Err(CodecError::Empty));
-        assert_eq!(decode::<u32>(&[2, 7]), Err(CodecError::Version(2)));
-        assert_eq!(decode::<u32>(&[1, 7, 0]), Err(CodecError::TrailingBytes(1)));
-        assert_eq!(decode::<u32>(&[1, 0xff]), Err(CodecError::Malformed));
+        assert_eq!(decode::<u32>(&[9, 7]), Err(CodecError::Version(9)));
+        assert_eq!(decode::<u32>(&[VERSION, 7, 0]), Err(CodecError::TrailingBytes(1)));
+        assert_eq!(decode::<u32>(&[VERSION, 0xff]), Err(CodecError::Malformed));
     }
 }
