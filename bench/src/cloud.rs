@@ -6,6 +6,8 @@ use std::{
     process::{Command, Output},
 };
 
+use serde_json::Value;
+
 /// A running cloud of four nodes in two sites.
 pub(crate) struct Cloud {
     program: PathBuf,
@@ -13,7 +15,7 @@ pub(crate) struct Cloud {
 }
 
 impl Cloud {
-    /// Starts it on an empty data folder below `folder`.
+    /// Starts it on an empty folder `home` below `folder`.
     pub(crate) fn start(folder: &Path) -> Result<Self, String> {
         let program = env::var_os("SECTOR").map_or_else(|| PathBuf::from("target/release/sector"), PathBuf::from);
         let home = folder.join("home");
@@ -28,16 +30,46 @@ impl Cloud {
 
     /// Runs a command of `sector`; its standard output.
     pub(crate) fn sector(&self, arguments: &[&str]) -> Result<String, String> {
-        let output: Output = Command::new(&self.program)
-            .args(arguments)
-            .env("SECTOR_HOME", &self.home)
-            .env_remove("SECTOR_PROFILE")
-            .output()
-            .map_err(|error| format!("cannot run {}: {error}", self.program.display()))?;
+        let output = self.run(arguments)?;
         if output.status.success() {
             return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
         }
         Err(format!("sector {}: {}", arguments.join(" "), String::from_utf8_lossy(&output.stderr)))
+    }
+
+    fn run(&self, arguments: &[&str]) -> Result<Output, String> {
+        Command::new(&self.program)
+            .args(arguments)
+            .env("SECTOR_HOME", &self.home)
+            .env_remove("SECTOR_PROFILE")
+            .output()
+            .map_err(|error| format!("cannot run {}: {error}", self.program.display()))
+    }
+
+    /// The node with the most bytes: its name, its process and the bytes.
+    pub(crate) fn fullest_node(&self) -> Result<(String, u64, u64), String> {
+        let nodes = self.nodes()?;
+        let used = |node: &&Value| node["used_bytes"].as_u64().unwrap_or(0);
+        let node = nodes.iter().max_by_key(used).ok_or("the cloud has no nodes")?;
+        let id = node["id"].as_str().unwrap_or_default().to_owned();
+        Ok((id, node["pid"].as_u64().ok_or("a node without a process")?, used(&node)))
+    }
+
+    /// Whether the master has found that a node is lost.
+    pub(crate) fn is_lost(&self, id: &str) -> Result<bool, String> {
+        Ok(self.nodes()?.iter().any(|node| node["id"] == id && node["state"] == "lost"))
+    }
+
+    /// Files with fewer copies than wanted.
+    pub(crate) fn under_replicated(&self) -> Result<u64, String> {
+        // Its exit code says that not all is well, which is what we wait to see the end of.
+        let output = self.run(&["health", "--json"])?;
+        let health: Value = serde_json::from_slice(&output.stdout).map_err(|error| format!("health: {error}"))?;
+        health["under_replicated"].as_u64().ok_or_else(|| "health does not count the files".into())
+    }
+
+    fn nodes(&self) -> Result<Vec<Value>, String> {
+        serde_json::from_str(&self.sector(&["nodes", "--json"])?).map_err(|error| format!("nodes: {error}"))
     }
 
     /// The largest memory that any role's process has had so far.

@@ -21,11 +21,11 @@ pub(crate) fn machine() -> String {
     format!("{cores} cores of {model}")
 }
 
-/// Prints ours beside the reference: medians with least and most, and the median of the pairs' ratios.
-pub(crate) fn print_pair(ours: (&str, &[f64]), reference: (&str, &[f64]), megabytes: f64) {
+/// Prints ours beside the reference: medians with least and most, and the median of the pairs' ratios. `amount` is what
+/// one round moves or makes, in the unit whose rate is printed.
+pub(crate) fn print_pair(ours: (&str, &[f64]), reference: (&str, &[f64]), amount: f64, unit: &str) {
     for (name, seconds) in [ours, reference] {
-        let (least, middle, most) = spread(seconds);
-        println!("  {name:34} {middle:6.2} s ({least:.2}-{most:.2})  {:7.0} MB/s", megabytes / middle);
+        print_rate(name, seconds, amount, unit);
     }
     let ratios: Vec<_> = ours.1.iter().zip(reference.1).map(|(ours, reference)| ours / reference).collect();
     let (least, middle, most) = spread(&ratios);
@@ -33,6 +33,12 @@ pub(crate) fn print_pair(ours: (&str, &[f64]), reference: (&str, &[f64]), megaby
         "  time ratio, pair by pair           {middle:6.2}   ({least:.2}-{most:.2})  speed {:.0} %",
         100.0 / middle
     );
+}
+
+/// Prints one measurement: the median with least and most, and the rate that it is.
+pub(crate) fn print_rate(name: &str, seconds: &[f64], amount: f64, unit: &str) {
+    let (least, middle, most) = spread(seconds);
+    println!("  {name:34} {middle:6.2} s ({least:.2}-{most:.2})  {:7.0} {unit}", amount / middle);
 }
 
 /// Least, median, most.

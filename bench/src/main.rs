@@ -4,12 +4,16 @@
 
 mod cloud;
 mod figures;
-mod reference;
+mod files;
+mod healing;
+mod input;
 mod sort;
+mod terasort;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::{Parser, Subcommand};
+use cloud::Cloud;
 
 /// Side-by-side measurements of Sector/Sphere.
 #[derive(Parser)]
@@ -33,8 +37,12 @@ enum What {
     Storage,
     /// terasort beside a two-thread radix sort of the same file
     Terasort,
-    /// many small files
+    /// Many small files beside copying and syncing each
     Small,
+    /// Small files on a disk in memory: what is left where nothing is synced
+    Unsynced,
+    /// Copies made again after a node's death beside `dd conv=fsync`
+    Healing,
     /// Only the reference sort: `sort --folder DIR` sorts DIR/input to DIR/sorted
     Sort,
 }
@@ -46,17 +54,40 @@ fn main() -> Result<(), String> {
         return sort::sort_file(&arguments.folder.join("input"), &arguments.folder.join("sorted"));
     }
     println!("{}", figures::machine());
-    let cloud = cloud::Cloud::start(&arguments.folder)?;
     let wanted = |what| arguments.what.is_none_or(|wanted| wanted == what);
-    if wanted(What::Storage) {
-        reference::storage(&cloud, &arguments.folder, arguments.megabytes, arguments.rounds)?;
+    let (folder, megabytes, rounds) = (&arguments.folder, arguments.megabytes, arguments.rounds);
+    if wanted(What::Storage) || wanted(What::Small) || wanted(What::Terasort) {
+        let cloud = Cloud::start(folder)?;
+        if wanted(What::Storage) {
+            files::storage(&cloud, folder, megabytes, rounds)?;
+        }
+        if wanted(What::Small) {
+            for bytes in SMALL_BYTES {
+                files::small(&cloud, folder, bytes, rounds)?;
+            }
+        }
+        if wanted(What::Terasort) {
+            terasort::terasort(&cloud, folder, megabytes, rounds)?;
+        }
+        cloud.print_peak_memory();
     }
-    if wanted(What::Small) {
-        reference::small(&cloud, &arguments.folder, arguments.rounds)?;
+    if wanted(What::Unsynced) {
+        // A name of our own: other runs have theirs.
+        let folder = Path::new(MEMORY_DISK).join(format!("sector-bench-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
+        println!("in memory ({MEMORY_DISK}), where a sync costs nothing:");
+        let measured = Cloud::start(&folder)
+            .and_then(|cloud| SMALL_BYTES.iter().try_for_each(|bytes| files::small(&cloud, &folder, *bytes, rounds)));
+        std::fs::remove_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
+        measured?;
     }
-    if wanted(What::Terasort) {
-        reference::terasort(&cloud, &arguments.folder, arguments.megabytes, arguments.rounds)?;
+    if wanted(What::Healing) {
+        healing::healing(&Cloud::start(folder)?, folder, megabytes)?;
     }
-    cloud.print_peak_memory();
     Ok(())
 }
+
+/// Lengths of small files.
+const SMALL_BYTES: [u64; 2] = [64_000, 1 << 20];
+/// Where files lie in memory.
+const MEMORY_DISK: &str = "/dev/shm";

@@ -1,0 +1,44 @@
+//! Terasort (Sector/Sphere paper, 4.2) beside a sort of the same bytes in one file.
+
+use std::{
+    fs::{self, File},
+    path::Path,
+};
+
+use crate::{
+    cloud::Cloud,
+    figures::{print_pair, timed},
+    input::shell,
+    sort,
+};
+
+/// Terasort over four nodes beside a two-thread radix sort of the same bytes in one file.
+pub(crate) fn terasort(cloud: &Cloud, folder: &Path, megabytes: u64, rounds: usize) -> Result<(), String> {
+    let records = (megabytes * 10_000).to_string();
+    cloud.sector(&["terasort", "gen", "--records", &records, "/gen"])?;
+    let input = folder.join("input");
+    let text = input.to_string_lossy().into_owned();
+    let file = File::create(&input).map_err(|error| format!("{text}: {error}"))?;
+    drop(file);
+    for path in cloud.sector(&["find", "/gen"])?.lines() {
+        let part = folder.join("part").to_string_lossy().into_owned();
+        cloud.sector(&["get", "-q", "-f", path, &part])?;
+        shell(&format!("cat {part} >> {text} && rm {part}"))?;
+    }
+    let expected = cloud.sector(&["terasort", "validate", "--json", "/gen"])?;
+    let (mut ours, mut theirs) = (Vec::new(), Vec::new());
+    for round in 0..rounds {
+        let output = format!("/sorted-{round}");
+        theirs.push(timed(|| sort::sort_file(&input, &folder.join("sorted")))?);
+        ours.push(timed(|| cloud.sector(&["terasort", "sort", "-q", "/gen", &output]).map(drop))?);
+        let found = cloud.sector(&["terasort", "validate", "--json", &output])?;
+        if found != expected.replace("\"sorted\": false", "\"sorted\": true") {
+            return Err(format!("the output is wrong: {found} after {expected}"));
+        }
+        cloud.sector(&["rm", "-r", "--now", &output])?;
+        fs::remove_file(folder.join("sorted")).map_err(|error| error.to_string())?;
+    }
+    println!("terasort of {megabytes} MB, {rounds} rounds, output validated");
+    print_pair(("terasort over 4 nodes", &ours), ("two-thread radix sort", &theirs), megabytes as f64, "MB/s");
+    cloud.sector(&["rm", "-r", "--now", "/gen"]).map(drop)
+}
