@@ -11,7 +11,11 @@ use std::{
 
 use protocol::{JobId, SliceId};
 
-use crate::{actions::OrderId, nodes::NodeKey, replicas::PathMark};
+use crate::{
+    actions::OrderId,
+    nodes::NodeKey,
+    replicas::{HeaderMark, PathMark},
+};
 
 /// The orders of all nodes.
 #[derive(Debug, Default)]
@@ -26,7 +30,13 @@ pub(crate) struct Orders {
 /// What an order on its way is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Ordered {
-    Place { slice: SliceId, mark: PathMark },
+    Place {
+        slice: SliceId,
+        /// What its sidecar will say.
+        mark: HeaderMark,
+        /// Where it will stand.
+        at: PathMark,
+    },
     Remove(SliceId),
     Replicate(SliceId),
     Forget(JobId),
@@ -108,8 +118,8 @@ impl Orders {
     /// Whether an order must wait for another one at the same path. Its work is then kept, and comes back when the other
     /// order ends.
     pub(crate) fn must_wait(&mut self, node: NodeKey, ordered: Ordered, work: Work) -> bool {
-        let Ordered::Place { mark, .. } = ordered else { return false };
-        let waiting = self.queues.get_mut(&node).and_then(|queue| queue.busy_paths.get_mut(&mark));
+        let Ordered::Place { at, .. } = ordered else { return false };
+        let waiting = self.queues.get_mut(&node).and_then(|queue| queue.busy_paths.get_mut(&at));
         waiting.map(|waiting| waiting.push(work)).is_some()
     }
 
@@ -119,8 +129,8 @@ impl Orders {
         let queue = self.queues.entry(node).or_default();
         queue.in_flight += 1;
         queue.busy.extend(ordered.slice());
-        if let Ordered::Place { mark, .. } = ordered {
-            queue.busy_paths.entry(mark).or_default();
+        if let Ordered::Place { at, .. } = ordered {
+            queue.busy_paths.entry(at).or_default();
         }
         self.in_flight.insert(self.last, (node, ordered));
         self.last
@@ -134,8 +144,8 @@ impl Orders {
             if let Some(slice) = ordered.slice() {
                 queue.busy.remove(&slice);
             }
-            if let Ordered::Place { mark, .. } = ordered {
-                for work in queue.busy_paths.remove(&mark).unwrap_or_default() {
+            if let Ordered::Place { at, .. } = ordered {
+                for work in queue.busy_paths.remove(&at).unwrap_or_default() {
                     self.push(node, work);
                 }
             }

@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 
 use protocol::{
-    FileId, Now, SectorPath, SliceId, Status,
+    FileId, Now, SliceHeader, SliceId, Status,
     message::node_master::{Ack, Order},
 };
 
@@ -14,19 +14,19 @@ use crate::{
     actions::{Action, OrderId, OrderOutcome},
     nodes::NodeKey,
     orders::{ORDER_RETRY_AFTER, Ordered, Work},
-    replicas::{PathMark, Replica, ReplicaState},
+    replicas::{HeaderMark, PathMark, Replica, ReplicaState},
 };
 
 /// What is to be done about a replica.
 enum Due {
-    Place(SectorPath),
+    Place(SliceHeader),
     Remove,
 }
 
 /// A walk over many entries or replicas, done in steps between other work.
 #[derive(Debug)]
 pub(crate) enum Sweep {
-    /// What lies at and below these entries has another path.
+    /// What lies at and below these entries has another path, or another wish.
     Moved(Vec<FileId>),
     /// Something changed for all replicas of a node; those up to this slice have been seen.
     Node(NodeKey, Option<SliceId>),
@@ -108,7 +108,7 @@ impl Master {
             OrderOutcome::Unanswered => Some(Status::Unavailable),
         };
         match (ordered, status) {
-            (Ordered::Place { slice, mark }, None) => self.note_placed(now, slice, node, mark),
+            (Ordered::Place { slice, mark, .. }, None) => self.note_placed(now, slice, node, mark),
             (Ordered::Remove(slice), None | Some(Status::NotFound)) => self.note_removed(now, slice, node),
             (Ordered::Place { slice, .. }, Some(Status::NotFound)) => {
                 self.forget_replica(slice, node);
@@ -209,18 +209,17 @@ impl Master {
         if self.saves.is_unsettled(slice) {
             return None;
         }
-        let path = self.names.file_of_slice(slice).and_then(|file| self.names.path(file));
-        match (replica.state, path) {
+        match (replica.state, self.names.header_of_slice(slice)) {
             (ReplicaState::Corrupt { put_aside: true }, _) => None,
             (ReplicaState::Corrupt { put_aside: false }, _) => Some(Due::Remove),
-            (ReplicaState::Placed(mark), Some(path)) if mark == PathMark::of(&path) => None,
-            (ReplicaState::Leaving, Some(path)) => {
+            (ReplicaState::Placed(mark), Some(header)) if mark == HeaderMark::of(&header) => None,
+            (ReplicaState::Leaving, Some(header)) => {
                 // The others may have been lost since this one was found to be one too many.
                 let wanted = self.names.content_of_slice(slice).map_or(0, |content| usize::from(content.copies));
                 let is_superfluous = self.certain_holders(slice).len() >= wanted;
-                Some(if is_superfluous { Due::Remove } else { Due::Place(path) })
+                Some(if is_superfluous { Due::Remove } else { Due::Place(header) })
             }
-            (_, Some(path)) => Some(Due::Place(path)),
+            (_, Some(header)) => Some(Due::Place(header)),
             (_, None) => {
                 let is_needed = self.leases.of_slice(slice).is_some()
                     || self.superseded.waits(slice)
@@ -242,9 +241,9 @@ impl Master {
                 order
             }
             Work::Settle(slice) => match self.due(slice, key)? {
-                Due::Place(path) => {
-                    let mark = PathMark::of(&path);
-                    Some((Ordered::Place { slice, mark }, Order::Place { slice, path }))
+                Due::Place(header) => {
+                    let (mark, at) = (HeaderMark::of(&header), PathMark::of(&header.path));
+                    Some((Ordered::Place { slice, mark, at }, Order::Place { header }))
                 }
                 Due::Remove => Some((Ordered::Remove(slice), Order::Remove(slice))),
             },
@@ -262,7 +261,7 @@ impl Master {
         Some((Ordered::Replicate(slice), Order::Replicate { header, bytes: copying.bytes, from }))
     }
 
-    fn note_placed(&mut self, now: Now, slice: SliceId, node: NodeKey, mark: PathMark) {
+    fn note_placed(&mut self, now: Now, slice: SliceId, node: NodeKey, mark: HeaderMark) {
         // Found bad or gone while the order was on its way: that is what counts.
         if let Some(replica) = self.replicas.at(slice, node)
             && !matches!(replica.state, ReplicaState::Corrupt { .. })
@@ -274,9 +273,9 @@ impl Master {
 
     /// Whether nothing need wait for this slice any longer: it stands at its path, or is no file's content any more.
     fn is_placed_or_gone(&self, slice: SliceId) -> bool {
-        match self.names.file_of_slice(slice).and_then(|file| self.names.path(file)) {
-            Some(path) => {
-                let placed = ReplicaState::Placed(PathMark::of(&path));
+        match self.names.header_of_slice(slice) {
+            Some(header) => {
+                let placed = ReplicaState::Placed(HeaderMark::of(&header));
                 self.replicas.of(slice).iter().any(|replica| replica.state == placed)
             }
             None => self.leases.of_slice(slice).is_none(),

@@ -7,7 +7,7 @@ use std::{
     hash::{DefaultHasher, Hash, Hasher},
 };
 
-use protocol::{SectorPath, SliceId};
+use protocol::{SectorPath, SliceHeader, SliceId};
 
 use crate::nodes::NodeKey;
 
@@ -32,8 +32,8 @@ pub(crate) struct Replica {
 pub(crate) enum ReplicaState {
     /// Complete and synced, not yet at its path.
     Staged,
-    /// At the path with this mark.
-    Placed(PathMark),
+    /// At its path, with a sidecar that says what this mark stands for.
+    Placed(HeaderMark),
     /// Set aside by another slice at its path.
     Retired,
     /// One too many, being removed.
@@ -52,17 +52,31 @@ impl Replica {
     }
 }
 
-/// Stands for a path in 8 bytes: a replica only needs to know whether its path is still the same one.
+/// Stands for all that a sidecar says of a slice in 8 bytes: a replica only needs to know whether it is still the same.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct HeaderMark(u64);
+
+impl HeaderMark {
+    pub(crate) fn of(header: &SliceHeader) -> Self {
+        Self(mark(header))
+    }
+}
+
+/// Stands for a path in 8 bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct PathMark(u64);
 
 impl PathMark {
     pub(crate) fn of(path: &SectorPath) -> Self {
-        // `DefaultHasher::new` has fixed keys: marks are the same in every run, as the simulation needs.
-        let mut hasher = DefaultHasher::new();
-        path.as_str().hash(&mut hasher);
-        Self(hasher.finish())
+        Self(mark(path))
     }
+}
+
+fn mark(of: &impl Hash) -> u64 {
+    // `DefaultHasher::new` has fixed keys: marks are the same in every run, as the simulation needs.
+    let mut hasher = DefaultHasher::new();
+    of.hash(&mut hasher);
+    hasher.finish()
 }
 
 impl Replicas {

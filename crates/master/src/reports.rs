@@ -15,7 +15,7 @@ use crate::{
     actions::{Action, Caller},
     nodes::NodeKey,
     reconcile::Sweep,
-    replicas::{PathMark, ReplicaState},
+    replicas::{HeaderMark, ReplicaState},
     saves::Effect,
 };
 
@@ -117,7 +117,7 @@ impl Master {
         }
         let state = match state {
             HeldState::Staged => ReplicaState::Staged,
-            HeldState::Placed => ReplicaState::Placed(PathMark::of(&metadata.header.path)),
+            HeldState::Placed => ReplicaState::Placed(HeaderMark::of(&metadata.header)),
             HeldState::Retired => ReplicaState::Retired,
         };
         self.set_replica(slice, key, self.checked_state(&metadata, state));

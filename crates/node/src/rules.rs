@@ -87,8 +87,8 @@ impl Node {
         }
         match order {
             Order::Replicate { header, bytes, from: source } => self.replicate(from, header, bytes, source),
-            Order::Place { slice, path } => {
-                let refused = self.moves.add(Waiting { work: Move::Place { slice, path }, asker: Some(from) });
+            Order::Place { header } => {
+                let refused = self.moves.add(Waiting { work: Move::Place { header }, asker: Some(from) });
                 // The answer comes when the slice stands there: the master removes what lay there before only then.
                 if let Err(refusal) = refused {
                     self.ack(from, Err(refusal));

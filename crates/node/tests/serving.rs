@@ -6,7 +6,7 @@ mod fake_cloud;
 use fake_cloud::{FakeCloud, JOB, content, damage, get, header, path, put};
 use net::transfer::TransferStream;
 use protocol::{
-    JobId, LeaseId, NodeId, SliceId, Status,
+    JobId, LeaseId, NodeId, SliceHeader, SliceId, Status,
     message::{
         node_master::{Ack, HeldState, Order, Report},
         spe::{BucketId, PieceId, SealOrder, SpeReply, SpeRequest, Winner},
@@ -140,7 +140,7 @@ async fn an_order_makes_a_copy_that_survives_a_restart() {
     assert_eq!(cloud.order(&to, order).await, Ack::Done);
     assert_eq!(cloud.report(to.session).await, stored);
     assert!(cloud.get(&to, 1).await.unwrap() == bytes);
-    let place = Order::Place { slice: SliceId(1), path: path("/new/place") };
+    let place = Order::Place { header: SliceHeader { path: path("/new/place"), ..header(1) } };
     assert_eq!(cloud.order(&to, place).await, Ack::Done);
     to.stop().await;
     let (again, held) = cloud.node_with_inventory("n2").await;
@@ -178,7 +178,7 @@ async fn a_node_that_lost_its_master_joins_again_and_tells_what_it_holds() {
 async fn an_order_that_cannot_be_carried_out_is_refused() {
     let mut cloud = FakeCloud::start().await;
     let node = cloud.node("n1").await;
-    let ack = cloud.order(&node, Order::Place { slice: SliceId(9), path: path("/a") }).await;
+    let ack = cloud.order(&node, Order::Place { header: header(9) }).await;
     assert!(matches!(&ack, Ack::Refused(refusal) if refusal.status == Status::NotFound), "{ack:?}");
 }
 

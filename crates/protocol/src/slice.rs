@@ -60,8 +60,9 @@ impl FromStr for RecordFormat {
     }
 }
 
-/// What is decided about a slice before its first byte is written; the master signs it into the write ticket.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+/// What is decided about a slice before its first byte is written; the master signs it into the write ticket. Path,
+/// owner and copies may change later, and nodes are told then.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct SliceHeader {
     /// Which slice this is.
     pub slice: SliceId,
@@ -73,7 +74,7 @@ pub struct SliceHeader {
     pub owner: UserName,
     /// When the master allowed this version to be written, in milliseconds since the Unix epoch.
     pub modified_unix_millis: u64,
-    /// Copies wanted in the whole cloud.
+    /// Copies wanted in the whole cloud, where the file itself says so; 0: as its folders say.
     pub copies: u8,
     /// How its bytes fall into records.
     pub records: RecordFormat,

@@ -84,8 +84,8 @@ fn small(store: &Arc<SliceStore>, folder: &Path, content: &[u8]) -> Outcome<()> 
     println!("{SMALL_FILES} slices of 10 kB, each staged: {:.0} a second", per_second(begun));
     let begun = Instant::now();
     on_threads(|number| {
-        let slice = SliceId(1000 + u128::from(number));
-        Ok(store.place(slice, &SectorPath::parse(&format!("/small/{slice}"))?)?)
+        let path = SectorPath::parse(&format!("/small/{number}"))?;
+        Ok(store.place(&SliceHeader { path, ..header(1000 + u128::from(number))? })?)
     })?;
     println!("{SMALL_FILES} slices given another path: {:.0} a second", per_second(begun));
     fs::remove_dir_all(&plain)?;

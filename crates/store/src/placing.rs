@@ -7,7 +7,7 @@ use std::{
     sync::Arc,
 };
 
-use protocol::{SectorPath, SliceId, SliceMetadata, message::node_master::HeldState};
+use protocol::{SectorPath, SliceHeader, SliceId, SliceMetadata, message::node_master::HeldState};
 
 use crate::{
     Disk, Sidecar, SliceStore, StoreError,
@@ -21,15 +21,16 @@ use crate::{
 
 impl SliceStore {
     /// See [`SliceStore::place`]. The caller has the lock on moves.
-    pub(crate) fn place_locked(&self, slice: SliceId, path: &SectorPath) -> Result<(), StoreError> {
+    pub(crate) fn place_locked(&self, header: &SliceHeader) -> Result<(), StoreError> {
+        let (slice, path) = (header.slice, &header.path);
         let held = self.inventory().get(slice).ok_or(StoreError::NotHeld(slice))?;
-        let same_path = held.metadata.header.path == *path;
+        let same_header = held.metadata.header == *header;
         let synced = self.inventory().is_synced(slice);
-        if same_path && held.state == HeldState::Placed {
+        if same_header && held.state == HeldState::Placed {
             return Ok(());
         }
-        if !same_path {
-            self.restage(&held, path)?;
+        if !same_header {
+            self.restage(&held, header)?;
         } else if !synced {
             self.sync_staged(slice)?;
         }
@@ -75,13 +76,13 @@ impl SliceStore {
         self.disk.sync_folder(&self.layout.corrupt).while_doing("sync", &self.layout.corrupt)
     }
 
-    /// Gives a slice another path. It is staged afterwards, wherever it stood, and safe there: only then do its old
+    /// Gives a slice another path, owner or wish. It is staged afterwards, wherever it stood, and safe there: only then do its old
     /// sidecar and, later, its bytes move on, so that after a crash the bytes are where one of its sidecars says.
-    fn restage(&self, held: &Held, path: &SectorPath) -> Result<(), StoreError> {
-        let slice = held.metadata.header.slice;
+    fn restage(&self, held: &Held, header: &SliceHeader) -> Result<(), StoreError> {
+        let slice = header.slice;
         let (from, staged) = (self.files(held), Layout::files_by_id(&self.layout.staging, slice));
         let mut sidecar = self.load_sidecar(slice, &from.sidecar)?;
-        sidecar.metadata.header.path = path.clone();
+        sidecar.metadata.header = header.clone();
         sidecar.sequence = self.next_number();
         let (file, written) = self.write_sidecar(&sidecar)?;
         // Before the rename, which replaces the old sidecar of a staged slice: a torn one would cost the slice.

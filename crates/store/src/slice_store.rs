@@ -12,7 +12,7 @@ use std::{
     },
 };
 
-use protocol::{SectorPath, SliceHeader, SliceId, SliceMetadata, limits, message::node_master::HeldSlice};
+use protocol::{SliceHeader, SliceId, SliceMetadata, limits, message::node_master::HeldSlice};
 
 use crate::{
     Disk, FolderLock, SliceReader, SliceSums, SliceWriter, StoreError, disk::empty_folder, error::WhileDoing,
@@ -115,18 +115,16 @@ impl SliceStore {
         self.stage(header, &*opened, file, sums)
     }
 
-    /// Puts a slice at a path of `slices/`. Another slice there is retired, and so is one that stands where a folder
+    /// Puts a slice at its header's path in `slices/`, and makes its sidecar say what the header says. Another slice there is retired, and so is one that stands where a folder
     /// must be; files that are no slices, there or in a folder that is there, are put aside in `corrupt/`; a folder with
     /// another slice placed in it is left, the slice stays staged and the error names the folder. Repeating the call does
     /// no harm.
     ///
-    /// When it returns, the slice's path is safe against a crash, though the files may be found in `staging/` after it.
-    pub fn place(&self, slice: SliceId, path: &SectorPath) -> Result<(), StoreError> {
-        if path.is_root() {
-            return Err(StoreError::Header { slice, why: "its path is the root folder: give it a name" });
-        }
+    /// When it returns, the slice's header is safe against a crash, though the files may be found in `staging/` after it.
+    pub fn place(&self, header: &SliceHeader) -> Result<(), StoreError> {
+        check_header(header)?;
         let _moves = lock(&self.moves);
-        self.place_locked(slice, path)
+        self.place_locked(header)
     }
 
     /// Removes a slice, wherever it stands. Who reads it now may finish. No error if it is not here. The removal is not

@@ -248,7 +248,7 @@ fn order_line(order: &protocol::message::node_master::Order) -> String {
     use protocol::message::node_master::Order;
     match order {
         Order::Replicate { header, from, .. } => format!("replicate {} from {}", header.slice, from.node),
-        Order::Place { slice, path } => format!("place {slice} at {path}"),
+        Order::Place { header } => format!("place {} at {}", header.slice, header.path),
         Order::Remove(slice) => format!("remove {slice}"),
         Order::ForgetJob(job) => format!("forget job {job}"),
     }

@@ -186,7 +186,7 @@ impl Process {
         match hand {
             Hand::Move { id, work } => {
                 let moved = match &work {
-                    Move::Place { slice, path } => self.store.place(*slice, path),
+                    Move::Place { header } => self.store.place(header),
                     Move::Remove(slice) => self.store.remove(*slice),
                 };
                 let result = moved.map_err(|error| error.refusal());

@@ -460,7 +460,7 @@ impl Bench {
     fn obey(&mut self, id: &NodeId, order: OrderId, body: &Order) {
         let mut report = None;
         let ack = match body {
-            Order::Place { slice, path } => self.nodes.get_mut(id).unwrap().place(*slice, path),
+            Order::Place { header } => self.nodes.get_mut(id).unwrap().place(header),
             Order::Remove(slice) => match self.nodes.get_mut(id).unwrap().held.remove(slice) {
                 Some(_) => Ack::Done,
                 None => not_here(),
@@ -501,18 +501,18 @@ impl Bench {
 }
 
 impl FakeNode {
-    fn place(&mut self, slice: SliceId, path: &SectorPath) -> Ack {
-        if !self.held.contains_key(&slice) {
+    fn place(&mut self, header: &SliceHeader) -> Ack {
+        if !self.held.contains_key(&header.slice) {
             return not_here();
         }
         for held in self.held.values_mut() {
-            if held.state == HeldState::Placed && held.metadata.header.path == *path {
+            if held.state == HeldState::Placed && held.metadata.header.path == header.path {
                 held.state = HeldState::Retired;
             }
         }
-        let held = self.held.get_mut(&slice).unwrap();
+        let held = self.held.get_mut(&header.slice).unwrap();
         held.state = HeldState::Placed;
-        held.metadata.header.path = path.clone();
+        held.metadata.header = header.clone();
         Ack::Done
     }
 

@@ -77,7 +77,7 @@ fn of_two_slices_for_one_path_the_second_is_ordered_there_when_the_first_stands(
     let second = content(&bench.put("ann", create("/f"), 20)).slice;
     let placed = |bench: &Bench| -> Vec<SliceId> {
         let place = |order: &Order| match order {
-            Order::Place { slice, .. } => Some(*slice),
+            Order::Place { header } => Some(header.slice),
             _ => None,
         };
         bench.node("n1").orders.iter().filter_map(place).collect()

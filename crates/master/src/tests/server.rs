@@ -229,12 +229,12 @@ async fn a_file_goes_from_create_to_its_place() {
     let Right::Write { header, .. } = checker.check(&created.target.ticket, Clock::start().now()).unwrap().right else {
         panic!("no write ticket")
     };
-    n1.report(Report::Stored(SliceMetadata { header, bytes: 10, digest: digest(10) })).await;
+    n1.report(Report::Stored(SliceMetadata { header: header.clone(), bytes: 10, digest: digest(10) })).await;
     let commit = ClientRequest::Commit { lease: created.lease, bytes: 10, digest: digest(10) };
     assert!(matches!(ann.ask_master(commit).await, ClientReply::Entry(entry) if entry.path == path("/f")));
 
     let Some(MessengerEvent::Delivered(delivered)) = n1.events.recv().await else { panic!("no order") };
-    let place = Order::Place { slice: created.slice, path: path("/f") };
+    let place = Order::Place { header };
     assert_eq!(codec::decode::<Order>(&delivered.body), Ok(place));
     n1.messenger.reply(n1.session, delivered.request.unwrap(), codec::encode(&Ack::Done));
     let ClientReply::Located(located) = ann.ask_master(ClientRequest::Locate(path("/f"))).await else {

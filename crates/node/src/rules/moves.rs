@@ -5,19 +5,17 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use protocol::{Refusal, SectorPath, SliceId, Status};
+use protocol::{Refusal, SectorPath, SliceHeader, SliceId, Status};
 
 use super::Asker;
 
 /// A change of where a slice stands.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Move {
-    /// Put it at a path (see [`Order::Place`](protocol::message::node_master::Order::Place)).
+    /// Put it at its header's path (see [`Order::Place`](protocol::message::node_master::Order::Place)).
     Place {
-        /// The slice.
-        slice: SliceId,
-        /// Where.
-        path: SectorPath,
+        /// What the slice is now.
+        header: SliceHeader,
     },
     /// Remove it.
     Remove(SliceId),
@@ -96,9 +94,9 @@ struct Busy {
 impl Busy {
     fn add(&mut self, work: &Move) {
         match work {
-            Move::Place { slice, path } => {
-                self.slices.insert(*slice);
-                self.paths.insert(path.clone());
+            Move::Place { header } => {
+                self.slices.insert(header.slice);
+                self.paths.insert(header.path.clone());
             }
             Move::Remove(slice) => {
                 self.slices.insert(*slice);
@@ -108,7 +106,7 @@ impl Busy {
 
     fn touches(&self, work: &Move) -> bool {
         match work {
-            Move::Place { slice, path } => self.slices.contains(slice) || self.paths.contains(path),
+            Move::Place { header } => self.slices.contains(&header.slice) || self.paths.contains(&header.path),
             Move::Remove(slice) => self.slices.contains(slice),
         }
     }

@@ -42,8 +42,12 @@ fn replicate(slice: u128) -> Order {
     Order::Replicate { header: header(slice), bytes: 3, from }
 }
 
+fn header_at(slice: u128, path: &str) -> SliceHeader {
+    SliceHeader { path: SectorPath::parse(path).unwrap(), ..header(slice) }
+}
+
 fn place(slice: u128, path: &str) -> Order {
-    Order::Place { slice: SliceId(slice), path: SectorPath::parse(path).unwrap() }
+    Order::Place { header: header_at(slice, path) }
 }
 
 fn asker(request: u64) -> Asker {
@@ -138,7 +142,7 @@ fn moves_of_the_same_slice_or_path_keep_the_order_of_the_orders() {
         });
         moves.collect()
     };
-    let to = |slice, path: &str| Move::Place { slice: SliceId(slice), path: SectorPath::parse(path).unwrap() };
+    let to = |slice, path: &str| Move::Place { header: header_at(slice, path) };
     // Slice 3 has nothing to do with the others; the third order waits behind the second, which waits for the first.
     assert_eq!(started(&mut node), [to(1, "/a"), to(3, "/c")]);
     node.handle_completion(NOW, Completion::Moved { id: MoveId(0), result: Ok(()) });

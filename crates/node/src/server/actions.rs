@@ -114,7 +114,7 @@ impl Desk {
         self.work.spawn(async move {
             let store = Arc::clone(&hands.store);
             let moved = blocking("moving a slice", move || match work {
-                Move::Place { slice, path } => Ok(store.place(slice, &path)?),
+                Move::Place { header } => Ok(store.place(&header)?),
                 Move::Remove(slice) => Ok(store.remove(slice)?),
             });
             let result = moved.await.map_err(|error: NodeError| {

@@ -4,7 +4,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{JobId, Refusal, SectorPath, SliceHeader, SliceId, SliceMetadata, message::client_master::Source};
+use crate::{JobId, Refusal, SliceHeader, SliceId, SliceMetadata, message::client_master::Source};
 
 /// What the master orders.
 // Messages live for one call; a box would be an allocation for nothing.
@@ -20,13 +20,12 @@ pub enum Order {
         /// Who has it, with a read ticket.
         from: Source,
     },
-    /// Put a slice that you hold at this path of your folder: it was published, or renamed. Whatever lay there and is
-    /// another slice is set aside until its own order comes.
+    /// Put a slice that you hold at this header's path of your folder, and let its sidecar say what this header says: it
+    /// was published, renamed, or given another owner or another number of copies. Whatever lay there and is another
+    /// slice is set aside until its own order comes.
     Place {
-        /// The slice.
-        slice: SliceId,
-        /// Where.
-        path: SectorPath,
+        /// What the slice is now.
+        header: SliceHeader,
     },
     /// Remove a slice. Those who read it now may finish.
     Remove(SliceId),

@@ -213,7 +213,7 @@ fn the_words_of_node_and_master_have_their_bytes() {
     let mut vectors = Vectors::of("node_master", include_str!("../../tests/vectors/node_master.txt"));
     compare!(vectors, Order {
         "replicate": Order::Replicate { .. } => Order::Replicate { header: header(), bytes: 12, from: source() },
-        "place": Order::Place { .. } => Order::Place { slice: slice(), path: path() },
+        "place": Order::Place { .. } => Order::Place { header: header() },
         "remove": Order::Remove(_) => Order::Remove(slice()),
         "forget-job": Order::ForgetJob(_) => Order::ForgetJob(JobId(6)),
     });

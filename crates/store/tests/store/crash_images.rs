@@ -7,7 +7,7 @@ use std::{
     thread,
 };
 
-use protocol::{SliceId, message::node_master::HeldState, status::ErrorClass};
+use protocol::{SliceHeader, SliceId, message::node_master::HeldState, status::ErrorClass};
 use store::{Disk, MemoryDisk, SliceHasher, SliceStore, StoreError};
 
 use crate::{BLOCK, FOLDER, bytes, files, header, open, path, read, write};
@@ -18,6 +18,8 @@ pub(crate) enum Step {
     Write(u128, &'static str),
     Adopt(u128, &'static str),
     Place(u128, &'static str),
+    /// As `Place`, with another wish for copies.
+    Wish(u128, &'static str, u8),
     Remove(u128),
 }
 
@@ -31,10 +33,10 @@ struct Promise {
     content: Vec<u8>,
     /// It was acknowledged, and nobody asked for its removal since.
     must_be_there: bool,
-    /// Where it may say it belongs: the last acknowledged path, and those asked for since.
-    paths: Vec<&'static str>,
-    /// All paths it ever had.
-    paths_ever: BTreeSet<&'static str>,
+    /// What it may say of itself, path and copies: what was acknowledged last, and what was asked for since.
+    says: Vec<(&'static str, u8)>,
+    /// All that it ever said.
+    said_ever: BTreeSet<(&'static str, u8)>,
 }
 
 impl Promises {
@@ -47,30 +49,20 @@ impl Promises {
                     return Ok(());
                 }
                 let promise = self.slices.entry(slice).or_insert_with(|| Promise::none(content.clone()));
-                promise.ask_for(at);
+                promise.ask_for(at, COPIES);
                 let stored = match step {
                     Step::Adopt(..) => adopt(store, disk, slice, at, &content),
                     _ => write(store, header(slice, at, slice as u64), &content).map(|_| ()),
                 };
                 stored.map(|()| promise.must_be_there = true)
             }
-            Step::Place(slice, at) => {
-                if let Some(promise) = self.slices.get_mut(&slice) {
-                    promise.ask_for(at);
-                }
-                let placed = store.place(SliceId(slice), &path(at));
-                if placed.is_ok()
-                    && let Some(promise) = self.slices.get_mut(&slice)
-                {
-                    promise.paths = vec![at];
-                }
-                placed
-            }
+            Step::Place(slice, at) => self.place(store, slice, at, COPIES),
+            Step::Wish(slice, at, copies) => self.place(store, slice, at, copies),
             Step::Remove(slice) => {
                 if let Some(promise) = self.slices.get_mut(&slice) {
                     // A removal that is lost may bring back the slice as it once was; it is ordered again.
                     promise.must_be_there = false;
-                    promise.paths = promise.paths_ever.iter().copied().collect();
+                    promise.says = promise.said_ever.iter().copied().collect();
                 }
                 store.remove(SliceId(slice))
             }
@@ -86,6 +78,19 @@ impl Promises {
         }
     }
 
+    fn place(&mut self, store: &SliceStore, slice: u128, at: &'static str, copies: u8) -> Result<(), StoreError> {
+        if let Some(promise) = self.slices.get_mut(&slice) {
+            promise.ask_for(at, copies);
+        }
+        let placed = store.place(&SliceHeader { copies, ..header(slice, at, slice as u64) });
+        if placed.is_ok()
+            && let Some(promise) = self.slices.get_mut(&slice)
+        {
+            promise.says = vec![(at, copies)];
+        }
+        placed
+    }
+
     /// Compares what is there with what was promised.
     pub(crate) fn check(&self, store: &SliceStore, disk: &MemoryDisk, told: &str) {
         let held: BTreeMap<u128, _> =
@@ -96,7 +101,10 @@ impl Promises {
         for (slice, held) in &held {
             let promise = self.slices.get(slice).unwrap_or_else(|| panic!("slice {slice} came from nowhere; {told}"));
             let header = &held.metadata.header;
-            assert!(promise.paths.contains(&header.path.as_str()), "slice {slice} says {header:?}; {told}");
+            assert!(
+                promise.says.contains(&(header.path.as_str(), header.copies)),
+                "slice {slice} says {header:?}; {told}"
+            );
             let found = read(store, *slice).unwrap_or_else(|error| panic!("{error}; {told}"));
             assert!(found == promise.content, "slice {slice} has other bytes; {told}");
             if held.state == HeldState::Placed {
@@ -110,12 +118,12 @@ impl Promises {
 
 impl Promise {
     fn none(content: Vec<u8>) -> Self {
-        Self { content, must_be_there: false, paths: Vec::new(), paths_ever: BTreeSet::new() }
+        Self { content, must_be_there: false, says: Vec::new(), said_ever: BTreeSet::new() }
     }
 
-    fn ask_for(&mut self, path: &'static str) {
-        self.paths.push(path);
-        self.paths_ever.insert(path);
+    fn ask_for(&mut self, path: &'static str, copies: u8) {
+        self.says.push((path, copies));
+        self.said_ever.insert((path, copies));
     }
 }
 
@@ -139,6 +147,9 @@ fn adopt(store: &SliceStore, disk: &MemoryDisk, slice: u128, at: &str, content: 
     store.adopt(header(slice, at, slice as u64), &bucket, hasher.finish()).map(|_| ())
 }
 
+/// What headers say of copies unless a step says otherwise.
+const COPIES: u8 = 3;
+
 /// All that happens to slices, with paths that are in each other's way.
 const STORY: &[Step] = &[
     Step::Write(1, "/x/a"),
@@ -146,6 +157,7 @@ const STORY: &[Step] = &[
     Step::Write(2, "/x/a"),
     Step::Place(2, "/x/a"),
     Step::Remove(1),
+    Step::Wish(2, "/x/a", 5),
     Step::Place(2, "/y/z/b"),
     Step::Adopt(3, "/x/a"),
     Step::Place(3, "/x/a"),
@@ -177,7 +189,8 @@ pub(crate) fn story(seed: u64) -> Vec<Step> {
             match rng.u8(0..10) {
                 0..4 => Step::Write(slice, at),
                 4 => Step::Adopt(slice, at),
-                5..9 => Step::Place(slice, at),
+                5..8 => Step::Place(slice, at),
+                8 => Step::Wish(slice, at, rng.u8(1..3)),
                 _ => Step::Remove(slice),
             }
         })
@@ -295,11 +308,11 @@ fn a_slice_whose_rename_failed_halfway_and_was_ordered_again_is_safe() {
             let disk = MemoryDisk::new(seed);
             let (store, _) = open(&disk);
             write(&store, header(1, "/a", 1), b"bytes").unwrap();
-            store.place(SliceId(1), &path("/a")).unwrap();
+            store.place(&header(1, "/a", 1)).unwrap();
             disk.fail_one_after(failing);
             // Where the failure was that of the sync, the slice is staged and not yet safe there.
-            let _ = store.place(SliceId(1), &path("/b"));
-            store.place(SliceId(1), &path("/b")).unwrap();
+            let _ = store.place(&header(1, "/b", 1));
+            store.place(&header(1, "/b", 1)).unwrap();
             let disk = disk.crash();
             let (store, _) = open(&disk);
             assert_eq!(read(&store, 1).unwrap(), b"bytes", "seed {seed}, change {failing} failed");

@@ -5,7 +5,7 @@ use std::{path::Path, sync::Arc};
 use protocol::{SliceId, Status, message::node_master::HeldState, status::ErrorClass};
 use store::{Disk, MemoryDisk, OsDisk, SliceHasher, SliceStore, StoreError};
 
-use crate::{BLOCK, FOLDER, bytes, files, header, open, path, read, states, write};
+use crate::{BLOCK, FOLDER, bytes, files, header, open, read, states, write};
 
 fn native(relative: &str) -> std::path::PathBuf {
     Path::new(FOLDER).join(relative)
@@ -50,13 +50,13 @@ fn a_rename_on_a_full_disk_leaves_the_slice_where_it_was() {
     let disk = MemoryDisk::new(0);
     let (store, _) = open(&disk);
     write(&store, header(1, "/a", 1), b"bytes").unwrap();
-    store.place(SliceId(1), &path("/a")).unwrap();
+    store.place(&header(1, "/a", 1)).unwrap();
     disk.set_free_bytes(0);
-    assert!(matches!(store.place(SliceId(1), &path("/b")), Err(StoreError::NoRoom { .. })));
+    assert!(matches!(store.place(&header(1, "/b", 1)), Err(StoreError::NoRoom { .. })));
     assert_eq!(states(&store), [(1, HeldState::Placed, "/a".into())]);
     assert_eq!(read(&store, 1).unwrap(), b"bytes");
     disk.set_free_bytes(1000);
-    store.place(SliceId(1), &path("/b")).unwrap();
+    store.place(&header(1, "/b", 1)).unwrap();
     assert_eq!(states(&store), [(1, HeldState::Placed, "/b".into())]);
 }
 
@@ -66,7 +66,7 @@ fn a_flipped_bit_is_found_by_every_read_that_touches_its_block_and_by_no_other()
     let (store, _) = open(&disk);
     let content = bytes(7, 4 * BLOCK + 10);
     write(&store, header(1, "/a", 1), &content).unwrap();
-    store.place(SliceId(1), &path("/a")).unwrap();
+    store.place(&header(1, "/a", 1)).unwrap();
     disk.flip_bit(&native("slices/a"), 2 * BLOCK as u64 + 77).unwrap();
     let reader = store.open_slice(SliceId(1)).unwrap();
     let mut buffer = vec![9; 3];
@@ -91,7 +91,7 @@ fn a_file_that_lost_its_end_its_bytes_or_its_sidecar_is_damaged_and_not_missing(
     let (store, _) = open(&disk);
     for slice in 1..=4 {
         write(&store, header(slice, &format!("/{slice}"), 1), &bytes(1, BLOCK)).unwrap();
-        store.place(SliceId(slice), &path(&format!("/{slice}"))).unwrap();
+        store.place(&header(slice, &format!("/{slice}"), slice as u64)).unwrap();
     }
     let reader = store.open_slice(SliceId(1)).unwrap();
     disk.open(&native("slices/1")).unwrap().set_len(5).unwrap();
@@ -110,7 +110,7 @@ fn a_damaged_slice_is_put_aside_for_good_and_can_be_written_again() {
         let disk = MemoryDisk::new(seed);
         let (store, _) = open(&disk);
         write(&store, header(1, "/a/b", 1), b"bytes").unwrap();
-        store.place(SliceId(1), &path("/a/b")).unwrap();
+        store.place(&header(1, "/a/b", 1)).unwrap();
         store.mark_corrupt(SliceId(1)).unwrap();
         store.mark_corrupt(SliceId(1)).unwrap();
         assert!(matches!(read(&store, 1), Err(StoreError::NotHeld(_))));
@@ -120,7 +120,7 @@ fn a_damaged_slice_is_put_aside_for_good_and_can_be_written_again() {
         assert!(store.held().is_empty(), "it does not come back");
         assert_eq!(files(&disk, &native("corrupt")).len(), 2, "the operator finds it");
         write(&store, header(1, "/a/b", 1), b"bytes").unwrap();
-        store.place(SliceId(1), &path("/a/b")).unwrap();
+        store.place(&header(1, "/a/b", 1)).unwrap();
         assert_eq!(read(&store, 1).unwrap(), b"bytes");
     }
 }
@@ -167,7 +167,7 @@ fn what_no_sidecar_could_hold_is_refused_before_a_byte_is_written() {
         assert_eq!((error.class(), error.refusal().status), (ErrorClass::Refuse, Status::Usage));
     }
     write(&store, header(1, "/a", 1), b"x").unwrap();
-    assert!(matches!(store.place(SliceId(1), &path("/")), Err(StoreError::Header { .. })));
+    assert!(matches!(store.place(&header(1, "/", 1)), Err(StoreError::Header { .. })));
 }
 
 #[test]

@@ -18,7 +18,7 @@ fn folder() -> TempDir {
     let (store, report) = open(folder.path());
     assert_eq!(report, OpenReport::default());
     write(&store, header(1, "/d/a", 1), &bytes(1, 1000)).unwrap();
-    store.place(SliceId(1), &path("/d/a")).unwrap();
+    store.place(&header(1, "/d/a", 1)).unwrap();
     write(&store, header(2, "/b", 1), &bytes(2, 1000)).unwrap();
     folder
 }
@@ -139,7 +139,7 @@ fn of_two_slices_with_the_same_bytes_that_claim_one_file_the_newer_version_gets_
         let folder = tempfile::tempdir().unwrap();
         let (store, _) = open(folder.path());
         write(&store, header(1, "/a", 2), b"same").unwrap();
-        store.place(SliceId(1), &path("/a")).unwrap();
+        store.place(&header(1, "/a", 1)).unwrap();
         write(&store, header(2, "/a", version), b"same").unwrap();
         drop(store);
         fs::remove_file(staged(&folder, 2, "")).unwrap();

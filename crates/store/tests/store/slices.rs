@@ -2,11 +2,11 @@
 
 use std::{fs, io::Read, os::unix::fs::FileExt, path::Path, sync::Arc, thread};
 
-use protocol::{SliceId, SliceMetadata, message::node_master::HeldState, wire::frame};
+use protocol::{SliceHeader, SliceId, SliceMetadata, UserName, message::node_master::HeldState, wire::frame};
 use store::{Disk, MemoryDisk, OsDisk, SliceHasher, SliceStore, StoreError};
 use tempfile::TempDir;
 
-use crate::{BLOCK, FOLDER, bytes, files, header, open, path, read, states, write};
+use crate::{BLOCK, FOLDER, bytes, files, header, open, read, states, write};
 
 fn on_disk() -> (TempDir, Arc<SliceStore>) {
     let folder = tempfile::tempdir().unwrap();
@@ -16,7 +16,7 @@ fn on_disk() -> (TempDir, Arc<SliceStore>) {
 
 fn place(store: &Arc<SliceStore>, slice: u128, at: &str, content: &[u8]) {
     write(store, header(slice, at, slice as u64), content).unwrap();
-    store.place(SliceId(slice), &path(at)).unwrap();
+    store.place(&header(slice, at, slice as u64)).unwrap();
 }
 
 #[test]
@@ -26,6 +26,24 @@ fn a_placed_slice_is_an_ordinary_file_at_its_own_path() {
     assert_eq!(fs::read(folder.path().join("slices/sdss/dr6/ü 1.fits")).unwrap(), b"the bytes");
     assert_eq!(files(&OsDisk, &folder.path().join("slices")), ["sdss/dr6/.ü 1.fits.sector", "sdss/dr6/ü 1.fits"]);
     assert_eq!(files(&OsDisk, &folder.path().join("staging")), Vec::<String>::new());
+}
+
+#[test]
+fn a_placed_slice_gets_another_owner_and_wish_where_it_stands_and_still_has_them_after_a_restart() {
+    let (folder, store) = on_disk();
+    place(&store, 1, "/f", b"the bytes");
+    let reader = store.open_slice(SliceId(1)).unwrap();
+    let owner = UserName::new("bob").unwrap();
+    let changed = SliceHeader { owner, copies: 7, ..header(1, "/f", 1) };
+    store.place(&changed).unwrap();
+    store.place(&changed).unwrap();
+    assert_eq!(files(&OsDisk, &folder.path().join("slices")), [".f.sector", "f"]);
+    let mut buffer = Vec::new();
+    reader.read_at(&mut buffer, 0, 100).unwrap();
+    assert_eq!((buffer, read(&store, 1).unwrap()), (b"the bytes".to_vec(), b"the bytes".to_vec()));
+    drop(store);
+    let (store, _) = SliceStore::open(Arc::new(OsDisk), folder.path()).unwrap();
+    assert_eq!((&store.held()[0].metadata.header, store.held()[0].state), (&changed, HeldState::Placed));
 }
 
 #[test]
@@ -91,7 +109,7 @@ fn a_slice_is_not_there_before_it_is_finished_and_a_dropped_one_never_was() {
     let mut writer = store.begin(header(1, "/f", 1)).unwrap();
     writer.write(b"half").unwrap();
     assert!(!store.contains(SliceId(1)));
-    assert!(matches!(store.place(SliceId(1), &path("/f")), Err(StoreError::NotHeld(_))));
+    assert!(matches!(store.place(&header(1, "/f", 1)), Err(StoreError::NotHeld(_))));
     drop(writer);
     assert_eq!(files(&OsDisk, folder.path()), ["lock"]);
 }
@@ -126,7 +144,7 @@ fn a_bucket_becomes_a_slice_without_being_copied() {
     hasher.update(&content);
     let metadata: SliceMetadata = store.adopt(header(1, "/out/0", 1), &bucket, hasher.clone().finish()).unwrap();
     assert!(!bucket.exists());
-    store.place(SliceId(1), &path("/out/0")).unwrap();
+    store.place(&header(1, "/out/0", 1)).unwrap();
     assert_eq!(inode(&folder.path().join("slices/out/0")), before);
     assert_eq!(read(&store, 1).unwrap(), content);
     assert_eq!(metadata.digest.0, *blake3::hash(&content).as_bytes());
@@ -193,7 +211,7 @@ fn a_renamed_slice_has_its_new_path_in_its_sidecar_and_leaves_no_empty_folders()
     place(&store, 1, "/a/b/c", b"bytes");
     place(&store, 2, "/a/keeps", b"this folder");
     for _ in 0..2 {
-        store.place(SliceId(1), &path("/x/y")).unwrap();
+        store.place(&header(1, "/x/y", 1)).unwrap();
     }
     assert_eq!(files(&OsDisk, &folder.path().join("slices")), ["a/.keeps.sector", "a/keeps", "x/.y.sector", "x/y"]);
     assert!(!folder.path().join("slices/a/b").exists());
@@ -210,16 +228,16 @@ fn a_file_may_become_a_folder_and_a_folder_a_file() {
     place(&store, 1, "/a", b"a file");
     place(&store, 2, "/a/b/c", b"below it");
     assert_eq!(states(&store)[0].1, HeldState::Retired, "a slice where a folder must be is set aside");
-    store.place(SliceId(1), &path("/a/b")).unwrap_err();
+    store.place(&header(1, "/a/b", 1)).unwrap_err();
     assert_eq!(states(&store)[0], (1, HeldState::Staged, "/a/b".into()), "a folder with a slice is not");
     assert_eq!(read(&store, 1).unwrap(), b"a file");
-    store.place(SliceId(2), &path("/a")).unwrap();
+    store.place(&header(2, "/a", 2)).unwrap();
     assert_eq!(fs::read(folder.path().join("slices/a")).unwrap(), b"below it");
-    store.place(SliceId(2), &path("/a/b/c/d")).unwrap();
+    store.place(&header(2, "/a/b/c/d", 2)).unwrap();
     assert_eq!(fs::read(folder.path().join("slices/a/b/c/d")).unwrap(), b"below it");
     store.remove(SliceId(2)).unwrap();
     fs::create_dir_all(folder.path().join("slices/a/b/empty/e")).unwrap();
-    store.place(SliceId(1), &path("/a/b")).unwrap();
+    store.place(&header(1, "/a/b", 1)).unwrap();
     assert_eq!(fs::read(folder.path().join("slices/a/b")).unwrap(), b"a file");
 }
 
@@ -228,11 +246,11 @@ fn a_folder_in_the_way_is_named_and_the_slice_stays_readable() {
     let (folder, store) = on_disk();
     place(&store, 1, "/a/b", b"in the way");
     write(&store, header(2, "/a", 1), b"wants to be a").unwrap();
-    let error = store.place(SliceId(2), &path("/a")).unwrap_err();
+    let error = store.place(&header(2, "/a", 2)).unwrap_err();
     assert!(matches!(&error, StoreError::Obstacle { obstacle, .. } if obstacle.ends_with("slices/a")), "{error}");
     assert_eq!(read(&store, 2).unwrap(), b"wants to be a");
     store.remove(SliceId(1)).unwrap();
-    store.place(SliceId(2), &path("/a")).unwrap();
+    store.place(&header(2, "/a", 2)).unwrap();
     assert_eq!(fs::read(folder.path().join("slices/a")).unwrap(), b"wants to be a");
 }
 
@@ -258,10 +276,10 @@ fn foreign_files_in_a_folder_in_the_way_are_put_aside_unless_a_slice_lies_among_
     place(&store, 2, "/a-b", b"beside it");
     fs::write(folder.path().join("slices/a/b/stray"), "a letter").unwrap();
     write(&store, header(3, "/a", 1), b"wants to be a").unwrap();
-    assert!(matches!(store.place(SliceId(3), &path("/a")), Err(StoreError::Obstacle { .. })));
+    assert!(matches!(store.place(&header(3, "/a", 3)), Err(StoreError::Obstacle { .. })));
     assert_eq!(fs::read(folder.path().join("slices/a/b/stray")).unwrap(), b"a letter");
     store.remove(SliceId(1)).unwrap();
-    store.place(SliceId(3), &path("/a")).unwrap();
+    store.place(&header(3, "/a", 3)).unwrap();
     assert_eq!(fs::read(folder.path().join("slices/a")).unwrap(), b"wants to be a");
     assert_eq!(read(&store, 2).unwrap(), b"beside it");
     let aside = files(&OsDisk, &folder.path().join("corrupt"));
@@ -297,7 +315,7 @@ fn many_threads_write_read_and_move_slices_at_once() {
                     // All threads write to the same three paths and set each other's slices aside.
                     place(store, slice, &format!("/shared/{}", round % 3), &content);
                     assert!(read(store, slice).unwrap() == content);
-                    store.place(SliceId(slice), &path(&format!("/own/{thread}/{round}"))).unwrap();
+                    store.place(&header(slice, &format!("/own/{thread}/{round}"), 1)).unwrap();
                     assert!(read(store, slice).unwrap() == content);
                 }
             });
