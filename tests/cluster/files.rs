@@ -134,6 +134,9 @@ fn what_is_wrong_is_said_with_the_contracts_exit_code() {
     }
     cloud.ok(&["put", file, "/x"]);
     cloud.ok(&["get", "/x", "local"]);
+    // The same bytes are there already: nothing to do.
+    cloud.ok(&["get", "/x", "local"]);
+    fs::write(cloud.folder().join("local"), "y").unwrap();
     assert!(cloud.fails(7, &["get", "/x", "local"]).contains("--force"));
     assert_eq!(cloud.run(&["frobnicate"]).code, 2);
     assert_eq!(cloud.run(&["put", file]).code, 2);

@@ -2,11 +2,11 @@
 
 use globset::{GlobBuilder, GlobMatcher};
 use protocol::{
-    SectorPath, Status,
+    Refusal, SectorPath, Status,
     message::client_master::{Entry, EntryKind},
 };
 
-use crate::{Client, ClientError};
+use crate::{Client, ClientError, folder::is_folder};
 
 impl Client {
     /// The files that a path or glob means, by path, with the nodes that hold them: a file is itself, a folder all
@@ -24,11 +24,43 @@ impl Client {
         let entries = self.list_all(&glob.base, true, true).await?;
         let matching: Vec<_> = files(entries).into_iter().filter(|entry| glob.covers(&entry.path)).collect();
         if matching.is_empty() {
-            let sentence = format!("nothing in Sector matches `{pattern}`; quote it if the shell should not expand it");
-            return Err(protocol::Refusal::new(Status::NotFound, sentence).into());
+            return Err(nothing_matches(pattern));
         }
         Ok(matching)
     }
+
+    /// The files and folders that a path or glob names themselves, by path: what `stat`, `du`, `mv` and `cp` mean by it.
+    /// Only folders on the way are listed, unless there is a `**`.
+    ///
+    /// # Errors
+    /// As [`expand`](Self::expand).
+    pub async fn matching(&self, pattern: &str) -> Result<Vec<SectorPath>, ClientError> {
+        let Some(glob) = Glob::parse(pattern)? else {
+            return Ok(vec![SectorPath::parse(pattern)?]);
+        };
+        let mut found = Vec::new();
+        let mut folders = vec![glob.base.clone()];
+        let depth = if pattern.contains("**") { None } else { Some(pattern.split('/').count() - 1) };
+        while let Some(folder) = folders.pop() {
+            for entry in self.list_all(&folder, depth.is_none(), false).await? {
+                if glob.matcher.is_match(entry.path.as_str()) {
+                    found.push(entry.path);
+                } else if depth.is_some_and(|depth| glob.may_lead_to(&entry.path, depth)) && is_folder(&entry) {
+                    folders.push(entry.path);
+                }
+            }
+        }
+        if found.is_empty() {
+            return Err(nothing_matches(pattern));
+        }
+        found.sort();
+        Ok(found)
+    }
+}
+
+/// Whether a pattern is a glob and not a plain path.
+pub fn is_glob(pattern: &str) -> bool {
+    pattern.contains(SPECIAL)
 }
 
 /// A glob over Sector paths.
@@ -37,12 +69,14 @@ struct Glob {
     /// The deepest folder that everything it matches lies in.
     base: SectorPath,
     matcher: GlobMatcher,
+    /// For each further component but the last, what a folder on the way is called.
+    way: Vec<GlobMatcher>,
 }
 
 impl Glob {
     /// Reads a pattern; `None` for a plain path.
     fn parse(pattern: &str) -> Result<Option<Self>, ClientError> {
-        let Some(special) = pattern.find(['*', '?', '[', '{']) else {
+        let Some(special) = pattern.find(SPECIAL) else {
             return Ok(None);
         };
         let base = match pattern[..special].rfind('/') {
@@ -50,12 +84,18 @@ impl Glob {
             Some(at) => SectorPath::parse(&pattern[..at])?,
             None => return Err(ClientError::Usage(format!("`{pattern}` must start with `/`"))),
         };
-        let matcher = GlobBuilder::new(pattern)
-            .literal_separator(true)
-            .build()
-            .map_err(|error| ClientError::Usage(format!("`{pattern}` is not a glob: {}", error.kind())))?
-            .compile_matcher();
-        Ok(Some(Self { base, matcher }))
+        let matcher = compile(pattern)?;
+        let ends: Vec<_> = pattern.match_indices('/').map(|(at, _)| at).skip(base.components().count() + 1).collect();
+        // A brace may hold a `/`: what stands before it alone is no glob, and nothing is known of the folders there.
+        let way = ends.into_iter().map_while(|end| compile(&pattern[..end]).ok()).collect();
+        Ok(Some(Self { base, matcher, way }))
+    }
+
+    /// Whether something in the folder `path` may match; `depth` is the number of components of what matches.
+    fn may_lead_to(&self, path: &SectorPath, depth: usize) -> bool {
+        let at = path.components().count();
+        let on_the_way = self.way.get(at - self.base.components().count() - 1);
+        at < depth && on_the_way.is_none_or(|way| way.is_match(path.as_str()))
     }
 
     /// Whether the glob matches `path` or a folder above it.
@@ -71,9 +111,23 @@ impl Glob {
     }
 }
 
+fn compile(pattern: &str) -> Result<GlobMatcher, ClientError> {
+    let glob = GlobBuilder::new(pattern).literal_separator(true).build();
+    let glob = glob.map_err(|error| ClientError::Usage(format!("`{pattern}` is not a glob: {}", error.kind())))?;
+    Ok(glob.compile_matcher())
+}
+
+fn nothing_matches(pattern: &str) -> ClientError {
+    let sentence = format!("nothing in Sector matches `{pattern}`; quote it if the shell should not expand it");
+    Refusal::new(Status::NotFound, sentence).into()
+}
+
 fn files(entries: Vec<Entry>) -> Vec<Entry> {
     entries.into_iter().filter(|entry| matches!(entry.kind, EntryKind::File(_))).collect()
 }
+
+/// What makes a path a glob.
+const SPECIAL: [char; 4] = ['*', '?', '[', '{'];
 
 #[cfg(test)]
 mod tests {
@@ -100,6 +154,18 @@ mod tests {
         assert_eq!(Glob::parse("/a/b/c*").unwrap().unwrap().base.as_str(), "/a/b");
         assert_eq!(Glob::parse("/*").unwrap().unwrap().base.as_str(), "/");
         assert!(Glob::parse("/a/b").unwrap().is_none());
+    }
+
+    #[test]
+    fn only_folders_on_the_way_of_a_glob_are_looked_into() {
+        let leads = |pattern: &str, path: &str| {
+            let depth = pattern.split('/').count() - 1;
+            Glob::parse(pattern).unwrap().unwrap().may_lead_to(&SectorPath::parse(path).unwrap(), depth)
+        };
+        assert!(leads("/sky/2*/*.fits", "/sky/2019"));
+        assert!(!leads("/sky/2*/*.fits", "/sky/1998"));
+        assert!(!leads("/sky/2*/*.fits", "/sky/2019/deep"), "nothing that deep can match");
+        assert!(leads("/a/*/{b/c,d}/x", "/a/1") && leads("/a/*/{b/c,d}/x", "/a/1/b"));
     }
 
     #[test]

@@ -73,3 +73,33 @@ impl From<protocol::path::PathError> for Failure {
         Self::usage(error.to_string())
     }
 }
+
+/// What went wrong among many: each is said when it happens, the rest goes on, and the first decides the exit code.
+#[derive(Default)]
+pub(crate) struct Failures {
+    first: Option<Status>,
+}
+
+impl Failures {
+    /// Says what went wrong with one of them, if anything.
+    pub(crate) fn note(&mut self, result: Result<(), Failure>) {
+        if let Err(failure) = result {
+            eprintln!("sector: {failure}");
+            self.first.get_or_insert(failure.status);
+        }
+    }
+
+    /// As [`note`](Self::note), for one of several tasks.
+    pub(crate) fn note_task(&mut self, ended: Option<Result<Result<(), Failure>, tokio::task::JoinError>>) {
+        match ended {
+            None => {}
+            Some(Ok(result)) => self.note(result),
+            Some(Err(error)) => self.note(Err(Failure::failed(error.to_string()))),
+        }
+    }
+
+    /// The outcome of all.
+    pub(crate) fn into_result(self) -> Result<(), Failure> {
+        self.first.map_or(Ok(()), |status| Err(Failure::new(status, "")))
+    }
+}

@@ -7,13 +7,13 @@ use std::{
     sync::Arc,
 };
 
-use client::{Client, EntryKind, GetOptions, PutOptions, SectorPath};
+use client::{Client, EntryKind, FileContent, GetOptions, PutOptions, SectorPath};
 use protocol::Status;
 use tokio::task::JoinSet;
 
 use crate::{
     arguments::{Cat, Get, Global, Put},
-    failure::Failure,
+    failure::{Failure, Failures},
     show::Meter,
 };
 
@@ -62,7 +62,7 @@ pub(crate) async fn upload_all(
     let mut failures = Failures::default();
     for upload in uploads {
         if running.len() >= FILES_AT_ONCE {
-            failures.note(running.join_next().await);
+            failures.note_task(running.join_next().await);
         }
         let (cloud, options, meter) = (cloud.clone(), options.clone(), Arc::clone(&meter));
         running.spawn(async move {
@@ -75,13 +75,13 @@ pub(crate) async fn upload_all(
         });
     }
     while let Some(ended) = running.join_next().await {
-        failures.note(Some(ended));
+        failures.note_task(Some(ended));
     }
     meter.finish();
     failures.into_result()
 }
 
-/// `sector get`.
+/// `sector get`. A file that is there already, byte for byte, is not fetched again.
 pub(crate) async fn get(cloud: &Client, get: Get, global: &Global) -> Result<(), Failure> {
     let Some((to, from)) = get.paths.split_last() else { return Err(Failure::usage("get needs SRC and DST")) };
     if to == "-" {
@@ -95,19 +95,23 @@ pub(crate) async fn get(cloud: &Client, get: Get, global: &Global) -> Result<(),
     if !into_folder && downloads.len() > 1 && !get.recursive {
         return Err(Failure::usage(format!("several files cannot all become `{to}`; name a folder")));
     }
-    let total = downloads.iter().map(|(_, _, bytes)| bytes).sum();
+    let total = downloads.iter().map(|download| download.content.bytes).sum();
     let meter = Arc::new(Meter::start("get", total, global));
     let options = GetOptions { overwrite: get.force };
     let mut running = JoinSet::new();
     let mut failures = Failures::default();
-    for (path, file, _) in downloads {
+    for Download { path, file, content } in downloads {
         if running.len() >= FILES_AT_ONCE {
-            failures.note(running.join_next().await);
+            failures.note_task(running.join_next().await);
         }
         let (cloud, meter) = (cloud.clone(), Arc::clone(&meter));
         running.spawn(async move {
             if let Some(folder) = file.parent() {
                 std::fs::create_dir_all(folder).map_err(|error| Failure::local("make the folder", folder, &error))?;
+            }
+            if !options.overwrite && is_same(&file, &content).await? {
+                meter.add(content.bytes);
+                return Ok(());
             }
             let result = cloud.get_file(&path, &file, options, &|bytes| meter.add(bytes)).await;
             result.map(|_| ()).map_err(|error| match error.status() {
@@ -119,7 +123,7 @@ pub(crate) async fn get(cloud: &Client, get: Get, global: &Global) -> Result<(),
         });
     }
     while let Some(ended) = running.join_next().await {
-        failures.note(Some(ended));
+        failures.note_task(Some(ended));
     }
     meter.finish();
     failures.into_result()
@@ -231,24 +235,36 @@ pub(crate) fn uploads_below(folder: &Path, to: &SectorPath) -> Result<Vec<Upload
 async fn is_there_already(cloud: &Client, upload: &Upload) -> Result<bool, Failure> {
     let Some(entry) = cloud.find(&upload.to).await? else { return Ok(false) };
     let EntryKind::File(content) = entry.kind else { return Ok(false) };
-    if content.bytes != upload.bytes {
+    is_same(&upload.file, &content).await
+}
+
+/// Whether a local file has these bytes already.
+async fn is_same(file: &Path, content: &FileContent) -> Result<bool, Failure> {
+    if !file.metadata().is_ok_and(|metadata| metadata.is_file() && metadata.len() == content.bytes) {
         return Ok(false);
     }
-    let file = upload.file.clone();
-    let digest = tokio::task::spawn_blocking(move || client::file::get::digest_of(&file)).await;
+    let local = file.to_path_buf();
+    let digest = tokio::task::spawn_blocking(move || client::file::get::digest_of(&local)).await;
     let digest = digest.map_err(|error| Failure::failed(error.to_string()))?;
-    let digest = digest.map_err(|error| Failure::local("read", &upload.file, &error))?;
+    let digest = digest.map_err(|error| Failure::local("read", file, &error))?;
     Ok(digest == content.digest.0)
 }
 
-/// The downloads that one source means: path, local file, bytes.
+/// A file in the cloud and where it goes.
+struct Download {
+    path: SectorPath,
+    file: PathBuf,
+    content: FileContent,
+}
+
+/// The downloads that one source means.
 async fn plan_download(
     cloud: &Client,
     source: &str,
     to: &Path,
     into_folder: bool,
     recursive: bool,
-) -> Result<Vec<(SectorPath, PathBuf, u64)>, Failure> {
+) -> Result<Vec<Download>, Failure> {
     let is_glob = source.contains(['*', '?', '[', '{']);
     let folder = if is_glob { None } else { Some(SectorPath::parse(source)?) };
     if let (Some(path), false) = (&folder, recursive)
@@ -258,7 +274,7 @@ async fn plan_download(
     }
     let mut downloads = Vec::new();
     for entry in cloud.expand(source).await? {
-        let EntryKind::File(content) = &entry.kind else { continue };
+        let EntryKind::File(content) = entry.kind else { continue };
         let below = match &folder {
             // A folder keeps its inner shape; anything else is known by its name alone.
             Some(folder) if entry.path != *folder => {
@@ -271,7 +287,7 @@ async fn plan_download(
         if !below.is_empty() {
             file.push(below);
         }
-        downloads.push((entry.path, file, content.bytes));
+        downloads.push(Download { path: entry.path, file, content });
     }
     Ok(downloads)
 }
@@ -290,28 +306,6 @@ fn parse_range(text: &str, bytes: u64) -> Result<Range<u64>, Failure> {
             }
             Ok(first..last.saturating_add(1))
         }
-    }
-}
-
-/// What went wrong among many: each is said when it happens, the first decides the exit code.
-#[derive(Default)]
-struct Failures {
-    first: Option<Status>,
-}
-
-impl Failures {
-    fn note(&mut self, ended: Option<Result<Result<(), Failure>, tokio::task::JoinError>>) {
-        let failure = match ended {
-            None | Some(Ok(Ok(()))) => return,
-            Some(Ok(Err(failure))) => failure,
-            Some(Err(error)) => Failure::failed(error.to_string()),
-        };
-        eprintln!("sector: {failure}");
-        self.first.get_or_insert(failure.status);
-    }
-
-    fn into_result(self) -> Result<(), Failure> {
-        self.first.map_or(Ok(()), |status| Err(Failure::new(status, "")))
     }
 }
 

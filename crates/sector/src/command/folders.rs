@@ -5,24 +5,27 @@ use protocol::Status;
 
 use crate::{
     arguments::{Cp, FromTo, Global, Mkdir, Rm},
-    failure::Failure,
+    failure::{Failure, Failures},
     show::Meter,
 };
 
 /// `sector mkdir`.
 pub(crate) async fn mkdir(cloud: &Client, mkdir: Mkdir) -> Result<(), Failure> {
+    let mut failures = Failures::default();
     for path in &mkdir.paths {
-        cloud.make_folder(&SectorPath::parse(path)?, mkdir.parents).await?;
+        let made = async { Ok(cloud.make_folder(&SectorPath::parse(path)?, mkdir.parents).await?) };
+        failures.note(made.await);
     }
-    Ok(())
+    failures.into_result()
 }
 
 /// `sector mv`.
 pub(crate) async fn mv(cloud: &Client, from_to: FromTo) -> Result<(), Failure> {
+    let mut failures = Failures::default();
     for (from, to) in pairs(cloud, &from_to).await? {
-        cloud.rename(&from, &to).await?;
+        failures.note(cloud.rename(&from, &to).await.map_err(Failure::from));
     }
-    Ok(())
+    failures.into_result()
 }
 
 /// `sector cp`.
@@ -89,9 +92,15 @@ async fn pairs(cloud: &Client, from_to: &FromTo) -> Result<Vec<(SectorPath, Sect
             format!("there is no folder `{path}`; make it with `sector mkdir`"),
         ));
     }
+    let mut sources = Vec::new();
+    for pattern in from {
+        sources.extend(cloud.matching(pattern).await?);
+    }
+    if sources.len() > 1 && !is_folder {
+        return Err(Failure::usage(format!("several files cannot all become `{path}`; name a folder")));
+    }
     let mut pairs = Vec::new();
-    for from in from {
-        let from = SectorPath::parse(from)?;
+    for from in sources {
         let to = match (is_folder, from.name()) {
             (true, Some(name)) => path.join(name)?,
             (true, None) => return Err(Failure::usage("the root folder cannot be moved or copied into a folder")),

@@ -1,11 +1,11 @@
 //! `ls`, `tree`, `find`, `du` and `stat`: what is there.
 
-use client::{Client, CopyState, Entry, EntryKind, SectorPath};
+use client::{Client, CopyState, Entry, EntryKind, SectorPath, expand::is_glob};
 use serde::Serialize;
 
 use crate::{
     arguments::{Global, Ls},
-    failure::Failure,
+    failure::{Failure, Failures},
     show,
 };
 
@@ -76,41 +76,54 @@ pub(crate) async fn find(cloud: &Client, patterns: &[String], global: &Global) -
 
 /// `sector du`.
 pub(crate) async fn du(cloud: &Client, paths: &[String], global: &Global) -> Result<(), Failure> {
+    let (paths, mut failures) = named(cloud, paths).await;
     let mut views = Vec::new();
     for path in paths {
-        let path = SectorPath::parse(path)?;
-        let usage = cloud.usage(&path).await?;
-        views.push(UsageView {
-            path: path.to_string(),
-            files: usage.files,
-            folders: usage.folders,
-            bytes: usage.bytes,
-        });
+        match cloud.usage(&path).await {
+            Ok(usage) => views.push(UsageView {
+                path: path.to_string(),
+                files: usage.files,
+                folders: usage.folders,
+                bytes: usage.bytes,
+            }),
+            Err(error) => failures.note(Err(error.into())),
+        }
     }
     if global.json {
-        return show::json(&views);
+        show::json(&views)?;
+        return failures.into_result();
     }
     let rows: Vec<_> = views
         .into_iter()
         .map(|view| vec![show::size(view.bytes), view.files.to_string(), view.folders.to_string(), view.path])
         .collect();
-    show::table(&[" size", " files", " folders", "path"], &rows);
-    Ok(())
+    if !rows.is_empty() {
+        show::table(&[" size", " files", " folders", "path"], &rows);
+    }
+    failures.into_result()
 }
 
 /// `sector stat`.
 pub(crate) async fn stat(cloud: &Client, paths: &[String], global: &Global) -> Result<(), Failure> {
+    let is_one = matches!(paths, [path] if !is_glob(path));
+    let (paths, mut failures) = named(cloud, paths).await;
     let mut views = Vec::new();
     for path in paths {
-        let status = cloud.stat(&SectorPath::parse(path)?).await?;
-        let copies = status.copies.iter().map(CopyView::from).collect();
-        views.push(StatView { entry: EntryView::from(&status.entry), copies });
+        match cloud.stat(&path).await {
+            Ok(status) => {
+                let copies = status.copies.iter().map(CopyView::from).collect();
+                views.push(StatView { entry: EntryView::from(&status.entry), copies });
+            }
+            Err(error) => failures.note(Err(error.into())),
+        }
     }
     if global.json {
-        return match views.as_slice() {
-            [view] => show::json(view),
-            views => show::json(&views),
-        };
+        match views.as_slice() {
+            [] if is_one => {}
+            [view] if is_one => show::json(view)?,
+            views => show::json(&views)?,
+        }
+        return failures.into_result();
     }
     for StatView { entry, copies } in views {
         let mut rows = vec![
@@ -135,12 +148,24 @@ pub(crate) async fn stat(cloud: &Client, paths: &[String], global: &Global) -> R
         }));
         rows.iter().for_each(|row| show::line(format!("{:14} {}", row[0], row[1])));
     }
-    Ok(())
+    failures.into_result()
+}
+
+/// What paths and globs name; what names nothing is said, and the others go on.
+async fn named(cloud: &Client, patterns: &[String]) -> (Vec<SectorPath>, Failures) {
+    let (mut paths, mut failures) = (Vec::new(), Failures::default());
+    for pattern in patterns {
+        match cloud.matching(pattern).await {
+            Ok(matching) => paths.extend(matching),
+            Err(error) => failures.note(Err(error.into())),
+        }
+    }
+    (paths, failures)
 }
 
 /// A glob's files, a folder's entries, or the file itself.
 async fn matching(cloud: &Client, pattern: &str, recursive: bool) -> Result<Vec<Entry>, Failure> {
-    if pattern.contains(['*', '?', '[', '{']) {
+    if is_glob(pattern) {
         return Ok(cloud.expand(pattern).await?);
     }
     let path = SectorPath::parse(pattern)?;
