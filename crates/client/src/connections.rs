@@ -1,11 +1,12 @@
 //! Connections to nodes, kept between transfers: a new one costs a TCP and a TLS handshake, which many small files
-//! should not each pay.
+//! should not each pay. And the local sockets of nodes, as far as they are known to be of no use.
 
 use std::{
     collections::BTreeMap,
     sync::{Arc, Mutex, PoisonError},
 };
 
+use crate::file::local::LocalDoors;
 use net::{
     NetError,
     transfer::{Carrier, TcpCarrier, TransferStream},
@@ -21,13 +22,19 @@ use protocol::{
 /// Idle connections by node.
 pub(crate) struct Connections {
     carrier: Arc<TcpCarrier>,
+    local: LocalDoors,
     idle: Mutex<BTreeMap<NodeId, Vec<TransferStream>>>,
 }
 
 impl Connections {
     /// No connections yet.
     pub(crate) fn new(carrier: Arc<TcpCarrier>) -> Self {
-        Self { carrier, idle: Mutex::default() }
+        Self { carrier, local: LocalDoors::default(), idle: Mutex::default() }
+    }
+
+    /// The local sockets of nodes on this machine.
+    pub(crate) fn local(&self) -> &LocalDoors {
+        &self.local
     }
 
     /// Sends `request` to a node and gives its first reply with the connection it came on. A kept connection that
@@ -37,7 +44,20 @@ impl Connections {
         source: &Source,
         request: &TransferRequest,
     ) -> Result<(TransferStream, TransferReply), NetError> {
-        while let Some(mut stream) = self.take(&source.node) {
+        self.open_on(None, source, request).await
+    }
+
+    /// The same, with a connection that the caller has used for this node before and would use again: a node serves a
+    /// slice that it has open on a connection with the least work.
+    pub(crate) async fn open_on(
+        &self,
+        line: Option<TransferStream>,
+        source: &Source,
+        request: &TransferRequest,
+    ) -> Result<(TransferStream, TransferReply), NetError> {
+        let mut kept = line;
+        while let Some(mut stream) = kept.or_else(|| self.take(&source.node)) {
+            kept = None;
             if let Ok(reply) = ask(&mut stream, request).await {
                 return Ok((stream, reply));
             }

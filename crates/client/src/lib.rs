@@ -30,7 +30,7 @@ pub mod profile;
 pub mod session;
 
 pub use error::ClientError;
-pub use file::{get::GetOptions, put::PutOptions};
+pub use file::{get::GetOptions, put::PutOptions, reader::FileReader};
 pub use profile::Profile;
 pub use protocol::{
     RecordFormat, SectorPath,

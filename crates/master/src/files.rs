@@ -6,7 +6,9 @@ use std::net::IpAddr;
 use protocol::{
     Now, Refusal, SectorPath, SliceId,
     message::{
-        client_master::{ClientReply, CopyState, CopyStatus, Entry, EntryKind, EntryStatus, Located, NodeState, Page},
+        client_master::{
+            ClientReply, CopyState, CopyStatus, Entry, EntryKind, EntryStatus, Located, NodeState, Page, Source,
+        },
         master_security::UserRights,
     },
 };
@@ -38,7 +40,10 @@ impl Master {
         // The lot is drawn once per node: a sort with changing keys would be no order.
         let mut ranked: Vec<_> = nodes.drain(..).map(|key| (self.nearness(key, address), key)).collect();
         ranked.sort_unstable();
-        let source = |key: &NodeKey| self.tickets.read(now, self.nodes.get(*key), &by.user, slice, bytes);
+        let source = |key: &NodeKey| {
+            let node = self.nodes.get(*key);
+            Source { local: node.local_for(address), ..self.tickets.read(now, node, &by.user, slice, bytes) }
+        };
         let sources = ranked.iter().map(|(_, key)| source(key)).collect();
         let entry = self.names.entry(id).ok_or_else(|| nothing_at(path))?;
         Ok(ClientReply::Located(Located { entry, sources }))

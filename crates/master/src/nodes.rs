@@ -40,6 +40,8 @@ pub(crate) struct Node {
     pub(crate) spe_slots: u32,
     pid: u32,
     folder: String,
+    /// Name of its local socket.
+    local: Option<String>,
     /// Its session while it is not lost.
     pub(crate) session: Option<SessionId>,
     pub(crate) state: NodeState,
@@ -75,6 +77,13 @@ impl Node {
     /// Whether its replicas can be read now.
     pub(crate) fn is_reachable(&self) -> bool {
         self.state != NodeState::Lost
+    }
+
+    /// The name of its local socket, for one who asks from its own machine, as far as addresses tell: it joined from the
+    /// asker's address, or both spoke to us over the loopback. Elsewhere the name would be of no use.
+    pub(crate) fn local_for(&self, asker: IpAddr) -> Option<String> {
+        let is_same_machine = self.ip == asker || (self.ip.is_loopback() && asker.is_loopback());
+        self.local.clone().filter(|_| is_same_machine)
     }
 
     /// Bytes it can still take, as far as is known.
@@ -156,6 +165,7 @@ impl Nodes {
         node.spe_slots = join.spe_slots;
         node.pid = join.pid;
         node.folder = join.folder;
+        node.local = join.local;
         node.state = NodeState::Joining;
         node.last_heard = now.monotonic;
         (node.lost_at, node.gone) = (None, false);
@@ -239,6 +249,7 @@ impl Nodes {
             spe_slots: join.spe_slots,
             pid: join.pid,
             folder: join.folder.clone(),
+            local: join.local.clone(),
             session: None,
             state: NodeState::Joining,
             last_heard: Duration::ZERO,

@@ -127,15 +127,25 @@ pub enum NetError {
         /// What the system said.
         source: io::Error,
     },
+    /// A conversation with a node of this machine, over its local socket, did not go on.
+    #[error("the local socket of a node failed while {operation}: {source}; its transfer port may still do")]
+    Local {
+        /// "connecting", …
+        operation: &'static str,
+        /// What the system said.
+        source: io::Error,
+    },
 }
 
 impl NetError {
     /// What a caller may do about it.
     pub fn class(&self) -> ErrorClass {
         match self {
-            Self::Connect { .. } | Self::Closed { .. } | Self::Broken { .. } | Self::Deadline { .. } => {
-                ErrorClass::RetryElsewhere
-            }
+            Self::Connect { .. }
+            | Self::Closed { .. }
+            | Self::Broken { .. }
+            | Self::Deadline { .. }
+            | Self::Local { .. } => ErrorClass::RetryElsewhere,
             Self::Accept { .. } | Self::QueueFull { .. } | Self::SessionLost { .. } => ErrorClass::RetryHere,
             Self::Corrupt { .. } => ErrorClass::Corrupt,
             Self::Bind { .. }
@@ -155,6 +165,7 @@ impl NetError {
             | Self::Closed { .. }
             | Self::Broken { .. }
             | Self::Deadline { .. }
+            | Self::Local { .. }
             | Self::SessionLost { .. }
             | Self::QueueFull { .. } => Status::Unavailable,
             Self::Handshake { .. } => Status::Refused,

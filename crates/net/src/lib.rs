@@ -7,6 +7,7 @@ pub mod clock;
 pub mod datagram;
 pub mod error;
 pub mod identity;
+pub mod local;
 pub mod memory;
 pub mod messenger;
 pub mod transfer;

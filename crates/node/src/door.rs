@@ -4,18 +4,22 @@
 //! It never gives or takes a byte without a ticket that allows just that, and never lets one peer hold up another: each
 //! connection has its own task, and all are counted.
 
+mod local;
 mod piece;
 mod read;
 #[cfg(test)]
 mod tests;
 mod write;
 
-use std::{sync::Arc, time::Duration};
+use std::{pin::pin, sync::Arc, time::Duration};
 
 use daemon::stop::Stopping;
-use net::transfer::{Incoming, Listener, TransferStream};
+use net::{
+    local::LocalListener,
+    transfer::{Incoming, Listener, TransferStream},
+};
 use protocol::{
-    Refusal, Status,
+    Status,
     message::transfer::{TransferReply, TransferRequest},
 };
 use tokio::{
@@ -29,9 +33,26 @@ use crate::{
     hands::{Counted, Hands},
     task,
 };
+use read::{OPEN_IDLE_MAX, OpenSlices};
 
-/// Serves the port until the node stops; then lets what is under way end for a moment.
-pub(crate) async fn serve(hands: Arc<Hands>, listener: Listener, connections_max: usize, stopping: Stopping) {
+/// Serves the port, and the local socket where there is one, until the node stops; then lets what is under way end for a
+/// moment.
+pub(crate) async fn serve(
+    hands: Arc<Hands>,
+    listener: Listener,
+    local: Option<LocalListener>,
+    connections_max: usize,
+    stopping: Stopping,
+) {
+    let at_local = async {
+        if let Some(local) = local {
+            local::serve(Arc::clone(&hands), local, connections_max, stopping.clone()).await;
+        }
+    };
+    tokio::join!(serve_port(Arc::clone(&hands), listener, connections_max, stopping.clone()), at_local);
+}
+
+async fn serve_port(hands: Arc<Hands>, listener: Listener, connections_max: usize, stopping: Stopping) {
     let room = Arc::new(Semaphore::new(connections_max));
     let mut conversations = JoinSet::new();
     loop {
@@ -80,15 +101,16 @@ pub(crate) async fn answer_requests(
     mut stream: TransferStream,
     stopping: &Stopping,
 ) -> Result<(), NodeError> {
+    let mut open = OpenSlices::default();
     loop {
-        let next = stopping.unless(timeout(REQUEST_IDLE_MAX, stream.receive_or_end::<TransferRequest>()));
+        let next = stopping.unless(timeout(REQUEST_IDLE_MAX, next_request(&mut stream, &mut open)));
         let Some(Ok(received)) = next.await else { break };
         let Some(request) = received? else { break };
         let after = match request {
             TransferRequest::Read { ticket, slice, from, until } => {
                 let Some(_turn) = turn(hands, &mut stream).await? else { continue };
                 // Boxed, as below: the largest of the conversations decides the size of all.
-                Box::pin(read::read(hands, &mut stream, &ticket, slice, from..until)).await?
+                Box::pin(read::read(hands, &mut stream, &mut open, ticket, slice, from..until)).await?
             }
             TransferRequest::Write { ticket } => {
                 let Some(_turn) = turn(hands, &mut stream).await? else { continue };
@@ -114,6 +136,21 @@ pub(crate) async fn answer_requests(
     Ok(())
 }
 
+/// The next request, or the end. When none comes for a while, nothing is kept open for it any more.
+async fn next_request(
+    stream: &mut TransferStream,
+    open: &mut OpenSlices,
+) -> Result<Option<TransferRequest>, net::NetError> {
+    let mut next = pin!(stream.receive_or_end::<TransferRequest>());
+    tokio::select! {
+        received = &mut next => received,
+        () = sleep(OPEN_IDLE_MAX) => {
+            open.close_all();
+            next.await
+        }
+    }
+}
+
 /// What becomes of a connection after a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum After {
@@ -131,14 +168,24 @@ struct Turn {
 
 /// Waits for a turn; when none comes, the peer is told to come back.
 async fn turn(hands: &Hands, stream: &mut TransferStream) -> Result<Option<Turn>, NodeError> {
-    match timeout(TURN_WAIT_MAX, Arc::clone(&hands.transfers).acquire_owned()).await {
-        Ok(Ok(permit)) => Ok(Some(Turn { _permit: permit, _counted: hands.transfers_running.count() })),
-        _ => {
-            let sentence = format!("node {} serves as many transfers as it may; try again a little later", hands.node);
-            stream.send(&TransferReply::Refused(Refusal::new(Status::Unavailable, sentence))).await?;
-            Ok(None)
-        }
+    let turn = take_turn(hands).await;
+    if turn.is_none() {
+        stream.send(&TransferReply::Refused(too_busy(hands).refusal())).await?;
     }
+    Ok(turn)
+}
+
+/// Waits for a turn, but not for ever.
+async fn take_turn(hands: &Hands) -> Option<Turn> {
+    match timeout(TURN_WAIT_MAX, Arc::clone(&hands.transfers).acquire_owned()).await {
+        Ok(Ok(permit)) => Some(Turn { _permit: permit, _counted: hands.transfers_running.count() }),
+        _ => None,
+    }
+}
+
+fn too_busy(hands: &Hands) -> NodeError {
+    let sentence = format!("node {} serves as many transfers as it may; try again a little later", hands.node);
+    NodeError::refused(Status::Unavailable, sentence)
 }
 
 /// Says no. The connection stays good for another request.

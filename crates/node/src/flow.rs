@@ -5,10 +5,7 @@
 
 use std::{mem, time::Duration};
 
-use net::{
-    NetError,
-    transfer::{Frame, TransferStream},
-};
+use net::transfer::{Frame, TransferStream};
 use protocol::limits;
 use tokio::{
     task::{JoinHandle, spawn_blocking},
@@ -99,13 +96,18 @@ impl<S: FrameSource> Outflow<S> {
         Ok(Self { first, source })
     }
 
+    /// Where the first frame was read elsewhere.
+    pub(crate) fn resume(first: Frame, source: S) -> Self {
+        Self { first, source }
+    }
+
     /// Sends all frames and the end of the data.
     pub(crate) async fn send(self, stream: &mut TransferStream, stall: Duration) -> Result<(), NodeError> {
         let Self { first: mut frame, mut source } = self;
         let mut spare = Frame::default();
         while !frame.payload.is_empty() {
             let next = fill(source, spare);
-            match timeout(stall, send_frame(stream, &frame)).await {
+            match timeout(stall, stream.send_checked_or_sum(&frame)).await {
                 Ok(sent) => sent?,
                 Err(_) => return Err(stalled("sending bytes", stall)),
             }
@@ -153,14 +155,6 @@ fn fill<S: FrameSource>(mut source: S, mut frame: Frame) -> Filling<S> {
         let filled = source.fill(&mut frame);
         (source, frame, filled)
     })
-}
-
-/// With the checksums that are known, so that no byte is summed twice.
-async fn send_frame(stream: &mut TransferStream, frame: &Frame) -> Result<(), NetError> {
-    if frame.checksums.is_empty() {
-        return stream.send_frame(&frame.payload).await;
-    }
-    stream.send_checked_frame(&frame.payload, &frame.checksums).await
 }
 
 async fn filled<S>(filling: Filling<S>) -> Result<(S, Frame), NodeError> {

@@ -18,6 +18,7 @@ use net::{
     clock::Clock,
     datagram::{DatagramSocket, bind_udp},
     identity::{Credentials, TlsIdentity},
+    local::LocalListener,
     messenger::{Messenger, MessengerEvent},
     transfer::{Listener, TcpCarrier},
 };
@@ -45,6 +46,7 @@ use crate::{
 /// A node that has its port and its slices, and serves once it [runs](Self::run).
 pub struct Server {
     listener: Listener,
+    local: Option<LocalListener>,
     socket: Arc<dyn DatagramSocket>,
     clock: Clock,
     carrier: TcpCarrier,
@@ -81,6 +83,9 @@ impl Server {
             tracing::error!(file = %file.display(), "a damaged file was put aside; look at it and remove it");
         }
         let listener = Listener::bind(settings.listen, identity.clone()).await?;
+        let local = LocalListener::bind()
+            .inspect_err(|error| tracing::warn!(%error, "clients of this machine will read over the network"))
+            .ok();
         let socket = bind_udp(SocketAddr::new(unspecified_like(settings.master.ip()), 0)).await?;
         let clock = Clock::start();
         let (sender, events) = mpsc::channel(EVENTS_MAX);
@@ -100,7 +105,7 @@ impl Server {
             events: sender,
         };
         let (carrier, settings) = (TcpCarrier::new(identity), settings.clone());
-        Ok(Self { listener, socket, clock, carrier, settings, hands: Arc::new(hands), events })
+        Ok(Self { listener, local, socket, clock, carrier, settings, hands: Arc::new(hands), events })
     }
 
     /// Where its transfer port listens.
@@ -114,12 +119,12 @@ impl Server {
     /// # Errors
     /// When one of its tasks ends by a bug.
     pub async fn run(self, stopping: Stopping) -> Result<(), NodeError> {
-        let Self { listener, socket, clock, carrier, settings, hands, events } = self;
+        let Self { listener, local, socket, clock, carrier, settings, hands, events } = self;
         let address = settings.advertised(listener.address());
         tracing::info!(node = %settings.id, %address, slices = hands.store.held().len(), "the node is ready");
         let (messenger, messages) = Messenger::start(socket, clock);
         let request = JoinRequest::Node {
-            local: None,
+            local: local.as_ref().map(|local| local.name().to_owned()),
             node: settings.id.clone(),
             place: settings.place(),
             transfer: address,
@@ -129,7 +134,8 @@ impl Server {
         };
         let link = Arc::new(Link { carrier, master: settings.master, request, messenger: messenger.clone() });
         let connections_max = settings.transfers_max as usize * CONNECTIONS_PER_TRANSFER;
-        let mut door = tokio::spawn(door::serve(Arc::clone(&hands), listener, connections_max, stopping.clone()));
+        let mut door =
+            tokio::spawn(door::serve(Arc::clone(&hands), listener, local, connections_max, stopping.clone()));
         let limits = NodeLimits { status_interval: settings.status_interval(), copies_max: COPIES_MAX };
         let mut desk = Desk {
             clock,

@@ -3,11 +3,17 @@
 
 mod fake_cloud;
 
+use std::{
+    fs::File,
+    io::{Read, Seek, Write},
+};
+
 use fake_cloud::{FakeCloud, JOB, content, damage, get, header, path, put};
-use net::transfer::TransferStream;
+use net::{local::LocalStream, transfer::TransferStream};
 use protocol::{
     JobId, LeaseId, NodeId, SliceHeader, SliceId, Status,
     message::{
+        local::{LocalReply, LocalRequest},
         node_master::{Ack, HeldState, Order, Report},
         spe::{BucketId, PieceId, SealOrder, SpeReply, SpeRequest, Winner},
         transfer::{TransferReply, TransferRequest},
@@ -123,6 +129,126 @@ async fn a_bad_first_block_is_said_in_words() {
     let refusal = cloud.get(&node, 1).await.unwrap_err();
     assert_eq!(refusal.status, Status::Corrupt, "{refusal}");
     assert_eq!(cloud.report(node.session).await, Report::Corrupt(SliceId(1)));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_client_of_this_machine_gets_the_file_itself_for_reading_with_its_checksums() {
+    let mut cloud = FakeCloud::start().await;
+    let node = cloud.node("n1").await;
+    let bytes = content(300_017);
+    cloud.put(&node, 1, &bytes).await;
+    let mut door = LocalStream::connect(&node.local).await.unwrap();
+    for _ in 0..2 {
+        let (file, checksums) = open_locally(&mut door, cloud.read_ticket(&node, 1), 1).await.unwrap();
+        let mut found = Vec::new();
+        (&file).read_to_end(&mut found).unwrap();
+        assert!(found == bytes);
+        assert_eq!(checksums, protocol::wire::frame::checksums(&bytes).collect::<Vec<_>>());
+        assert!((&file).write_all(b"x").is_err(), "nobody writes through it");
+        (&file).rewind().unwrap();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn no_file_is_passed_without_a_ticket_for_all_of_that_slice_at_this_node() {
+    let mut cloud = FakeCloud::start().await;
+    let node = cloud.node("n1").await;
+    cloud.put(&node, 1, b"some bytes").await;
+    let read = |from, until| Right::Read { slice: SliceId(1), from, until };
+    let bad = [
+        SignedTicket { signature: vec![7; 64], ..cloud.read_ticket(&node, 1) },
+        SignedTicket { ticket: vec![], signature: vec![] },
+        cloud.ticket(&NodeId::new("n2").unwrap(), read(0, 100)),
+        cloud.ticket_until(&node.id, read(0, 100), 1),
+        cloud.read_ticket(&node, 2),
+        cloud.write_ticket(&node, 1),
+        cloud.ticket(&node.id, read(0, 9)),
+        cloud.ticket(&node.id, read(1, 10)),
+    ];
+    let mut door = LocalStream::connect(&node.local).await.unwrap();
+    for (at, ticket) in bad.into_iter().enumerate() {
+        let refusal = open_locally(&mut door, ticket.clone(), 1).await.err().unwrap();
+        assert_eq!(refusal.status, Status::Refused, "ticket {at}: {refusal}");
+        if at < 6 {
+            let request = LocalRequest::Suspect { ticket, slice: SliceId(1), from: 0, until: 1 };
+            door.send(&request).await.unwrap();
+            let (reply, _) = door.receive::<LocalReply>().await.unwrap().unwrap();
+            assert!(matches!(&reply, LocalReply::Refused(_)), "ticket {at}: {reply:?}");
+        }
+    }
+    assert!(open_locally(&mut door, cloud.ticket(&node.id, read(0, 10)), 1).await.is_ok(), "the door is still open");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_suspicion_is_looked_at_and_only_a_bad_copy_is_put_aside() {
+    let mut cloud = FakeCloud::start().await;
+    let node = cloud.node("n1").await;
+    let bytes = content(300_000);
+    cloud.put(&node, 1, &bytes).await;
+    let mut door = LocalStream::connect(&node.local).await.unwrap();
+    let suspect =
+        LocalRequest::Suspect { ticket: cloud.read_ticket(&node, 1), slice: SliceId(1), from: 0, until: 65_536 };
+    door.send(&suspect).await.unwrap();
+    assert_eq!(door.receive::<LocalReply>().await.unwrap().unwrap().0, LocalReply::Done);
+    assert!(cloud.get(&node, 1).await.unwrap() == bytes, "a client's word alone costs no copy");
+    damage(&node.file_with(&bytes), 40_000);
+    door.send(&suspect).await.unwrap();
+    assert_eq!(door.receive::<LocalReply>().await.unwrap().unwrap().0, LocalReply::Done);
+    assert_eq!(cloud.report(node.session).await, Report::Corrupt(SliceId(1)));
+    let refusal = open_locally(&mut door, cloud.read_ticket(&node, 1), 1).await.err().unwrap();
+    assert_eq!(refusal.status, Status::NotFound);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn one_who_says_nothing_at_the_local_door_holds_up_nobody_and_nonsense_ends_only_its_own_conversation() {
+    let mut cloud = FakeCloud::start().await;
+    let node = cloud.node("n1").await;
+    cloud.put(&node, 1, b"some bytes").await;
+    let _silent = LocalStream::connect(&node.local).await.unwrap();
+    let mut mad = LocalStream::connect(&node.local).await.unwrap();
+    mad.send(&"no request of ours".to_owned()).await.unwrap();
+    assert!(!matches!(mad.receive::<LocalReply>().await, Ok(Some(_))), "it is hung up on");
+    let mut door = LocalStream::connect(&node.local).await.unwrap();
+    assert!(open_locally(&mut door, cloud.read_ticket(&node, 1), 1).await.is_ok());
+    node.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_a_connection_has_open_stays_readable_on_it_when_the_slice_is_removed() {
+    let mut cloud = FakeCloud::start().await;
+    let node = cloud.node("n1").await;
+    let bytes = content(300_000);
+    cloud.put(&node, 1, &bytes).await;
+    let ticket = cloud.read_ticket(&node, 1);
+    let (mut reading, mut other) = (cloud.connect(&node).await, cloud.connect(&node).await);
+    assert!(get(&mut reading, ticket.clone(), 1, 0..10).await.unwrap() == bytes[..10]);
+    assert_eq!(cloud.order(&node, Order::Remove(SliceId(1))).await, Ack::Done);
+    assert_eq!(cloud.report(node.session).await, Report::Removed(SliceId(1)));
+    assert!(get(&mut reading, ticket.clone(), 1, 100_000..300_000).await.unwrap() == bytes[100_000..]);
+    assert_eq!(get(&mut other, ticket, 1, 0..10).await.unwrap_err().status, Status::NotFound);
+    // What is open is not open to everyone: the ticket counts as much as before.
+    let foreign = cloud.read_ticket(&node, 2);
+    assert_eq!(get(&mut reading, foreign, 1, 0..10).await.unwrap_err().status, Status::Refused);
+    let part = cloud.ticket(&node.id, Right::Read { slice: SliceId(1), from: 0, until: 10 });
+    assert_eq!(get(&mut reading, part.clone(), 1, 0..20).await.unwrap_err().status, Status::Refused);
+    assert!(get(&mut reading, part, 1, 0..10).await.unwrap() == bytes[..10]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn many_small_reads_of_many_slices_over_one_connection_are_all_right() {
+    let mut cloud = FakeCloud::start().await;
+    let node = cloud.node("n1").await;
+    let bytes = content(200_000);
+    for slice in 1..=6 {
+        cloud.put(&node, slice, &bytes[slice as usize..]).await;
+    }
+    let tickets: Vec<_> = (0..=6).map(|slice| cloud.read_ticket(&node, slice)).collect();
+    let mut stream = cloud.connect(&node).await;
+    for step in 0..300usize {
+        let (slice, from) = (step * 7 % 6 + 1, step * 641);
+        let part = get(&mut stream, tickets[slice].clone(), slice as u128, from as u64..from as u64 + 100).await;
+        assert!(part.unwrap() == bytes[slice + from..(slice + from + 100).min(bytes.len())], "step {step}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -245,6 +371,28 @@ async fn a_bucket_becomes_a_slice_and_the_job_is_forgotten() {
     let late = give(&mut stream, cloud.compute_ticket(&node), piece(1), b"late").await;
     assert!(matches!(late, TransferReply::Refused(_)), "{late:?}");
     assert_eq!(cloud.get(&node, 5).await.unwrap(), b"result", "what was published stays");
+}
+
+/// The file and the checksums that the local door gives.
+async fn open_locally(
+    door: &mut LocalStream,
+    ticket: SignedTicket,
+    slice: u128,
+) -> Result<(File, Vec<u32>), protocol::Refusal> {
+    door.send(&LocalRequest::Open { ticket, slice: SliceId(slice) }).await.unwrap();
+    let (bytes, file) = match door.receive::<LocalReply>().await.unwrap().unwrap() {
+        (LocalReply::Opened { bytes, .. }, Some(file)) => (bytes, File::from(file)),
+        (LocalReply::Refused(refusal), None) => return Err(refusal),
+        (other, file) => panic!("{other:?} {file:?}"),
+    };
+    let mut checksums = Vec::new();
+    while (checksums.len() as u64) < protocol::slice::block_count(bytes) {
+        match door.receive::<LocalReply>().await.unwrap().unwrap().0 {
+            LocalReply::Checksums(more) => checksums.extend(more),
+            other => panic!("{other:?}"),
+        }
+    }
+    Ok((file, checksums))
 }
 
 fn piece(task: u32) -> PieceId {

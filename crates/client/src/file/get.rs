@@ -1,30 +1,44 @@
-//! Download (path: `docs/paths/download.md`): locate, read from the nearest copy, go on at the next where one fails.
-//! Every block is verified on its way; a local file appears under its name only when it is whole.
+//! Download (path: `docs/paths/download.md`): locate, read on this machine where the file is here, else from the nearest
+//! nodes. Every block is verified on its way; a local file appears under its name only when it is whole.
 
 use std::{
-    fs::{self, File, OpenOptions},
-    io::{self, Read, Seek, SeekFrom, Write},
+    fs::File,
+    io::{self, Read, Write},
     ops::Range,
-    path::{Path, PathBuf},
+    path::Path,
+    sync::Arc,
+    time::Duration,
 };
 
-use net::{NetError, transfer::Frame};
 use protocol::{
     SectorPath, limits,
-    message::{
-        client_master::{ClientReply, ClientRequest, Entry, EntryKind, FileContent, Located, Source},
-        transfer::{TransferReply, TransferRequest},
-    },
+    message::client_master::{ClientReply, ClientRequest, Entry, EntryKind, FileContent, Located, Source},
 };
+use tokio::sync::Notify;
 
-use super::{Progress, pump::WriteBehind};
+use super::{
+    Progress,
+    fetch::{Fetch, Outlet, STALL_MAX},
+    local::{LocalSlice, Unreadable},
+    part::Part,
+    ranges::RangeSet,
+    sink::{InOrder, Sink},
+};
 use crate::{Client, ClientError};
 
 /// How a file is fetched to a local one.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug)]
 pub struct GetOptions {
     /// Replace a local file of that name.
     pub overwrite: bool,
+    /// How long a node may bring nothing before another takes its place.
+    pub stall: Duration,
+}
+
+impl Default for GetOptions {
+    fn default() -> Self {
+        Self { overwrite: false, stall: STALL_MAX }
+    }
 }
 
 impl Client {
@@ -51,8 +65,19 @@ impl Client {
     ) -> Result<(Entry, W), ClientError> {
         let (content, located) = self.locate(path).await?;
         let range = check_range(path, range, content.bytes)?;
-        let mut sink = WriteBehind::start(to);
-        let result = self.read_located(path, &content, &located.sources, range, &mut sink, progress).await;
+        let wrote = Arc::new(Notify::new());
+        let sink = Sink::start(InOrder::new(to, range.start), Arc::clone(&wrote));
+        let mut at = range.start;
+        if !range.is_empty()
+            && let Some(slice) = LocalSlice::open(self.connections().local(), &located.sources, &content).await
+        {
+            let (reached, result) = slice.send_to(sink.sender(), range.clone(), progress).await;
+            at = reached;
+            note_unreadable(&slice, result);
+        }
+        let fetch = Fetch { client: self, path, content: &content, stall: STALL_MAX, progress };
+        let outlet = Outlet { sender: sink.sender(), wrote, in_order: true };
+        let result = fetch.run(located.sources, RangeSet::of(at..range.end), outlet).await;
         let written = sink.finish().await.map_err(|source| ClientError::Stream { what: "write what was read", source });
         // What stopped the writing is the cause, where it stopped.
         match (result, written) {
@@ -77,105 +102,60 @@ impl Client {
             return Err(ClientError::file("write", file)(io::ErrorKind::AlreadyExists.into()));
         }
         let (content, located) = self.locate(path).await?;
-        let part = part_file(file, &content);
-        let (local, resumed_at) = open_part(&part, content.bytes).map_err(ClientError::file("write", &part))?;
-        progress(resumed_at);
-        let mut sink = WriteBehind::start(local);
-        let range = resumed_at..content.bytes;
-        let result = self.read_located(path, &content, &located.sources, range, &mut sink, progress).await;
-        sink.finish().await.map_err(ClientError::file("write", &part))?;
-        result?;
-        if resumed_at > 0 && digest_of(&part).map_err(ClientError::file("read", &part))? != content.digest.0 {
-            fs::remove_file(&part).map_err(ClientError::file("remove", &part))?;
+        let (part, mut missing) = Part::open(file, &content).map_err(ClientError::file("write", file))?;
+        let resumed_bytes = content.bytes - missing.bytes();
+        progress(resumed_bytes);
+        if !missing.is_empty()
+            && let Some(slice) = LocalSlice::open(self.connections().local(), &located.sources, &content).await
+        {
+            let result = slice.copy_to(&part, &mut missing, progress).await;
+            note_unreadable(&slice, result);
+        }
+        let sources = located.sources;
+        self.fetch_to(
+            &part,
+            Fetch { client: self, path, content: &content, stall: options.stall, progress },
+            sources,
+            missing,
+        )
+        .await?;
+        if resumed_bytes > 0 && !part.has_digest(&content.digest).map_err(ClientError::file("read", part.path()))? {
+            part.discard().map_err(ClientError::file("remove", file))?;
             return Err(ClientError::Corrupt { path: path.clone() });
         }
-        fs::rename(&part, file).map_err(ClientError::file("write", file))?;
+        part.publish(file).map_err(ClientError::file("write", file))?;
         Ok(located.entry)
     }
 
-    /// Reads `range` from the first source that can, going on at the next from where one broke off. As long as that
-    /// brings bytes, sources and their tickets are asked for again.
-    async fn read_located<W: Write + Send + 'static>(
+    /// Fetches what a part lacks.
+    async fn fetch_to(
         &self,
-        path: &SectorPath,
-        content: &FileContent,
-        sources: &[Source],
-        range: Range<u64>,
-        sink: &mut WriteBehind<W>,
-        progress: Progress<'_>,
+        part: &Part,
+        fetch: Fetch<'_>,
+        sources: Vec<Source>,
+        missing: RangeSet,
     ) -> Result<(), ClientError> {
-        let mut at = range.start;
-        let mut sources = sources.to_vec();
-        let mut last = String::from("no node that holds it is up");
-        loop {
-            let before = at;
-            for source in &sources {
-                if at >= range.end {
-                    return Ok(());
-                }
-                match self.read_from(source, content, &mut at, range.end, sink, progress).await {
-                    // The sink failed; it says why when it is finished.
-                    Ok(false) => return Ok(()),
-                    Ok(true) => {}
-                    Err(error) => last = broken_off(path, at, error),
-                }
-            }
-            if at >= range.end {
-                return Ok(());
-            }
-            let (now, located) = self.locate(path).await?;
-            if at == before || now.slice != content.slice {
-                return Err(ClientError::NoCopy { path: path.clone(), last });
-            }
-            sources = located.sources;
+        if missing.is_empty() {
+            return Ok(());
         }
-    }
-
-    /// Reads from `at` on, moving it; false when the sink takes no more.
-    async fn read_from<W: Write + Send + 'static>(
-        &self,
-        source: &Source,
-        content: &FileContent,
-        at: &mut u64,
-        until: u64,
-        sink: &mut WriteBehind<W>,
-        progress: Progress<'_>,
-    ) -> Result<bool, ClientError> {
-        let failed = || ClientError::net(format!("cannot read from node {}", source.node));
-        let request = TransferRequest::Read { ticket: source.ticket.clone(), slice: content.slice, from: *at, until };
-        let (mut stream, reply) = self.connections().open(source, &request).await.map_err(failed())?;
-        match reply {
-            TransferReply::Reading { bytes } if bytes == until - *at => {}
-            TransferReply::Refused(refusal) => return Err(refusal.into()),
-            _ => return Err(ClientError::Unexpected { who: "node", request: "read" }),
-        }
-        loop {
-            let mut frame = Frame { payload: sink.spare(), ..Frame::default() };
-            if !stream.receive_frame(&mut frame).await.map_err(failed())? {
-                break;
-            }
-            let bytes = frame.payload.len() as u64;
-            if bytes > until - *at {
-                return Err(ClientError::Unexpected { who: "node", request: "read" });
-            }
-            if !sink.write(frame.payload).await {
-                return Ok(false);
-            }
-            *at += bytes;
-            progress(bytes);
-        }
-        if *at < until {
-            return Err(failed()(NetError::Closed { peer: source.address, operation: "reading a file" }));
-        }
-        self.connections().keep(&source.node, stream);
-        Ok(true)
+        let wrote = Arc::new(Notify::new());
+        let sink = Sink::start(part.clone(), Arc::clone(&wrote));
+        let outlet = Outlet { sender: sink.sender(), wrote, in_order: false };
+        let result = fetch.run(sources, missing, outlet).await;
+        sink.finish().await.map_err(ClientError::file("write", part.path()))?;
+        result
     }
 }
 
-/// What is said when no other source does better.
-fn broken_off(path: &SectorPath, at: u64, error: ClientError) -> String {
-    tracing::info!(%path, %error, at, "reading broke off and goes on from another source");
-    error.to_string()
+/// Reading on this machine did not bring everything: why, and what becomes of it. The network brings the rest.
+fn note_unreadable(slice: &LocalSlice, result: Result<(), Unreadable>) {
+    match result {
+        Ok(()) => {}
+        Err(Unreadable::Bad(at)) => slice.report_bad(at),
+        Err(Unreadable::Io(error)) => {
+            tracing::info!(node = %slice.source().node, %error, "not read on this machine to the end");
+        }
+    }
 }
 
 /// The range to read of a file of `bytes` bytes.
@@ -188,22 +168,6 @@ fn check_range(path: &SectorPath, range: Option<Range<u64>>, bytes: u64) -> Resu
         )));
     }
     Ok(range.start..range.end.min(bytes))
-}
-
-/// What is written until the file is whole: beside it, bound to the slice, so that another version does not resume it.
-fn part_file(file: &Path, content: &FileContent) -> PathBuf {
-    let name = file.file_name().unwrap_or_default().to_string_lossy();
-    file.with_file_name(format!(".{name}.{:.8}.part", content.slice.to_string()))
-}
-
-/// Opens the part, positioned behind the whole blocks that it has already.
-fn open_part(part: &Path, bytes: u64) -> io::Result<(File, u64)> {
-    let mut file = OpenOptions::new().create(true).read(true).write(true).truncate(false).open(part)?;
-    let there = file.metadata()?.len().min(bytes);
-    let resumed_at = there - there % limits::BLOCK_BYTES;
-    file.set_len(resumed_at)?;
-    file.seek(SeekFrom::Start(resumed_at))?;
-    Ok((file, resumed_at))
 }
 
 /// The BLAKE3 digest of a local file.
@@ -235,16 +199,5 @@ mod tests {
         #[allow(clippy::reversed_empty_ranges)]
         let backwards = 5..4;
         assert!(check_range(&path, Some(backwards), 10).is_err());
-    }
-
-    #[test]
-    fn a_part_is_resumed_at_a_whole_block() {
-        let folder = tempfile::tempdir().unwrap();
-        let part = folder.path().join("part");
-        assert_eq!(open_part(&part, 1 << 20).unwrap().1, 0);
-        fs::write(&part, vec![1; 70_000]).unwrap();
-        assert_eq!(open_part(&part, 1 << 20).unwrap().1, limits::BLOCK_BYTES);
-        assert_eq!(fs::metadata(&part).unwrap().len(), limits::BLOCK_BYTES);
-        assert_eq!(open_part(&part, 5).unwrap().1, 0, "a shorter file was begun by another version");
     }
 }

@@ -1,13 +1,23 @@
-//! Files: their bytes go between the caller and a node, by a ticket of the master (paths: upload, download). At most
-//! [`FRAMES_IN_FLIGHT`] frames are in memory for each transfer, however large the file.
+//! Files: their bytes go between the caller and nodes, by tickets of the master (paths: upload, download). At most
+//! [`FRAMES_IN_FLIGHT`] frames wait in memory between a disk and the network, however large the file.
 
 pub mod copy;
+pub(crate) mod fetch;
 pub mod get;
+pub(crate) mod local;
+pub(crate) mod part;
 pub(crate) mod pump;
 pub mod put;
+pub(crate) mod ranges;
+pub mod reader;
+pub(crate) mod sink;
+pub(crate) mod sources;
 
 /// Told of bytes as they pass, from whatever task moves them.
 pub type Progress<'a> = &'a (dyn Fn(u64) + Send + Sync);
 
 /// Frames between the disk and the network of one transfer: enough that neither waits for the other, 4 MiB at most.
 pub(crate) const FRAMES_IN_FLIGHT: usize = 4;
+/// Reads from this length on, in bytes, are split over several sources, or threads: below it, more connections cost more
+/// than they bring.
+pub(crate) const SPLIT_FROM_BYTES: u64 = 32 * 1024 * 1024;

@@ -1,13 +1,11 @@
-//! Between blocking files and the network: a thread that reads ahead, and one that writes behind, each a bounded number
-//! of frames. Buffers go round, so that a transfer allocates a few frames and no more.
+//! Between a blocking source and the network (path *upload*): a thread that reads ahead a bounded number of frames.
+//! Buffers go round, so that a transfer allocates a few frames and no more. Its counterpart is
+//! [`sink`](crate::file::sink).
 
-use std::io::{self, Read, Write};
+use std::io::{self, Read};
 
 use protocol::limits;
-use tokio::{
-    sync::mpsc::{self, Receiver, Sender},
-    task::JoinHandle,
-};
+use tokio::sync::mpsc::{self, Receiver, Sender};
 
 use super::FRAMES_IN_FLIGHT;
 
@@ -68,47 +66,6 @@ fn fill_frame(from: &mut impl Read, frame: &mut Vec<u8>) -> io::Result<usize> {
     Ok(filled)
 }
 
-/// Writes frames behind their receiver.
-pub(crate) struct WriteBehind<W> {
-    frames: Sender<Vec<u8>>,
-    spent: Receiver<Vec<u8>>,
-    writer: JoinHandle<io::Result<W>>,
-}
-
-impl<W: Write + Send + 'static> WriteBehind<W> {
-    /// Starts writing to `to`.
-    pub(crate) fn start(mut to: W) -> Self {
-        let (frames, mut filled) = mpsc::channel::<Vec<u8>>(FRAMES_IN_FLIGHT);
-        let (reuse, spent) = mpsc::channel(FRAMES_IN_FLIGHT);
-        let writer = tokio::task::spawn_blocking(move || {
-            while let Some(frame) = filled.blocking_recv() {
-                to.write_all(&frame)?;
-                let _ = reuse.try_send(frame);
-            }
-            to.flush()?;
-            Ok(to)
-        });
-        Self { frames, spent, writer }
-    }
-
-    /// Hands a frame over; false when writing failed and [`finish`](Self::finish) will say why.
-    pub(crate) async fn write(&mut self, frame: Vec<u8>) -> bool {
-        self.frames.send(frame).await.is_ok()
-    }
-
-    /// Memory for the next frame.
-    pub(crate) fn spare(&mut self) -> Vec<u8> {
-        self.spent.try_recv().unwrap_or_default()
-    }
-
-    /// Waits until all is written and gives the destination back.
-    pub(crate) async fn finish(self) -> io::Result<W> {
-        drop(self.frames);
-        drop(self.spent);
-        self.writer.await.unwrap_or_else(|_| Err(io::Error::other("the writing thread ended early")))
-    }
-}
-
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
@@ -154,29 +111,5 @@ mod tests {
         assert_eq!(pump.next().await.unwrap().unwrap().len(), limits::FRAME_BYTES_MAX);
         assert!(pump.next().await.unwrap().is_err());
         assert!(pump.next().await.is_none());
-    }
-
-    /// A destination that takes so many bytes and then is full.
-    struct Full(usize);
-
-    impl Write for Full {
-        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-            if bytes.len() > self.0 {
-                return Err(io::ErrorKind::StorageFull.into());
-            }
-            self.0 -= bytes.len();
-            Ok(bytes.len())
-        }
-
-        fn flush(&mut self) -> io::Result<()> {
-            Ok(())
-        }
-    }
-
-    #[tokio::test]
-    async fn a_full_destination_is_told_at_the_end_and_no_write_hangs() {
-        let mut pump = WriteBehind::start(Full(10));
-        while pump.write(vec![0; 4]).await {}
-        assert_eq!(pump.finish().await.err().unwrap().kind(), io::ErrorKind::StorageFull);
     }
 }

@@ -2,6 +2,11 @@
 //! buckets are maps in memory, and the only function copies records of 10 bytes to the bucket of their first byte.
 //! Tests say what fails, and look at what was asked.
 
+// Each test file uses its own part of this.
+#![allow(dead_code)]
+
+pub(crate) mod reading;
+
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
     net::SocketAddr,
@@ -68,6 +73,10 @@ pub(crate) struct World {
     pub(crate) faults: VecDeque<Fault>,
     /// The last report of the job.
     pub(crate) record: Option<JobRecord>,
+    /// How nodes fail whoever reads from them.
+    pub(crate) read_faults: BTreeMap<NodeId, reading::ReadFault>,
+    /// Where the files lie that the local doors of nodes pass.
+    folder: Option<tempfile::TempDir>,
     /// What was asked of nodes and master, in a word each.
     pub(crate) log: Vec<String>,
     nodes: BTreeMap<NodeId, FakeNode>,
@@ -79,6 +88,7 @@ pub(crate) struct World {
 #[derive(Default)]
 struct FakeNode {
     address: Option<SocketAddr>,
+    local: Option<String>,
     pieces: BTreeMap<PieceId, Vec<u8>>,
     sealed: BTreeMap<BucketId, Vec<u8>>,
     listener: Option<JoinHandle<()>>,
@@ -172,7 +182,7 @@ impl World {
             slice,
             version: Version(1),
             bytes: self.slices[&slice].len() as u64,
-            digest: Digest([0; 32]),
+            digest: Digest(*blake3::hash(&self.slices[&slice]).as_bytes()),
             records,
             copies: 1,
             user: BTreeMap::new(),
@@ -190,9 +200,10 @@ impl World {
     }
 
     fn source(&self, node: &NodeId, ticket: Vec<u8>) -> Option<Source> {
-        let address = self.nodes.get(node)?.address?;
+        let FakeNode { address, local, .. } = self.nodes.get(node)?;
+        let (address, local) = ((*address)?, local.clone());
         let ticket = SignedTicket { ticket, signature: vec![] };
-        Some(Source { node: node.clone(), place: Place::new("site", "rack"), address, local: None, ticket })
+        Some(Source { node: node.clone(), place: Place::new("site", "rack"), address, local, ticket })
     }
 
     fn admitted(&self) -> ClientReply {
@@ -361,7 +372,13 @@ async fn serve_node(world: Arc<Mutex<World>>, node: NodeId, listener: Listener) 
 }
 
 async fn serve_driver(world: Arc<Mutex<World>>, node: NodeId, mut stream: TransferStream) {
-    let Ok(TransferRequest::Spe { .. }) = stream.receive().await else { return };
+    match stream.receive().await {
+        Ok(TransferRequest::Spe { .. }) => {}
+        Ok(TransferRequest::Read { slice, from, until, .. }) => {
+            return reading::serve(&world, &node, stream, slice, from..until).await;
+        }
+        _ => return,
+    }
     stream.send(&TransferReply::Ready).await.unwrap();
     while let Ok(Some(request)) = stream.receive_or_end::<SpeRequest>().await {
         // Signs of life come before any answer.

@@ -227,6 +227,21 @@ fn a_file_is_read_at_the_clients_own_machine_first_then_where_least_is_done() {
 }
 
 #[test]
+fn only_a_client_of_a_nodes_own_machine_is_told_its_local_socket() {
+    let mut bench = Bench::with_nodes(&["a/1", "b/1"]);
+    bench.put("ann", CreateRequest { copies: Some(2), ..create("/f") }, 10);
+    let told = |bench: &mut Bench, from: [u8; 4]| -> Vec<Option<String>> {
+        bench.login("cat", from.into());
+        let mut sources = bench.locate("cat", "/f").sources;
+        sources.sort_by(|a, b| a.node.cmp(&b.node));
+        sources.into_iter().map(|source| source.local).collect()
+    };
+    assert_eq!(told(&mut bench, [10, 0, 0, 2]), [None, Some("socket-of-n2".into())]);
+    assert_eq!(told(&mut bench, [192, 0, 2, 1]), [None, None]);
+    assert_eq!(told(&mut bench, [127, 0, 0, 1]), [None, None], "these nodes joined from elsewhere");
+}
+
+#[test]
 fn a_closed_or_idle_session_is_not_listened_to() {
     let mut bench = Bench::with_nodes(&["a/1"]);
     let ann = bench.login("ann", [192, 0, 2, 1].into());

@@ -214,7 +214,7 @@ impl Bench {
         fake.unanswered.clear();
         let last: u8 = id.trim_start_matches('n').parse().unwrap();
         let join = NodeJoin {
-            local: None,
+            local: Some(format!("socket-of-{id}")),
             node: node(id),
             place: fake.place.clone(),
             transfer: ([10, 0, 0, last], 7410).into(),

@@ -84,18 +84,24 @@ impl TransferStream {
     /// # Errors
     /// [`NetError::TooLong`] (nothing was sent), [`NetError::Closed`], [`NetError::Broken`].
     pub async fn send<T: Serialize + Sync>(&mut self, message: &T) -> Result<(), NetError> {
+        self.queue(message).await?;
+        let sent = self.channel.flush().await;
+        sent.map_err(|error| self.failure(error, SENDING))
+    }
+
+    /// Takes a word to be sent together with what is sent next: the frames that it announces.
+    ///
+    /// # Errors
+    /// As [`send`](Self::send).
+    pub async fn queue<T: Serialize + Sync>(&mut self, message: &T) -> Result<(), NetError> {
         let bytes = codec::encode(message);
         let length = u32::try_from(bytes.len()).ok().filter(|_| bytes.len() <= TRANSFER_MESSAGE_BYTES_MAX);
         let Some(length) = length else {
             return Err(too_long("a message", bytes.len(), TRANSFER_MESSAGE_BYTES_MAX));
         };
         let word = [&length.to_be_bytes()[..], &bytes].concat();
-        let sent = async {
-            self.channel.queue(&word).await?;
-            self.channel.flush().await
-        };
-        let sent = sent.await;
-        sent.map_err(|error| self.failure(error, "sending a message"))
+        let queued = self.channel.queue(&word).await;
+        queued.map_err(|error| self.failure(error, SENDING))
     }
 
     /// The next word.
@@ -162,6 +168,17 @@ impl TransferStream {
             head.extend(checksums.iter().flat_map(|checksum| checksum.to_be_bytes()));
         })
         .await
+    }
+
+    /// Sends a frame with the checksums it has, or, where it has none, with such as are computed here.
+    ///
+    /// # Errors
+    /// As [`send_checked_frame`](Self::send_checked_frame).
+    pub async fn send_checked_or_sum(&mut self, frame: &Frame) -> Result<(), NetError> {
+        if frame.checksums.is_empty() {
+            return self.send_frame(&frame.payload).await;
+        }
+        self.send_checked_frame(&frame.payload, &frame.checksums).await
     }
 
     /// Ends the data with an empty frame, and sends all that was queued.
@@ -295,6 +312,8 @@ fn too_long(what: &'static str, bytes: usize, bytes_max: usize) -> NetError {
     NetError::TooLong { what, bytes: bytes as u64, bytes_max }
 }
 
+/// What a sender of words does.
+const SENDING: &str = "sending a message";
 /// What a receiver of words does between two of them.
 const WAITING: &str = "waiting for a message";
 /// What a receiver of frames does.

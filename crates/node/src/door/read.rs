@@ -1,10 +1,15 @@
 //! Giving bytes of a slice: every block is verified before it leaves; a bad one is never served, and is reported.
+//!
+//! A connection keeps what it has read from open for a while, with the ticket that opened it: a small read then costs
+//! no signature, no sidecar and one thread's work, and a reader that comes back for more gets it although the path has
+//! another content meanwhile.
 
-use std::{ops::Range, sync::Arc};
+use std::{ops::Range, sync::Arc, time::Duration};
 
 use net::transfer::{Frame, TransferStream};
 use protocol::{SliceId, Status, message::transfer::TransferReply, ticket::SignedTicket};
 use store::SliceReader;
+use tokio::time::{Instant, timeout};
 
 use super::{After, refuse};
 use crate::{
@@ -16,42 +21,141 @@ use crate::{
 pub(super) async fn read(
     hands: &Hands,
     stream: &mut TransferStream,
-    ticket: &SignedTicket,
+    open: &mut OpenSlices,
+    ticket: SignedTicket,
     slice: SliceId,
     range: Range<u64>,
 ) -> Result<After, NodeError> {
-    let begun = async {
-        let allowed = hands.tickets.read(ticket, slice)?;
-        let store = Arc::clone(&hands.store);
-        let reader = blocking("opening a slice", move || Ok(store.open_slice(slice)?)).await?;
-        // "To the end" may be said by any number behind it.
-        let range = range.start..range.end.min(reader.metadata().bytes);
-        if range.start < allowed.start || range.end > allowed.end {
-            let sentence = format!("the ticket allows bytes {} to {} of slice {slice}", allowed.start, allowed.end);
-            return Err(NodeError::refused(Status::Refused, sentence));
-        }
-        let bytes = range.end.saturating_sub(range.start);
-        let flow = Outflow::begin(SliceSource { reader, next: range.start, until: range.end }).await?;
-        Ok((flow, bytes))
-    };
-    let (flow, bytes) = match begun.await {
+    let begun = match begin(hands, open, ticket, slice, range).await {
         Ok(begun) => begun,
         Err(error) => {
+            open.forget_if_corrupt(slice, &error);
             let error = hands.watch_for_corruption(slice, error).await;
             return refuse(stream, &error).await;
         }
     };
-    stream.send(&TransferReply::Reading { bytes }).await?;
-    match flow.send(stream, STALL_MAX).await {
+    let (first, source) = begun;
+    let reading = TransferReply::Reading { bytes: first.payload.len() as u64 + (source.until - source.next) };
+    let sent = async {
+        stream.queue(&reading).await?;
+        if source.next < source.until {
+            return Outflow::resume(first, source).send(stream, STALL_MAX).await;
+        }
+        // The whole answer at once: a word, a frame, the end.
+        let answer = async {
+            stream.send_checked_or_sum(&first).await?;
+            stream.end_frames().await
+        };
+        match timeout(STALL_MAX, answer).await {
+            Ok(sent) => sent?,
+            Err(_) => return Err(NodeError::Stalled { operation: "sending bytes", after: STALL_MAX }),
+        }
+        open.spare = first;
+        Ok(())
+    };
+    match sent.await {
         Ok(()) => Ok(After::Next),
         // The connection is dropped: fewer bytes than announced are no answer, and the reader turns to another copy.
         Err(error) => Err(hands.watch_for_corruption(slice, error).await),
     }
 }
 
+/// Checks the ticket, opens the slice and reads the first frame: in one go on one thread, and the first two only where
+/// the connection has not done so before.
+async fn begin(
+    hands: &Hands,
+    open: &mut OpenSlices,
+    ticket: SignedTicket,
+    slice: SliceId,
+    range: Range<u64>,
+) -> Result<(Frame, SliceSource), NodeError> {
+    let known = open.find(&ticket, slice);
+    let allowed = match &known {
+        Some(known) => known.clone(),
+        None => hands.tickets.read(&ticket, slice)?,
+    };
+    let reader = open.reader(slice);
+    let (store, may_read, mut frame) = (Arc::clone(&hands.store), allowed.clone(), std::mem::take(&mut open.spare));
+    let (source, frame) = blocking("reading a slice", move || {
+        let reader = match reader {
+            Some(reader) => reader,
+            None => Arc::new(store.open_slice(slice)?),
+        };
+        // "To the end" may be said by any number behind it.
+        let range = range.start..range.end.min(reader.metadata().bytes);
+        if range.start < may_read.start || range.end > may_read.end {
+            let sentence = format!("the ticket allows bytes {} to {} of slice {slice}", may_read.start, may_read.end);
+            return Err(NodeError::refused(Status::Refused, sentence));
+        }
+        let mut source = SliceSource { reader, next: range.start, until: range.end.max(range.start) };
+        frame.checksums.clear();
+        source.fill(&mut frame)?;
+        Ok((source, frame))
+    })
+    .await?;
+    if known.is_none() {
+        open.keep(ticket, slice, allowed, Arc::clone(&source.reader));
+    }
+    Ok((frame, source))
+}
+
+/// What one connection has open.
+#[derive(Default)]
+pub(super) struct OpenSlices {
+    /// The one used last is the last.
+    kept: Vec<Kept>,
+    /// A frame whose memory is used again.
+    spare: Frame,
+}
+
+struct Kept {
+    slice: SliceId,
+    /// The ticket that was checked, and what it allows. It is known by its bytes.
+    ticket: SignedTicket,
+    allowed: Range<u64>,
+    since: Instant,
+    reader: Arc<SliceReader>,
+}
+
+impl OpenSlices {
+    /// Closes everything: nobody has asked for a while.
+    pub(super) fn close_all(&mut self) {
+        *self = Self::default();
+    }
+
+    /// What a ticket allows that was checked on this connection before. A ticket is to begin reading with; so it stays
+    /// good here for longer than it lives, as it would for one long read.
+    fn find(&mut self, ticket: &SignedTicket, slice: SliceId) -> Option<Range<u64>> {
+        self.kept.retain(|kept| kept.since.elapsed() < READING_TIME_MAX);
+        let at = self.kept.iter().position(|kept| kept.slice == slice && kept.ticket == *ticket)?;
+        let kept = self.kept.remove(at);
+        let allowed = kept.allowed.clone();
+        self.kept.push(kept);
+        Some(allowed)
+    }
+
+    fn reader(&self, slice: SliceId) -> Option<Arc<SliceReader>> {
+        self.kept.iter().find(|kept| kept.slice == slice).map(|kept| Arc::clone(&kept.reader))
+    }
+
+    fn keep(&mut self, ticket: SignedTicket, slice: SliceId, allowed: Range<u64>, reader: Arc<SliceReader>) {
+        self.kept.retain(|kept| kept.slice != slice);
+        if self.kept.len() >= OPEN_SLICES_MAX {
+            self.kept.remove(0);
+        }
+        self.kept.push(Kept { slice, ticket, allowed, since: Instant::now(), reader });
+    }
+
+    fn forget_if_corrupt(&mut self, slice: SliceId, error: &NodeError) {
+        if matches!(error, NodeError::Store(store::StoreError::Corrupt { .. })) {
+            self.kept.retain(|kept| kept.slice != slice);
+        }
+    }
+}
+
 /// Verified bytes of a slice.
 struct SliceSource {
-    reader: SliceReader,
+    reader: Arc<SliceReader>,
     next: u64,
     until: u64,
 }
@@ -68,3 +172,10 @@ impl FrameSource for SliceSource {
         Ok(())
     }
 }
+
+/// Slices that one connection keeps open: who reads several files at random uses several connections.
+const OPEN_SLICES_MAX: usize = 2;
+/// How long one ticket serves on one connection; then the reader needs another.
+const READING_TIME_MAX: Duration = Duration::from_secs(60 * 60);
+/// How long a connection that is not used keeps its slices open: the disk gets the room of a removed one back only then.
+pub(super) const OPEN_IDLE_MAX: Duration = Duration::from_secs(60);

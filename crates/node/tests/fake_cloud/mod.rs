@@ -62,6 +62,8 @@ pub(crate) struct FakeNode {
     pub(crate) address: SocketAddr,
     pub(crate) session: SessionId,
     pub(crate) folder: PathBuf,
+    /// The name of its local socket.
+    pub(crate) local: String,
     stop: Stop,
 }
 
@@ -155,16 +157,22 @@ impl FakeCloud {
         let (address, stop) = (server.address(), Stop::new());
         let stopping = stop.token();
         stop.spawn(id, async move { server.run(stopping).await.unwrap() });
-        let session = self.joined(id).await;
+        let (session, local) = self.joined_with_local(id).await;
         let held = self.inventory(session).await;
-        (FakeNode { id: id.parse().unwrap(), address, session, folder, stop }, held)
+        (FakeNode { id: id.parse().unwrap(), address, session, folder, local: local.unwrap(), stop }, held)
     }
 
     /// The session of a node that joins, for the first time or again.
     pub(crate) async fn joined(&mut self, id: &str) -> SessionId {
+        self.joined_with_local(id).await.0
+    }
+
+    async fn joined_with_local(&mut self, id: &str) -> (SessionId, Option<String>) {
         let (session, request) = timeout(PATIENCE, self.joins.recv()).await.unwrap().unwrap();
-        assert!(matches!(&request, JoinRequest::Node { node, .. } if node.as_str() == id), "{request:?}");
-        session
+        match request {
+            JoinRequest::Node { node, local, .. } if node.as_str() == id => (session, local),
+            other => panic!("{other:?}"),
+        }
     }
 
     pub(crate) async fn inventory(&mut self, session: SessionId) -> Vec<HeldSlice> {

@@ -4,6 +4,7 @@
 
 pub mod client_master;
 pub mod join;
+pub mod local;
 pub mod master_security;
 pub mod node_master;
 pub mod spe;

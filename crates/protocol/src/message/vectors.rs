@@ -20,6 +20,7 @@ use super::{
         SpeNode, StageRecord, Usage,
     },
     join::{JoinReply, JoinRequest, Secret},
+    local::{LocalReply, LocalRequest},
     master_security::{SecurityReply, SecurityRequest, UserRights},
     node_master::{Ack, HeldSlice, HeldState, Order, Report},
     spe::{
@@ -252,6 +253,24 @@ fn the_words_of_a_transfer_have_their_bytes() {
         "stored": TransferReply::Stored { .. } => TransferReply::Stored { bytes: 300, digest: digest() },
         "taken": TransferReply::Taken => TransferReply::Taken,
         "refused": TransferReply::Refused(_) => TransferReply::Refused(refusal(Status::Corrupt)),
+    });
+    vectors.finish();
+}
+
+#[test]
+fn the_words_of_a_local_socket_have_their_bytes() {
+    let mut vectors = Vectors::of("local", include_str!("../../tests/vectors/local.txt"));
+    compare!(vectors, LocalRequest {
+        "open": LocalRequest::Open { .. } => LocalRequest::Open { ticket: signed(), slice: slice() },
+        "suspect": LocalRequest::Suspect { .. } => LocalRequest::Suspect {
+            ticket: signed(), slice: slice(), from: 65_536, until: 131_072,
+        },
+    });
+    compare!(vectors, LocalReply {
+        "opened": LocalReply::Opened { .. } => LocalReply::Opened { bytes: 300, digest: digest() },
+        "checksums": LocalReply::Checksums(_) => LocalReply::Checksums(vec![0, 0xDEAD_BEEF]),
+        "done": LocalReply::Done => LocalReply::Done,
+        "refused": LocalReply::Refused(_) => LocalReply::Refused(refusal(Status::Corrupt)),
     });
     vectors.finish();
 }

@@ -97,7 +97,7 @@ pub(crate) async fn get(cloud: &Client, get: Get, global: &Global) -> Result<(),
     }
     let total = downloads.iter().map(|download| download.content.bytes).sum();
     let meter = Arc::new(Meter::start("get", total, global));
-    let options = GetOptions { overwrite: get.force };
+    let options = GetOptions { overwrite: get.force, ..GetOptions::default() };
     let mut running = JoinSet::new();
     let mut failures = Failures::default();
     for Download { path, file, content } in downloads {

@@ -1,0 +1,282 @@
+//! Fetching bytes of a slice over the network (path *download*): from one node, or from several at once, each of which
+//! takes the next range when it has brought one. A node that dies, keeps still or sends bad bytes is replaced, and
+//! whoever waits for the bytes does not notice.
+//!
+//! It never gives out a frame that was not verified, and never bytes of another version.
+
+use std::{
+    collections::VecDeque,
+    ops::Range,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use net::{
+    NetError,
+    transfer::{Frame, TransferStream},
+};
+use protocol::{
+    SectorPath, SliceId,
+    message::{
+        client_master::{FileContent, Source},
+        transfer::{TransferReply, TransferRequest},
+    },
+};
+use tokio::{
+    sync::{Notify, mpsc},
+    task::JoinSet,
+    time::timeout,
+};
+
+use super::{
+    Progress, SPLIT_FROM_BYTES,
+    ranges::{ClaimId, Next, Plan, RangeSet, Shape},
+    sink::FrameSender,
+    sources::Sources,
+};
+use crate::{Client, ClientError};
+
+/// What is fetched, and how.
+pub(crate) struct Fetch<'a> {
+    pub(crate) client: &'a Client,
+    pub(crate) path: &'a SectorPath,
+    pub(crate) content: &'a FileContent,
+    /// How long a source may bring nothing before it is given up.
+    pub(crate) stall: Duration,
+    pub(crate) progress: Progress<'a>,
+}
+
+/// Where fetched frames go.
+pub(crate) struct Outlet {
+    pub(crate) sender: FrameSender,
+    /// The same that the sink was given.
+    pub(crate) wrote: Arc<Notify>,
+    /// Whether what comes early must wait in memory.
+    pub(crate) in_order: bool,
+}
+
+impl Fetch<'_> {
+    /// Fetches `missing` from these sources. Where the sink takes no more it ends without an error: the sink has one.
+    ///
+    /// # Errors
+    /// `NoCopy` when no source has what is still missing.
+    pub(crate) async fn run(&self, sources: Vec<Source>, missing: RangeSet, outlet: Outlet) -> Result<(), ClientError> {
+        let readers = if missing.bytes() < SPLIT_FROM_BYTES { 1 } else { sources.len().clamp(1, READERS_MAX) };
+        let shape = Shape {
+            piece_bytes: PIECE_BYTES,
+            readers: readers as u64,
+            window_bytes: outlet.in_order.then_some(WINDOW_BYTES),
+        };
+        let (wanted, mut told_bytes) = (missing.bytes(), 0);
+        let mut reserve = VecDeque::from(sources.clone());
+        let shared = Arc::new(Shared {
+            client: self.client.clone(),
+            slice: self.content.slice,
+            plan: Mutex::new(Plan::new(missing, shape)),
+            changed: outlet.wrote,
+            sources: Sources::new(self.path.clone(), self.content.slice, sources),
+            sender: outlet.sender,
+            stall: self.stall,
+        });
+        let (tell, mut told) = mpsc::channel(TOLD_MAX);
+        let mut workers = JoinSet::new();
+        let mut last = String::from("no node that holds it is up");
+        let mut missing_when_asked = wanted;
+        while !shared.plan().is_finished() && !shared.sender.is_closed() {
+            while workers.len() < readers
+                && let Some(source) = reserve.pop_front()
+            {
+                workers.spawn(Arc::clone(&shared).read_from(source, tell.clone()));
+            }
+            if workers.is_empty() {
+                // All have failed. As long as that brings bytes, sources and their tickets are asked for again.
+                let is_worth_it = shared.plan().missing_bytes() < missing_when_asked;
+                match shared.sources.ask(self.client).await? {
+                    Some(sources) if is_worth_it => reserve.extend(sources.iter().cloned()),
+                    _ => return Err(ClientError::NoCopy { path: self.path.clone(), last }),
+                }
+                missing_when_asked = shared.plan().missing_bytes();
+                continue;
+            }
+            tokio::select! {
+                Some(bytes) = told.recv() => {
+                    (self.progress)(bytes);
+                    told_bytes += bytes;
+                }
+                Some(ended) = workers.join_next() => match ended {
+                    Ok(Ok(Ended::Finished)) => {}
+                    Ok(Ok(Ended::SinkClosed)) => return Ok(()),
+                    Ok(Err(error)) => last = self.broken_off(&error),
+                    Err(_) => last = "a reading task ended early".into(),
+                },
+            }
+        }
+        // A reader that was overtaken is cut off; what the others did not tell any more is told here.
+        workers.shutdown().await;
+        (self.progress)(wanted - shared.plan().missing_bytes() - told_bytes);
+        Ok(())
+    }
+
+    /// What is said when no other source does better.
+    fn broken_off(&self, error: &ClientError) -> String {
+        tracing::info!(path = %self.path, %error, "reading broke off and goes on from another source");
+        error.to_string()
+    }
+}
+
+/// What the readers of one fetch share.
+struct Shared {
+    client: Client,
+    slice: SliceId,
+    plan: Mutex<Plan>,
+    /// Bytes were written or a range was given up: a reader that waits may have something to do.
+    changed: Arc<Notify>,
+    sources: Sources,
+    sender: FrameSender,
+    stall: Duration,
+}
+
+/// Why a reader ended that did not fail.
+enum Ended {
+    Finished,
+    SinkClosed,
+}
+
+impl Shared {
+    /// One source's part: range after range, until everything has arrived.
+    async fn read_from(self: Arc<Self>, source: Source, tell: mpsc::Sender<u64>) -> Result<Ended, ClientError> {
+        let mut line = None;
+        while let Some(claim) = self.next().await {
+            if !self.read(&source, &mut line, &claim, &tell).await? {
+                return Ok(Ended::SinkClosed);
+            }
+        }
+        if let Some(stream) = line {
+            self.client.connections().keep(&source.node, stream);
+        }
+        Ok(Ended::Finished)
+    }
+
+    /// The next range to read, once there is one; `None` when everything has arrived.
+    async fn next(&self) -> Option<Claimed<'_>> {
+        loop {
+            let mut changed = std::pin::pin!(self.changed.notified());
+            // From here on no change is missed.
+            changed.as_mut().enable();
+            let next = self.plan().claim(self.sender.written());
+            match next {
+                Next::Read(id, range) => return Some(Claimed { shared: self, id, range }),
+                Next::Finished => return None,
+                Next::Wait => changed.await,
+            }
+        }
+    }
+
+    /// Reads one range; false when the sink takes no more.
+    async fn read(
+        &self,
+        source: &Source,
+        line: &mut Option<TransferStream>,
+        claim: &Claimed<'_>,
+        tell: &mpsc::Sender<u64>,
+    ) -> Result<bool, ClientError> {
+        let failed = || ClientError::net(format!("cannot read from node {}", source.node));
+        let range = claim.range.clone();
+        let mut stream = self.within_stall(source, self.begin(source, line.take(), range.clone())).await?;
+        let mut at = range.start;
+        while at < range.end {
+            let mut frame = Frame { payload: self.sender.spare(), ..Frame::default() };
+            let received = async { stream.receive_frame(&mut frame).await.map_err(failed()) };
+            let more = self.within_stall(source, received).await?;
+            let bytes = frame.payload.len() as u64;
+            if !more {
+                return Err(failed()(NetError::Closed { peer: source.address, operation: "reading a file" }));
+            }
+            if bytes > range.end - at {
+                return Err(ClientError::Unexpected { who: "node", request: "read" });
+            }
+            // Into the sink first: once the plan says that all has arrived, this task may be cut off.
+            if !self.sender.send(at, frame.payload).await {
+                return Ok(false);
+            }
+            at += bytes;
+            let (fresh, go_on) = self.plan().arrived(claim.id, bytes);
+            if tell.send(fresh).await.is_err() || !go_on {
+                // Others brought the rest: what is still on its way here is of no use, and the connection with it.
+                return Ok(true);
+            }
+        }
+        let ended = async { stream.receive_frame(&mut Frame::default()).await.map_err(failed()) };
+        // Everything has come; where the end does not, only the connection is bad.
+        if matches!(self.within_stall(source, ended).await, Ok(false)) {
+            *line = Some(stream);
+        }
+        Ok(true)
+    }
+
+    /// Asks for a range, over the connection used before where there is one.
+    async fn begin(
+        &self,
+        source: &Source,
+        line: Option<TransferStream>,
+        range: Range<u64>,
+    ) -> Result<TransferStream, ClientError> {
+        let sources = self.sources.current(&self.client).await;
+        let source = sources.iter().find(|known| known.node == source.node).unwrap_or(source);
+        let ticket = source.ticket.clone();
+        let request = TransferRequest::Read { ticket, slice: self.slice, from: range.start, until: range.end };
+        let opened = self.client.connections().open_on(line, source, &request).await;
+        let failed = ClientError::net(format!("cannot read from node {}", source.node));
+        match opened.map_err(failed)? {
+            (stream, TransferReply::Reading { bytes }) if bytes == range.end - range.start => Ok(stream),
+            (_, TransferReply::Refused(refusal)) => Err(refusal.into()),
+            _ => Err(ClientError::Unexpected { who: "node", request: "read" }),
+        }
+    }
+
+    async fn within_stall<T>(
+        &self,
+        source: &Source,
+        work: impl Future<Output = Result<T, ClientError>>,
+    ) -> Result<T, ClientError> {
+        match timeout(self.stall, work).await {
+            Ok(done) => done,
+            Err(_) => {
+                let operation = format!("waiting for bytes from {}", source.address);
+                let source = NetError::Deadline { operation, after: self.stall };
+                Err(ClientError::net("a node keeps still")(source))
+            }
+        }
+    }
+
+    fn plan(&self) -> MutexGuard<'_, Plan> {
+        // Each change under this lock is complete in itself.
+        self.plan.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A range that one reader has; given back when this is dropped.
+struct Claimed<'a> {
+    shared: &'a Shared,
+    id: ClaimId,
+    range: Range<u64>,
+}
+
+impl Drop for Claimed<'_> {
+    fn drop(&mut self) {
+        self.shared.plan().release(self.id);
+        self.shared.changed.notify_waiters();
+    }
+}
+
+/// How long a source may bring nothing before another takes its place: far above any hiccup, far below a person's
+/// patience.
+pub(crate) const STALL_MAX: Duration = Duration::from_secs(10);
+/// Sources read at once: a file has no more copies that are near, and each costs a connection.
+const READERS_MAX: usize = 8;
+/// Longest range asked of one source at once, in bytes: a request's round trip is small beside it.
+const PIECE_BYTES: u64 = 16 * 1024 * 1024;
+/// How far sources may read ahead of a stream that is written in order, in bytes; all of it may be in memory.
+const WINDOW_BYTES: u64 = 48 * 1024 * 1024;
+/// Words on the way from readers to whoever counts.
+const TOLD_MAX: usize = 64;

@@ -1,0 +1,248 @@
+//! Random reads (path *download*): a file is located once, and then read in small pieces, millions of them. On the
+//! file's own machine a read is one system call and a checksum; elsewhere a round trip over a kept connection, at whose
+//! other end the node has the slice open.
+//!
+//! It keeps the version it opened, or fails: it never gives a mixture, and never a byte that was not verified.
+
+use std::{
+    ops::Range,
+    sync::{
+        Arc, Mutex, PoisonError, RwLock,
+        atomic::{AtomicUsize, Ordering},
+    },
+};
+
+use net::{
+    NetError,
+    transfer::{Frame, TransferStream},
+};
+use protocol::{
+    NodeId, SectorPath, limits,
+    message::{
+        client_master::{Entry, FileContent, Source},
+        transfer::{TransferReply, TransferRequest},
+    },
+};
+use tokio::{sync::Semaphore, task::spawn_blocking, time::timeout};
+
+use super::{
+    fetch::STALL_MAX,
+    local::{LocalSlice, Unreadable},
+    sources::Sources,
+};
+use crate::{Client, ClientError};
+
+/// An open file. Clones share it, and may read at the same time.
+#[derive(Clone)]
+pub struct FileReader {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    client: Client,
+    path: SectorPath,
+    entry: Entry,
+    content: FileContent,
+    /// The slice on this machine, as long as that works.
+    local: RwLock<Option<LocalSlice>>,
+    sources: Sources,
+    /// Which source brought bytes last: it is asked first.
+    preferred: AtomicUsize,
+    /// Connections on which a node has the slice open.
+    lines: Mutex<Vec<(NodeId, TransferStream)>>,
+    /// Reads over the network at once.
+    turns: Semaphore,
+}
+
+impl Client {
+    /// Opens a file for random reads: [`FileReader::read_at`] gives bytes of the version that is there now.
+    ///
+    /// ```no_run
+    /// # async fn example(cloud: client::Client) -> Result<(), client::ClientError> {
+    /// let file = cloud.open(&client::SectorPath::parse("/sky/catalogue.dat")?).await?;
+    /// let record = file.read_at(1_000_000 * 64, 64).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// `NotFound` where no file is there, `Usage` for a folder.
+    pub async fn open(&self, path: &SectorPath) -> Result<FileReader, ClientError> {
+        let (content, located) = self.locate(path).await?;
+        let local = LocalSlice::open(self.connections().local(), &located.sources, &content).await;
+        let inner = Inner {
+            client: self.clone(),
+            path: path.clone(),
+            entry: located.entry,
+            sources: Sources::new(path.clone(), content.slice, located.sources),
+            content,
+            local: RwLock::new(local),
+            preferred: AtomicUsize::new(0),
+            lines: Mutex::default(),
+            turns: Semaphore::new(LINES_MAX),
+        };
+        Ok(FileReader { inner: Arc::new(inner) })
+    }
+}
+
+impl FileReader {
+    /// The file as it was when it was opened.
+    pub fn entry(&self) -> &Entry {
+        &self.inner.entry
+    }
+
+    /// Its length in bytes.
+    pub fn bytes(&self) -> u64 {
+        self.inner.content.bytes
+    }
+
+    /// `bytes` bytes from `offset` on: fewer where the file ends, none behind its end.
+    ///
+    /// # Errors
+    /// `NoCopy` (exit code 5) when no node has them any more, which may also be because the file was replaced.
+    pub async fn read_at(&self, offset: u64, bytes: usize) -> Result<Vec<u8>, ClientError> {
+        let range = offset..offset.saturating_add(bytes as u64).min(self.inner.content.bytes);
+        if range.start >= range.end {
+            return Ok(Vec::new());
+        }
+        let local = self.inner.local.read().unwrap_or_else(PoisonError::into_inner).clone();
+        if let Some(slice) = local {
+            match read_here(&slice, &range).await {
+                Ok(bytes) => return Ok(bytes),
+                Err(error) => self.leave_local(&slice, error),
+            }
+        }
+        self.inner.read_remote(range).await
+    }
+
+    /// From now on the network is used.
+    fn leave_local(&self, slice: &LocalSlice, error: Unreadable) {
+        // Only the first of several readers that see the same says so.
+        if self.inner.local.write().unwrap_or_else(PoisonError::into_inner).take().is_none() {
+            return;
+        }
+        match error {
+            Unreadable::Bad(at) => slice.report_bad(at),
+            Unreadable::Io(error) => tracing::info!(path = %self.inner.path, %error, "no longer read on this machine"),
+        }
+    }
+}
+
+impl Inner {
+    /// From the source that did last, else from the others; and once more from those that the master names then.
+    async fn read_remote(&self, range: Range<u64>) -> Result<Vec<u8>, ClientError> {
+        let Ok(_turn) = self.turns.acquire().await else {
+            return Err(ClientError::NoCopy { path: self.path.clone(), last: "the file was closed".into() });
+        };
+        let mut last = String::from("no node that holds it is up");
+        let mut sources = self.sources.current(&self.client).await;
+        for attempt in 1..=ATTEMPTS_MAX {
+            let first = self.preferred.load(Ordering::Relaxed);
+            for turn in 0..sources.len() {
+                let at = (first + turn) % sources.len();
+                match timeout(STALL_MAX, self.read_from(&sources[at], range.clone())).await {
+                    Ok(Ok(bytes)) => {
+                        self.preferred.store(at, Ordering::Relaxed);
+                        return Ok(bytes);
+                    }
+                    Ok(Err(error)) => last = error.to_string(),
+                    Err(_) => last = format!("node {} keeps still", sources[at].node),
+                }
+                tracing::info!(path = %self.path, node = %sources[at].node, error = %last, "a read goes to another source");
+            }
+            if attempt < ATTEMPTS_MAX {
+                match self.sources.ask(&self.client).await? {
+                    Some(now) => sources = now,
+                    None => break,
+                }
+            }
+        }
+        Err(ClientError::NoCopy { path: self.path.clone(), last })
+    }
+
+    async fn read_from(&self, source: &Source, range: Range<u64>) -> Result<Vec<u8>, ClientError> {
+        let failed = || ClientError::net(format!("cannot read from node {}", source.node));
+        let bytes = range.end - range.start;
+        let slice = self.content.slice;
+        let request =
+            TransferRequest::Read { ticket: source.ticket.clone(), slice, from: range.start, until: range.end };
+        let line = self.take_line(&source.node);
+        let opened = self.client.connections().open_on(line, source, &request).await.map_err(failed())?;
+        let mut stream = match opened {
+            (stream, TransferReply::Reading { bytes: announced }) if announced == bytes => stream,
+            (stream, TransferReply::Refused(refusal)) => {
+                self.keep_line(&source.node, stream);
+                return Err(refusal.into());
+            }
+            _ => return Err(ClientError::Unexpected { who: "node", request: "read" }),
+        };
+        let mut content = Vec::new();
+        let mut frame = Frame::default();
+        while stream.receive_frame(&mut frame).await.map_err(failed())? {
+            if content.is_empty() {
+                // Most reads are one frame: its memory is the answer.
+                std::mem::swap(&mut content, &mut frame.payload);
+            } else {
+                content.extend_from_slice(&frame.payload);
+            }
+            if content.len() as u64 > bytes {
+                return Err(ClientError::Unexpected { who: "node", request: "read" });
+            }
+        }
+        if (content.len() as u64) < bytes {
+            return Err(failed()(NetError::Closed { peer: source.address, operation: "reading a file" }));
+        }
+        self.keep_line(&source.node, stream);
+        Ok(content)
+    }
+
+    fn take_line(&self, node: &NodeId) -> Option<TransferStream> {
+        let mut lines = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
+        let at = lines.iter().rposition(|(of, _)| of == node)?;
+        Some(lines.swap_remove(at).1)
+    }
+
+    fn keep_line(&self, node: &NodeId, stream: TransferStream) {
+        let mut lines = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
+        if lines.len() < LINES_MAX {
+            lines.push((node.clone(), stream));
+        }
+    }
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        // Other files may be read over them.
+        for (node, stream) in std::mem::take(&mut *self.lines.lock().unwrap_or_else(PoisonError::into_inner)) {
+            self.client.connections().keep(&node, stream);
+        }
+    }
+}
+
+impl std::fmt::Debug for FileReader {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("FileReader").field("entry", &self.inner.entry).finish_non_exhaustive()
+    }
+}
+
+/// A read on this machine: at once where the bytes are in memory, else by a thread that may wait for the disk.
+async fn read_here(slice: &LocalSlice, range: &Range<u64>) -> Result<Vec<u8>, Unreadable> {
+    let mut buffer = Vec::new();
+    if range.end - range.start <= AT_ONCE_BYTES_MAX && slice.read_cached(range, &mut buffer)? {
+        return Ok(buffer);
+    }
+    let (slice, range) = (slice.clone(), range.clone());
+    let reading = spawn_blocking(move || {
+        slice.read(&range, &mut buffer)?;
+        Ok(buffer)
+    });
+    reading.await.unwrap_or_else(|_| Err(Unreadable::Io(std::io::Error::other("the reading thread ended early"))))
+}
+
+/// Reads over the network at once, and connections kept, for one open file: enough to hide the round trips of many
+/// small reads, few enough that one file does not take a node's turns.
+const LINES_MAX: usize = 16;
+/// How often all sources are tried: the second time with what the master says then.
+const ATTEMPTS_MAX: u32 = 2;
+/// Longest read, in bytes, that is copied and verified without leaving the caller's thread: some tens of microseconds.
+const AT_ONCE_BYTES_MAX: u64 = 4 * limits::BLOCK_BYTES;

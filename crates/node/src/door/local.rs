@@ -1,0 +1,143 @@
+//! The node's local door (door 5 on one machine): a client of this machine gets a slice's file itself, open for
+//! reading, with its block checksums, and reads and verifies it alone. Serves the path *download*.
+//!
+//! It never passes a file without a ticket for the whole slice, never one that can be written through, and never lets
+//! one client hold up another: each conversation has its own task, all are counted, and each wait has an end.
+
+use std::{os::fd::AsFd, sync::Arc, time::Duration};
+
+use daemon::stop::Stopping;
+use net::local::{LocalListener, LocalStream};
+use protocol::{
+    SliceId, Status,
+    message::local::{CHECKSUMS_PER_WORD_MAX, LocalReply, LocalRequest, SUSPECT_BYTES_MAX},
+    ticket::SignedTicket,
+};
+use store::SliceReader;
+use tokio::{
+    sync::Semaphore,
+    task::JoinSet,
+    time::{sleep, timeout},
+};
+
+use super::{ACCEPT_PAUSE, REQUEST_IDLE_MAX, STOP_PATIENCE, take_turn};
+use crate::{NodeError, blocking, flow::STALL_MAX, hands::Hands};
+
+/// Serves the local socket until the node stops.
+pub(super) async fn serve(hands: Arc<Hands>, listener: LocalListener, connections_max: usize, stopping: Stopping) {
+    let room = Arc::new(Semaphore::new(connections_max));
+    let mut conversations = JoinSet::new();
+    while let Some(accepted) = stopping.unless(listener.accept()).await {
+        while conversations.try_join_next().is_some() {}
+        match accepted {
+            Ok(stream) => {
+                // Who comes when there is no room is hung up on, and goes to the transfer port without waiting here.
+                let Ok(permit) = Arc::clone(&room).try_acquire_owned() else { continue };
+                let (hands, stopping) = (Arc::clone(&hands), stopping.clone());
+                conversations.spawn(async move {
+                    if let Err(error) = answer_requests(&hands, stream, &stopping).await {
+                        tracing::debug!(%error, "a local conversation broke off");
+                    }
+                    drop(permit);
+                });
+            }
+            Err(error) => {
+                tracing::warn!(%error, "a local conversation could not be taken");
+                sleep(ACCEPT_PAUSE).await;
+            }
+        }
+    }
+    drop(listener);
+    let ended = async { while conversations.join_next().await.is_some() {} };
+    let _ = timeout(STOP_PATIENCE, ended).await;
+}
+
+/// Answers one request after the other, until the client closes.
+async fn answer_requests(hands: &Hands, mut stream: LocalStream, stopping: &Stopping) -> Result<(), NodeError> {
+    let mut patience = HELLO_WAIT_MAX;
+    loop {
+        let next = stopping.unless(timeout(patience, stream.receive::<LocalRequest>()));
+        let Some(Ok(received)) = next.await else { return Ok(()) };
+        // A file that came along is closed here: nobody gives us any.
+        let Some((request, _)) = received? else { return Ok(()) };
+        patience = REQUEST_IDLE_MAX;
+        let answered = match request {
+            LocalRequest::Open { ticket, slice } => match open(hands, &ticket, slice).await {
+                Ok(reader) => timeout(STALL_MAX, give(&mut stream, &reader)).await,
+                Err(error) => timeout(STALL_MAX, refuse(&mut stream, &error)).await,
+            },
+            LocalRequest::Suspect { ticket, slice, from, until } => {
+                let reply = match look_again(hands, &ticket, slice, from, until).await {
+                    Ok(()) => LocalReply::Done,
+                    Err(error) => LocalReply::Refused(error.refusal()),
+                };
+                timeout(STALL_MAX, async { Ok(stream.send(&reply).await?) }).await
+            }
+        };
+        answered.map_err(|_| NodeError::Stalled { operation: "answering at the local socket", after: STALL_MAX })??;
+    }
+}
+
+/// Opens a slice for one whose ticket is for all of it.
+async fn open(hands: &Hands, ticket: &SignedTicket, slice: SliceId) -> Result<SliceReader, NodeError> {
+    let allowed = hands.tickets.read(ticket, slice)?;
+    let Some(_turn) = take_turn(hands).await else { return Err(super::too_busy(hands)) };
+    let store = Arc::clone(&hands.store);
+    let opened = blocking("opening a slice", move || Ok(store.open_slice(slice)?)).await;
+    let reader = match opened {
+        Ok(reader) => reader,
+        Err(error) => return Err(hands.watch_for_corruption(slice, error).await),
+    };
+    if allowed.start > 0 || allowed.end < reader.metadata().bytes {
+        let sentence = format!(
+            "the ticket allows bytes {} to {} of slice {slice}; a file is given whole or not at all",
+            allowed.start, allowed.end
+        );
+        return Err(NodeError::refused(Status::Refused, sentence));
+    }
+    Ok(reader)
+}
+
+/// The file, and then its checksums in pieces.
+async fn give(stream: &mut LocalStream, reader: &SliceReader) -> Result<(), NodeError> {
+    let metadata = reader.metadata();
+    let Some(file) = reader.os_file() else {
+        let sentence = "this node's disk has no files to pass; read from its transfer port";
+        return refuse(stream, &NodeError::refused(Status::Unavailable, sentence)).await;
+    };
+    let opened = LocalReply::Opened { bytes: metadata.bytes, digest: metadata.digest };
+    stream.send_with_file(&opened, file.as_fd()).await?;
+    for checksums in reader.checksums(0, metadata.bytes).chunks(CHECKSUMS_PER_WORD_MAX) {
+        stream.send(&LocalReply::Checksums(checksums.to_vec())).await?;
+    }
+    Ok(())
+}
+
+/// A client found bytes that do not have their checksums. Its own memory may be at fault; so we read them ourselves.
+async fn look_again(
+    hands: &Hands,
+    ticket: &SignedTicket,
+    slice: SliceId,
+    from: u64,
+    until: u64,
+) -> Result<(), NodeError> {
+    hands.tickets.read(ticket, slice)?;
+    let Some(_turn) = take_turn(hands).await else { return Err(super::too_busy(hands)) };
+    let until = until.min(from.saturating_add(SUSPECT_BYTES_MAX));
+    let store = Arc::clone(&hands.store);
+    let looked = blocking("looking at suspect bytes", move || Ok(store.open_slice(slice)?.verify(from, until)?)).await;
+    match looked {
+        Ok(()) => tracing::warn!(%slice, from, until, "a client found bad bytes that are good here"),
+        Err(error) => {
+            hands.watch_for_corruption(slice, error).await;
+        }
+    }
+    Ok(())
+}
+
+async fn refuse(stream: &mut LocalStream, error: &NodeError) -> Result<(), NodeError> {
+    Ok(stream.send(&LocalReply::Refused(error.refusal())).await?)
+}
+
+/// How long one who has connected may keep silent: it connects in order to ask.
+const HELLO_WAIT_MAX: Duration = Duration::from_secs(10);

@@ -1,0 +1,56 @@
+//! Door 5 on one machine: a client that can reach a node's local socket gets the slice's bytes as an open file
+//! (`SCM_RIGHTS`) instead of having them sent. Words only; each is a length of 4 bytes in network byte order, then the
+//! encoded message. It serves the path *download*; a ticket is needed here as at the transfer port.
+
+use serde::{Deserialize, Serialize};
+
+use crate::{Digest, Refusal, SliceId, ticket::SignedTicket};
+
+/// What a client asks at a node's local socket.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum LocalRequest {
+    /// Give me the slice's file: [`LocalReply::Opened`], then [`LocalReply::Checksums`] until there is one for each
+    /// block.
+    Open {
+        /// Right: read, and the whole slice, since a file cannot be given in part.
+        ticket: SignedTicket,
+        /// The slice.
+        slice: SliceId,
+    },
+    /// These bytes do not have their checksums; look for yourself: [`LocalReply::Done`].
+    Suspect {
+        /// Right: read.
+        ticket: SignedTicket,
+        /// The slice.
+        slice: SliceId,
+        /// First byte that looked bad.
+        from: u64,
+        /// First byte behind them; a node looks at no more than [`SUSPECT_BYTES_MAX`].
+        until: u64,
+    },
+}
+
+/// What the node answers.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum LocalReply {
+    /// The slice's file, open for reading, comes with this word's first byte.
+    Opened {
+        /// Length of the slice in bytes.
+        bytes: u64,
+        /// Its digest.
+        digest: Digest,
+    },
+    /// CRC32C of the next blocks, at most [`CHECKSUMS_PER_WORD_MAX`].
+    Checksums(Vec<u32>),
+    /// It was looked at, and if it is bad it is put aside and reported.
+    Done,
+    /// No, and why.
+    Refused(Refusal),
+}
+
+/// Most checksums in one word: those of a slice of 1 GiB, 80 KiB at most.
+pub const CHECKSUMS_PER_WORD_MAX: usize = 16 * 1024;
+/// Most bytes that a node reads again for one suspicion: a suspicion may cost it no more than a frame.
+pub const SUSPECT_BYTES_MAX: u64 = 1024 * 1024;
+/// Longest word at a local socket, in bytes: a full word of checksums with room for its frame, or a ticket.
+pub const LOCAL_WORD_BYTES_MAX: usize = 128 * 1024;
