@@ -19,6 +19,8 @@ pub enum Order {
         bytes: u64,
         /// Who has it, with a read ticket.
         from: Source,
+        /// Most bytes per second at which it may be fetched; `None` for as fast as it goes.
+        rate_bytes_per_second: Option<u64>,
     },
     /// Put a slice that you hold at this path of your folder: it was published, or renamed. Whatever lay there and is
     /// another slice is set aside until its own order comes.
