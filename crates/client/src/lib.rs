@@ -20,6 +20,7 @@
 //! # }
 //! ```
 
+pub mod cluster;
 pub mod connections;
 pub mod error;
 pub mod expand;
@@ -34,9 +35,15 @@ pub use file::{get::GetOptions, put::PutOptions, reader::FileReader};
 pub use profile::Profile;
 pub use protocol::{
     RecordFormat, SectorPath,
-    message::client_master::{
-        Condition, CopyState, CopyStatus, Entry, EntryKind, EntryStatus, FileContent, Health, JobRecord, JobState,
-        NodeState, NodeStatus, StageRecord, Usage,
+    message::{
+        client_master::{
+            Condition, CopyState, CopyStatus, Entry, EntryKind, EntryStatus, FileContent, Health, JobRecord, JobState,
+            NodeState, NodeStatus, StageRecord, Usage,
+        },
+        cluster::{
+            MovePlan, NodeRemoval, PlannedMove, RebalanceStatus, RebalanceVerb, RemoveNodeRequest, Standing,
+            TopologyStatus,
+        },
     },
 };
 pub use session::Client;

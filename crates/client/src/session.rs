@@ -186,11 +186,13 @@ fn same_family(peer: IpAddr) -> IpAddr {
 /// Whether asking twice is the same as asking once.
 fn is_repeatable(request: &ClientRequest) -> bool {
     use ClientRequest::{
-        Abandon, AdmitJob, CancelJob, Commit, Create, Health, Job, Jobs, List, Locate, Logout, MakeFolder, Nodes,
-        Remove, Rename, Renew, ReportJob, Stat, Usage,
+        Abandon, AdmitJob, CancelJob, Commit, Create, Drain, Health, Job, Jobs, List, Locate, Logout, MakeFolder,
+        Nodes, Rebalance, Remove, RemoveNode, Rename, Renew, ReportJob, Stat, Topology, Usage,
     };
     match request {
         Locate(_) | Stat(_) | List { .. } | Usage(_) | Nodes | Health | Jobs | Job(_) | Renew(_) | ReportJob(_) => true,
+        // Each says how things shall be, not what to change.
+        Drain(_) | Rebalance(_) | Topology { .. } => true,
         Create(_)
         | Commit { .. }
         | Abandon(_)
@@ -199,6 +201,7 @@ fn is_repeatable(request: &ClientRequest) -> bool {
         | Remove { .. }
         | AdmitJob { .. }
         | CancelJob(_)
+        | RemoveNode(_)
         | Logout => false,
     }
 }

@@ -62,6 +62,24 @@ pub enum DaemonError {
         /// What is wrong with it.
         why: String,
     },
+    /// A topology's file could not be read.
+    #[error("cannot read the topology {}: {source}; check `topology` in the master's settings", file.display())]
+    TopologyUnreadable {
+        /// Which file.
+        file: PathBuf,
+        /// What the operating system said.
+        source: io::Error,
+    },
+    /// A topology's file is not what it should be; none of it is used.
+    #[error("{}, line {line}: {why}; nothing of this topology is used", file.display())]
+    Topology {
+        /// Which file.
+        file: PathBuf,
+        /// Which line, from 1.
+        line: usize,
+        /// What is wrong there.
+        why: String,
+    },
     /// A certificate or key file could not be read.
     #[error("cannot read the {what} {}: {source}; `sector up` and the security server issue these files", file.display())]
     CredentialUnreadable {
@@ -115,7 +133,9 @@ impl DaemonError {
     /// The error as one sentence with its exit code.
     pub fn refusal(&self) -> Refusal {
         let status = match self {
-            Self::SettingsUnreadable { source, .. } | Self::CredentialUnreadable { source, .. }
+            Self::SettingsUnreadable { source, .. }
+            | Self::CredentialUnreadable { source, .. }
+            | Self::TopologyUnreadable { source, .. }
                 if source.kind() == io::ErrorKind::NotFound =>
             {
                 Status::NotFound
@@ -124,6 +144,7 @@ impl DaemonError {
             | Self::SettingsKey { .. }
             | Self::SettingsMissing { .. }
             | Self::SettingsRefused { .. }
+            | Self::Topology { .. }
             | Self::LogFilter { .. } => Status::Usage,
             _ => Status::Failed,
         };

@@ -10,6 +10,7 @@ pub mod ready;
 pub mod settings;
 pub mod stop;
 pub mod telemetry;
+pub mod topology;
 pub mod worker;
 
 pub use error::DaemonError;

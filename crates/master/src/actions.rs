@@ -3,7 +3,7 @@
 use std::net::{IpAddr, SocketAddr};
 
 use protocol::{
-    NodeId, Place, SessionId,
+    NodeId, Place, Refusal, SessionId, Topology,
     message::{
         client_master::{ClientReply, ClientRequest},
         node_master::{Ack, Order, Report},
@@ -47,6 +47,11 @@ pub enum Action {
         /// The order.
         body: Order,
     },
+    /// Read the topology's file and complete with [`Completion::TopologyRead`].
+    ReadTopology {
+        /// Who wants it, to be named in the completion.
+        to: Caller,
+    },
     /// Forget a session's keys: its peer logged out, was lost or came back under another session. Replies polled
     /// before this one still go out.
     CloseSession(SessionId),
@@ -66,6 +71,13 @@ pub enum Completion {
         order: OrderId,
         /// How it ended.
         outcome: OrderOutcome,
+    },
+    /// The topology's file was read, because someone wanted it or because it has changed.
+    TopologyRead {
+        /// Who wanted it.
+        to: Option<Caller>,
+        /// What it says, or what is wrong with it.
+        topology: Result<Topology, Refusal>,
     },
 }
 
@@ -140,5 +152,7 @@ pub struct StoredRow {
 pub(crate) const NAMES_TABLE: &str = "names";
 /// Table of jobs, by [`JobId`](protocol::JobId).
 pub(crate) const JOBS_TABLE: &str = "jobs";
+/// Table of nodes, by [`NodeId`].
+pub(crate) const NODES_TABLE: &str = "nodes";
 /// All tables, in the order in which they are loaded.
-pub const TABLES: [&str; 2] = [NAMES_TABLE, JOBS_TABLE];
+pub const TABLES: [&str; 3] = [NAMES_TABLE, JOBS_TABLE, NODES_TABLE];

@@ -1,7 +1,7 @@
 //! Publishing what was written. Serves upload (`docs/paths`), and owns its promise: a commit is answered only when
 //! enough nodes have synced the same bytes and the journal has the entry.
 //!
-//! How many nodes are enough: as many as the uploader wished, but no more than are up, and at least one. So a cloud of
+//! How many nodes are enough: as many as the uploader wished, but no more than are up and may have one, and at least one. So a cloud of
 //! one node works, and one that has lost nodes goes on; the missing copies are made when nodes come back.
 
 use protocol::{
@@ -197,7 +197,9 @@ impl Master {
     }
 
     fn copies_needed(&self, lease: &Lease) -> usize {
-        lease.sync_copies.min(self.nodes.up_count()).max(1)
+        let forbidden = self.wanted_at(&lease.header.path, lease.header.copies).sites_forbidden;
+        let forbidden: Vec<_> = forbidden.iter().filter_map(|site| self.nodes.sites().of_name(site)).collect();
+        lease.sync_copies.min(self.nodes.takers_count(&forbidden)).max(1)
     }
 
     /// Nodes that have synced the bytes and can be reached.

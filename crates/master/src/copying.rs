@@ -1,17 +1,23 @@
 //! Copies: how many a file has, where the next comes from and goes to, and which is one too many. Serves replication
 //! and the synced copies of an upload. Never moves bytes: nodes fetch from each other on order.
+//!
+//! A file whose copies are enough but stand wrong is moved by the same two steps as any other: a copy is made where it
+//! should be, and then there is one too many, of which the worst placed goes. So there are never fewer than wished.
 
 use std::time::Duration;
 
-use protocol::{Now, SliceId, limits};
+use protocol::{FileId, Now, SectorPath, SliceId, limits};
 
 use crate::{
     Master,
     nodes::NodeKey,
     orders::Work,
-    placement::{Choice, Wanted, choose, choose_source, choose_superfluous},
+    placement::{Choice, Origin, Wanted, choose, choose_origin, choose_superfluous},
+    reconcile::Sweep,
     replicas::{Replica, ReplicaState},
-    replication::Copying,
+    replication::{Copying, Need, Wellness},
+    spread::Terms,
+    wish::Wish,
 };
 
 /// How a copy was begun, or why not.
@@ -20,6 +26,8 @@ pub(crate) enum Begun {
     Yes,
     /// Those who could do it are busy.
     Busy,
+    /// The link for it is full.
+    LinkFull,
     /// No node to copy to, or none to copy from.
     Nowhere,
 }
@@ -31,33 +39,46 @@ impl Master {
         if self.leases.of_slice(slice).is_some() {
             return;
         }
-        let Some((file, content)) =
-            self.names.file_of_slice(slice).and_then(|file| Some((file, self.names.content(file)?)))
+        let Some((file, version)) =
+            self.names.file_of_slice(slice).and_then(|file| Some((file, self.names.content(file)?.version)))
         else {
             self.drop_replaced(slice);
             return self.replication.forget(slice);
         };
-        let is_old = content.version <= self.version_at_start;
-        let wanted = usize::from(self.wish(file).copies);
-        let good = self.count_copies(slice, |master, replica| master.nodes.get(replica.node).is_reachable());
-        let kept = self.count_copies(slice, |master, replica| !master.nodes.get(replica.node).gone);
-        self.replication.note_health(slice, good, wanted);
+        let terms = self.terms(now, file);
+        let possible = terms.copies_possible(&self.nodes);
+        let good = self.holders_where(slice, |master, replica| master.nodes.get(replica.node).is_reachable()).len();
+        let kept = self.holders_where(slice, |master, replica| !master.nodes.get(replica.node).gone);
+        let targets = self.replication.targets(slice).len();
+        let is_missing = kept.len() + targets < possible;
+        let defect = if is_missing { None } else { terms.defect(&self.nodes, &kept) };
+        let is_short_of_nodes = terms.is_short_of_nodes(&self.nodes);
+        let wellness = Wellness { good, possible, is_short_of_nodes, is_misplaced: defect.is_some() };
+        self.replication.note_health(slice, wellness);
         if self.saves.is_unsettled(slice) {
             return;
         }
         // A master that has just started does not know yet what the nodes hold.
-        let too_early = is_old && now.monotonic < self.replication_begins;
-        let planned = kept + self.replication.targets(slice).len();
-        if good > 0 && planned < wanted && !too_early {
-            self.replication.queue(slice, good);
-        } else {
-            self.replication.take_out(slice);
+        let too_early = version <= self.version_at_start && now.monotonic < self.replication_begins;
+        // Nothing is moved while it is unsure what there is, nor while there is one too many.
+        let is_sure = kept.len() == self.certain_holders(slice).len() && kept.len() <= terms.copies && targets == 0;
+        let need = match defect {
+            _ if good == 0 || too_early => None,
+            None if is_missing => Some(Need::Copies(good)),
+            defect => defect.filter(|_| is_sure).map(Need::Place),
+        };
+        match need {
+            Some(need) => self.replication.queue(slice, need),
+            None if is_short_of_nodes && good > 0 => self.replication.put_short(slice),
+            None => self.replication.take_out(slice),
         }
-        if good >= wanted {
-            self.replication.clear_failure(slice);
+        if good >= possible {
+            if need.is_none() {
+                self.replication.clear_failure(slice);
+            }
             self.drop_replaced(slice);
         }
-        self.trim(slice, wanted);
+        self.trim(slice, &terms);
     }
 
     /// Begins the copies that are needed most, as far as nodes have hands free.
@@ -74,46 +95,78 @@ impl Master {
                     self.assess(now, slice);
                 }
                 Begun::Busy => {}
+                Begun::LinkFull => self.replication.put_off(now.monotonic, slice),
                 Begun::Nowhere => self.replication.park(slice),
             }
         }
     }
 
     /// Begins one copy of a slice: from the nearest good replica to the best place. `urgent` copies, for which a
-    /// client waits, are begun however busy the nodes are.
+    /// client waits, are begun however busy the nodes and links are.
     pub(crate) fn begin_copy(&mut self, now: Now, slice: SliceId, bytes: u64, urgent: bool) -> Begun {
-        let mut spread_from: Vec<_> = self
-            .replicas
-            .of(slice)
-            .iter()
-            .filter(|replica| is_in_the_way(replica))
-            .map(|replica| replica.node)
-            .collect();
-        spread_from.extend(self.replication.targets(slice));
+        let Some(terms) = self.terms_of_slice(now, slice) else { return Begun::Nowhere };
+        let (holders, closed) = self.occupied(slice);
         let shunned = self.replication.shunned(slice);
         let wanted = Wanted {
             bytes,
             reserve_bytes: self.config.reserve_bytes,
-            spread_from: &spread_from,
+            terms: &terms,
+            holders: &holders,
+            closed: &closed,
             shunned: &shunned,
             incoming_max: if urgent { u32::MAX } else { NODE_COPIES_MAX },
+            // A file that has one copy left takes any second one sooner than a good one later.
+            patient: holders.len() > 1,
         };
-        let target = match choose(&self.nodes, &wanted, &mut self.rng) {
+        let mut choice = choose(&self.nodes, &wanted, &mut self.rng);
+        if urgent && choice == Choice::Nowhere {
+            // A client waits: where its folder's nodes have no room, the copy is made elsewhere and moved later.
+            let terms = Terms { only: None, ..terms.clone() };
+            choice = choose(&self.nodes, &Wanted { terms: &terms, ..wanted }, &mut self.rng);
+        }
+        let is_move = !urgent && holders.len() >= terms.copies_possible(&self.nodes);
+        if is_move && !self.is_better(&terms, &holders, choice) {
+            // The only better place may be where the last try failed.
+            choice = choose(&self.nodes, &Wanted { shunned: &[], ..wanted }, &mut self.rng);
+        }
+        let target = match choice {
             Choice::Node(target) => target,
             Choice::Busy => return Begun::Busy,
             Choice::Nowhere => return Begun::Nowhere,
         };
-        let replicas = self.replicas.of(slice);
-        let Some(source) = choose_source(&self.nodes, replicas, target, &shunned, &mut self.rng) else {
+        if is_move && !self.is_better(&terms, &holders, choice) {
             return Begun::Nowhere;
-        };
-        if !urgent && self.nodes.get(source).outgoing >= NODE_COPIES_MAX {
-            return Begun::Busy;
         }
+        self.begin_copy_to(now, slice, bytes, target, &shunned, if urgent { None } else { Some(NODE_COPIES_MAX) })
+    }
+
+    /// Begins a copy of a slice to a node, from the nearest that has no more than `outgoing_max` copies to give.
+    pub(crate) fn begin_copy_to(
+        &mut self,
+        now: Now,
+        slice: SliceId,
+        bytes: u64,
+        target: NodeKey,
+        shunned: &[NodeKey],
+        outgoing_max: Option<u32>,
+    ) -> Begun {
+        let replicas = self.replicas.of(slice);
+        let origin = choose_origin(&self.nodes, &self.links, replicas, target, shunned, outgoing_max, &mut self.rng);
+        let source = match origin {
+            Origin::Node(source) => source,
+            Origin::Busy => return Begun::Busy,
+            Origin::LinkFull => return Begun::LinkFull,
+            Origin::Nowhere => return Begun::Nowhere,
+        };
+        let (from, to) = (self.nodes.get(source).site, self.nodes.get(target).site);
+        let share = if outgoing_max.is_some() { self.links.take(&self.nodes, from, to) } else { None };
         self.nodes.get_mut(target).begin_incoming(bytes);
         self.nodes.get_mut(source).outgoing += 1;
-        let until = now.monotonic + COPY_PATIENCE + Duration::from_secs(bytes / COPY_BYTES_PER_SECOND_MIN);
-        self.replication.begin_copy(slice, target, Copying { source, bytes, until });
+        let rate = share.map_or(COPY_BYTES_PER_SECOND_MIN, |share| share.rate_bytes_per_second / 2);
+        let until =
+            now.monotonic + COPY_PATIENCE + Duration::from_secs(bytes / rate.clamp(1, COPY_BYTES_PER_SECOND_MIN));
+        let copying = Copying { source, bytes, begun: now.monotonic, until, share };
+        self.replication.begin_copy(slice, target, copying);
         self.orders.push(target, Work::Copy(slice));
         Begun::Yes
     }
@@ -124,7 +177,20 @@ impl Master {
         self.nodes.get_mut(target).end_incoming(copying.bytes);
         let source = self.nodes.get_mut(copying.source);
         source.outgoing = source.outgoing.saturating_sub(1);
+        if let Some(share) = copying.share {
+            self.links.give_back(share);
+        }
         Some(copying)
+    }
+
+    /// Notes that a slice came to lie at a node; what was measured on the way is remembered.
+    pub(crate) fn finish_copy(&mut self, now: Now, slice: SliceId, target: NodeKey) {
+        self.rebalance.stir();
+        let Some(copying) = self.end_copy(slice, target) else { return };
+        if copying.share.is_none() {
+            let took = now.monotonic.saturating_sub(copying.begun);
+            self.nodes.get_mut(target).note_rate(copying.bytes, took);
+        }
     }
 
     /// Notes that a copy could not be made; it is tried again a little later, elsewhere if that is possible.
@@ -146,34 +212,95 @@ impl Master {
         }
     }
 
-    /// Looks again at the slices for which there was no node.
-    pub(crate) fn unpark_copies(&mut self, now: Now) {
-        for slice in self.replication.unpark() {
-            self.assess(now, slice);
+    /// Looks again at the slices for which there was no room; at those for which there was no node only if `nodes_came`.
+    pub(crate) fn unpark_copies(&mut self, nodes_came: bool) {
+        let is_same = |sweep: &Sweep| matches!(sweep, Sweep::Aside { all, .. } if *all >= nodes_came);
+        if !self.sweeps.iter().any(is_same) {
+            self.sweeps.push_back(Sweep::Aside { after: None, all: nodes_came });
         }
         self.replication.stir();
     }
 
-    /// Good copies at nodes that `counts`.
-    fn count_copies(&self, slice: SliceId, counts: impl Fn(&Self, &Replica) -> bool) -> usize {
-        self.replicas.of(slice).iter().filter(|replica| replica.is_good() && counts(self, replica)).count()
+    /// What is wanted of a file's copies, as far as nodes tell now.
+    pub(crate) fn terms(&mut self, now: Now, file: FileId) -> Terms {
+        let wish = self.wanted(file);
+        self.terms_of(now, &wish)
+    }
+
+    /// The same for a file that is being written.
+    pub(crate) fn terms_at(&mut self, now: Now, path: &SectorPath, copies: u8) -> Terms {
+        let wish = self.wanted_at(path, copies);
+        self.terms_of(now, &wish)
+    }
+
+    /// Below how many copies of a slice none is removed.
+    pub(crate) fn copies_kept(&self, slice: SliceId) -> usize {
+        let wish = self.names.file_of_slice(slice).map(|file| self.wanted(file)).unwrap_or_default();
+        Terms::new(&self.nodes, &wish).copies_kept(&self.nodes)
     }
 
     /// The nodes of which it is certain that they have a good copy now: they are up, and named it in their newest
     /// inventory or since. Only these count where a copy is to be removed.
     pub(crate) fn certain_holders(&self, slice: SliceId) -> Vec<NodeKey> {
-        let is_certain = |replica: &&Replica| {
-            let node = self.nodes.get(replica.node);
-            replica.is_good() && node.is_up() && node.epoch == replica.epoch
-        };
-        self.replicas.of(slice).iter().filter(is_certain).map(|replica| replica.node).collect()
+        self.holders_where(slice, |master, replica| {
+            let node = master.nodes.get(replica.node);
+            node.is_up() && node.epoch == replica.epoch
+        })
     }
 
-    /// Has copies beyond `wanted` removed: a lost node came back after its copies had been made anew.
-    fn trim(&mut self, slice: SliceId, wanted: usize) {
+    /// Whether a move is worth its bytes: the copies stand better after it.
+    fn is_better(&self, terms: &Terms, holders: &[NodeKey], choice: Choice) -> bool {
+        let Choice::Node(target) = choice else { return false };
+        let mut after = holders.to_vec();
+        after.push(target);
+        terms.best_without_one(&self.nodes, &after) < terms.cost(&self.nodes, holders)
+    }
+
+    fn terms_of_slice(&mut self, now: Now, slice: SliceId) -> Option<Terms> {
+        if let Some(lease) = self.leases.of_slice(slice).and_then(|lease| self.leases.get(lease)) {
+            let (path, copies) = (lease.header.path.clone(), lease.header.copies);
+            return Some(self.terms_at(now, &path, copies));
+        }
+        let file = self.names.file_of_slice(slice)?;
+        Some(self.terms(now, file))
+    }
+
+    fn terms_of(&mut self, now: Now, wish: &Wish) -> Terms {
+        let mut terms = Terms::new(&self.nodes, wish);
+        if let Some(folder) = wish.together {
+            terms.only = self.folder_nodes(now, folder, &terms);
+        }
+        terms
+    }
+
+    /// The nodes that have, or are getting, a good copy; and further ones where something of the slice is in the way.
+    pub(crate) fn occupied(&self, slice: SliceId) -> (Vec<NodeKey>, Vec<NodeKey>) {
+        let mut holders = self.replication.targets(slice);
+        let mut closed = Vec::new();
+        for replica in self.replicas.of(slice) {
+            if replica.is_good() && !self.nodes.get(replica.node).gone {
+                holders.push(replica.node);
+            } else if replica.state != (ReplicaState::Corrupt { put_aside: true }) {
+                closed.push(replica.node);
+            }
+        }
+        (holders, closed)
+    }
+
+    /// Nodes with a good copy that `counts`.
+    fn holders_where(&self, slice: SliceId, counts: impl Fn(&Self, &Replica) -> bool) -> Vec<NodeKey> {
+        let counted = self.replicas.of(slice).iter().filter(|replica| replica.is_good() && counts(self, replica));
+        counted.map(|replica| replica.node).collect()
+    }
+
+    /// Has copies beyond the wanted ones removed, the worst placed first: a lost node came back after its copies had been
+    /// made anew, or a better placed copy was made.
+    fn trim(&mut self, slice: SliceId, terms: &Terms) {
         let mut holders = self.certain_holders(slice);
-        while holders.len() > wanted {
-            let Some(superfluous) = choose_superfluous(&self.nodes, &holders, slice) else { return };
+        let kept = terms.copies_kept(&self.nodes);
+        while holders.len() > kept {
+            let first = self.rebalance.origin(slice);
+            let Some(superfluous) = choose_superfluous(&self.nodes, terms, &holders, first, slice) else { return };
             holders.retain(|holder| *holder != superfluous);
             if let Some(replica) = self.replicas.at(slice, superfluous) {
                 self.replicas.set(slice, Replica { state: ReplicaState::Leaving, ..replica });
@@ -193,14 +320,9 @@ impl Master {
     }
 }
 
-/// Whether a replica keeps a further copy from being made at its node.
-fn is_in_the_way(replica: &Replica) -> bool {
-    replica.state != ReplicaState::Corrupt { put_aside: true }
-}
-
 /// Most background copies that one node fetches, or serves, at once: one fills a disk or a link, the others hide its
 /// pauses.
-const NODE_COPIES_MAX: u32 = 4;
+pub(crate) const NODE_COPIES_MAX: u32 = 4;
 /// How long a copy may take before it is given up: for the queue at the node and the connection ...
 const COPY_PATIENCE: Duration = limits::LEASE_LIFE;
 /// ... and for the bytes, at the rate below which a link counts as broken, in bytes per second.

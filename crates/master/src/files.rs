@@ -24,7 +24,7 @@ use crate::{
 };
 
 impl Master {
-    /// A file and the nodes it can be read from: those at the client's own address first, then the least busy (paper,
+    /// A file and the nodes it can be read from: the nearest to the client's address first, then the least busy (paper,
     /// 2.2: "close to the client and ... not busy with other services").
     pub(crate) fn locate(
         &mut self,
@@ -154,11 +154,6 @@ impl Master {
     fn readable_nodes(&self, slice: SliceId) -> Vec<NodeKey> {
         let is_readable = |replica: &&Replica| replica.is_good() && self.nodes.get(replica.node).is_reachable();
         self.replicas.of(slice).iter().filter(is_readable).map(|replica| replica.node).collect()
-    }
-
-    fn nearness(&mut self, key: NodeKey, address: IpAddr) -> (bool, u32, u32) {
-        let node = self.nodes.get(key);
-        (node.ip != address, node.load(), self.rng.u32(..))
     }
 
     fn fill_nodes(&self, entry: &mut Entry) {

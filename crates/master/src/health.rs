@@ -1,27 +1,27 @@
 //! How the cloud is, in sentences that say what to do. Serves `sector health` and `sector nodes`. All counts are kept as
 //! things change; asking costs nothing.
 
-use protocol::message::client_master::{ClientReply, Health, NodeState};
+use protocol::message::{
+    client_master::{ClientReply, Health, NodeState},
+    cluster::Standing,
+};
 
-use crate::Master;
+use crate::{Master, nodes::Node, replication::Unwell};
 
 impl Master {
     /// The nodes, by name.
     pub(crate) fn node_list(&self) -> ClientReply {
-        ClientReply::Nodes(self.nodes.by_name().map(|(_, node)| node.status()).collect())
+        let reserve_bytes = self.config.reserve_bytes;
+        ClientReply::Nodes(self.nodes.by_name().map(|(_, node)| node.status(reserve_bytes)).collect())
     }
 
     /// What is wrong, if anything.
     pub(crate) fn health(&self) -> ClientReply {
-        let (under_replicated, lost) = self.replication.health();
+        let Unwell { under_replicated, lost, misplaced, short_of_nodes } = self.replication.health();
         let corrupt = self.replicas.corrupt_count();
         let mut reasons = Vec::new();
         for (_, node) in self.nodes.by_name() {
-            match node.state {
-                NodeState::Up => {}
-                NodeState::Joining => reasons.push(format!("node {} is still telling what it holds; wait", node.id)),
-                NodeState::Lost => reasons.push(format!("node {} is lost; start it again", node.id)),
-            }
+            reasons.extend(self.node_reasons(node));
         }
         let up = self.nodes.up_count();
         if up == 0 {
@@ -36,6 +36,17 @@ impl Master {
                  they are being copied as far as the {up} nodes that are up have room"
             ));
         }
+        if short_of_nodes > 0 {
+            reasons.push(format!(
+                "{short_of_nodes} files want more copies than there are nodes, or copies at a site without nodes; \
+                 add nodes there, or want less"
+            ));
+        }
+        if misplaced > 0 {
+            reasons.push(format!(
+                "{misplaced} files have copies where they should not be; they are being moved as far as there is room"
+            ));
+        }
         if corrupt > 0 {
             reasons
                 .push(format!("{corrupt} copies are corrupt and are being replaced; check the disks of their nodes"));
@@ -46,6 +57,30 @@ impl Master {
                 self.unclaimed.len()
             ));
         }
-        ClientReply::Health(Health { reasons, under_replicated, corrupt, lost })
+        reasons.extend(self.topology.fault.as_ref().map(|fault| format!("the topology before it is in use: {fault}")));
+        ClientReply::Health(Health { reasons, under_replicated, corrupt, lost, misplaced, short_of_nodes })
+    }
+
+    fn node_reasons(&self, node: &Node) -> Vec<String> {
+        let (id, reserve_bytes) = (&node.id, self.config.reserve_bytes);
+        let mut reasons = Vec::new();
+        match node.state {
+            NodeState::Up => {}
+            NodeState::Joining => reasons.push(format!("node {id} is still telling what it holds; wait")),
+            NodeState::Lost if !node.heard => reasons.push(format!(
+                "node {id} is lost: it was not heard of since the master was started; start it again, or remove it"
+            )),
+            NodeState::Lost => reasons.push(format!("node {id} is lost; start it again")),
+        }
+        if node.standing == Standing::Draining {
+            reasons.push(format!("node {id} is being drained, {} slices are left; wait", node.held.len()));
+        }
+        if node.is_up() && node.is_active() && node.is_full(reserve_bytes) {
+            reasons.push(format!(
+                "node {id} is full: less than the reserve of {reserve_bytes} bytes is free, so it gets no new slices; \
+                 add nodes, remove files, or `sector rebalance`"
+            ));
+        }
+        reasons
     }
 }

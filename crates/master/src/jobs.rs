@@ -10,6 +10,7 @@ use protocol::{
     JobId, Now, Refusal, Status, limits,
     message::{
         client_master::{Admitted, ClientReply, JobRecord, JobState, SpeNode},
+        cluster::Standing,
         master_security::UserRights,
     },
 };
@@ -230,7 +231,8 @@ impl Master {
     }
 
     fn admitted(&self, now: Now, record: &JobRecord) -> ClientReply {
-        let up = self.nodes.by_name().filter(|(_, node)| node.is_up());
+        // What a job leaves on a node that is about to go would only have to be moved.
+        let up = self.nodes.by_name().filter(|(_, node)| node.is_up() && node.standing != Standing::Drained);
         let nodes = up.map(|(_, node)| SpeNode {
             source: self.tickets.compute(now, node, &record.user, record.job),
             slots: node.spe_slots,

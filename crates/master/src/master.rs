@@ -19,20 +19,24 @@ use protocol::{
 use store::RowChange;
 
 use crate::{
-    actions::{Action, Caller, Completion, JOBS_TABLE, Message, NodeJoin, StoredRow},
+    actions::{Action, Caller, Completion, JOBS_TABLE, Message, NODES_TABLE, NodeJoin, StoredRow},
     config::MasterConfig,
     error::MasterError,
     jobs::Jobs,
     leases::Leases,
+    links::Links,
     namespace::Namespace,
     nodes::Nodes,
     orders::Orders,
+    rebalance::Rebalance,
     reconcile::{Superseded, Sweep},
     replicas::Replicas,
     replication::Replication,
     saves::{Effect, Saves},
     sessions::{ClientSession, Peer, Sessions},
     tickets::{SignTickets, Tickets},
+    together::Together,
+    topology::TopologyOrigin,
 };
 
 /// The master (paper, 2.1: it "maintains the metadata of the files stored in the system, controls the running of all
@@ -50,6 +54,10 @@ pub struct Master {
     pub(crate) leases: Leases,
     pub(crate) orders: Orders,
     pub(crate) replication: Replication,
+    pub(crate) links: Links,
+    pub(crate) together: Together,
+    pub(crate) rebalance: Rebalance,
+    pub(crate) topology: TopologyOrigin,
     pub(crate) superseded: Superseded,
     pub(crate) jobs: Jobs,
     pub(crate) sessions: Sessions,
@@ -65,7 +73,14 @@ pub struct Master {
     has_begun_replication: bool,
     next_tick: Duration,
     next_unpark: Duration,
+    /// Wishes that a test makes for files by their paths.
+    #[cfg(test)]
+    pub(crate) wishes_of_test: Option<WishesOfTest>,
 }
+
+/// See [`Master::wishes_of_test`].
+#[cfg(test)]
+pub(crate) type WishesOfTest = fn(&Namespace, &protocol::SectorPath) -> Option<crate::wish::Wish>;
 
 impl Master {
     /// A master with the names and jobs that `rows` hold, in any order. All its choices by lot come from `seed`.
@@ -79,7 +94,12 @@ impl Master {
         signer: Box<dyn SignTickets + Send>,
         rows: impl IntoIterator<Item = StoredRow>,
     ) -> Result<Self, MasterError> {
-        let (job_rows, name_rows): (Vec<_>, Vec<_>) = rows.into_iter().partition(|row| row.table == JOBS_TABLE);
+        let (job_rows, rows): (Vec<_>, Vec<_>) = rows.into_iter().partition(|row| row.table == JOBS_TABLE);
+        let (node_rows, name_rows): (Vec<_>, Vec<_>) = rows.into_iter().partition(|row| row.table == NODES_TABLE);
+        let mut nodes = Nodes::default();
+        for row in &node_rows {
+            nodes.load(now, row)?;
+        }
         let mut jobs = Jobs::default();
         for row in &job_rows {
             jobs.load(now, row)?;
@@ -96,11 +116,15 @@ impl Master {
             tickets: Tickets::new(signer),
             rng: Rng::with_seed(seed),
             names,
-            nodes: Nodes::default(),
+            nodes,
             replicas: Replicas::default(),
             leases: Leases::default(),
             orders: Orders::default(),
             replication: Replication::default(),
+            links: Links::default(),
+            together: Together::default(),
+            rebalance: Rebalance::default(),
+            topology: TopologyOrigin::default(),
             superseded: Superseded::default(),
             jobs,
             sessions: Sessions::default(),
@@ -108,6 +132,8 @@ impl Master {
             sweeps: VecDeque::new(),
             actions: VecDeque::new(),
             unclaimed: BTreeSet::new(),
+            #[cfg(test)]
+            wishes_of_test: None,
         };
         master.save(now, first_rows, Vec::new());
         // All files begin without copies; nodes tell what they hold when they join.
@@ -127,6 +153,8 @@ impl Master {
     /// When there are too many nodes.
     pub fn open_node_session(&mut self, now: Now, session: SessionId, join: NodeJoin) -> Result<(), Refusal> {
         let (key, old) = self.nodes.join(now, session, join)?;
+        let rows = self.nodes.row_change(key).into_iter().collect();
+        self.save(now, rows, Vec::new());
         self.note_rejoined(now, key, old);
         self.go_on(now);
         Ok(())
@@ -176,6 +204,7 @@ impl Master {
                 }
             }
             Completion::Ordered { order, outcome } => self.note_ordered(now, order, outcome),
+            Completion::TopologyRead { to, topology } => self.note_topology(now, to, topology),
         }
         self.go_on(now);
     }
@@ -226,6 +255,10 @@ impl Master {
                 | ClientRequest::Health
                 | ClientRequest::ReportJob(_)
                 | ClientRequest::Logout
+                | ClientRequest::Drain(_)
+                | ClientRequest::RemoveNode(_)
+                | ClientRequest::Rebalance(_)
+                | ClientRequest::Topology { .. }
         );
         let outcome = match request {
             ClientRequest::Create(create) => self.create(now, by, create).map(Some),
@@ -254,6 +287,10 @@ impl Master {
                 self.actions.push_back(Action::CloseSession(from.session));
                 Ok(None)
             }
+            ClientRequest::Drain(drain) => self.drain(now, from, by, &drain),
+            ClientRequest::RemoveNode(remove) => self.remove_node(now, from, by, &remove),
+            ClientRequest::Rebalance(verb) => self.rebalance(by, verb).map(Some),
+            ClientRequest::Topology { reload } => self.ask_topology(from, by, reload),
         };
         match outcome {
             Ok(Some(reply)) if is_about_names => self.reply_saved(from, reply),
@@ -303,14 +340,18 @@ impl Master {
     }
 
     /// What follows from any change: a step of the sweeps, copies, orders.
-    fn go_on(&mut self, now: Now) {
+    pub(crate) fn go_on(&mut self, now: Now) {
         self.sweep(now);
         self.begin_copies(now);
+        self.go_on_rebalancing(now);
         self.send_orders(now);
     }
 
     fn tick(&mut self, now: Now) {
         self.watch_nodes(now);
+        self.watch_drains(now);
+        self.watch_rebalance();
+        self.nodes.compare_speeds();
         self.watch_jobs(now);
         self.orders.wake(now.monotonic);
         self.revive_copies(now);
@@ -318,7 +359,7 @@ impl Master {
         self.actions.extend(idle.into_iter().map(Action::CloseSession));
         if now.monotonic >= self.next_unpark {
             self.next_unpark = now.monotonic + UNPARK_AFTER;
-            self.unpark_copies(now);
+            self.unpark_copies(false);
             self.advance_leases(now);
         }
         if !self.has_begun_replication && now.monotonic >= self.replication_begins {

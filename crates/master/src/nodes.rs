@@ -1,5 +1,11 @@
 //! The nodes: where they stand, how they are, how busy (paper, 2.2: "the master also maintains the information about
 //! all slaves ... and the system topology"). Serves placement, reading, replication, jobs. Never decides who may join.
+//!
+//! Every node that ever joined is known until it is removed, over restarts of the master too ([`known`]), so that a node
+//! that is missing is missed.
+
+mod known;
+mod sites;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -8,11 +14,16 @@ use std::{
 };
 
 use protocol::{
-    NodeId, Now, Place, Refusal, SessionId, SliceId, Status,
-    message::client_master::{NodeState, NodeStatus},
+    NodeId, Now, Place, Refusal, SessionId, SliceId, Status, Topology,
+    message::{
+        client_master::{NodeState, NodeStatus},
+        cluster::Standing,
+    },
 };
 
 use crate::actions::NodeJoin;
+use sites::Sites;
+pub(crate) use sites::{Rack, RackKey, SiteKey};
 
 /// A node's number in this master's life: shorter than its name where millions of replicas name their node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -28,11 +39,16 @@ impl NodeKey {
     }
 }
 
-/// A node that joined at least once in this master's life.
+/// A node that was not removed.
 #[derive(Debug)]
 pub(crate) struct Node {
     pub(crate) id: NodeId,
+    /// Where it stands, by the topology.
     pub(crate) place: Place,
+    /// Where it says that it stands.
+    said: Place,
+    pub(crate) site: SiteKey,
+    pub(crate) rack: RackKey,
     /// Its transfer address.
     pub(crate) address: SocketAddr,
     /// The address it joined from.
@@ -45,6 +61,12 @@ pub(crate) struct Node {
     /// Its session while it is not lost.
     pub(crate) session: Option<SessionId>,
     pub(crate) state: NodeState,
+    /// Whether it stays.
+    pub(crate) standing: Standing,
+    /// Taken out of the cloud; only its number is left.
+    removed: bool,
+    /// Whether it joined in this master's life.
+    pub(crate) heard: bool,
     pub(crate) last_heard: Duration,
     /// Since when it is lost.
     pub(crate) lost_at: Option<Duration>,
@@ -66,6 +88,12 @@ pub(crate) struct Node {
     pub(crate) incoming: u32,
     /// Copies that others fetch from it.
     pub(crate) outgoing: u32,
+    /// How fast copies came in lately, in bytes per second; 0 until one was measured.
+    rate_bytes_per_second: f64,
+    /// That rate as a share of what nodes do on average.
+    speed: f64,
+    /// The row by which it is known, as last saved.
+    row: Vec<u8>,
 }
 
 impl Node {
@@ -86,9 +114,24 @@ impl Node {
         self.local.clone().filter(|_| is_same_machine)
     }
 
+    /// Whether it stays, so that new slices may go to it as far as there is room.
+    pub(crate) fn is_active(&self) -> bool {
+        self.standing == Standing::Active && !self.removed
+    }
+
+    /// Whether it was taken out of the cloud.
+    pub(crate) fn is_removed(&self) -> bool {
+        self.removed
+    }
+
     /// Bytes it can still take, as far as is known.
     pub(crate) fn room_bytes(&self) -> u64 {
         self.free_bytes.unwrap_or(u64::MAX).saturating_sub(self.promised_bytes)
+    }
+
+    /// Whether it has no more than `reserve_bytes` free.
+    pub(crate) fn is_full(&self, reserve_bytes: u64) -> bool {
+        self.free_bytes.is_some_and(|free| free < reserve_bytes)
     }
 
     /// How busy it is: what it reported, or what we know it must be doing.
@@ -99,6 +142,27 @@ impl Node {
     /// Bytes its slices take and will take.
     pub(crate) fn filled_bytes(&self) -> u64 {
         self.used_bytes.saturating_add(self.promised_bytes)
+    }
+
+    /// Bytes that slices could take in all; `None` until it reported.
+    pub(crate) fn capacity_bytes(&self) -> Option<u64> {
+        self.free_bytes.map(|free| self.used_bytes.saturating_add(free))
+    }
+
+    /// How full it is and will be, from 0 to 1.
+    pub(crate) fn fill(&self) -> f64 {
+        match self.capacity_bytes() {
+            Some(capacity) if capacity > 0 => (self.filled_bytes() as f64 / capacity as f64).min(1.0),
+            Some(_) => 1.0,
+            None => 0.0,
+        }
+    }
+
+    /// What it costs to give it one thing more: grows with its load for its speed, and with how full it is for its size.
+    /// So an idle cloud of unlike nodes fills evenly, and in a busy one the fast nodes get more.
+    pub(crate) fn cost(&self) -> f64 {
+        let free_share = (1.0 - self.fill()).max(FREE_SHARE_LEAST);
+        f64::from(self.load() + 1) / (self.speed * free_share)
     }
 
     /// Takes a status report.
@@ -113,6 +177,22 @@ impl Node {
         self.free_bytes = self.free_bytes.map(|free| free.saturating_sub(bytes));
     }
 
+    /// A slice is not here any more.
+    pub(crate) fn note_removed(&mut self, bytes: u64) {
+        self.used_bytes = self.used_bytes.saturating_sub(bytes);
+        self.free_bytes = self.free_bytes.map(|free| free.saturating_add(bytes));
+    }
+
+    /// A copy of so many bytes came in so long after it was ordered. Small ones say more of the way than of the disk.
+    pub(crate) fn note_rate(&mut self, bytes: u64, took: Duration) {
+        if bytes < MEASURED_BYTES_MIN || took.is_zero() {
+            return;
+        }
+        let rate = bytes as f64 / took.as_secs_f64();
+        let old = if self.rate_bytes_per_second > 0.0 { self.rate_bytes_per_second } else { rate };
+        self.rate_bytes_per_second = old * 0.75 + rate * 0.25;
+    }
+
     pub(crate) fn begin_incoming(&mut self, bytes: u64) {
         self.incoming += 1;
         self.promised_bytes = self.promised_bytes.saturating_add(bytes);
@@ -123,7 +203,7 @@ impl Node {
         self.promised_bytes = self.promised_bytes.saturating_sub(bytes);
     }
 
-    pub(crate) fn status(&self) -> NodeStatus {
+    pub(crate) fn status(&self, reserve_bytes: u64) -> NodeStatus {
         NodeStatus {
             node: self.id.clone(),
             place: self.place.clone(),
@@ -133,6 +213,46 @@ impl Node {
             free_bytes: self.free_bytes.unwrap_or(0),
             pid: self.pid,
             folder: self.folder.clone(),
+            standing: self.standing,
+            reserve_bytes,
+            is_full: self.is_full(reserve_bytes),
+            slices: self.held.len() as u64,
+        }
+    }
+
+    fn new(id: NodeId, said: Place, address: SocketAddr, ip: IpAddr) -> Self {
+        Self {
+            id,
+            place: said.clone(),
+            said,
+            site: SiteKey::default(),
+            rack: RackKey::default(),
+            address,
+            ip,
+            spe_slots: 0,
+            pid: 0,
+            folder: String::new(),
+            local: None,
+            session: None,
+            state: NodeState::Lost,
+            standing: Standing::Active,
+            removed: false,
+            heard: false,
+            last_heard: Duration::ZERO,
+            lost_at: None,
+            gone: false,
+            epoch: 0,
+            inventory_open: true,
+            held: BTreeSet::new(),
+            used_bytes: 0,
+            free_bytes: None,
+            reported_transfers: 0,
+            promised_bytes: 0,
+            incoming: 0,
+            outgoing: 0,
+            rate_bytes_per_second: 0.0,
+            speed: 1.0,
+            row: Vec::new(),
         }
     }
 }
@@ -143,6 +263,10 @@ pub(crate) struct Nodes {
     list: Vec<Node>,
     by_id: BTreeMap<NodeId, NodeKey>,
     by_session: BTreeMap<SessionId, NodeKey>,
+    /// Nodes that were taken out while they were up, and may not join again by themselves.
+    barred: BTreeSet<NodeId>,
+    topology: Topology,
+    sites: Sites,
 }
 
 impl Nodes {
@@ -153,13 +277,20 @@ impl Nodes {
         session: SessionId,
         join: NodeJoin,
     ) -> Result<(NodeKey, Option<SessionId>), Refusal> {
+        if self.barred.contains(&join.node) {
+            let id = &join.node;
+            let sentence = format!(
+                "node {id} was removed from this cloud; stop it, or let it in again with `sector node remove {id} --undo`"
+            );
+            return Err(Refusal::new(Status::Refused, sentence));
+        }
         let key = match self.by_id.get(&join.node) {
             Some(key) => *key,
-            None => self.add(&join)?,
+            None => self.add(Node::new(join.node, join.place.clone(), join.transfer, join.address))?,
         };
         let node = self.get_mut(key);
         let old = node.session.replace(session);
-        node.place = join.place;
+        node.said = join.place;
         node.address = join.transfer;
         node.ip = join.address;
         node.spe_slots = join.spe_slots;
@@ -167,16 +298,21 @@ impl Nodes {
         node.folder = join.folder;
         node.local = join.local;
         node.state = NodeState::Joining;
+        node.heard = true;
         node.last_heard = now.monotonic;
         (node.lost_at, node.gone) = (None, false);
         node.epoch += 1;
         node.inventory_open = true;
         node.free_bytes = None;
         node.reported_transfers = 0;
+        if node.standing == Standing::Drained && !node.held.is_empty() {
+            node.standing = Standing::Draining;
+        }
         if let Some(old) = old {
             self.by_session.remove(&old);
         }
         self.by_session.insert(session, key);
+        self.settle_places();
         Ok((key, old))
     }
 
@@ -190,6 +326,71 @@ impl Nodes {
             self.by_session.remove(&session);
         }
         session
+    }
+
+    /// Marks a lost node gone: nothing is expected of it any more.
+    pub(crate) fn give_up(&mut self, key: NodeKey) {
+        self.get_mut(key).gone = true;
+        self.settle_places();
+    }
+
+    /// Makes a node stay, or leave.
+    pub(crate) fn set_standing(&mut self, key: NodeKey, standing: Standing) {
+        self.get_mut(key).standing = standing;
+        self.settle_places();
+    }
+
+    /// Takes a node out. Its number stays void, so that nothing that still names it means another one.
+    pub(crate) fn remove(&mut self, key: NodeKey, bar: bool) {
+        let node = &mut self.list[key.0 as usize];
+        (node.removed, node.gone, node.state, node.session) = (true, true, NodeState::Lost, None);
+        let id = node.id.clone();
+        self.by_id.remove(&id);
+        self.by_session.retain(|_, of| *of != key);
+        if bar {
+            self.barred.insert(id);
+        }
+        self.settle_places();
+    }
+
+    /// Lets a removed node join again; whether it was one.
+    pub(crate) fn unbar(&mut self, id: &NodeId) -> bool {
+        self.barred.remove(id)
+    }
+
+    /// Takes a topology into use; whether any node stands elsewhere by it.
+    pub(crate) fn set_topology(&mut self, topology: Topology) -> bool {
+        self.topology = topology;
+        self.settle_places()
+    }
+
+    pub(crate) fn topology(&self) -> &Topology {
+        &self.topology
+    }
+
+    /// Which sites and racks there are, and how many nodes in each.
+    pub(crate) fn sites(&self) -> &Sites {
+        &self.sites
+    }
+
+    /// Whether, since this was last asked, files that lie on no node that came or went may have to be looked at too.
+    pub(crate) fn have_changed(&mut self) -> bool {
+        self.sites.take_changed()
+    }
+
+    /// Compares what nodes did lately. A node is never taken for more than four times as fast or slow as the others: what
+    /// was measured may have been the link.
+    pub(crate) fn compare_speeds(&mut self) {
+        let measured = || self.list.iter().map(|node| node.rate_bytes_per_second).filter(|rate| *rate > 0.0);
+        let count = measured().count();
+        if count == 0 {
+            return;
+        }
+        let average = measured().sum::<f64>() / count as f64;
+        for node in &mut self.list {
+            let rate = node.rate_bytes_per_second;
+            node.speed = if rate > 0.0 { (rate / average).clamp(0.25, 4.0) } else { 1.0 };
+        }
     }
 
     /// Does not count the last `span` as silence.
@@ -218,7 +419,7 @@ impl Nodes {
 
     /// All nodes, in the order in which they first joined.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (NodeKey, &Node)> {
-        (0..).map(NodeKey).zip(&self.list)
+        (0..).map(NodeKey).zip(&self.list).filter(|(_, node)| !node.removed)
     }
 
     /// All nodes by name.
@@ -228,47 +429,47 @@ impl Nodes {
 
     /// How many can be given work.
     pub(crate) fn up_count(&self) -> usize {
-        self.list.iter().filter(|node| node.is_up()).count()
+        self.iter().filter(|(_, node)| node.is_up()).count()
     }
 
-    fn add(&mut self, join: &NodeJoin) -> Result<NodeKey, Refusal> {
-        let number = u32::try_from(self.list.len()).unwrap_or(u32::MAX);
-        if number >= NODES_MAX {
+    /// How many are up and may get new slices, outside these sites.
+    pub(crate) fn takers_count(&self, forbidden: &[SiteKey]) -> usize {
+        let takes = |node: &Node| node.is_up() && node.is_active() && !forbidden.contains(&node.site);
+        self.iter().filter(|(_, node)| takes(node)).count()
+    }
+
+    fn add(&mut self, node: Node) -> Result<NodeKey, Refusal> {
+        if self.by_id.len() >= NODES_MAX {
             return Err(Refusal::new(
                 Status::Unavailable,
-                format!("{} cannot join: this master has {NODES_MAX} nodes already", join.node),
+                format!("{} cannot join: this master has {NODES_MAX} nodes already; remove lost ones", node.id),
             ));
         }
-        let key = NodeKey(number);
-        self.by_id.insert(join.node.clone(), key);
-        self.list.push(Node {
-            id: join.node.clone(),
-            place: join.place.clone(),
-            address: join.transfer,
-            ip: join.address,
-            spe_slots: join.spe_slots,
-            pid: join.pid,
-            folder: join.folder.clone(),
-            local: join.local.clone(),
-            session: None,
-            state: NodeState::Joining,
-            last_heard: Duration::ZERO,
-            lost_at: None,
-            gone: false,
-            epoch: 0,
-            inventory_open: true,
-            held: BTreeSet::new(),
-            used_bytes: 0,
-            free_bytes: None,
-            reported_transfers: 0,
-            promised_bytes: 0,
-            incoming: 0,
-            outgoing: 0,
-        });
+        let key = NodeKey(u32::try_from(self.list.len()).unwrap_or(u32::MAX));
+        self.by_id.insert(node.id.clone(), key);
+        self.list.push(node);
         Ok(key)
+    }
+
+    /// Finds where each node stands, and counts them; whether any stands elsewhere than before.
+    fn settle_places(&mut self) -> bool {
+        let mut moved = false;
+        for node in self.list.iter_mut().filter(|node| !node.removed) {
+            let place = self.topology.place_of(&node.id, node.ip, &node.said);
+            moved |= place != node.place;
+            (node.site, node.rack) = self.sites.keys(&place);
+            node.place = place;
+        }
+        let nodes = (0..).map(NodeKey).zip(&self.list).filter(|(_, node)| !node.removed);
+        self.sites.count(nodes);
+        moved
     }
 }
 
 /// Most nodes one master takes: each is looked at on every tick, and named with its ticket in one message at the start
 /// of a job (about 300 bytes each, within the limit of a message).
-const NODES_MAX: u32 = 2_048;
+const NODES_MAX: usize = 2_048;
+/// The free share below which a node is no worse: it keeps the cost finite.
+const FREE_SHARE_LEAST: f64 = 1e-3;
+/// Smallest copy whose time says how fast a node is, in bytes.
+const MEASURED_BYTES_MIN: u64 = 1 << 20;

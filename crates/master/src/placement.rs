@@ -1,14 +1,18 @@
 //! Where a new file or a further copy goes (paper, 2.2: "the new location of the file copy is based on the topology of
 //! the slaves' network"). Serves upload and replication. Never starts anything: it only chooses.
-
-use std::cmp::Reverse;
+//!
+//! First comes the spread over sites and racks, then whether a node has failed lately, then its cost: load for its speed
+//! and fullness for its size ([`Node::cost`](crate::nodes::Node::cost)). Among many equally good places a few are drawn
+//! by lot and the cheapest of them is taken, which costs little and fills nodes nearly as evenly as looking at all.
 
 use fastrand::Rng;
-use protocol::{SliceId, topology::Distance};
+use protocol::{SliceId, topology::Spot};
 
 use crate::{
-    nodes::{Node, NodeKey, Nodes},
+    links::Links,
+    nodes::{NodeKey, Nodes, Rack},
     replicas::Replica,
+    spread::{Cost, Terms},
 };
 
 /// What a place is sought for.
@@ -17,12 +21,18 @@ pub(crate) struct Wanted<'a> {
     pub(crate) bytes: u64,
     /// Bytes to leave free.
     pub(crate) reserve_bytes: u64,
+    /// Where copies may stand.
+    pub(crate) terms: &'a Terms,
     /// Nodes that hold a copy or soon will: the new one goes as far from them as can be.
-    pub(crate) spread_from: &'a [NodeKey],
+    pub(crate) holders: &'a [NodeKey],
+    /// Further nodes at which something is in the way.
+    pub(crate) closed: &'a [NodeKey],
     /// Nodes that are taken only when there is no other: the last try there failed.
     pub(crate) shunned: &'a [NodeKey],
     /// Most work coming in at once at the node.
     pub(crate) incoming_max: u32,
+    /// Whether to wait for a busy node rather than take a worse place.
+    pub(crate) patient: bool,
 }
 
 /// What came of seeking.
@@ -36,82 +46,202 @@ pub(crate) enum Choice {
     Nowhere,
 }
 
-/// Chooses a node that is up and has room: another site before another rack before another node of the same rack, then
-/// the least busy, then the emptiest; ties by lot.
+/// Chooses a node that is up, stays and has room.
 pub(crate) fn choose(nodes: &Nodes, wanted: &Wanted<'_>, rng: &mut Rng) -> Choice {
-    let mut best: Option<(Rank, NodeKey)> = None;
     let mut busy = false;
-    for (key, node) in nodes.iter() {
-        let room = node.room_bytes() >= wanted.bytes.saturating_add(wanted.reserve_bytes);
-        if !node.is_up() || !room || wanted.spread_from.contains(&key) {
-            continue;
+    for shunned in [false, true] {
+        if shunned && wanted.shunned.is_empty() {
+            break;
         }
-        if node.incoming >= wanted.incoming_max {
-            busy = true;
-            continue;
-        }
-        let rank = Rank {
-            shunned: wanted.shunned.contains(&key),
-            nearness: Reverse(nearest(nodes, node, wanted.spread_from)),
-            load: node.load(),
-            filled_bytes: node.filled_bytes(),
-            lot: rng.u32(..),
-        };
-        if best.as_ref().is_none_or(|(least, _)| rank < *least) {
-            best = Some((rank, key));
+        for places in classes(nodes, wanted) {
+            match pick(nodes, wanted, &places, shunned, rng) {
+                Choice::Nowhere => {}
+                Choice::Busy => {
+                    busy = true;
+                    if wanted.patient {
+                        return Choice::Busy;
+                    }
+                }
+                node @ Choice::Node(_) => return node,
+            }
         }
     }
-    match best {
-        Some((_, key)) => Choice::Node(key),
-        None if busy => Choice::Busy,
+    if busy { Choice::Busy } else { Choice::Nowhere }
+}
+
+/// Nodes in groups that are equally good by their place, best first. Forbidden places are in none.
+fn classes<'a>(nodes: &'a Nodes, wanted: &'a Wanted<'_>) -> Vec<Places<'a>> {
+    if let Some(only) = &wanted.terms.only {
+        return vec![Places::Nodes(only)];
+    }
+    if wanted.terms.is_plain() && wanted.holders.is_empty() {
+        return vec![Places::Nodes(nodes.sites().active())];
+    }
+    let cost = |rack: &Rack| wanted.terms.cost_of_adding(nodes, wanted.holders, rack.site, rack.key);
+    let racks = nodes.sites().racks().iter().filter(|rack| !rack.active.is_empty());
+    let mut ranked: Vec<(Cost, &Rack)> =
+        racks.map(|rack| (cost(rack), rack)).filter(|(cost, _)| cost.unfit == 0).collect();
+    ranked.sort_by_key(|(cost, _)| *cost);
+    let equal = ranked.chunk_by(|a, b| a.0 == b.0);
+    equal.map(|group| Places::Racks(group.iter().map(|(_, rack)| *rack).collect())).collect()
+}
+
+/// The cheapest of a few drawn by lot, or of all where there are few or those drawn are of no use.
+fn pick(nodes: &Nodes, wanted: &Wanted<'_>, places: &Places<'_>, shunned: bool, rng: &mut Rng) -> Choice {
+    let mut best = Best::default();
+    let count = places.len();
+    if count > SCANNED_MAX {
+        for _ in 0..DRAWN {
+            best.consider(nodes, wanted, places.at(rng.usize(..count)), shunned, rng);
+        }
+    }
+    if best.node.is_none() {
+        (0..count).for_each(|index| best.consider(nodes, wanted, places.at(index), shunned, rng));
+    }
+    match best.node {
+        Some((_, _, key)) => Choice::Node(key),
+        None if best.busy => Choice::Busy,
         None => Choice::Nowhere,
     }
 }
 
-/// Chooses where a copy is fetched from: a good replica at a reachable node, nearest to `target`, then least busy.
-pub(crate) fn choose_source(
+/// Nodes to choose from.
+enum Places<'a> {
+    Nodes(&'a [NodeKey]),
+    Racks(Vec<&'a Rack>),
+}
+
+impl Places<'_> {
+    fn len(&self) -> usize {
+        match self {
+            Self::Nodes(nodes) => nodes.len(),
+            Self::Racks(racks) => racks.iter().map(|rack| rack.active.len()).sum(),
+        }
+    }
+
+    fn at(&self, mut index: usize) -> NodeKey {
+        match self {
+            Self::Nodes(nodes) => nodes[index],
+            Self::Racks(racks) => {
+                for rack in racks {
+                    match rack.active.get(index) {
+                        Some(key) => return *key,
+                        None => index -= rack.active.len(),
+                    }
+                }
+                // `index` is below `len`, the sum of all racks; so this is not reached.
+                NodeKey::FIRST
+            }
+        }
+    }
+}
+
+/// The cheapest node so far; ties by lot.
+#[derive(Default)]
+struct Best {
+    node: Option<(f64, u32, NodeKey)>,
+    busy: bool,
+}
+
+impl Best {
+    fn consider(&mut self, nodes: &Nodes, wanted: &Wanted<'_>, key: NodeKey, shunned: bool, rng: &mut Rng) {
+        let node = nodes.get(key);
+        let room = node.room_bytes() >= wanted.bytes.saturating_add(wanted.reserve_bytes);
+        let is_closed = wanted.holders.contains(&key) || wanted.closed.contains(&key);
+        if !node.is_up() || !node.is_active() || !room || is_closed || wanted.shunned.contains(&key) != shunned {
+            return;
+        }
+        if node.incoming >= wanted.incoming_max {
+            self.busy = true;
+            return;
+        }
+        let (cost, lot) = (node.cost(), rng.u32(..));
+        let is_better =
+            |(least, least_lot, _): &(f64, u32, NodeKey)| cost.total_cmp(least).then(lot.cmp(least_lot)).is_lt();
+        if self.node.as_ref().is_none_or(is_better) {
+            self.node = Some((cost, lot, key));
+        }
+    }
+}
+
+/// A place to fetch a copy from, if there is one now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Origin {
+    /// This node.
+    Node(NodeKey),
+    /// Nodes would do, but have enough to do now.
+    Busy,
+    /// Nodes would do, but their links have no room now.
+    LinkFull,
+    /// No reachable node has a good copy.
+    Nowhere,
+}
+
+/// Chooses where a copy is fetched from: a good replica at a reachable node, nearest to `target`, then least busy. One
+/// that has enough to do, or whose link to `target` is full, is passed over unless the copy is `urgent`.
+pub(crate) fn choose_origin(
     nodes: &Nodes,
+    links: &Links,
     replicas: &[Replica],
     target: NodeKey,
     shunned: &[NodeKey],
+    outgoing_max: Option<u32>,
     rng: &mut Rng,
-) -> Option<NodeKey> {
+) -> Origin {
     let to = nodes.get(target);
-    replicas
-        .iter()
-        .filter(|replica| replica.is_good() && replica.node != target && nodes.get(replica.node).is_reachable())
-        .map(|replica| replica.node)
-        .min_by_key(|key| {
-            let node = nodes.get(*key);
-            (shunned.contains(key), node.place.distance(&to.place), node.load(), rng.u32(..))
-        })
+    let from = Spot::from(to.place.clone());
+    let (mut busy, mut link_full) = (false, false);
+    let mut best = None;
+    for replica in replicas.iter().filter(|replica| replica.is_good() && replica.node != target) {
+        let node = nodes.get(replica.node);
+        if !node.is_reachable() {
+            continue;
+        }
+        if let Some(max) = outgoing_max {
+            let (is_busy, is_full) = (node.outgoing >= max, !links.has_room(nodes, node.site, to.site));
+            busy |= is_busy && !is_full;
+            link_full |= is_full;
+            if is_busy || is_full {
+                continue;
+            }
+        }
+        let far = nodes.topology().remoteness(&from, &node.place);
+        let rank = (shunned.contains(&replica.node), far, node.load(), rng.u32(..));
+        if best.as_ref().is_none_or(|(least, _)| rank < *least) {
+            best = Some((rank, replica.node));
+        }
+    }
+    match best {
+        Some((_, key)) => Origin::Node(key),
+        None if busy => Origin::Busy,
+        None if link_full => Origin::LinkFull,
+        None => Origin::Nowhere,
+    }
 }
 
-/// The copy that a file can best do without: its node's neighbours hold the others, or it is the fullest.
-pub(crate) fn choose_superfluous(nodes: &Nodes, holders: &[NodeKey], slice: SliceId) -> Option<NodeKey> {
-    holders.iter().copied().max_by_key(|key| {
+/// The copy that a file can best do without: the others are spread best then. Between equals `first` goes, then that of
+/// the fullest node.
+pub(crate) fn choose_superfluous(
+    nodes: &Nodes,
+    terms: &Terms,
+    holders: &[NodeKey],
+    first: Option<NodeKey>,
+    slice: SliceId,
+) -> Option<NodeKey> {
+    holders.iter().copied().min_by_key(|key| {
         let others: Vec<_> = holders.iter().copied().filter(|other| other != key).collect();
-        let node = nodes.get(*key);
+        let fill_permille = (nodes.get(*key).fill() * 1_000.0) as u32;
         // The slice's own bits break ties, so that not one node loses the copies of a thousand files.
-        (Reverse(nearest(nodes, node, &others)), node.filled_bytes(), slice.0.rotate_left(key_bits(*key)))
+        let lot = std::cmp::Reverse(slice.0.rotate_left(key_bits(*key)));
+        (terms.cost(nodes, &others), Some(*key) != first, std::cmp::Reverse(fill_permille), lot)
     })
-}
-
-/// How near a node is to the nearest of `holders`; as far as can be when there are none.
-fn nearest(nodes: &Nodes, node: &Node, holders: &[NodeKey]) -> Distance {
-    holders.iter().map(|holder| node.place.distance(&nodes.get(*holder).place)).min().unwrap_or(Distance::OtherSite)
 }
 
 fn key_bits(key: NodeKey) -> u32 {
     key.number().wrapping_mul(13) % 128
 }
 
-/// Better is smaller, in this order.
-#[derive(PartialEq, Eq, PartialOrd, Ord)]
-struct Rank {
-    shunned: bool,
-    nearness: Reverse<Distance>,
-    load: u32,
-    filled_bytes: u64,
-    lot: u32,
-}
+/// Up to so many nodes all are looked at.
+const SCANNED_MAX: usize = 32;
+/// Of more, so many are drawn: the cheapest of sixteen is among the cheapest tenth five times out of six.
+const DRAWN: usize = 16;

@@ -32,6 +32,13 @@ pub(crate) enum Sweep {
     Node(NodeKey, Option<SliceId>),
     /// Something changed for all files.
     All(Option<SliceId>),
+    /// There may be room now for copies that were put aside.
+    Aside {
+        /// Those up to this slice have been seen.
+        after: Option<SliceId>,
+        /// Also those for which there were too few nodes.
+        all: bool,
+    },
 }
 
 /// Old contents that wait until their successor stands at its path at some node. Until then the old one is what a
@@ -137,7 +144,11 @@ impl Master {
                     self.forget_replica(slice, node);
                 }
             }
-            Some(_) => self.forget_replica(slice, node),
+            Some(_) => {
+                let bytes = self.names.content_of_slice(slice).map_or(0, |content| content.bytes);
+                self.nodes.get_mut(node).note_removed(bytes);
+                self.forget_replica(slice, node);
+            }
             None => {}
         }
         self.assess(now, slice);
@@ -170,6 +181,13 @@ impl Master {
                 }
                 slices.last().map(|last| Sweep::All(Some(*last)))
             }
+            Sweep::Aside { after, all } => {
+                let slices = self.replication.aside_after(after, all, SWEEP_STEP);
+                for slice in &slices {
+                    self.assess(now, *slice);
+                }
+                slices.last().map(|last| Sweep::Aside { after: Some(*last), all })
+            }
         };
         if let Some(rest) = rest {
             self.sweeps.push_front(rest);
@@ -190,12 +208,12 @@ impl Master {
     fn sweep_node(&mut self, now: Now, key: NodeKey, after: Option<SliceId>) -> Option<Sweep> {
         let from = after.map_or(std::ops::Bound::Unbounded, std::ops::Bound::Excluded);
         let node = self.nodes.get(key);
-        let (epoch, is_up) = (node.epoch, node.is_up());
+        let (epoch, is_up, is_removed) = (node.epoch, node.is_up(), node.is_removed());
         let slices: Vec<_> = node.held.range((from, std::ops::Bound::Unbounded)).take(SWEEP_STEP).copied().collect();
         for slice in &slices {
             // What a complete inventory did not name is not there.
             let is_stale = self.replicas.at(*slice, key).is_some_and(|replica| replica.epoch != epoch);
-            if is_up && is_stale {
+            if (is_up && is_stale) || is_removed {
                 self.forget_replica(*slice, key);
             }
             self.settle(now, *slice);
@@ -215,8 +233,7 @@ impl Master {
             (ReplicaState::Placed(mark), Some(header)) if mark == HeaderMark::of(&header) => None,
             (ReplicaState::Leaving, Some(header)) => {
                 // The others may have been lost since this one was found to be one too many.
-                let wanted = self.names.content_of_slice(slice).map_or(0, |content| usize::from(content.copies));
-                let is_superfluous = self.certain_holders(slice).len() >= wanted;
+                let is_superfluous = self.certain_holders(slice).len() >= self.copies_kept(slice);
                 Some(if is_superfluous { Due::Remove } else { Due::Place(header) })
             }
             (_, Some(header)) => Some(Due::Place(header)),
@@ -258,7 +275,9 @@ impl Master {
         };
         let source = self.nodes.get(copying.source);
         let from = self.tickets.read(now, source, &header.owner, slice, copying.bytes);
-        Some((Ordered::Replicate(slice), Order::Replicate { header, bytes: copying.bytes, from }))
+        let rate_bytes_per_second = copying.share.map(|share| share.rate_bytes_per_second);
+        let bytes = copying.bytes;
+        Some((Ordered::Replicate(slice), Order::Replicate { header, bytes, from, rate_bytes_per_second }))
     }
 
     fn note_placed(&mut self, now: Now, slice: SliceId, node: NodeKey, mark: HeaderMark) {

@@ -1,7 +1,8 @@
-//! Which files have too few copies, which copies are being made, and which could not be made (paper, 2.2: "the master
-//! checks the number of copies of each file ... if the number is below a threshold, the master chooses a slave to make a
-//! new copy"). Here it is not a periodic check: a slice is looked at when something about it changed, so that the work
-//! grows with what happens and not with what is stored. Never chooses nodes and never sends: see `copying`.
+//! Which files have too few copies or misplaced ones, which copies are being made, and which could not be made (paper,
+//! 2.2: "the master checks the number of copies of each file ... if the number is below a threshold, the master chooses
+//! a slave to make a new copy"). Here it is not a periodic check: a slice is looked at when something about it changed,
+//! so that the work grows with what happens and not with what is stored. Never chooses nodes and never sends: see
+//! `copying`.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -10,30 +11,57 @@ use std::{
 
 use protocol::SliceId;
 
-use crate::nodes::NodeKey;
+use crate::{links::Share, nodes::NodeKey, spread::Defect};
 
 /// The slices that need copies, and the copies on their way.
 #[derive(Debug, Default)]
 pub(crate) struct Replication {
-    /// Fewest good copies first.
-    queue: BTreeSet<(usize, SliceId)>,
-    /// Slices for which no node has room; looked at again when that may have changed.
+    /// The most urgent first.
+    queue: BTreeSet<(Need, SliceId)>,
+    /// Slices for which no node has room; looked at again now and then.
     parked: BTreeSet<SliceId>,
+    /// Slices for which there is no node at all; looked at again when one comes.
+    short: BTreeSet<SliceId>,
     waiting: BTreeSet<(Duration, SliceId)>,
     standing: BTreeMap<SliceId, Standing>,
     failures: BTreeMap<SliceId, Failure>,
     copying: BTreeMap<(SliceId, NodeKey), Copying>,
     under: BTreeSet<SliceId>,
     lost: BTreeSet<SliceId>,
+    misplaced: BTreeSet<SliceId>,
+    short_of_nodes: BTreeSet<SliceId>,
     /// Whether something changed since the queue was last worked on.
     stirred: bool,
+}
+
+/// What a slice needs a copy for; the smaller goes first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Need {
+    /// It has only so many.
+    Copies(usize),
+    /// It has enough, but one stands where it should not.
+    Place(Defect),
+}
+
+/// How a current slice is, for the health report.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Wellness {
+    /// Copies that can be reached.
+    pub(crate) good: usize,
+    /// Copies that there could be.
+    pub(crate) possible: usize,
+    /// Whether more are wanted than there are nodes for.
+    pub(crate) is_short_of_nodes: bool,
+    /// Whether a copy stands where it should not.
+    pub(crate) is_misplaced: bool,
 }
 
 /// Where a slice that needs copies stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Standing {
-    Queued(usize),
+    Queued(Need),
     Parked,
+    Short,
     Waiting(Duration),
 }
 
@@ -42,8 +70,11 @@ enum Standing {
 pub(crate) struct Copying {
     pub(crate) source: NodeKey,
     pub(crate) bytes: u64,
+    pub(crate) begun: Duration,
     /// When it is given up.
     pub(crate) until: Duration,
+    /// What it takes of a limited link.
+    pub(crate) share: Option<Share>,
 }
 
 /// What went wrong with a slice's last copies.
@@ -55,42 +86,56 @@ pub(crate) struct Failure {
 }
 
 impl Replication {
-    /// Puts a slice with `good` copies in the queue, unless it waits for a later time.
-    pub(crate) fn queue(&mut self, slice: SliceId, good: usize) {
+    /// Puts a slice in the queue, unless it waits for a later time.
+    pub(crate) fn queue(&mut self, slice: SliceId, need: Need) {
         match self.standing.get(&slice) {
             Some(Standing::Waiting(_)) => return,
-            Some(Standing::Queued(at)) if *at == good => return,
+            Some(Standing::Queued(at)) if *at == need => return,
             _ => self.take_out(slice),
         }
-        self.queue.insert((good, slice));
-        self.standing.insert(slice, Standing::Queued(good));
+        self.queue.insert((need, slice));
+        self.standing.insert(slice, Standing::Queued(need));
         self.stirred = true;
     }
 
     /// Takes a slice out of the queue: it needs no copy, or is none of ours any more.
     pub(crate) fn take_out(&mut self, slice: SliceId) {
         match self.standing.remove(&slice) {
-            Some(Standing::Queued(good)) => drop(self.queue.remove(&(good, slice))),
+            Some(Standing::Queued(need)) => drop(self.queue.remove(&(need, slice))),
             Some(Standing::Parked) => drop(self.parked.remove(&slice)),
+            Some(Standing::Short) => drop(self.short.remove(&slice)),
             Some(Standing::Waiting(until)) => drop(self.waiting.remove(&(until, slice))),
             None => {}
         }
     }
 
-    /// Puts a slice aside until there is a node for it.
+    /// Puts a slice aside until there is room for it.
     pub(crate) fn park(&mut self, slice: SliceId) {
         self.take_out(slice);
         self.parked.insert(slice);
         self.standing.insert(slice, Standing::Parked);
     }
 
-    /// All that was put aside: a node came, or space may have become free.
-    pub(crate) fn unpark(&mut self) -> Vec<SliceId> {
-        let parked: Vec<_> = std::mem::take(&mut self.parked).into_iter().collect();
-        for slice in &parked {
-            self.standing.remove(slice);
-        }
-        parked
+    /// Puts a slice aside until there is a node more.
+    pub(crate) fn put_short(&mut self, slice: SliceId) {
+        self.take_out(slice);
+        self.short.insert(slice);
+        self.standing.insert(slice, Standing::Short);
+    }
+
+    /// Puts a slice off for a moment: the link for its copy is full.
+    pub(crate) fn put_off(&mut self, now: Duration, slice: SliceId) {
+        self.wait_until(now + PUT_OFF, slice);
+    }
+
+    /// What was put aside, after this slice: for walks in steps. What is short of nodes only if `all`.
+    pub(crate) fn aside_after(&self, after: Option<SliceId>, all: bool, count: usize) -> Vec<SliceId> {
+        let from = (after.map_or(std::ops::Bound::Unbounded, std::ops::Bound::Excluded), std::ops::Bound::Unbounded);
+        let short = self.short.range(from).take(if all { count } else { 0 });
+        let mut slices: Vec<_> = self.parked.range(from).take(count).chain(short).copied().collect();
+        slices.sort_unstable();
+        slices.truncate(count);
+        slices
     }
 
     /// The neediest slices, if anything changed since they were last asked for.
@@ -99,6 +144,11 @@ impl Replication {
             return Vec::new();
         }
         self.queue.iter().take(CANDIDATES_MAX).map(|(_, slice)| *slice).collect()
+    }
+
+    /// Whether nothing waits in the queue.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.queue.is_empty()
     }
 
     /// Makes the queue be worked on again: a node has become idle, or came back.
@@ -112,9 +162,7 @@ impl Replication {
         failure.shunned = shunned;
         let wait = RETRY_AFTER_MIN.saturating_mul(1 << failure.attempts.min(16)).min(RETRY_AFTER_MAX);
         failure.attempts += 1;
-        self.take_out(slice);
-        self.waiting.insert((now + wait, slice));
-        self.standing.insert(slice, Standing::Waiting(now + wait));
+        self.wait_until(now + wait, slice);
     }
 
     /// Forgets what went wrong with a slice.
@@ -165,8 +213,8 @@ impl Replication {
         self.copying.iter().filter(|((_, target), copy)| matches(*target, copy)).map(|(key, _)| *key).collect()
     }
 
-    /// Notes for the health report how many copies a current slice has that can be reached, and how many it should.
-    pub(crate) fn note_health(&mut self, slice: SliceId, good: usize, wanted: usize) {
+    /// Notes how a current slice is.
+    pub(crate) fn note_health(&mut self, slice: SliceId, wellness: Wellness) {
         let keep = |set: &mut BTreeSet<SliceId>, is_member| {
             if is_member {
                 set.insert(slice)
@@ -174,22 +222,50 @@ impl Replication {
                 set.remove(&slice)
             };
         };
-        keep(&mut self.under, good < wanted);
+        let Wellness { good, possible, is_short_of_nodes, is_misplaced } = wellness;
+        keep(&mut self.under, good < possible);
         keep(&mut self.lost, good == 0);
+        keep(&mut self.misplaced, is_misplaced);
+        keep(&mut self.short_of_nodes, is_short_of_nodes);
     }
 
     /// Forgets a slice that is no file's content any more.
     pub(crate) fn forget(&mut self, slice: SliceId) {
         self.take_out(slice);
         self.failures.remove(&slice);
-        self.under.remove(&slice);
-        self.lost.remove(&slice);
+        for set in [&mut self.under, &mut self.lost, &mut self.misplaced, &mut self.short_of_nodes] {
+            set.remove(&slice);
+        }
     }
 
-    /// Files with fewer copies than wanted, and files with none that can be reached.
-    pub(crate) fn health(&self) -> (u64, u64) {
-        (self.under.len() as u64, self.lost.len() as u64)
+    /// How many files are not as they should be.
+    pub(crate) fn health(&self) -> Unwell {
+        Unwell {
+            under_replicated: self.under.len() as u64,
+            lost: self.lost.len() as u64,
+            misplaced: self.misplaced.len() as u64,
+            short_of_nodes: self.short_of_nodes.len() as u64,
+        }
     }
+
+    fn wait_until(&mut self, until: Duration, slice: SliceId) {
+        self.take_out(slice);
+        self.waiting.insert((until, slice));
+        self.standing.insert(slice, Standing::Waiting(until));
+    }
+}
+
+/// Counts of files.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Unwell {
+    /// With fewer copies than wanted, though there are nodes for more.
+    pub(crate) under_replicated: u64,
+    /// Without any that can be reached.
+    pub(crate) lost: u64,
+    /// With one where none should be.
+    pub(crate) misplaced: u64,
+    /// For which there are too few nodes.
+    pub(crate) short_of_nodes: u64,
 }
 
 /// Slices looked at in one go: more than can be begun at once, since each node takes few.
@@ -198,3 +274,5 @@ const CANDIDATES_MAX: usize = 64;
 const RETRY_AFTER_MIN: Duration = Duration::from_millis(500);
 /// Longest time between two tries.
 const RETRY_AFTER_MAX: Duration = Duration::from_secs(60);
+/// How long a slice is left aside whose copy would need a link that is full, so that others, for other links, come first.
+const PUT_OFF: Duration = Duration::from_secs(1);

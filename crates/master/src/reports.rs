@@ -56,6 +56,9 @@ impl Master {
 
     /// Declares those lost that were not heard of, and gone those that have been lost for long.
     pub(crate) fn watch_nodes(&mut self, now: Now) {
+        if self.nodes.have_changed() {
+            self.sweeps.push_back(Sweep::All(None));
+        }
         let (mut lost, mut gone) = (Vec::new(), Vec::new());
         for (key, node) in self.nodes.iter() {
             let silence = now.monotonic.saturating_sub(node.last_heard);
@@ -71,7 +74,7 @@ impl Master {
             self.lose_node(now, key);
         }
         for key in gone {
-            self.nodes.get_mut(key).gone = true;
+            self.nodes.give_up(key);
             self.sweeps.push_back(Sweep::Node(key, None));
         }
     }
@@ -106,7 +109,7 @@ impl Master {
         // Walks over what it holds: removes what is nobody's, places what lies elsewhere, counts all copies.
         self.sweeps.push_back(Sweep::Node(key, None));
         self.advance_leases(now);
-        self.unpark_copies(now);
+        self.unpark_copies(true);
     }
 
     fn note_held(&mut self, now: Now, key: NodeKey, held: HeldSlice) {
@@ -130,7 +133,7 @@ impl Master {
 
     fn note_stored(&mut self, now: Now, key: NodeKey, metadata: &SliceMetadata) {
         let slice = metadata.header.slice;
-        self.end_copy(slice, key);
+        self.finish_copy(now, slice, key);
         self.replication.clear_failure(slice);
         self.nodes.get_mut(key).note_stored(metadata.bytes);
         if self.leases.of_slice(slice).is_some() {

@@ -7,6 +7,7 @@ use daemon::{
     ready,
     settings::{Checked, MasterSettings, Settings},
     stop::Stopping,
+    topology::TopologyFile,
 };
 use net::{
     clock::Clock,
@@ -37,6 +38,7 @@ use crate::{
     journal_writer::JournalWriter,
     security_door::SecurityDoor,
     sessions::Peer,
+    topology_watch::TopologyWatch,
 };
 
 /// A master that has its port and its names, and serves once it [runs](Self::run).
@@ -48,6 +50,7 @@ pub struct Server {
     journal: Journal,
     security: SecurityDoor,
     ticket_key: [u8; 32],
+    topology: Option<TopologyFile>,
 }
 
 /// Serves in a process of its own: prints the ready line and returns when it was stopped. An embedded cloud uses
@@ -65,7 +68,7 @@ impl Server {
     /// Loads the names and opens the port, TCP and UDP.
     ///
     /// # Errors
-    /// When certificates or journal cannot be used, or the port is in use.
+    /// When certificates, journal or topology cannot be used, or the port is in use.
     pub async fn bind(settings: &Checked<MasterSettings>) -> Result<Self, MasterError> {
         let texts = settings.credential_files().read()?;
         let credentials = Credentials { certificate_pem: texts.certificate_pem, key_pem: texts.key_pem };
@@ -81,18 +84,24 @@ impl Server {
             replicate_after: settings.replicate_after(),
             reserve_bytes: settings.reserve_bytes,
         };
-        let folder = settings.folder.clone();
+        let (folder, topology) = (settings.folder.clone(), settings.topology.clone());
         let load = move || {
+            // Before the journal: who gave a wrong file should not wait for millions of names to hear it.
+            let mut file = topology.map(TopologyFile::new);
+            let topology = file.as_mut().map(TopologyFile::read).transpose()?;
             let journal = open_journal(&folder)?;
             let rows = load_rows(&journal)?;
             let seed = u64::from_be_bytes(random());
-            let master = Master::new(clock.now(), config, seed, Box::new(signer), rows)?;
-            Ok::<_, MasterError>((journal, master))
+            let mut master = Master::new(clock.now(), config, seed, Box::new(signer), rows)?;
+            if let (Some(file), Some(topology)) = (&file, topology) {
+                master.set_topology(clock.now(), Some(file.path().display().to_string()), topology);
+            }
+            Ok::<_, MasterError>((journal, master, file))
         };
-        let (journal, master) = spawn_blocking(load).await.map_err(|_| MasterError::Ended("journal"))??;
+        let (journal, master, topology) = spawn_blocking(load).await.map_err(|_| MasterError::Ended("journal"))??;
         let (listener, socket) = listen(settings.listen, &identity).await?;
         let security = SecurityDoor::new(TcpCarrier::new(identity), settings.security);
-        Ok(Self { listener, socket, clock, master, journal, security, ticket_key })
+        Ok(Self { listener, socket, clock, master, journal, security, ticket_key, topology })
     }
 
     /// Where it listens.
@@ -116,6 +125,7 @@ impl Server {
             messenger,
             journal: JournalWriter::new(self.journal),
             orders: JoinSet::new(),
+            topology: TopologyWatch::start(self.topology),
         };
         let outcome = desk.work(&mut events, &mut admissions, &stopping).await;
         // Whoever waits for admission is told at once that there is none.
@@ -138,6 +148,7 @@ struct Desk {
     journal: JournalWriter,
     /// Orders on their way; the rules bound them for each node.
     orders: JoinSet<(OrderId, OrderOutcome)>,
+    topology: TopologyWatch,
 }
 
 impl Desk {
@@ -164,6 +175,9 @@ impl Desk {
                     if let Ok((order, outcome)) = done {
                         self.master.handle_completion(self.clock.now(), Completion::Ordered { order, outcome });
                     }
+                }
+                (to, topology) = self.topology.read() => {
+                    self.master.handle_completion(self.clock.now(), Completion::TopologyRead { to, topology });
                 }
                 () = sleep_until(due) => self.master.handle_timeout(self.clock.now()),
             }
@@ -248,6 +262,7 @@ impl Desk {
                     drop(self.orders.spawn(give(self.messenger.clone(), session, order, body)));
                 }
                 Action::CloseSession(session) => self.messenger.remove_session(session),
+                Action::ReadTopology { to } => self.topology.ask(to),
             }
         }
     }

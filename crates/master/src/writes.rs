@@ -11,14 +11,7 @@ use protocol::{
     },
 };
 
-use crate::{
-    Master,
-    leases::Lease,
-    namespace::is_a_folder,
-    nodes::NodeKey,
-    placement::{Choice, Wanted, choose},
-    rights,
-};
+use crate::{Master, leases::Lease, namespace::is_a_folder, rights};
 
 impl Master {
     /// Gives the right to write a path, and names the node to write to.
@@ -33,8 +26,8 @@ impl Master {
             return Err(Refusal::new(Status::Unavailable, "too many files are being written; try again in a minute"));
         }
         let bytes = request.bytes_expected.unwrap_or(0);
-        let target = self.choose_target(&request, bytes)?;
         let copies = request.copies.unwrap_or(self.config.copies);
+        let target = self.choose_target(now, &request, copies, bytes)?;
         let sync_copies = request.sync_copies.unwrap_or(self.config.sync_copies).min(copies);
         // A file that is replaced stays its owner's, whoever writes it.
         let owner = self.names.find(path).and_then(|id| self.names.owner(id)).unwrap_or(&by.user).clone();
@@ -128,38 +121,6 @@ impl Master {
             Condition::Version(wanted) => Err(Refusal::new(
                 Status::NotFound,
                 format!("there is no file `{path}` any more, so it does not have version {wanted}"),
-            )),
-        }
-    }
-
-    fn choose_target(&mut self, request: &CreateRequest, bytes: u64) -> Result<NodeKey, Refusal> {
-        let reserve_bytes = self.config.reserve_bytes;
-        if let Some(id) = &request.at {
-            let unknown =
-                || Refusal::new(Status::NotFound, format!("there is no node {id}; `sector nodes` shows them"));
-            let key = self.nodes.of_id(id).ok_or_else(unknown)?;
-            let node = self.nodes.get(key);
-            if !node.is_up() {
-                return Err(Refusal::new(Status::Unavailable, format!("the node {id} cannot be reached now")));
-            }
-            if node.room_bytes() < bytes.saturating_add(reserve_bytes) {
-                return Err(Refusal::new(Status::Unavailable, format!("the node {id} has no room for {bytes} bytes")));
-            }
-            return Ok(key);
-        }
-        let wanted = Wanted { bytes, reserve_bytes, spread_from: &[], shunned: &[], incoming_max: u32::MAX };
-        match choose(&self.nodes, &wanted, &mut self.rng) {
-            Choice::Node(key) => Ok(key),
-            Choice::Busy | Choice::Nowhere if self.nodes.up_count() == 0 => Err(Refusal::new(
-                Status::Unavailable,
-                "no node is up; start one, or wait until those that were started have joined",
-            )),
-            Choice::Busy | Choice::Nowhere => Err(Refusal::new(
-                Status::Unavailable,
-                format!(
-                    "no node has room for `{}` ({bytes} bytes and a reserve); add a node or remove files",
-                    request.path
-                ),
             )),
         }
     }

@@ -9,7 +9,7 @@ use net::transfer::{Frame, TransferStream};
 use protocol::limits;
 use tokio::{
     task::{JoinHandle, spawn_blocking},
-    time::timeout,
+    time::{Instant, sleep_until, timeout},
 };
 
 use crate::NodeError;
@@ -18,6 +18,11 @@ use crate::NodeError;
 pub(crate) trait FrameSink: Send + 'static {
     /// Takes the next frame.
     fn take(&mut self, frame: &Frame) -> Result<(), NodeError>;
+
+    /// Before when no further frame should be read, where the bytes must not come faster.
+    fn next_at(&self) -> Option<Instant> {
+        None
+    }
 }
 
 /// Where the bytes of sent frames come from. Called on blocking threads, one call at a time.
@@ -43,6 +48,9 @@ pub(crate) async fn receive<S: FrameSink>(
         let (sink, spare) = work.finish().await.map_err(ReceiveError::Sink)?;
         if !more {
             return Ok(sink);
+        }
+        if let Some(at) = sink.next_at() {
+            sleep_until(at).await;
         }
         work = Taking::start(sink, mem::replace(&mut frame, spare));
     }

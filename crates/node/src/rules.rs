@@ -86,7 +86,9 @@ impl Node {
             return;
         }
         match order {
-            Order::Replicate { header, bytes, from: source } => self.replicate(from, header, bytes, source),
+            Order::Replicate { header, bytes, from: source, rate_bytes_per_second } => {
+                self.replicate(from, CopyOrder { header, bytes, from: source, rate_bytes_per_second });
+            }
             Order::Place { header } => {
                 let refused = self.moves.add(Waiting { work: Move::Place { header }, asker: Some(from) });
                 // The answer comes when the slice stands there: the master removes what lay there before only then.
@@ -145,14 +147,12 @@ impl Node {
         self.copies.running()
     }
 
-    fn replicate(&mut self, asker: Asker, header: SliceHeader, bytes: u64, from: Source) {
-        let result = if self.moves.removes(header.slice) {
-            Err(Refusal::new(
-                Status::Unavailable,
-                format!("slice {} is being removed here; order it again", header.slice),
-            ))
+    fn replicate(&mut self, asker: Asker, copy: CopyOrder) {
+        let slice = copy.header.slice;
+        let result = if self.moves.removes(slice) {
+            Err(Refusal::new(Status::Unavailable, format!("slice {slice} is being removed here; order it again")))
         } else {
-            self.copies.add(CopyOrder { header, bytes, from })
+            self.copies.add(copy)
         };
         self.ack(asker, result);
     }
@@ -314,6 +314,8 @@ pub struct CopyOrder {
     pub bytes: u64,
     /// Who has it.
     pub from: Source,
+    /// Most bytes per second at which it may be fetched.
+    pub rate_bytes_per_second: Option<u64>,
 }
 
 /// Who is to be answered: a session and its request.

@@ -257,7 +257,12 @@ async fn an_order_makes_a_copy_that_survives_a_restart() {
     let (from, to) = (cloud.node("n1").await, cloud.node("n2").await);
     let bytes = content(2_500_000);
     cloud.put(&from, 1, &bytes).await;
-    let order = Order::Replicate { header: header(1), bytes: bytes.len() as u64, from: cloud.source(&from, 1) };
+    let order = Order::Replicate {
+        header: header(1),
+        bytes: bytes.len() as u64,
+        from: cloud.source(&from, 1),
+        rate_bytes_per_second: Some(1 << 40),
+    };
     assert_eq!(cloud.order(&to, order.clone()).await, Ack::Done);
     let stored = cloud.report(to.session).await;
     assert!(matches!(&stored, Report::Stored(stored) if stored.bytes == bytes.len() as u64), "{stored:?}");
@@ -281,7 +286,8 @@ async fn an_order_makes_a_copy_that_survives_a_restart() {
 async fn a_copy_from_a_node_without_the_slice_fails_with_its_words() {
     let mut cloud = FakeCloud::start().await;
     let (from, to) = (cloud.node("n1").await, cloud.node("n2").await);
-    let order = Order::Replicate { header: header(1), bytes: 3, from: cloud.source(&from, 1) };
+    let order =
+        Order::Replicate { header: header(1), bytes: 3, from: cloud.source(&from, 1), rate_bytes_per_second: None };
     assert_eq!(cloud.order(&to, order).await, Ack::Done);
     let report = cloud.report(to.session).await;
     let Report::ReplicateFailed { slice: SliceId(1), refusal } = report else { panic!("{report:?}") };

@@ -6,6 +6,7 @@
 //!
 //! Bytes become meaning once, at the door: [`wire`] checks them, and behind it nobody checks again.
 
+pub mod address_range;
 pub mod gmp;
 pub mod ids;
 pub mod limits;
@@ -13,6 +14,7 @@ pub mod message;
 pub mod names;
 pub mod path;
 pub mod policy;
+pub mod rate;
 pub mod slice;
 pub mod status;
 pub mod ticket;
@@ -20,10 +22,11 @@ pub mod time;
 pub mod topology;
 pub mod wire;
 
+pub use address_range::AddressRange;
 pub use ids::{FileId, JobId, LeaseId, NodeId, SessionId, SliceId, UserName, Version};
 pub use path::SectorPath;
 pub use policy::Policy;
 pub use slice::{Digest, RecordFormat, SliceHeader, SliceMetadata};
 pub use status::{Refusal, Status};
 pub use time::Now;
-pub use topology::Place;
+pub use topology::{Place, Topology};

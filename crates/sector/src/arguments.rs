@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use bytesize::ByteSize;
 use clap::{Args, Parser, Subcommand};
-use protocol::{JobId, RecordFormat};
+use protocol::{JobId, NodeId, RecordFormat};
 
 /// A storage cloud for large files over several data centres, and a compute cloud that runs functions where they lie.
 #[derive(Debug, Parser)]
@@ -50,12 +50,18 @@ pub(crate) enum Command {
     /// Run a master
     #[command(after_help = "Example: sector master --config master.toml")]
     Master(Role),
-    /// Run a node
-    #[command(after_help = "Example: sector node --config node-1.toml")]
-    Node(Role),
+    /// Run a node, or drain, remove and list nodes
+    #[command(after_help = "Example: sector node drain node-3 --wait   (`sector node --config FILE` runs one)")]
+    Node(Node),
     /// The nodes and how they are
     #[command(after_help = "Example: sector nodes --json")]
     Nodes,
+    /// Move slices from fuller to emptier nodes
+    #[command(after_help = "Example: sector rebalance --dry-run")]
+    Rebalance(Rebalance),
+    /// Who stands where, how far sites are apart, and how much copies may take
+    #[command(subcommand, after_help = "Example: sector topology check sites.toml")]
+    Topology(TopologyVerb),
     /// Is the cloud well, and what to do if not
     #[command(after_help = "Example: sector health")]
     Health,
@@ -115,7 +121,7 @@ pub(crate) enum Command {
 impl Command {
     /// Whether the command runs a role, whose log people read later.
     pub(crate) fn is_server(&self) -> bool {
-        matches!(self, Self::Up(_) | Self::Security(_) | Self::Master(_) | Self::Node(_))
+        matches!(self, Self::Up(_) | Self::Security(_) | Self::Master(_) | Self::Node(Node { verb: None, .. }))
     }
 }
 
@@ -159,6 +165,88 @@ pub(crate) struct Role {
     /// The role's settings (docs/settings.md)
     #[arg(long, value_name = "FILE")]
     pub(crate) config: PathBuf,
+}
+
+#[derive(Clone, Debug, Args)]
+#[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
+pub(crate) struct Node {
+    /// Run a node with these settings (docs/settings.md)
+    #[arg(long, value_name = "FILE", required = true)]
+    pub(crate) config: Option<PathBuf>,
+    #[command(subcommand)]
+    pub(crate) verb: Option<NodeVerb>,
+}
+
+#[derive(Clone, Debug, Subcommand)]
+pub(crate) enum NodeVerb {
+    /// The nodes and how they are (as `sector nodes`)
+    #[command(after_help = "Example: sector node list --json")]
+    List,
+    /// Empty a node: it gets no new slices, and what it holds is copied elsewhere before it is removed there
+    #[command(after_help = "Example: sector node drain node-3 --wait")]
+    Drain(Drain),
+    /// Forget a node that was drained or is lost
+    #[command(after_help = "Example: sector node remove node-3")]
+    Remove(RemoveNode),
+}
+
+#[derive(Clone, Debug, Args)]
+pub(crate) struct Drain {
+    /// Which
+    pub(crate) id: NodeId,
+    /// Show how far it is until it is empty
+    #[arg(long)]
+    pub(crate) wait: bool,
+    /// Only show what would move, and whether it is possible
+    #[arg(long, conflicts_with = "wait")]
+    pub(crate) dry_run: bool,
+    /// Take it into use again
+    #[arg(long, conflicts_with_all = ["wait", "dry_run"])]
+    pub(crate) undo: bool,
+}
+
+#[derive(Clone, Debug, Args)]
+pub(crate) struct RemoveNode {
+    /// Which
+    pub(crate) id: NodeId,
+    /// Also where it is in use, or has the only copies of files: those are lost then
+    #[arg(long)]
+    pub(crate) force: bool,
+    /// Only list the files of which it has the only copy
+    #[arg(long, conflicts_with = "force")]
+    pub(crate) dry_run: bool,
+    /// Let a removed node that still runs join again
+    #[arg(long, conflicts_with_all = ["force", "dry_run"])]
+    pub(crate) undo: bool,
+}
+
+#[derive(Clone, Debug, Args)]
+pub(crate) struct Rebalance {
+    /// Only show what would move
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+    /// Show how far it is until it is done
+    #[arg(long, conflicts_with = "dry_run")]
+    pub(crate) wait: bool,
+    /// Move nothing further
+    #[arg(long, conflicts_with_all = ["dry_run", "wait"])]
+    pub(crate) stop: bool,
+}
+
+#[derive(Clone, Debug, Subcommand)]
+pub(crate) enum TopologyVerb {
+    /// The topology in use
+    #[command(after_help = "Example: sector topology show --json")]
+    Show,
+    /// Have the master read its file again
+    #[command(after_help = "Example: sector topology reload")]
+    Reload,
+    /// Check a file, without a cloud
+    #[command(after_help = "Example: sector topology check sites.toml")]
+    Check {
+        /// The file
+        file: PathBuf,
+    },
 }
 
 #[derive(Clone, Debug, Args)]

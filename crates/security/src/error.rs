@@ -3,10 +3,8 @@
 
 use std::{io, path::PathBuf};
 
-use protocol::{NodeId, Refusal, Status, UserName, status::ErrorClass};
+use protocol::{NodeId, Refusal, Status, UserName, address_range::RangeError, status::ErrorClass};
 use thiserror::Error;
-
-use crate::address_range::RangeError;
 
 /// Why the security server does not serve, or an account was not changed.
 #[derive(Debug, Error)]

@@ -8,7 +8,6 @@
 //! [`setup`] makes a cloud and changes its accounts while no server runs on them.
 
 pub mod accounts;
-pub mod address_range;
 pub mod error;
 pub mod failed_logins;
 pub mod rules;
@@ -16,7 +15,7 @@ pub mod secret;
 pub mod server;
 pub mod setup;
 
-pub use address_range::AddressRange;
 pub use error::SecurityError;
+pub use protocol::AddressRange;
 pub use server::{Server, serve};
 pub use setup::{Cloud, NewUser, create_cloud};

@@ -36,6 +36,8 @@ pub(crate) struct Auditor {
     to_read: VecDeque<SectorPath>,
     /// Files that could not be read in this round, and why.
     unreadable: Vec<(SectorPath, String)>,
+    /// The same of the round before, for when time ends in the middle of one.
+    unreadable_before: Vec<(SectorPath, String)>,
 }
 
 enum Step {
@@ -63,6 +65,7 @@ impl Auditor {
             to_stat: VecDeque::new(),
             to_read: VecDeque::new(),
             unreadable: Vec::new(),
+            unreadable_before: Vec::new(),
         }
     }
 
@@ -78,7 +81,7 @@ impl Auditor {
 
     /// Files that nobody could read at last.
     pub(crate) fn unreadable(&self) -> &[(SectorPath, String)] {
-        &self.unreadable
+        if self.unreadable.is_empty() { &self.unreadable_before } else { &self.unreadable }
     }
 
     pub(crate) fn logged_in(&mut self, env: &mut Environment, seat: &mut Seat) {
@@ -93,7 +96,7 @@ impl Auditor {
         }
         match self.step {
             Step::Waiting if env.is_healing && env.book.people_at_work == 0 && seat.session.is_some() => {
-                self.unreadable.clear();
+                self.unreadable_before = mem::take(&mut self.unreadable);
                 self.unwell.clear();
                 self.ask(env, seat, &ClientRequest::Nodes, Step::Nodes);
             }

@@ -166,6 +166,8 @@ impl Process {
                 self.words.ask(env.now, session, codec::encode(&body), order.0, ORDER_MAX);
             }
             Action::CloseSession(session) => self.words.close_session(env.now, session),
+            // There is no file.
+            Action::ReadTopology { .. } => {}
         }
     }
 

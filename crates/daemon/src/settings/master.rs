@@ -10,7 +10,7 @@ use protocol::limits;
 
 use super::{
     CredentialFiles, Settings, Wrong,
-    checked::{reachable, within},
+    checked::{reachable, settle, within},
     credentials::settle_all,
     keys::settings,
 };
@@ -48,6 +48,10 @@ settings! {
         /// Bytes that stay free on every node, for sidecars and the scratch files of jobs; a node with less gets no new
         /// files. 256 MiB hold a job's results on a small disk.
         reserve_bytes: u64 = default(268_435_456),
+        /// File that says at which site and rack nodes and clients stand, how far sites are apart, and how much of each
+        /// link copies may take (docs/paths/replication.md). By default none: nodes then say themselves where they stand.
+        /// It is read again when it changes.
+        topology: Option<PathBuf> = optional(),
     }
 }
 
@@ -66,6 +70,9 @@ impl MasterSettings {
 impl Settings for MasterSettings {
     fn check(&mut self, base: &Path) -> Result<(), Wrong> {
         settle_all(base, &mut self.folder, [&mut self.authority, &mut self.certificate, &mut self.key])?;
+        if let Some(file) = &mut self.topology {
+            settle(file, base);
+        }
         reachable(&["security"], self.security)?;
         within(&["copies"], self.copies, 1, limits::COPIES_MAX)?;
         within(&["node_lost_after_seconds"], self.node_lost_after_seconds, 2, 3_600)?;

@@ -26,7 +26,7 @@ fn section<T: Keyed>(page: &mut String, command: &str) {
 fn kind(key: &Key) -> &'static str {
     match key.kind {
         "SocketAddr" | "Option<SocketAddr>" => "address and port",
-        "PathBuf" => "path",
+        "PathBuf" | "Option<PathBuf>" => "path",
         "String" | "NodeId" => "text",
         _ => "number",
     }

@@ -3,13 +3,19 @@
 
 #![allow(clippy::unwrap_used)]
 
+mod coming_and_going;
+mod drain;
 mod files;
 mod jobs;
 mod nodes;
+mod rebalance;
 mod replication;
 mod restart;
 mod server;
+mod spread;
 mod storm;
+mod together;
+mod topology;
 mod uploads;
 
 use std::{
@@ -55,6 +61,8 @@ pub(super) struct Bench {
     pub(super) replies: BTreeMap<u64, ClientReply>,
     clients: BTreeMap<String, SessionId>,
     pub(super) closed: BTreeSet<SessionId>,
+    /// Who wants the topology's file to be read.
+    pub(super) topology_asked: Vec<Caller>,
     next_number: u64,
     next_report: Duration,
 }
@@ -72,6 +80,8 @@ pub(super) struct FakeNode {
     /// Whether copies that it is to fetch fail.
     pub(super) fails_copies: bool,
     pub(super) free_bytes: u64,
+    /// The size of its disk; where it is 0, `free_bytes` are free whatever it holds.
+    pub(super) capacity_bytes: u64,
     pub(super) transfers: u32,
 }
 
@@ -148,6 +158,7 @@ impl Bench {
             replies: BTreeMap::new(),
             clients: BTreeMap::new(),
             closed: BTreeSet::new(),
+            topology_asked: Vec::new(),
             next_number: 0,
             next_report: Duration::ZERO,
         };
@@ -194,6 +205,7 @@ impl Bench {
             answers: true,
             fails_copies: false,
             free_bytes: 1_000_000,
+            capacity_bytes: 0,
             transfers: 0,
         };
         self.nodes.insert(node(id), fake);
@@ -399,8 +411,10 @@ impl Bench {
 
     pub(super) fn report_status(&mut self, id: &str) {
         let fake = self.node(id);
-        let used_bytes = fake.held.values().map(|held| held.metadata.bytes).sum();
-        let (free_bytes, transfers) = (fake.free_bytes, fake.transfers);
+        let used_bytes: u64 = fake.held.values().map(|held| held.metadata.bytes).sum();
+        let free_bytes =
+            if fake.capacity_bytes > 0 { fake.capacity_bytes.saturating_sub(used_bytes) } else { fake.free_bytes };
+        let transfers = fake.transfers;
         self.report(id, Report::Status { used_bytes, free_bytes, transfers, spes: 0 });
     }
 
@@ -442,6 +456,7 @@ impl Bench {
                 Action::Reply { to, reply } => drop(self.replies.insert(to.request.unwrap(), reply)),
                 Action::Ack { ack, .. } => assert_eq!(ack, Ack::Done),
                 Action::CloseSession(session) => drop(self.closed.insert(session)),
+                Action::ReadTopology { to } => self.topology_asked.push(to),
                 Action::Order { session, order, body } => {
                     let of_session = |(_, fake): &(&NodeId, &FakeNode)| fake.session == Some(session);
                     let Some(id) = self.nodes.iter().find(of_session).map(|(id, _)| id.clone()) else { continue };
@@ -462,7 +477,10 @@ impl Bench {
         let ack = match body {
             Order::Place { header } => self.nodes.get_mut(id).unwrap().place(header),
             Order::Remove(slice) => match self.nodes.get_mut(id).unwrap().held.remove(slice) {
-                Some(_) => Ack::Done,
+                Some(held) => {
+                    self.check_removal(&held.metadata);
+                    Ack::Done
+                }
                 None => not_here(),
             },
             Order::ForgetJob(_) => Ack::Done,
@@ -477,6 +495,22 @@ impl Bench {
             let from = Caller { session: self.nodes[id].session.unwrap(), request: Some(self.number()) };
             self.master.handle_message(self.now, from, Message::Node(report));
         }
+    }
+
+    /// Whatever a test does: where a good copy was removed, the nodes that are there still hold as many as wished.
+    fn check_removal(&self, removed: &SliceMetadata) {
+        let slice = removed.header.slice;
+        let Some(content) = self.master.names.content_of_slice(slice) else { return };
+        if content.digest != removed.digest || self.master.saves.is_unsettled(slice) {
+            return;
+        }
+        let is_there = |id: &NodeId| {
+            let key = self.master.nodes.of_id(id);
+            key.is_some_and(|key| self.master.nodes.get(key).is_reachable())
+        };
+        let left = self.nodes.iter().filter(|(id, fake)| fake.held.contains_key(&slice) && is_there(id)).count();
+        let wished = self.master.copies_kept(slice);
+        assert!(left >= wished, "{left} of {wished} copies of {slice} are left");
     }
 
     fn copy(&mut self, target: &NodeId, header: &SliceHeader, source: &NodeId) -> Report {

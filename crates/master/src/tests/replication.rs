@@ -204,7 +204,9 @@ fn a_new_node_gets_the_copies_for_which_there_was_no_node() {
     let put = |bench: &mut Bench, index| content(&bench.put("ann", create(&format!("/f{index}")), 1)).slice;
     let slices: Vec<_> = (0..10).map(|index| put(&mut bench, index)).collect();
     bench.advance(seconds(100));
-    assert_eq!(bench.health().under_replicated, 10);
+    let health = bench.health();
+    assert_eq!((health.short_of_nodes, health.under_replicated), (10, 0), "nothing can be copied yet");
+    assert!(health.reasons.iter().any(|reason| reason.contains("want more copies than there are nodes")));
     bench.add_node("n2", "b/1");
     bench.advance(seconds(5));
     assert!(slices.iter().all(|slice| bench.holders(*slice).len() == 2));

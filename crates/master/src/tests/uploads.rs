@@ -60,7 +60,7 @@ fn one_node_is_enough_where_there_is_one_node() {
     let mut bench = Bench::with_nodes(&["a/1"]);
     let entry = bench.put("ann", create("/f"), 10);
     assert_eq!((content(&entry).bytes, content(&entry).digest), (10, digest(10)));
-    assert_eq!(bench.health().under_replicated, 1);
+    assert_eq!(bench.health().short_of_nodes, 1);
 }
 
 #[test]

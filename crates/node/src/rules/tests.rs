@@ -39,7 +39,7 @@ fn replicate(slice: u128) -> Order {
         local: None,
         ticket,
     };
-    Order::Replicate { header: header(slice), bytes: 3, from }
+    Order::Replicate { header: header(slice), bytes: 3, from, rate_bytes_per_second: None }
 }
 
 fn header_at(slice: u128, path: &str) -> SliceHeader {

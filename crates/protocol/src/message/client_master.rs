@@ -4,6 +4,9 @@ use std::{collections::BTreeMap, net::SocketAddr};
 
 use serde::{Deserialize, Serialize};
 
+use super::cluster::{
+    DrainRequest, MovePlan, NodeRemoval, RebalanceStatus, RebalanceVerb, RemoveNodeRequest, Standing, TopologyStatus,
+};
 use crate::{
     Digest, FileId, JobId, LeaseId, NodeId, Place, RecordFormat, Refusal, SectorPath, SliceId, UserName, Version,
     ticket::SignedTicket,
@@ -86,6 +89,17 @@ pub enum ClientRequest {
     CancelJob(JobId),
     /// The end of the session: [`ClientReply::Done`].
     Logout,
+    /// Empty a node: [`ClientReply::Plan`].
+    Drain(DrainRequest),
+    /// Forget a node: [`ClientReply::Removal`].
+    RemoveNode(RemoveNodeRequest),
+    /// Move slices from fuller to emptier nodes: [`ClientReply::Rebalance`].
+    Rebalance(RebalanceVerb),
+    /// Who stands where: [`ClientReply::Topology`].
+    Topology {
+        /// Read the file again before.
+        reload: bool,
+    },
 }
 
 /// The master's answer.
@@ -115,6 +129,14 @@ pub enum ClientReply {
     Jobs(Vec<JobRecord>),
     /// No, and why.
     Refused(Refusal),
+    /// What moves.
+    Plan(MovePlan),
+    /// What is lost with a node.
+    Removal(NodeRemoval),
+    /// How far a rebalance is.
+    Rebalance(RebalanceStatus),
+    /// The topology.
+    Topology(TopologyStatus),
 }
 
 /// See [`ClientRequest::Create`].
@@ -305,6 +327,14 @@ pub struct NodeStatus {
     pub pid: u32,
     /// Its data folder.
     pub folder: String,
+    /// Whether it is being emptied.
+    pub standing: Standing,
+    /// Bytes of its disk that are kept free.
+    pub reserve_bytes: u64,
+    /// Whether it has no more free than that, and so gets no new slices.
+    pub is_full: bool,
+    /// Slices that it holds, as far as is known.
+    pub slices: u64,
 }
 
 /// How a node is.
@@ -323,12 +353,16 @@ pub enum NodeState {
 pub struct Health {
     /// What is wrong, one sentence each; empty when all is well.
     pub reasons: Vec<String>,
-    /// Files with fewer copies than wanted.
+    /// Files with fewer copies than wanted, though there are nodes for more.
     pub under_replicated: u64,
     /// Replicas found corrupt and not yet replaced.
     pub corrupt: u64,
     /// Files without any reachable copy.
     pub lost: u64,
+    /// Files whose copies stand where they should not, and are being moved.
+    pub misplaced: u64,
+    /// Files for which more copies are wanted than there are nodes to hold them.
+    pub short_of_nodes: u64,
 }
 
 /// See [`ClientRequest::AdmitJob`]: what a job needs to start SPEs.

@@ -3,6 +3,7 @@
 //! [`codec`](crate::wire::codec)).
 
 pub mod client_master;
+pub mod cluster;
 pub mod join;
 pub mod local;
 pub mod master_security;

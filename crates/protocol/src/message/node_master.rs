@@ -19,6 +19,8 @@ pub enum Order {
         bytes: u64,
         /// Who has it, with a read ticket.
         from: Source,
+        /// Most bytes per second at which it may be fetched; `None` for as fast as it goes.
+        rate_bytes_per_second: Option<u64>,
     },
     /// Put a slice that you hold at this header's path of your folder, and let its sidecar say what this header says: it
     /// was published, renamed, or given another owner or another number of copies. Whatever lay there and is another

@@ -19,6 +19,10 @@ use super::{
         EntryKind, EntryStatus, FileContent, Health, JobRecord, JobState, Located, NodeState, NodeStatus, Page, Source,
         SpeNode, StageRecord, Usage,
     },
+    cluster::{
+        DrainRequest, MovePlan, NodeRemoval, PlannedMove, RebalanceStatus, RebalanceVerb, RemoveNodeRequest, Standing,
+        TopologyStatus,
+    },
     join::{JoinReply, JoinRequest, Secret},
     local::{LocalReply, LocalRequest},
     master_security::{SecurityReply, SecurityRequest, UserRights},
@@ -31,8 +35,9 @@ use super::{
 };
 use crate::{
     Digest, FileId, JobId, LeaseId, NodeId, Place, RecordFormat, Refusal, SectorPath, SessionId, SliceHeader, SliceId,
-    SliceMetadata, Status, UserName, Version,
+    SliceMetadata, Status, Topology, UserName, Version,
     ticket::{Right, SignedTicket, Ticket},
+    topology::{Link, SitePair},
     wire::codec,
 };
 
@@ -172,6 +177,16 @@ fn the_requests_of_a_client_have_their_bytes() {
         "job": ClientRequest::Job(_) => ClientRequest::Job(JobId(6)),
         "cancel-job": ClientRequest::CancelJob(_) => ClientRequest::CancelJob(JobId(6)),
         "logout": ClientRequest::Logout => ClientRequest::Logout,
+        "drain": ClientRequest::Drain(_) =>
+            ClientRequest::Drain(DrainRequest { node: node(), dry_run: true, undo: false }),
+        "remove-node": ClientRequest::RemoveNode(_) => ClientRequest::RemoveNode(RemoveNodeRequest {
+            node: node(),
+            force: true,
+            dry_run: false,
+            undo: true,
+        }),
+        "rebalance": ClientRequest::Rebalance(_) => ClientRequest::Rebalance(RebalanceVerb::Begin),
+        "topology": ClientRequest::Topology { .. } => ClientRequest::Topology { reload: true },
     });
     let absent = CreateRequest { condition: Condition::Absent, at: None, ..create.clone() };
     vectors.compare("ClientRequest.create-absent", &ClientRequest::Create(absent));
@@ -187,7 +202,14 @@ fn the_replies_to_a_client_have_their_bytes() {
     let states = [CopyState::Ok, CopyState::Writing, CopyState::Stale, CopyState::Corrupt];
     let copies = states.map(|state| CopyStatus { node: node(), place: place(), state }).to_vec();
     let nodes = [NodeState::Up, NodeState::Joining, NodeState::Lost].map(node_status).to_vec();
-    let health = Health { reasons: vec!["1 node is lost".into()], under_replicated: 2, corrupt: 1, lost: 0 };
+    let health = Health {
+        reasons: vec!["1 node is lost".into()],
+        under_replicated: 2,
+        corrupt: 1,
+        lost: 0,
+        misplaced: 3,
+        short_of_nodes: 4,
+    };
     let admitted = Admitted { job: JobId(6), nodes: vec![SpeNode { source: source(), slots: 2 }] };
     let states = [JobState::Running, JobState::Done, JobState::Failed, JobState::Cancelled, JobState::Lost];
     let jobs = states.map(|state| JobRecord { state, ..job() }).to_vec();
@@ -205,6 +227,22 @@ fn the_replies_to_a_client_have_their_bytes() {
         "admitted": ClientReply::Admitted(_) => ClientReply::Admitted(admitted),
         "jobs": ClientReply::Jobs(_) => ClientReply::Jobs(jobs),
         "refused": ClientReply::Refused(_) => ClientReply::Refused(refusal(Status::Exists)),
+        "plan": ClientReply::Plan(_) => ClientReply::Plan(plan()),
+        "removal": ClientReply::Removal(_) => ClientReply::Removal(NodeRemoval {
+            removed: true,
+            lost: 2,
+            lost_paths: vec![path()],
+            fewer_copies: 3,
+        }),
+        "rebalance": ClientReply::Rebalance(_) => ClientReply::Rebalance(RebalanceStatus {
+            running: true,
+            moved_files: 4,
+            moved_bytes: 5,
+            fill_least_permille: 600,
+            fill_most_permille: 700,
+            plan: plan(),
+        }),
+        "topology": ClientReply::Topology(_) => ClientReply::Topology(topology_status()),
     });
     vectors.finish();
 }
@@ -213,7 +251,12 @@ fn the_replies_to_a_client_have_their_bytes() {
 fn the_words_of_node_and_master_have_their_bytes() {
     let mut vectors = Vectors::of("node_master", include_str!("../../tests/vectors/node_master.txt"));
     compare!(vectors, Order {
-        "replicate": Order::Replicate { .. } => Order::Replicate { header: header(), bytes: 12, from: source() },
+        "replicate": Order::Replicate { .. } => Order::Replicate {
+            header: header(),
+            bytes: 12,
+            from: source(),
+            rate_bytes_per_second: Some(1 << 20),
+        },
         "place": Order::Place { .. } => Order::Place { header: header() },
         "remove": Order::Remove(_) => Order::Remove(slice()),
         "forget-job": Order::ForgetJob(_) => Order::ForgetJob(JobId(6)),
@@ -413,7 +456,26 @@ fn node_status(state: NodeState) -> NodeStatus {
         free_bytes: 6,
         pid: 77,
         folder: "/srv".into(),
+        standing: Standing::Draining,
+        reserve_bytes: 1 << 28,
+        is_full: true,
+        slices: 9,
     }
+}
+
+fn plan() -> MovePlan {
+    let moves = vec![PlannedMove { from: node(), to: node(), files: 1, bytes: 2 }];
+    MovePlan { files: 3, bytes: 4, planned_files: 2, moves, problems: vec!["no room".into()] }
+}
+
+fn topology_status() -> TopologyStatus {
+    let mut topology = Topology::default();
+    topology.set_node(node(), place()).unwrap();
+    topology.set_addresses("10.0.0.0/8".parse().unwrap(), "uic".parse().unwrap()).unwrap();
+    let link = Link { distance_millis: Some(20), limit_bytes_per_second: Some(25_000_000) };
+    topology.set_link(SitePair::new("uic", "jhu"), link).unwrap();
+    let places = vec![(node(), place())];
+    TopologyStatus { file: Some("/etc/sites.toml".into()), fault: Some("line 3".into()), topology, places }
 }
 
 fn job() -> JobRecord {

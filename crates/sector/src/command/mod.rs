@@ -4,13 +4,15 @@ pub(crate) mod files;
 mod folders;
 pub(crate) mod jobs;
 mod listing;
+mod node;
 mod nodes;
 pub(crate) mod terasort;
+mod topology;
 
 use client::{Client, Profile};
 
 use crate::{
-    arguments::{Arguments, Command, Global},
+    arguments::{Arguments, Command, Global, Node, TopologyVerb},
     cloud, demo,
     failure::Failure,
 };
@@ -25,7 +27,8 @@ pub(crate) async fn run(arguments: Arguments) -> Result<(), Failure> {
         Command::Demo(demo) => demo::run(demo, global).await,
         Command::Security(role) => cloud::role::security(&role.config).await,
         Command::Master(role) => cloud::role::master(&role.config).await,
-        Command::Node(role) => cloud::role::node(&role.config).await,
+        Command::Node(Node { config: Some(config), verb: None }) => cloud::role::node(&config).await,
+        Command::Topology(TopologyVerb::Check { file }) => topology::check(&file, global),
         Command::Spe => Err(Failure::usage("`sector spe` is started by nodes only")),
         other => with_client(other, global).await,
     }
@@ -51,6 +54,9 @@ async fn with_client(command: Command, global: &Global) -> Result<(), Failure> {
 async fn run_with(cloud: &Client, command: Command, global: &Global) -> Result<(), Failure> {
     match command {
         Command::Nodes => nodes::nodes(cloud, global).await,
+        Command::Node(Node { verb: Some(verb), .. }) => node::run(cloud, verb, global).await,
+        Command::Rebalance(rebalance) => node::rebalance(cloud, rebalance, global).await,
+        Command::Topology(verb) => topology::run(cloud, verb, global).await,
         Command::Health => nodes::health(cloud, global).await,
         Command::Put(put) => files::put(cloud, put, global).await,
         Command::Get(get) => files::get(cloud, get, global).await,

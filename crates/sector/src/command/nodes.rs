@@ -1,6 +1,6 @@
 //! `nodes` and `health`: how the cloud is.
 
-use client::{Client, NodeState};
+use client::{Client, NodeState, NodeStatus, Standing};
 use protocol::Status;
 use serde::Serialize;
 
@@ -9,24 +9,7 @@ use crate::{arguments::Global, failure::Failure, show};
 /// `sector nodes`.
 pub(crate) async fn nodes(cloud: &Client, global: &Global) -> Result<(), Failure> {
     let nodes = cloud.nodes().await?;
-    let views: Vec<_> = nodes
-        .into_iter()
-        .map(|node| NodeView {
-            id: node.node.to_string(),
-            site: node.place.site,
-            rack: node.place.rack,
-            address: node.address.to_string(),
-            state: match node.state {
-                NodeState::Up => "up",
-                NodeState::Joining => "joining",
-                NodeState::Lost => "lost",
-            },
-            used_bytes: node.used_bytes,
-            free_bytes: node.free_bytes,
-            pid: node.pid,
-            data: node.folder,
-        })
-        .collect();
+    let views: Vec<_> = nodes.into_iter().map(NodeView::from).collect();
     if global.json {
         return show::json(&views);
     }
@@ -34,10 +17,18 @@ pub(crate) async fn nodes(cloud: &Client, global: &Global) -> Result<(), Failure
         .into_iter()
         .map(|view| {
             let (used, free) = (show::size(view.used_bytes), show::size(view.free_bytes));
-            vec![view.id, view.site, view.rack, view.state.to_owned(), used, free, view.address, view.data]
+            let mut state = view.state.to_owned();
+            if view.standing != "active" {
+                state = format!("{state}, {}", view.standing);
+            }
+            if view.full {
+                state.push_str(", full");
+            }
+            let fill = format!("{:.1} %", view.fill_percent);
+            vec![view.id, view.site, view.rack, state, used, free, fill, view.address, view.data]
         })
         .collect();
-    show::table(&["id", "site", "rack", "state", " used", " free", "address", "data"], &rows);
+    show::table(&["id", "site", "rack", "state", " used", " free", " fill", "address", "data"], &rows);
     Ok(())
 }
 
@@ -56,6 +47,8 @@ pub(crate) async fn health(cloud: &Client, global: &Global) -> Result<(), Failur
             under_replicated: health.under_replicated,
             corrupt: health.corrupt,
             lost: health.lost,
+            misplaced: health.misplaced,
+            short_of_nodes: health.short_of_nodes,
         })?;
     } else if status == "ok" {
         show::line("ok: every file has its copies and every node is up");
@@ -76,6 +69,45 @@ struct NodeView {
     free_bytes: u64,
     pid: u32,
     data: String,
+    /// `active`, `draining` or `drained`.
+    standing: &'static str,
+    /// How full it is for its size: what its slices take of that and what is free.
+    fill_percent: f64,
+    /// Bytes kept free.
+    reserve_bytes: u64,
+    /// Whether it gets no new slices for lack of room.
+    full: bool,
+    slices: u64,
+}
+
+impl From<NodeStatus> for NodeView {
+    fn from(node: NodeStatus) -> Self {
+        let capacity_bytes = node.used_bytes.saturating_add(node.free_bytes);
+        Self {
+            id: node.node.to_string(),
+            site: node.place.site,
+            rack: node.place.rack,
+            address: node.address.to_string(),
+            state: match node.state {
+                NodeState::Up => "up",
+                NodeState::Joining => "joining",
+                NodeState::Lost => "lost",
+            },
+            used_bytes: node.used_bytes,
+            free_bytes: node.free_bytes,
+            pid: node.pid,
+            data: node.folder,
+            standing: match node.standing {
+                Standing::Active => "active",
+                Standing::Draining => "draining",
+                Standing::Drained => "drained",
+            },
+            fill_percent: (node.used_bytes as f64 * 1_000.0 / capacity_bytes.max(1) as f64).round() / 10.0,
+            reserve_bytes: node.reserve_bytes,
+            full: node.is_full,
+            slices: node.slices,
+        }
+    }
 }
 
 #[derive(Serialize)]
@@ -85,4 +117,6 @@ struct HealthView {
     under_replicated: u64,
     corrupt: u64,
     lost: u64,
+    misplaced: u64,
+    short_of_nodes: u64,
 }

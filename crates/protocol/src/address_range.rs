@@ -1,5 +1,5 @@
-//! Ranges of addresses, from which a user or node may come (Sector/Sphere paper, 2.3: "an IP list and/or an IP range").
-//! They serve the login and the joining of nodes. They are compared, never resolved: no names, no lookups.
+//! Ranges of addresses: from which a user or node may come (Sector/Sphere paper, 2.3: "an IP list and/or an IP range"),
+//! and what stands at which site. They serve the login, the joining of nodes and the topology. They are compared, never resolved: no names, no lookups.
 
 use std::{fmt, net::IpAddr, str::FromStr};
 
@@ -37,10 +37,25 @@ impl AddressRange {
         }
     }
 
+    /// How many leading bits all its addresses share: of two ranges that hold an address, the one with more says more.
+    pub fn prefix_bits(&self) -> u8 {
+        self.prefix_bits
+    }
+
     /// Whether an address lies in one of the ranges; an empty list allows every address.
     pub fn allows(ranges: &[Self], address: IpAddr) -> bool {
         ranges.is_empty() || ranges.iter().any(|range| range.contains(address))
     }
+}
+
+/// How many leading bits two addresses share, out of 128, so that both kinds compare; 0 for two of different kinds.
+pub fn common_prefix_bits(a: IpAddr, b: IpAddr) -> u8 {
+    let leading = match (a.to_canonical(), b.to_canonical()) {
+        (IpAddr::V4(a), IpAddr::V4(b)) => (a.to_bits() ^ b.to_bits()).leading_zeros() * 4,
+        (IpAddr::V6(a), IpAddr::V6(b)) => (a.to_bits() ^ b.to_bits()).leading_zeros(),
+        _ => 0,
+    };
+    u8::try_from(leading).unwrap_or(128)
 }
 
 fn same_prefix(a: u128, b: u128, free_bits: u8) -> bool {
@@ -182,6 +197,15 @@ mod tests {
         }
         let slip = "10.1.2.3/8".parse::<AddressRange>().unwrap_err();
         assert!(slip.to_string().contains("write 10.0.0.0/8, or 10.1.2.3 alone"), "{slip}");
+    }
+
+    #[test]
+    fn addresses_of_one_network_share_more_bits_than_those_of_two() {
+        let bits = |a: &str, b: &str| common_prefix_bits(a.parse().unwrap(), b.parse().unwrap());
+        assert_eq!(bits("10.1.2.3", "10.1.2.3"), 128);
+        assert!(bits("10.1.2.3", "10.1.9.9") > bits("10.1.2.3", "10.2.2.3"));
+        assert_eq!(bits("10.1.2.3", "::ffff:10.1.2.3"), 128);
+        assert_eq!(bits("10.1.2.3", "2001:db8::1"), 0);
     }
 
     #[test]

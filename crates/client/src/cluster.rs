@@ -1,0 +1,76 @@
+//! The nodes of the cloud, for administrators: drain, remove, rebalance, and who stands where (door 2 alone).
+
+use protocol::{
+    NodeId,
+    message::{
+        client_master::{ClientReply, ClientRequest},
+        cluster::{
+            DrainRequest, MovePlan, NodeRemoval, RebalanceStatus, RebalanceVerb, RemoveNodeRequest, TopologyStatus,
+        },
+    },
+};
+
+use crate::{Client, ClientError};
+
+impl Client {
+    /// Has a node emptied, or with `dry_run` says what would move. It is empty once its standing is
+    /// [`Drained`](protocol::message::cluster::Standing::Drained) in [`nodes`](Self::nodes).
+    ///
+    /// # Errors
+    /// [`Status::Unavailable`](protocol::Status::Unavailable) where files would find no other node.
+    pub async fn drain_node(&self, node: &NodeId, dry_run: bool) -> Result<MovePlan, ClientError> {
+        self.ask_drain(DrainRequest { node: node.clone(), dry_run, undo: false }).await
+    }
+
+    /// Takes a node that was or is being drained into use again.
+    ///
+    /// # Errors
+    /// Where there is no such node.
+    pub async fn undo_drain(&self, node: &NodeId) -> Result<(), ClientError> {
+        self.ask_drain(DrainRequest { node: node.clone(), dry_run: false, undo: true }).await.map(drop)
+    }
+
+    /// Forgets a node that was drained or is lost.
+    ///
+    /// # Errors
+    /// [`Status::Refused`](protocol::Status::Refused) where it is in use or files would be lost, unless forced.
+    pub async fn remove_node(&self, request: RemoveNodeRequest) -> Result<NodeRemoval, ClientError> {
+        match self.ask(ClientRequest::RemoveNode(request)).await? {
+            ClientReply::Removal(removal) => Ok(removal),
+            _ => Err(unexpected("remove node")),
+        }
+    }
+
+    /// Plans, begins, ends or watches the moving of slices from fuller to emptier nodes.
+    ///
+    /// # Errors
+    /// See [`Status::Refused`](protocol::Status::Refused).
+    pub async fn rebalance(&self, verb: RebalanceVerb) -> Result<RebalanceStatus, ClientError> {
+        match self.ask(ClientRequest::Rebalance(verb)).await? {
+            ClientReply::Rebalance(status) => Ok(status),
+            _ => Err(unexpected("rebalance")),
+        }
+    }
+
+    /// Who stands where; with `reload` after the master has read its file again.
+    ///
+    /// # Errors
+    /// With `reload`, what is wrong with the file; the topology before it is then still in use.
+    pub async fn topology(&self, reload: bool) -> Result<TopologyStatus, ClientError> {
+        match self.ask(ClientRequest::Topology { reload }).await? {
+            ClientReply::Topology(status) => Ok(status),
+            _ => Err(unexpected("topology")),
+        }
+    }
+
+    async fn ask_drain(&self, request: DrainRequest) -> Result<MovePlan, ClientError> {
+        match self.ask(ClientRequest::Drain(request)).await? {
+            ClientReply::Plan(plan) => Ok(plan),
+            _ => Err(unexpected("drain node")),
+        }
+    }
+}
+
+fn unexpected(request: &'static str) -> ClientError {
+    ClientError::Unexpected { who: "master", request }
+}

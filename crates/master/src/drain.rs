@@ -1,0 +1,214 @@
+//! Emptying a node so that it can be taken away. Serves `sector node drain`. A node that leaves gets no new slices; what it
+//! holds is [misplaced](crate::spread::Defect::Leaving), and replication moves it as it moves anything: a copy elsewhere
+//! first, then the removal. Never begins what cannot end: where files would find no other node, it says so at once.
+
+use std::collections::BTreeMap;
+
+use fastrand::Rng;
+use protocol::{
+    NodeId, Now, Refusal, SliceId, Status,
+    message::{
+        client_master::ClientReply,
+        cluster::{DrainRequest, MovePlan, PlannedMove, Standing},
+        master_security::UserRights,
+    },
+};
+
+use crate::{
+    Master,
+    actions::Caller,
+    nodes::NodeKey,
+    placement::{Choice, Wanted, choose},
+    reconcile::Sweep,
+    saves::Effect,
+    spread::Terms,
+    topology::check_admin,
+};
+
+impl Master {
+    /// Plans, begins or takes back the emptying of a node. It is answered once it survives a restart.
+    pub(crate) fn drain(
+        &mut self,
+        now: Now,
+        from: Caller,
+        by: &UserRights,
+        request: &DrainRequest,
+    ) -> Result<Option<ClientReply>, Refusal> {
+        check_admin(by, "drain nodes")?;
+        let id = &request.node;
+        let key = self.node_named(id)?;
+        if request.undo {
+            self.set_standing(now, from, key, Standing::Active, MovePlan::default());
+            return Ok(None);
+        }
+        let plan = self.plan_drain(now, key);
+        if request.dry_run {
+            return Ok(Some(ClientReply::Plan(plan)));
+        }
+        if !plan.problems.is_empty() {
+            let sentence = format!("node {id} cannot be drained: {}", plan.problems.join("; "));
+            return Err(Refusal::new(Status::Unavailable, sentence));
+        }
+        let standing = self.nodes.get(key).standing;
+        let standing = if standing == Standing::Active { Standing::Draining } else { standing };
+        self.set_standing(now, from, key, standing, plan);
+        Ok(None)
+    }
+
+    /// Notes which nodes are empty now.
+    pub(crate) fn watch_drains(&mut self, now: Now) {
+        let is_empty = |key: NodeKey| {
+            let node = self.nodes.get(key);
+            node.is_up() && node.held.is_empty() && node.incoming == 0
+        };
+        let standing_now = |key: NodeKey| match self.nodes.get(key).standing {
+            Standing::Draining if is_empty(key) => Some(Standing::Drained),
+            // What a job left there after all is moved too.
+            Standing::Drained if !self.nodes.get(key).held.is_empty() => Some(Standing::Draining),
+            _ => None,
+        };
+        let keys = self.nodes.iter().map(|(key, _)| key);
+        let changed: Vec<_> = keys.filter_map(|key| Some((key, standing_now(key)?))).collect();
+        for (key, standing) in changed {
+            tracing::info!(node = %self.nodes.get(key).id, ?standing, "a node that leaves");
+            self.nodes.set_standing(key, standing);
+            let rows = self.nodes.row_change(key).into_iter().collect();
+            self.save(now, rows, Vec::new());
+            self.sweeps.push_back(Sweep::Node(key, None));
+        }
+    }
+
+    /// The node of this name.
+    pub(crate) fn node_named(&self, id: &NodeId) -> Result<NodeKey, Refusal> {
+        let unknown = || Refusal::new(Status::NotFound, format!("there is no node {id}; `sector nodes` shows them"));
+        self.nodes.of_id(id).ok_or_else(unknown)
+    }
+
+    fn set_standing(&mut self, now: Now, from: Caller, key: NodeKey, standing: Standing, plan: MovePlan) {
+        self.nodes.set_standing(key, standing);
+        let rows = self.nodes.row_change(key).into_iter().collect();
+        self.save(now, rows, vec![Effect::Reply(from, ClientReply::Plan(plan))]);
+        self.sweeps.push_back(Sweep::Node(key, None));
+        self.unpark_copies(true);
+    }
+
+    /// What would move where if a node were drained now: every slice is given a place, as if all were moved at once.
+    fn plan_drain(&mut self, now: Now, key: NodeKey) -> MovePlan {
+        // Only in thought: whatever is changed for it is put back.
+        let (standing, folders) = (self.nodes.get(key).standing, self.together.clone());
+        self.nodes.set_standing(key, Standing::Draining);
+        let held = self.nodes.get(key).held.len() as u64;
+        let slices: Vec<_> = self.nodes.get(key).held.iter().copied().take(PLANNED_MAX).collect();
+        let mut planning = Planning::default();
+        for slice in slices {
+            self.plan_slice(now, key, slice, &mut planning);
+        }
+        for (target, (_, bytes)) in &planning.moves {
+            let node = self.nodes.get_mut(*target);
+            node.promised_bytes = node.promised_bytes.saturating_sub(*bytes);
+        }
+        let plan = planning.finish(self, key, held);
+        self.nodes.set_standing(key, standing);
+        self.together = folders;
+        plan
+    }
+
+    fn plan_slice(&mut self, now: Now, key: NodeKey, slice: SliceId, planning: &mut Planning) {
+        planning.seen += 1;
+        let is_good = self.replicas.at(slice, key).is_some_and(|replica| replica.is_good());
+        let Some(bytes) = self.names.content_of_slice(slice).map(|content| content.bytes).filter(|_| is_good) else {
+            return;
+        };
+        let Some(file) = self.names.file_of_slice(slice) else { return };
+        let terms = self.terms(now, file);
+        let (holders, closed) = self.occupied(slice);
+        let fit = holders.iter().filter(|holder| terms.is_fit(&self.nodes, **holder)).count();
+        planning.files += 1;
+        planning.bytes += bytes;
+        if fit >= terms.copies {
+            // There are enough elsewhere: it is only removed.
+            return;
+        }
+        match choose(&self.nodes, &self.wanted_place(bytes, &terms, &holders, &closed), &mut planning.rng) {
+            Choice::Node(target) => {
+                let node = self.nodes.get_mut(target);
+                node.promised_bytes = node.promised_bytes.saturating_add(bytes);
+                let (files, moved) = planning.moves.entry(target).or_default();
+                (*files, *moved) = (*files + 1, *moved + bytes);
+            }
+            Choice::Busy | Choice::Nowhere if terms.copies_possible(&self.nodes) <= fit => planning.nodeless += 1,
+            Choice::Busy | Choice::Nowhere => planning.roomless += 1,
+        }
+    }
+
+    fn wanted_place<'a>(
+        &self,
+        bytes: u64,
+        terms: &'a Terms,
+        holders: &'a [NodeKey],
+        closed: &'a [NodeKey],
+    ) -> Wanted<'a> {
+        Wanted {
+            bytes,
+            reserve_bytes: self.config.reserve_bytes,
+            terms,
+            holders,
+            closed,
+            shunned: &[],
+            incoming_max: u32::MAX,
+            patient: false,
+        }
+    }
+}
+
+/// A plan while it is made.
+struct Planning {
+    rng: Rng,
+    seen: u64,
+    files: u64,
+    bytes: u64,
+    moves: BTreeMap<NodeKey, (u64, u64)>,
+    /// Files that would have too few nodes.
+    nodeless: u64,
+    /// Files for which the others have no room.
+    roomless: u64,
+}
+
+impl Default for Planning {
+    fn default() -> Self {
+        // The same plan for the same cloud; and the master's own lots stay what they were.
+        let rng = Rng::with_seed(1);
+        Self { rng, seen: 0, files: 0, bytes: 0, moves: BTreeMap::new(), nodeless: 0, roomless: 0 }
+    }
+}
+
+impl Planning {
+    fn finish(self, master: &Master, from: NodeKey, held: u64) -> MovePlan {
+        // Of a very full node only so many slices were looked at; the others are taken to be like them.
+        let scale = |count: u64| (u128::from(count) * u128::from(held) / u128::from(self.seen.max(1))) as u64;
+        let mut problems = Vec::new();
+        if self.nodeless > 0 {
+            let count = scale(self.nodeless);
+            problems.push(format!(
+                "{count} files want more copies than the nodes that would be left; add a node, or want fewer copies"
+            ));
+        }
+        if self.roomless > 0 {
+            let count = scale(self.roomless);
+            problems.push(format!("for {count} files the other nodes have no room; add a node, or remove files"));
+        }
+        let from = master.nodes.get(from).id.clone();
+        let planned = self.moves.iter().map(|(to, (files, bytes))| PlannedMove {
+            from: from.clone(),
+            to: master.nodes.get(*to).id.clone(),
+            files: *files,
+            bytes: *bytes,
+        });
+        let moves = planned.collect();
+        let (files, bytes) = (scale(self.files), scale(self.bytes));
+        MovePlan { files, bytes, planned_files: self.files, moves, problems }
+    }
+}
+
+/// Slices for which a place is sought in a plan: some hundred milliseconds, and enough to know how it will be.
+const PLANNED_MAX: usize = 20_000;

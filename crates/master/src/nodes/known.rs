@@ -1,0 +1,89 @@
+//! The nodes that the cloud has, as rows of the journal: key = node id, value = a version byte, then postcard. Serves the
+//! restart of the master, after which a node that does not come is missed, and one that was being drained still is.
+//! What changes all the time (load, room, slices) is in no row.
+
+use std::net::{IpAddr, SocketAddr};
+
+use protocol::{NodeId, Now, Place, message::cluster::Standing};
+use serde::{Deserialize, Serialize};
+use store::RowChange;
+
+use super::{Node, NodeKey, Nodes};
+use crate::{
+    actions::{NODES_TABLE, StoredRow},
+    error::MasterError,
+    namespace::{damaged, decode_row, encode_row},
+};
+
+/// The stored form of a node. Field order is the format.
+#[derive(Serialize, Deserialize)]
+struct NodeRow {
+    /// Where it says that it stands.
+    place: Place,
+    address: SocketAddr,
+    ip: IpAddr,
+    folder: String,
+    standing: Standing,
+    /// Taken out while it was up: it may not join by itself.
+    barred: bool,
+}
+
+impl Nodes {
+    /// Knows a node again that an earlier master had. It counts as lost until it joins.
+    pub(crate) fn load(&mut self, now: Now, row: &StoredRow) -> Result<(), MasterError> {
+        let text = String::from_utf8(row.key.clone()).map_err(|_| damaged(row))?;
+        let id = NodeId::new(text).map_err(|_| damaged(row))?;
+        let read: NodeRow = decode_row(&row.value).ok_or_else(|| damaged(row))?;
+        if read.barred {
+            self.barred.insert(id);
+            return Ok(());
+        }
+        let mut node = Node::new(id, read.place, read.address, read.ip);
+        (node.folder, node.standing, node.lost_at) = (read.folder, read.standing, Some(now.monotonic));
+        node.row.clone_from(&row.value);
+        // A journal never holds more nodes than a master takes.
+        let _ = self.add(node);
+        self.settle_places();
+        Ok(())
+    }
+
+    /// The row that has to be saved so that a node is known as it is now; `None` where it was saved so.
+    pub(crate) fn row_change(&mut self, key: NodeKey) -> Option<RowChange> {
+        let node = self.get_mut(key);
+        let row = encode_row(&NodeRow {
+            place: node.said.clone(),
+            address: node.address,
+            ip: node.ip,
+            folder: node.folder.clone(),
+            standing: node.standing,
+            barred: false,
+        });
+        if row == node.row {
+            return None;
+        }
+        node.row.clone_from(&row);
+        Some(RowChange::Set { table: NODES_TABLE, key: node.id.as_str().into(), value: row })
+    }
+
+    /// The row that has to be saved once a node was taken out.
+    pub(crate) fn removal_change(&self, key: NodeKey) -> RowChange {
+        let node = self.get(key);
+        if !self.barred.contains(&node.id) {
+            return Self::forgetting(&node.id);
+        }
+        let row = NodeRow {
+            place: node.said.clone(),
+            address: node.address,
+            ip: node.ip,
+            folder: String::new(),
+            standing: node.standing,
+            barred: true,
+        };
+        RowChange::Set { table: NODES_TABLE, key: node.id.as_str().into(), value: encode_row(&row) }
+    }
+
+    /// The change that takes a node's row away.
+    pub(crate) fn forgetting(id: &NodeId) -> RowChange {
+        RowChange::Remove { table: NODES_TABLE, key: id.as_str().into() }
+    }
+}

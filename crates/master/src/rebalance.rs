@@ -1,0 +1,313 @@
+//! Moving slices from fuller to emptier nodes, when someone asks for it. Serves `sector rebalance`. What counts is how full
+//! a node is for its size, not how many slices it has. It is done with what repair leaves over: while any file lacks a
+//! copy or stands wrong, nothing is begun; limits of links hold as for all copies. Never makes a file's spread worse, and
+//! leaves folders that are kept together where they are.
+//!
+//! It is not kept over a restart of the master: what was moved stays moved, and who wants more asks again.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use protocol::{
+    Now, Refusal, SliceId,
+    message::{
+        client_master::ClientReply,
+        cluster::{MovePlan, PlannedMove, RebalanceStatus, RebalanceVerb},
+        master_security::UserRights,
+    },
+};
+
+use crate::{Master, copying::Begun, nodes::NodeKey, topology::check_admin};
+
+/// How far it is.
+#[derive(Debug, Default)]
+pub(crate) struct Rebalance {
+    running: bool,
+    moves: BTreeMap<SliceId, Move>,
+    /// Up to where a node's slices were looked through.
+    cursors: BTreeMap<NodeKey, SliceId>,
+    /// Nodes none of whose slices could be moved since anything changed.
+    exhausted: BTreeSet<NodeKey>,
+    moved_files: u64,
+    moved_bytes: u64,
+    /// Whether something changed since a slice was last sought.
+    stirred: bool,
+}
+
+/// A slice on its way.
+#[derive(Clone, Copy, Debug)]
+struct Move {
+    from: NodeKey,
+    to: NodeKey,
+    bytes: u64,
+}
+
+/// A node that takes part, and how full it is once all that moves has moved.
+#[derive(Clone, Copy, Debug)]
+struct Level {
+    key: NodeKey,
+    filled_bytes: u64,
+    capacity_bytes: u64,
+}
+
+impl Rebalance {
+    /// The node that a slice is to leave, where it is being moved.
+    pub(crate) fn origin(&self, slice: SliceId) -> Option<NodeKey> {
+        self.moves.get(&slice).map(|moving| moving.from)
+    }
+
+    /// Makes slices be sought again.
+    pub(crate) fn stir(&mut self) {
+        self.stirred = true;
+    }
+}
+
+impl Level {
+    fn fill(&self) -> f64 {
+        self.filled_bytes as f64 / self.capacity_bytes.max(1) as f64
+    }
+
+    fn fill_with(&self, bytes: i128) -> f64 {
+        (i128::from(self.filled_bytes) + bytes) as f64 / self.capacity_bytes.max(1) as f64
+    }
+}
+
+impl Master {
+    /// Plans, begins, ends, or says how far it is.
+    pub(crate) fn rebalance(&mut self, by: &UserRights, verb: RebalanceVerb) -> Result<ClientReply, Refusal> {
+        match verb {
+            RebalanceVerb::Plan | RebalanceVerb::Status => {}
+            RebalanceVerb::Begin => {
+                check_admin(by, "rebalance the nodes")?;
+                if !self.rebalance.running {
+                    let moves = std::mem::take(&mut self.rebalance.moves);
+                    self.rebalance = Rebalance { running: true, moves, stirred: true, ..Rebalance::default() };
+                }
+            }
+            RebalanceVerb::Stop => {
+                check_admin(by, "stop rebalancing")?;
+                self.rebalance.running = false;
+            }
+        }
+        let levels = self.levels();
+        let permille = |level: Option<&Level>| level.map_or(0, |level| (level.fill() * 1_000.0) as u32);
+        Ok(ClientReply::Rebalance(RebalanceStatus {
+            running: self.rebalance.running,
+            moved_files: self.rebalance.moved_files,
+            moved_bytes: self.rebalance.moved_bytes,
+            fill_least_permille: permille(levels.first()),
+            fill_most_permille: permille(levels.last()),
+            plan: self.plan_rebalance(levels),
+        }))
+    }
+
+    /// Notes what has arrived, and looks through the nodes anew.
+    pub(crate) fn watch_rebalance(&mut self) {
+        let has_left = |slice: SliceId, moving: &Move| {
+            self.replicas.at(slice, moving.from).is_none_or(|replica| !replica.is_good())
+        };
+        let is_over = |slice: SliceId, moving: &Move| {
+            let has_come = self.replicas.at(slice, moving.to).is_some();
+            has_left(slice, moving) || (!has_come && self.replication.copy(slice, moving.to).is_none())
+        };
+        let over: Vec<_> = self.rebalance.moves.iter().filter(|(slice, moving)| is_over(**slice, moving)).collect();
+        let over: Vec<_> = over.into_iter().map(|(slice, moving)| (*slice, has_left(*slice, moving))).collect();
+        for (slice, has_left) in over {
+            if let Some(moving) = self.rebalance.moves.remove(&slice).filter(|_| has_left) {
+                self.rebalance.moved_files += 1;
+                self.rebalance.moved_bytes += moving.bytes;
+            }
+        }
+        self.rebalance.stirred |= self.rebalance.running;
+    }
+
+    /// Begins further moves, if nothing more important is to be done.
+    pub(crate) fn go_on_rebalancing(&mut self, now: Now) {
+        if !self.rebalance.running || !std::mem::take(&mut self.rebalance.stirred) || !self.replication.is_idle() {
+            return;
+        }
+        while self.rebalance.moves.len() < MOVES_MAX {
+            match self.begin_move(now) {
+                Sought::Begun => {}
+                Sought::NotNow => return,
+                Sought::Even => {
+                    if self.rebalance.moves.is_empty() {
+                        tracing::info!(files = self.rebalance.moved_files, "the nodes are rebalanced");
+                        self.rebalance.running = false;
+                    }
+                    return;
+                }
+            }
+        }
+    }
+
+    /// Seeks one slice of the fullest nodes that an emptier one can take.
+    fn begin_move(&mut self, now: Now) -> Sought {
+        let levels = self.levels();
+        let mut waits = false;
+        for donor in levels.iter().rev() {
+            let is_uneven = levels.first().is_some_and(|least| donor.fill() - least.fill() > SLACK);
+            if !is_uneven {
+                break;
+            }
+            if self.rebalance.exhausted.contains(&donor.key) {
+                continue;
+            }
+            if self.nodes.get(donor.key).outgoing >= NODE_MOVES_MAX {
+                waits = true;
+                continue;
+            }
+            match self.move_from(now, donor, &levels) {
+                Sought::Begun => return Sought::Begun,
+                Sought::NotNow => waits = true,
+                Sought::Even => drop(self.rebalance.exhausted.insert(donor.key)),
+            }
+        }
+        if waits { Sought::NotNow } else { Sought::Even }
+    }
+
+    /// Looks through some of a node's slices. [`Sought::Even`] when all have been seen in vain.
+    fn move_from(&mut self, now: Now, donor: &Level, levels: &[Level]) -> Sought {
+        let from = self.rebalance.cursors.get(&donor.key).copied();
+        let from = from.map_or(std::ops::Bound::Unbounded, std::ops::Bound::Excluded);
+        let held = &self.nodes.get(donor.key).held;
+        let slices: Vec<_> = held.range((from, std::ops::Bound::Unbounded)).take(SEEN_MAX).copied().collect();
+        let mut waits = false;
+        for slice in &slices {
+            match self.move_slice(now, *slice, donor, levels) {
+                Sought::Begun => {
+                    self.rebalance.cursors.insert(donor.key, *slice);
+                    return Sought::Begun;
+                }
+                Sought::NotNow => waits = true,
+                Sought::Even => {}
+            }
+        }
+        match slices.last() {
+            // Those that must wait are looked at again; the others are behind us.
+            _ if waits => Sought::NotNow,
+            Some(last) => {
+                self.rebalance.cursors.insert(donor.key, *last);
+                Sought::NotNow
+            }
+            None if self.rebalance.cursors.remove(&donor.key).is_some() && self.rebalance.moved_files > 0 => {
+                // Once through; what was moved may have made room for what could not go before.
+                Sought::Even
+            }
+            None => Sought::Even,
+        }
+    }
+
+    fn move_slice(&mut self, now: Now, slice: SliceId, donor: &Level, levels: &[Level]) -> Sought {
+        let Some(file) = self.names.file_of_slice(slice) else { return Sought::Even };
+        let Some(bytes) = self.names.content(file).map(|content| content.bytes) else { return Sought::Even };
+        let is_busy = self.rebalance.moves.contains_key(&slice) || !self.replication.targets(slice).is_empty();
+        let (holders, closed) = self.occupied(slice);
+        let is_sure = self.certain_holders(slice).len() == holders.len() && holders.contains(&donor.key);
+        if is_busy || !is_sure || !closed.is_empty() || bytes == 0 || self.wanted(file).together.is_some() {
+            return Sought::Even;
+        }
+        let terms = self.terms(now, file);
+        let cost = terms.cost(&self.nodes, &holders);
+        let mut waits = false;
+        for taker in levels.iter().take(TAKERS_MAX) {
+            let node = self.nodes.get(taker.key);
+            let is_lower = taker.fill_with(bytes.into()) <= donor.fill_with(-i128::from(bytes));
+            let room = node.room_bytes() >= bytes.saturating_add(self.config.reserve_bytes);
+            let after: Vec<_> = holders.iter().map(|key| if *key == donor.key { taker.key } else { *key }).collect();
+            if !is_lower || !room || holders.contains(&taker.key) || terms.cost(&self.nodes, &after) > cost {
+                continue;
+            }
+            if node.incoming >= NODE_MOVES_MAX {
+                waits = true;
+                continue;
+            }
+            match self.begin_copy_to(now, slice, bytes, taker.key, &[], Some(NODE_MOVES_MAX)) {
+                Begun::Yes => {
+                    self.rebalance.moves.insert(slice, Move { from: donor.key, to: taker.key, bytes });
+                    return Sought::Begun;
+                }
+                Begun::Busy | Begun::LinkFull => waits = true,
+                Begun::Nowhere => {}
+            }
+        }
+        if waits { Sought::NotNow } else { Sought::Even }
+    }
+
+    /// The nodes that take part, the emptiest first.
+    fn levels(&self) -> Vec<Level> {
+        let mut levels: Vec<Level> = self
+            .nodes
+            .iter()
+            .filter(|(_, node)| node.is_up() && node.is_active())
+            .filter_map(|(key, node)| {
+                let leaving = self.rebalance.moves.values().filter(|moving| moving.from == key);
+                let leaving_bytes = leaving.map(|moving| moving.bytes).sum();
+                Some(Level {
+                    key,
+                    filled_bytes: node.filled_bytes().saturating_sub(leaving_bytes),
+                    capacity_bytes: node.capacity_bytes()?,
+                })
+            })
+            .collect();
+        levels.sort_by(|a, b| a.fill().total_cmp(&b.fill()).then(a.key.cmp(&b.key)));
+        levels
+    }
+
+    /// What would have to move from where to where to make all nodes equally full.
+    fn plan_rebalance(&self, levels: Vec<Level>) -> MovePlan {
+        let mut plan = MovePlan::default();
+        let is_even = match (levels.first(), levels.last()) {
+            (Some(least), Some(most)) => most.fill() - least.fill() <= SLACK,
+            _ => true,
+        };
+        if is_even {
+            return plan;
+        }
+        let filled: u128 = levels.iter().map(|level| u128::from(level.filled_bytes)).sum();
+        let capacity: u128 = levels.iter().map(|level| u128::from(level.capacity_bytes)).sum::<u128>().max(1);
+        // What each has above, or lacks below, the common level.
+        let fair = |level: &Level| (filled * u128::from(level.capacity_bytes) / capacity) as u64;
+        let mut lacking: Vec<_> =
+            levels.iter().map(|level| (level.key, fair(level).saturating_sub(level.filled_bytes))).collect();
+        for donor in levels.iter().rev() {
+            let mut above = donor.filled_bytes.saturating_sub(fair(donor));
+            let node = self.nodes.get(donor.key);
+            let slice_bytes = (donor.filled_bytes / (node.held.len() as u64).max(1)).max(1);
+            for (taker, lack) in lacking.iter_mut().filter(|(_, lack)| *lack > 0) {
+                let bytes = above.min(*lack);
+                if bytes == 0 {
+                    break;
+                }
+                (above, *lack) = (above - bytes, *lack - bytes);
+                let (from, to) = (node.id.clone(), self.nodes.get(*taker).id.clone());
+                let files = bytes.div_ceil(slice_bytes);
+                plan.files += files;
+                plan.bytes += bytes;
+                plan.moves.push(PlannedMove { from, to, files, bytes });
+            }
+        }
+        plan
+    }
+}
+
+/// What came of seeking a slice to move.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Sought {
+    /// One is on its way.
+    Begun,
+    /// There may be one a little later.
+    NotNow,
+    /// There is none.
+    Even,
+}
+
+/// How unevenly full nodes may be: three parts in a hundred. Less would move bytes for as long as files come and go.
+const SLACK: f64 = 0.03;
+/// Moves on their way at once.
+const MOVES_MAX: usize = 64;
+/// Moves that one node gives, or takes, at once: half of what repair may.
+const NODE_MOVES_MAX: u32 = 2;
+/// Slices looked at in one go.
+const SEEN_MAX: usize = 64;
+/// Emptier nodes tried for a slice.
+const TAKERS_MAX: usize = 8;

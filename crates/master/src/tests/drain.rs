@@ -1,0 +1,274 @@
+//! Nodes that are emptied and taken away.
+
+#![allow(clippy::unwrap_used)]
+
+use protocol::message::{
+    client_master::{NodeState, NodeStatus},
+    cluster::{DrainRequest, MovePlan, NodeRemoval, RemoveNodeRequest, Standing},
+};
+
+use super::*;
+
+fn drain(id: &str) -> ClientRequest {
+    ClientRequest::Drain(DrainRequest { node: node(id), dry_run: false, undo: false })
+}
+
+fn undo(id: &str) -> ClientRequest {
+    ClientRequest::Drain(DrainRequest { node: node(id), dry_run: false, undo: true })
+}
+
+fn plan(bench: &mut Bench, id: &str) -> MovePlan {
+    let request = ClientRequest::Drain(DrainRequest { node: node(id), dry_run: true, undo: false });
+    match bench.ask("admin", request) {
+        ClientReply::Plan(plan) => plan,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn begin(bench: &mut Bench, request: ClientRequest) {
+    let reply = bench.ask("admin", request);
+    assert!(matches!(reply, ClientReply::Plan(_)), "{reply:?}");
+}
+
+fn removal(id: &str, force: bool, dry_run: bool, undo: bool) -> ClientRequest {
+    ClientRequest::RemoveNode(RemoveNodeRequest { node: node(id), force, dry_run, undo })
+}
+
+fn remove(bench: &mut Bench, request: ClientRequest) -> NodeRemoval {
+    match bench.ask("admin", request) {
+        ClientReply::Removal(removal) => removal,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn status(bench: &mut Bench, id: &str) -> NodeStatus {
+    let ClientReply::Nodes(nodes) = bench.ask("ann", ClientRequest::Nodes) else { panic!("no nodes") };
+    nodes.into_iter().find(|status| status.node == node(id)).unwrap()
+}
+
+/// A cloud with files at `n1`, each with another copy somewhere.
+fn filled() -> (Bench, Vec<SliceId>) {
+    let mut bench = Bench::with_nodes(&["a/1", "a/2", "b/1", "b/2"]);
+    let put = |bench: &mut Bench, index: u64| {
+        let request = CreateRequest { at: Some(node("n1")), ..create(&format!("/f{index}")) };
+        content(&bench.put("ann", request, 100 + index)).slice
+    };
+    let slices = (0..30).map(|index| put(&mut bench, index)).collect();
+    (bench, slices)
+}
+
+#[test]
+fn a_plan_says_what_would_move_and_moves_nothing() {
+    let (mut bench, slices) = filled();
+    let before: Vec<_> = slices.iter().map(|slice| bench.holders(*slice)).collect();
+    let rows = bench.rows.clone();
+    let plan = plan(&mut bench, "n1");
+    let bytes: u64 = (0..30).map(|index| 100 + index).sum();
+    assert_eq!((plan.files, plan.bytes, plan.planned_files), (30, bytes, 30));
+    assert_eq!(plan.moves.iter().map(|to| to.bytes).sum::<u64>(), bytes);
+    assert!(plan.moves.len() >= 2 && plan.moves.iter().all(|to| to.from == node("n1") && to.to != node("n1")));
+    assert!(plan.problems.is_empty());
+    bench.advance(seconds(30));
+    assert_eq!(slices.iter().map(|slice| bench.holders(*slice)).collect::<Vec<_>>(), before);
+    assert_eq!((bench.rows.clone(), status(&mut bench, "n1").standing), (rows, Standing::Active));
+    // Nothing was promised to the nodes either.
+    assert!(bench.master.nodes.iter().all(|(_, node)| node.promised_bytes == 0));
+}
+
+#[test]
+fn a_drained_node_is_empty_and_every_file_has_its_copies() {
+    let (mut bench, slices) = filled();
+    begin(&mut bench, drain("n1"));
+    assert!(bench.health().reasons.iter().any(|reason| reason.contains("node n1 is being drained")));
+    let put = bench.put("ann", create("/new"), 10);
+    assert!(!bench.holders(content(&put).slice).contains(&"n1".into()));
+    bench.advance(seconds(10));
+    assert!(bench.node("n1").held.is_empty());
+    assert!(slices.iter().all(|slice| bench.holders(*slice).len() == 2));
+    assert_eq!((status(&mut bench, "n1").standing, bench.health()), (Standing::Drained, Health::default()));
+    let further = bench.put("ann", create("/further"), 10);
+    assert!(!bench.holders(content(&further).slice).contains(&"n1".into()));
+}
+
+#[test]
+fn copies_are_made_elsewhere_before_they_are_removed() {
+    let (mut bench, slices) = filled();
+    for id in ["n2", "n3", "n4"] {
+        bench.node_mut(id).fails_copies = true;
+    }
+    begin(&mut bench, drain("n1"));
+    bench.advance(seconds(120));
+    assert_eq!(bench.node("n1").held.len(), 30, "nothing could be copied, so nothing goes");
+    for id in ["n2", "n3", "n4"] {
+        bench.node_mut(id).fails_copies = false;
+    }
+    bench.advance(seconds(200));
+    assert!(bench.node("n1").held.is_empty());
+    assert!(slices.iter().all(|slice| bench.holders(*slice).len() == 2));
+}
+
+#[test]
+fn draining_goes_on_after_the_master_was_started_again() {
+    let (mut bench, slices) = filled();
+    for id in ["n2", "n3", "n4"] {
+        bench.node_mut(id).answers = false;
+    }
+    begin(&mut bench, drain("n1"));
+    bench.restart_master();
+    for id in ["n1", "n2", "n3", "n4"] {
+        bench.node_mut(id).answers = true;
+        bench.join(id);
+    }
+    assert_eq!(status(&mut bench, "n1").standing, Standing::Draining);
+    bench.advance(seconds(100));
+    assert_eq!(status(&mut bench, "n1").standing, Standing::Drained);
+    assert!(slices.iter().all(|slice| bench.holders(*slice).len() == 2));
+    bench.restart_master();
+    bench.join("n1");
+    assert_eq!(status(&mut bench, "n1").standing, Standing::Drained);
+}
+
+#[test]
+fn what_cannot_be_drained_is_refused_at_once_with_its_reason() {
+    let mut bench = Bench::with_nodes(&["a/1", "b/1"]);
+    bench.put("ann", create("/f"), 10);
+    let refusal = bench.refused("admin", drain("n1"));
+    assert!(
+        refusal.status == Status::Unavailable && refusal.sentence.contains("1 files want more copies than the nodes")
+    );
+    bench.add_node("n3", "a/1");
+    bench.node_mut("n3").free_bytes = 1_005;
+    bench.advance(seconds(2));
+    let refusal = bench.refused("admin", drain("n1"));
+    assert!(refusal.sentence.contains("for 1 files the other nodes have no room"), "{refusal}");
+    assert_eq!(plan(&mut bench, "n1").problems.len(), 1);
+    assert_eq!(status(&mut bench, "n1").standing, Standing::Active);
+    bench.node_mut("n3").free_bytes = 1_000_000;
+    bench.advance(seconds(2));
+    begin(&mut bench, drain("n1"));
+    assert_eq!(bench.status_of("ann", drain("n3")), Status::Refused, "only administrators");
+    assert_eq!(bench.status_of("admin", drain("n9")), Status::NotFound);
+}
+
+#[test]
+fn draining_can_be_taken_back() {
+    let (mut bench, _) = filled();
+    bench.nodes.values_mut().for_each(|fake| fake.fails_copies = true);
+    begin(&mut bench, drain("n1"));
+    bench.advance(seconds(3));
+    begin(&mut bench, undo("n1"));
+    bench.nodes.values_mut().for_each(|fake| fake.fails_copies = false);
+    bench.advance(seconds(100));
+    assert_eq!(bench.node("n1").held.len(), 30);
+    assert_eq!((status(&mut bench, "n1").standing, bench.health()), (Standing::Active, Health::default()));
+}
+
+#[test]
+fn a_node_in_use_is_not_removed_and_a_drained_one_stays_out_until_it_is_let_in() {
+    let (mut bench, _) = filled();
+    let refusal = bench.refused("admin", removal("n1", false, false, false));
+    assert!(refusal.status == Status::Refused && refusal.sentence.contains("drain n1 --wait"), "{refusal}");
+    begin(&mut bench, drain("n1"));
+    bench.advance(seconds(10));
+    let session = bench.node("n1").session.unwrap();
+    assert!(remove(&mut bench, removal("n1", false, false, false)).removed);
+    assert!(bench.closed.contains(&session));
+    bench.node_mut("n1").session = None;
+    bench.advance(seconds(100));
+    let ClientReply::Nodes(nodes) = bench.ask("ann", ClientRequest::Nodes) else { panic!() };
+    assert_eq!((nodes.len(), bench.health()), (3, Health::default()));
+
+    let try_join = |bench: &mut Bench| {
+        let join = NodeJoin {
+            local: None,
+            node: node("n1"),
+            place: Place::new("a", "1"),
+            transfer: ([10, 0, 0, 1], 7410).into(),
+            spe_slots: 2,
+            pid: 1,
+            folder: "/data".into(),
+            address: [10, 0, 0, 1].into(),
+        };
+        let joined = bench.master.open_node_session(bench.now, SessionId(77_777), join);
+        bench.run();
+        joined
+    };
+    assert!(try_join(&mut bench).unwrap_err().sentence.contains("remove n1 --undo"));
+    bench.restart_master();
+    assert_eq!(try_join(&mut bench).unwrap_err().status, Status::Refused, "also after a restart");
+    assert!(!remove(&mut bench, removal("n1", false, false, true)).removed);
+    assert!(try_join(&mut bench).is_ok());
+}
+
+#[test]
+fn a_lost_node_with_the_only_copy_of_a_file_is_removed_only_by_force() {
+    let mut bench = Bench::with_nodes(&["a/1", "b/1", "c/1"]);
+    let only = CreateRequest { at: Some(node("n1")), copies: Some(1), ..create("/only") };
+    bench.put("ann", only, 10);
+    bench.put("ann", CreateRequest { at: Some(node("n1")), ..create("/twice") }, 10);
+    bench.crash("n1");
+    bench.advance(seconds(12));
+    let refusal = bench.refused("admin", removal("n1", false, false, false));
+    assert!(refusal.sentence.contains("only known copy of 1 files (`/only`)"), "{refusal}");
+    let loss = remove(&mut bench, removal("n1", false, true, false));
+    assert_eq!((loss.removed, loss.lost, loss.lost_paths, loss.fewer_copies), (false, 1, vec![path("/only")], 1));
+    let loss = remove(&mut bench, removal("n1", true, false, false));
+    assert_eq!((loss.removed, loss.lost), (true, 1));
+    bench.advance(seconds(5));
+    assert_eq!(bench.stat("/twice").copies.len(), 2, "made anew at once: nobody waits for a removed node");
+    assert_eq!(bench.health().lost, 1);
+    // What comes back after all is a new node; what it brings is as good as ever.
+    bench.join("n1");
+    bench.advance(seconds(10));
+    assert_eq!(bench.stat("/twice").copies.len(), 2);
+    assert_eq!((bench.stat("/only").copies.len(), bench.health()), (1, Health::default()));
+}
+
+#[test]
+fn a_node_that_does_not_come_back_after_a_restart_of_the_master_is_missed() {
+    let (mut bench, _) = filled();
+    bench.put("ann", CreateRequest { at: Some(node("n1")), copies: Some(1), ..create("/only") }, 10);
+    bench.restart_master();
+    for id in ["n2", "n3", "n4"] {
+        bench.join(id);
+    }
+    bench.advance(seconds(1));
+    let lost = status(&mut bench, "n1");
+    assert_eq!((lost.state, lost.place.to_string()), (NodeState::Lost, "a/1".into()));
+    assert!(bench.health().reasons.iter().any(|reason| reason.contains("n1 is lost: it was not heard of since")));
+    assert_eq!(bench.health().lost, 1);
+    let refusal = bench.refused("admin", removal("n1", false, false, false));
+    assert!(refusal.sentence.contains("1 files have no copy that can be reached"), "{refusal}");
+    bench.advance(seconds(100));
+    let health = bench.health();
+    assert_eq!((health.under_replicated, health.lost), (1, 1), "all others were made anew");
+    remove(&mut bench, removal("n1", true, false, false));
+    bench.restart_master();
+    let ClientReply::Nodes(nodes) = bench.ask("ann", ClientRequest::Nodes) else { panic!() };
+    assert_eq!(nodes.len(), 3, "it is forgotten for good");
+}
+
+#[test]
+fn what_a_lost_node_brings_back_late_is_compared_with_what_there_is() {
+    let mut bench = Bench::with_nodes(&["a/1", "b/1", "c/1"]);
+    let put = |bench: &mut Bench, at: &str| {
+        content(&bench.put("ann", CreateRequest { at: Some(node("n1")), ..create(at) }, 10)).slice
+    };
+    let (same, replaced, removed, damaged) = (
+        put(&mut bench, "/same"),
+        put(&mut bench, "/replaced"),
+        put(&mut bench, "/removed"),
+        put(&mut bench, "/damaged"),
+    );
+    bench.crash("n1");
+    bench.advance(seconds(80));
+    bench.put("ann", create("/replaced"), 20);
+    bench.done("ann", ClientRequest::Remove { path: path("/removed"), recursive: false });
+    bench.node_mut("n1").held.get_mut(&damaged).unwrap().metadata.digest = digest(99);
+    bench.join("n1");
+    bench.advance(seconds(10));
+    assert_eq!(bench.holders(same).len(), 2, "one of three is trimmed");
+    assert!(bench.holders(replaced).is_empty() && bench.holders(removed).is_empty());
+    assert_eq!(bench.holders(damaged), ["n2", "n3"]);
+    assert_eq!(bench.health(), Health::default());
+}

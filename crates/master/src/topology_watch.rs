@@ -1,0 +1,89 @@
+//! The task that reads the topology's file: when someone asks, and when it has changed. Serves every reload. It never
+//! decides whether what it read is used, and the rules never wait for it.
+
+use std::time::Duration;
+
+use daemon::{DaemonError, topology::TopologyFile};
+use protocol::{Refusal, Topology};
+use tokio::{
+    sync::mpsc,
+    task::{AbortHandle, spawn_blocking},
+    time::{MissedTickBehavior, interval},
+};
+
+use crate::actions::Caller;
+
+/// What was read, and who wanted it.
+type Read = (Option<Caller>, Result<Topology, Refusal>);
+
+/// The task; it ends with this.
+pub(crate) struct TopologyWatch {
+    wishes: mpsc::Sender<Caller>,
+    read: mpsc::Receiver<Read>,
+    task: Option<AbortHandle>,
+}
+
+impl TopologyWatch {
+    /// Watches a file; without one it never has anything to tell.
+    pub(crate) fn start(file: Option<TopologyFile>) -> Self {
+        let (wishes, wished) = mpsc::channel(WISHES_MAX);
+        let (told, read) = mpsc::channel(1);
+        let task = file.map(|file| tokio::spawn(watch(file, wished, told)).abort_handle());
+        Self { wishes, read, task }
+    }
+
+    /// Has the file read for someone. Who asks while many others do gets no answer, and asks again.
+    pub(crate) fn ask(&self, to: Caller) {
+        if self.wishes.try_send(to).is_err() {
+            tracing::warn!("too many want the topology to be read; one of them is not answered");
+        }
+    }
+
+    /// What was read next. Can be cancelled without loss.
+    pub(crate) async fn read(&mut self) -> Read {
+        match self.read.recv().await {
+            Some(read) => read,
+            // There is no file.
+            None => std::future::pending().await,
+        }
+    }
+}
+
+impl Drop for TopologyWatch {
+    fn drop(&mut self) {
+        if let Some(task) = &self.task {
+            task.abort();
+        }
+    }
+}
+
+async fn watch(mut file: TopologyFile, mut wished: mpsc::Receiver<Caller>, told: mpsc::Sender<Read>) {
+    let mut looks = interval(LOOK_AFTER);
+    looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        let to = tokio::select! {
+            wish = wished.recv() => match wish {
+                Some(to) => Some(to),
+                None => return,
+            },
+            _ = looks.tick() => None,
+        };
+        let reading = spawn_blocking(move || {
+            let read = if to.is_some() { Some(file.read()) } else { file.read_if_changed() };
+            (file, read)
+        });
+        let Ok((back, read)) = reading.await else { return };
+        file = back;
+        if let Some(read) = read {
+            let read = read.map_err(|error: DaemonError| error.refusal());
+            if told.send((to, read)).await.is_err() {
+                return;
+            }
+        }
+    }
+}
+
+/// How often the file's time is looked at.
+const LOOK_AFTER: Duration = Duration::from_secs(2);
+/// Who may wait for a reading.
+const WISHES_MAX: usize = 64;

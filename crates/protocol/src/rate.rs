@@ -1,0 +1,105 @@
+//! Rates of bytes as people write them: `200 Mbit/s`, `25 MB/s`, or a plain number of bytes per second. They serve the
+//! limits between sites. Never a measured rate: those are numbers all along.
+
+use std::fmt;
+
+use thiserror::Error;
+
+/// A text that is no rate.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error("`{0}` is not a rate: write it like \"200 Mbit/s\", \"25 MB/s\", \"24 MiB/s\", or as bytes per second")]
+pub struct RateError(String);
+
+/// Reads a rate; gives bytes per second.
+///
+/// # Errors
+/// When it is no number with a known unit, or does not fit in 64 bits.
+pub fn parse(text: &str) -> Result<u64, RateError> {
+    let error = || RateError(text.chars().take(64).collect());
+    let trimmed = text.trim();
+    let split = trimmed.find(|letter: char| !letter.is_ascii_digit() && letter != '.').unwrap_or(trimmed.len());
+    let (number, unit) = trimmed.split_at(split);
+    let unit = unit.trim();
+    if unit.is_empty() {
+        return number.parse().map_err(|_| error());
+    }
+    let number: f64 = number.parse().map_err(|_| error())?;
+    let (_, bytes) = UNITS.iter().find(|(name, _)| *name == unit).ok_or_else(error)?;
+    let rate = number * bytes;
+    if rate.is_finite() && rate < MOST { Ok(rate as u64) } else { Err(error()) }
+}
+
+/// A rate for people, in the bits per second in which links are sold.
+pub struct Shown(
+    /// Bytes per second.
+    pub u64,
+);
+
+impl fmt::Display for Shown {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let bits = self.0 as f64 * 8.0;
+        let (number, unit) = match bits {
+            0.0..1e6 => (bits / 1e3, "kbit/s"),
+            1e6..1e9 => (bits / 1e6, "Mbit/s"),
+            _ => (bits / 1e9, "Gbit/s"),
+        };
+        let text = format!("{number:.2}");
+        write!(f, "{} {unit}", text.trim_end_matches('0').trim_end_matches('.'))
+    }
+}
+
+/// Units and their bytes per second.
+const UNITS: [(&str, f64); 10] = [
+    ("kbit/s", 125.0),
+    ("Mbit/s", 125e3),
+    ("Gbit/s", 125e6),
+    ("B/s", 1.0),
+    ("kB/s", 1e3),
+    ("MB/s", 1e6),
+    ("GB/s", 1e9),
+    ("KiB/s", 1024.0),
+    ("MiB/s", 1_048_576.0),
+    ("GiB/s", 1_073_741_824.0),
+];
+/// Above every link there is, and far from where a `u64` ends.
+const MOST: f64 = 1e15;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_rate_is_read_in_bits_and_bytes() {
+        for (text, bytes) in [
+            ("200 Mbit/s", 25_000_000),
+            ("200Mbit/s", 25_000_000),
+            ("1.5 Gbit/s", 187_500_000),
+            ("25 MB/s", 25_000_000),
+            ("24 MiB/s", 25_165_824),
+            (" 1000 ", 1_000),
+            ("1000 B/s", 1_000),
+        ] {
+            assert_eq!(parse(text), Ok(bytes), "{text}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_rate_is_refused_with_an_example() {
+        for text in ["", "fast", "200", "200 Mb/s", "-1 Mbit/s", "1e9 B/s", "1.2.3 MB/s", "inf B/s", "99999999 GB/s"] {
+            let read = parse(text);
+            if text == "200" {
+                assert_eq!(read, Ok(200));
+                continue;
+            }
+            let error = read.map(|_| ()).map_err(|error| error.to_string());
+            assert!(error.as_ref().is_err_and(|error| error.contains("200 Mbit/s")), "{text}: {error:?}");
+        }
+    }
+
+    #[test]
+    fn a_rate_is_shown_as_links_are_sold() {
+        assert_eq!(Shown(25_000_000).to_string(), "200 Mbit/s");
+        assert_eq!(Shown(187_500_000).to_string(), "1.5 Gbit/s");
+        assert_eq!(Shown(8_000).to_string(), "64 kbit/s");
+    }
+}
