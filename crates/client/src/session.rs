@@ -186,11 +186,12 @@ fn same_family(peer: IpAddr) -> IpAddr {
 /// Whether asking twice is the same as asking once.
 fn is_repeatable(request: &ClientRequest) -> bool {
     use ClientRequest::{
-        Abandon, AdmitJob, CancelJob, Commit, Create, Health, Job, Jobs, List, Locate, Logout, MakeFolder, Nodes,
-        Remove, Rename, Renew, ReportJob, Stat, Usage,
+        Abandon, AdmitJob, CancelJob, Commit, Create, EmptyTrash, Health, Job, Jobs, List, Locate, Logout, MakeFolder,
+        Nodes, Policy, Quotas, Remove, Rename, Renew, ReportJob, Restore, SetPolicy, SetQuota, Stat, Trash, Usage,
     };
     match request {
         Locate(_) | Stat(_) | List { .. } | Usage(_) | Nodes | Health | Jobs | Job(_) | Renew(_) | ReportJob(_) => true,
+        Policy(_) | SetPolicy { .. } | Trash { .. } | EmptyTrash { .. } | Quotas { .. } | SetQuota { .. } => true,
         Create(_)
         | Commit { .. }
         | Abandon(_)
@@ -199,6 +200,7 @@ fn is_repeatable(request: &ClientRequest) -> bool {
         | Remove { .. }
         | AdmitJob { .. }
         | CancelJob(_)
+        | Restore { .. }
         | Logout => false,
     }
 }

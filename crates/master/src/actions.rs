@@ -140,5 +140,11 @@ pub struct StoredRow {
 pub(crate) const NAMES_TABLE: &str = "names";
 /// Table of jobs, by [`JobId`](protocol::JobId).
 pub(crate) const JOBS_TABLE: &str = "jobs";
+/// Table of policies, by [`FileId`](protocol::FileId).
+pub(crate) const POLICIES_TABLE: &str = "policies";
+/// Table of what is in the trash, by [`FileId`](protocol::FileId).
+pub(crate) const TRASH_TABLE: &str = "trash";
+/// Table of users' quotas, by [`UserName`](protocol::UserName).
+pub(crate) const QUOTAS_TABLE: &str = "quotas";
 /// All tables, in the order in which they are loaded.
-pub const TABLES: [&str; 2] = [NAMES_TABLE, JOBS_TABLE];
+pub const TABLES: [&str; 5] = [NAMES_TABLE, JOBS_TABLE, POLICIES_TABLE, TRASH_TABLE, QUOTAS_TABLE];

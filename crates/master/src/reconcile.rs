@@ -32,6 +32,8 @@ pub(crate) enum Sweep {
     Node(NodeKey, Option<SliceId>),
     /// Something changed for all files.
     All(Option<SliceId>),
+    /// Files whose lifetime has passed, and what has lain in the trash for long enough, are removed; so many at most.
+    Expire(usize),
 }
 
 /// Old contents that wait until their successor stands at its path at some node. Until then the old one is what a
@@ -167,9 +169,13 @@ impl Master {
                 let slices = self.names.slices_after(after, SWEEP_STEP);
                 for slice in &slices {
                     self.settle(now, *slice);
+                    if let Some(file) = self.names.file_of_slice(*slice) {
+                        self.note_lifetime(file);
+                    }
                 }
                 slices.last().map(|last| Sweep::All(Some(*last)))
             }
+            Sweep::Expire(left) => self.sweep_expired(now, left),
         };
         if let Some(rest) = rest {
             self.sweeps.push_front(rest);
@@ -180,7 +186,10 @@ impl Master {
         for _ in 0..SWEEP_STEP {
             let entry = entries.pop()?;
             match self.names.content(entry).map(|content| content.slice) {
-                Some(slice) => self.settle(now, slice),
+                Some(slice) => {
+                    self.settle(now, slice);
+                    self.note_lifetime(entry);
+                }
                 None => entries.extend(self.names.children(entry)),
             }
         }
@@ -215,7 +224,7 @@ impl Master {
             (ReplicaState::Placed(mark), Some(header)) if mark == HeaderMark::of(&header) => None,
             (ReplicaState::Leaving, Some(header)) => {
                 // The others may have been lost since this one was found to be one too many.
-                let wanted = self.names.content_of_slice(slice).map_or(0, |content| usize::from(content.copies));
+                let wanted = self.names.file_of_slice(slice).map_or(0, |file| usize::from(self.wish(file).copies));
                 let is_superfluous = self.certain_holders(slice).len() >= wanted;
                 Some(if is_superfluous { Due::Remove } else { Due::Place(header) })
             }

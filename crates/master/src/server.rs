@@ -80,6 +80,7 @@ impl Server {
             node_lost_after: settings.node_lost_after(),
             replicate_after: settings.replicate_after(),
             reserve_bytes: settings.reserve_bytes,
+            trash: settings.trash(),
         };
         let folder = settings.folder.clone();
         let load = move || {

@@ -8,7 +8,7 @@ use std::{
 };
 
 use protocol::{
-    SectorPath, SliceId,
+    SectorPath, SliceId, Status,
     message::client_master::{ClientReply, ClientRequest, Entry, EntryKind},
 };
 
@@ -17,6 +17,7 @@ use crate::{
     calls::{CallId, CallReply},
     environment::Environment,
     invariants::{bytes, healing, names},
+    model::path,
     reading::{Reading, Turn},
     role::Seat,
 };
@@ -36,6 +37,8 @@ pub(crate) struct Auditor {
     to_read: VecDeque<SectorPath>,
     /// Files that could not be read in this round, and why.
     unreadable: Vec<(SectorPath, String)>,
+    /// The same of the last round that came to its end: time may be up in the midst of one.
+    lost: Vec<(SectorPath, String)>,
 }
 
 enum Step {
@@ -44,7 +47,8 @@ enum Step {
     Nodes,
     Health,
     Names(usize),
-    Listing(Vec<Entry>),
+    /// The names found so far; whether it is the trash that is listed.
+    Listing(Vec<Entry>, bool),
     Stat,
     Reading(Box<Reading>),
     /// All was well.
@@ -63,6 +67,7 @@ impl Auditor {
             to_stat: VecDeque::new(),
             to_read: VecDeque::new(),
             unreadable: Vec::new(),
+            lost: Vec::new(),
         }
     }
 
@@ -77,8 +82,8 @@ impl Auditor {
     }
 
     /// Files that nobody could read at last.
-    pub(crate) fn unreadable(&self) -> &[(SectorPath, String)] {
-        &self.unreadable
+    pub(crate) fn lost(&self) -> &[(SectorPath, String)] {
+        &self.lost
     }
 
     pub(crate) fn logged_in(&mut self, env: &mut Environment, seat: &mut Seat) {
@@ -124,7 +129,7 @@ impl Auditor {
                 Err(why) => {
                     // Files are read all the same: those that cannot be are what to say first.
                     self.unwell = why;
-                    self.list(env, seat, None, Vec::new());
+                    self.list(env, seat, None, Vec::new(), false);
                 }
             },
             Step::Names(region) => {
@@ -132,7 +137,7 @@ impl Auditor {
                 names::check_look(env, region, &look, &reply);
                 self.look_at_region(env, seat, region + 1);
             }
-            Step::Listing(entries) => self.listed(env, seat, entries, reply),
+            Step::Listing(entries, is_trash) => self.listed(env, seat, entries, is_trash, reply),
             Step::Stat => {
                 if let Err(why) = healing::check_copies(&reply, self.nodes) {
                     self.unwell = why;
@@ -187,23 +192,46 @@ impl Auditor {
                 let request = names::Look::List(root).request();
                 self.ask(env, seat, &request, Step::Names(region));
             }
-            None => self.list(env, seat, None, Vec::new()),
+            None => self.list(env, seat, None, Vec::new(), false),
         }
     }
 
-    fn list(&mut self, env: &mut Environment, seat: &mut Seat, after: Option<SectorPath>, entries: Vec<Entry>) {
-        let request = ClientRequest::List { folder: SectorPath::root(), recursive: true, after, with_nodes: false };
-        self.ask(env, seat, &request, Step::Listing(entries));
+    fn list(
+        &mut self,
+        env: &mut Environment,
+        seat: &mut Seat,
+        after: Option<SectorPath>,
+        entries: Vec<Entry>,
+        is_trash: bool,
+    ) {
+        let folder = if is_trash { path("/.trash") } else { SectorPath::root() };
+        let request = ClientRequest::List { folder, recursive: true, after, with_nodes: false };
+        self.ask(env, seat, &request, Step::Listing(entries, is_trash));
     }
 
-    fn listed(&mut self, env: &mut Environment, seat: &mut Seat, mut entries: Vec<Entry>, reply: ClientReply) {
-        let ClientReply::Page(page) = reply else {
-            return self.give_up(env, seat, format!("no list of files: {reply:?}"));
-        };
-        entries.extend(page.entries);
-        if page.more {
-            let after = entries.last().map(|entry| entry.path.clone());
-            return self.list(env, seat, after, entries);
+    fn listed(
+        &mut self,
+        env: &mut Environment,
+        seat: &mut Seat,
+        mut entries: Vec<Entry>,
+        is_trash: bool,
+        reply: ClientReply,
+    ) {
+        match reply {
+            ClientReply::Page(page) => {
+                entries.extend(page.entries);
+                if page.more {
+                    let after = entries.last().map(|entry| entry.path.clone());
+                    return self.list(env, seat, after, entries, is_trash);
+                }
+            }
+            // Nothing was ever removed.
+            ClientReply::Refused(refusal) if is_trash && refusal.status == Status::NotFound => {}
+            reply => return self.give_up(env, seat, format!("no list of files: {reply:?}")),
+        }
+        if !is_trash {
+            // What can be restored has its copies too.
+            return self.list(env, seat, None, entries, true);
         }
         let file = |entry: &Entry| match &entry.kind {
             EntryKind::File(content) => Some((content.slice, entry.path.clone())),
@@ -231,6 +259,7 @@ impl Auditor {
         if let Some((path, why)) = self.unreadable.first() {
             self.unwell = format!("{path} cannot be read: {why}");
         }
+        self.lost = mem::take(&mut self.unreadable);
         if self.unwell.is_empty() {
             self.step = Step::Done;
         } else {
