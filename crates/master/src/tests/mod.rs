@@ -6,10 +6,13 @@
 mod files;
 mod jobs;
 mod nodes;
+mod policies;
+mod quotas;
 mod replication;
 mod restart;
 mod server;
 mod storm;
+mod trash;
 mod uploads;
 
 use std::{
