@@ -83,7 +83,7 @@ impl Master {
             Some(_) => {}
         }
         let Some(path) = self.names.path(file) else { return };
-        let moved = self.move_to_trash(now, file, &path);
+        let moved = self.discard(now, file, &path, false, false);
         let Ok(change) = moved.or_else(|_| self.remove_entry(&path, false)) else { return };
         let slices = self.names.content(file).map(|content| content.slice).into_iter().chain(change.freed);
         let effects = slices.map(Effect::Settle).collect();

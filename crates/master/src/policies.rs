@@ -44,6 +44,11 @@ impl Policies {
         self.own.get(&id).map(|policy| &**policy)
     }
 
+    /// Whether no entry says anything.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.own.is_empty()
+    }
+
     /// Whether any entry speaks of a lifetime.
     pub(crate) fn have_lifetimes(&self) -> bool {
         self.lifetimes > 0
@@ -164,7 +169,9 @@ impl Master {
         if let Some(content) = self.names.content(id).filter(|content| content.copies > 0) {
             gathered.policy.copies = Some(content.copies);
         }
-        let mut at = Some(id);
+        // As it is in most clouds, and every entry of every listing is asked for.
+        let is_silent = self.policies.is_empty() && self.trash.is_empty();
+        let mut at = if is_silent { None } else { Some(id) };
         while let Some(entry) = at {
             if let Some(own) = self.policies.get(entry) {
                 gathered.add(entry, own);

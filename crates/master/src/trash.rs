@@ -5,17 +5,21 @@
 //! A table by [`FileId`] says of each entry that was removed where it was and what its folders said of its copies: from
 //! its path alone nobody could tell which of the folders above it was the one that was removed.
 
+mod seen;
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use protocol::{
-    FileId, Now, Policy, Refusal, SectorPath, Status, UserName, limits,
+    FileId, Now, Policy, Refusal, SectorPath, Status, UserName,
     message::{
-        client_master::{ClientReply, ClientRequest, Entry, TrashItem, TrashKey, TrashPage},
+        client_master::{ClientReply, TrashKey},
         master_security::UserRights,
     },
 };
 use serde::{Deserialize, Serialize};
 use store::RowChange;
+
+use seen::check_all_users;
 
 use crate::{
     Master,
@@ -61,6 +65,10 @@ impl Trash {
     /// What the folders of something removed said of its copies, where it was.
     pub(crate) fn inherited(&self, id: FileId) -> Option<&Policy> {
         self.items.get(&id).map(|item| &item.inherited)
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.items.is_empty()
     }
 
     /// Whether something was removed at `limit` or before.
@@ -124,64 +132,6 @@ impl Trash {
 }
 
 impl Master {
-    /// Refuses what nobody may do in the trash, and what one may not do in another's.
-    pub(crate) fn check_trash(&self, by: &UserRights, request: &ClientRequest) -> Result<(), Refusal> {
-        let (seen, changed): (&[&SectorPath], &[&SectorPath]) = match request {
-            ClientRequest::Create(create) => (&[], &[&create.path]),
-            ClientRequest::MakeFolder { path, .. } | ClientRequest::SetPolicy { path, .. } => (&[], &[path]),
-            ClientRequest::Rename { from, to } => (&[], &[from, to]),
-            ClientRequest::Locate(path)
-            | ClientRequest::Stat(path)
-            | ClientRequest::List { folder: path, .. }
-            | ClientRequest::Usage(path)
-            | ClientRequest::Policy(path) => (&[path], &[]),
-            ClientRequest::Restore { path, to } => match to {
-                Some(to) => (&[path], &[to]),
-                None => (&[path], &[]),
-            },
-            ClientRequest::Remove { path, now, .. } if is_in_trash(path) => return check_removal(by, path, *now),
-            _ => return Ok(()),
-        };
-        if let Some(path) = changed.iter().find(|path| is_in_trash(path)) {
-            let sentence = format!(
-                "`{path}` is in the trash, which holds only what was removed; \
-                 `sector trash restore` takes something out of it"
-            );
-            return Err(Refusal::new(Status::Refused, sentence));
-        }
-        seen.iter().try_for_each(|path| check_seen(by, path))
-    }
-
-    /// A page of a folder without the trash, unless that is what was named; of the trash each sees his own part.
-    pub(crate) fn visible_page(
-        &self,
-        by: &UserRights,
-        folder: &SectorPath,
-        recursive: bool,
-        after: Option<&SectorPath>,
-    ) -> Result<(Vec<Entry>, bool), Refusal> {
-        if *folder == trash_root() && !by.admin {
-            return self.own_page(by, recursive, after);
-        }
-        let (mut entries, mut more) = self.names.list(folder, recursive, after)?;
-        while folder.is_root() {
-            let ends_hidden = entries.last().is_some_and(|entry| is_in_trash(&entry.path));
-            entries.retain(|entry| !is_in_trash(&entry.path));
-            if !(more && ends_hidden) {
-                break;
-            }
-            // Behind all users, none of whom is called so.
-            let behind = trash_root().join("\u{10ffff}").unwrap_or_else(|_| trash_root());
-            let (next, next_more) = self.names.list(folder, recursive, Some(&behind))?;
-            if !entries.is_empty() {
-                more = !next.is_empty();
-                break;
-            }
-            (entries, more) = (next, next_more);
-        }
-        Ok((entries, more))
-    }
-
     /// Removes an entry as a user does: to the trash, or for good.
     pub(crate) fn discard(
         &mut self,
@@ -201,7 +151,7 @@ impl Master {
     }
 
     /// Moves an entry to its owner's trash.
-    pub(crate) fn move_to_trash(&mut self, now: Now, id: FileId, path: &SectorPath) -> Result<Change, Refusal> {
+    fn move_to_trash(&mut self, now: Now, id: FileId, path: &SectorPath) -> Result<Change, Refusal> {
         let too_long = || {
             let sentence = format!("`{path}` cannot go to the trash, where a path would be too long; use `--now`");
             Refusal::new(Status::Refused, sentence)
@@ -247,30 +197,6 @@ impl Master {
         };
         self.save(now, change.rows, vec![Effect::Reply(caller, ClientReply::Entry(entry)), follows]);
         Ok(None)
-    }
-
-    /// A page of what can be restored.
-    pub(crate) fn trash_list(
-        &self,
-        by: &UserRights,
-        all_users: bool,
-        after: Option<TrashKey>,
-    ) -> Result<ClientReply, Refusal> {
-        check_all_users(by, all_users)?;
-        let mine = self.trash.by_user.get(&by.user);
-        let keys = if all_users { Some(&self.trash.by_time) } else { mine };
-        let first = after.unwrap_or(TrashKey { removed_unix_millis: 0, file: FileId(u64::MAX) });
-        let from = (std::ops::Bound::Excluded(first), std::ops::Bound::Unbounded);
-        let mut rest = keys.into_iter().flat_map(|keys| keys.range(from)).peekable();
-        let (mut items, mut bytes) = (Vec::new(), 0);
-        while let Some(key) = rest.next_if(|_| items.len() < limits::LISTING_PAGE_ENTRIES_MAX && bytes < PAGE_BYTES_MAX)
-        {
-            if let Some(item) = self.trash_item(*key) {
-                bytes += item.from.as_str().len() + item.at.as_str().len() + ITEM_FIXED_BYTES;
-                items.push(item);
-            }
-        }
-        Ok(ClientReply::Trash(TrashPage { items, more: rest.peek().is_some() }))
     }
 
     /// Gives up what could be restored.
@@ -340,7 +266,7 @@ impl Master {
             used = used.saturating_add(node.filled_bytes());
             room = room.saturating_add(node.room_bytes().saturating_sub(self.config.reserve_bytes));
         }
-        if room > used.saturating_add(room) / FULL_WHEN_LEFT {
+        if self.nodes.up_count() == 0 || room > used.saturating_add(room) / FULL_WHEN_LEFT {
             return;
         }
         let oldest: Vec<_> = self.trash.by_time.iter().take(GIVEN_UP_AT_ONCE).map(|key| key.file).collect();
@@ -479,43 +405,6 @@ impl Master {
             }
         }
     }
-
-    /// A page of the trash as one of its users sees it.
-    fn own_page(
-        &self,
-        by: &UserRights,
-        recursive: bool,
-        after: Option<&SectorPath>,
-    ) -> Result<(Vec<Entry>, bool), Refusal> {
-        let Some(id) = trash_root().join(by.user.as_str()).ok().and_then(|own| self.names.find(&own)) else {
-            return self.names.list(&trash_root(), false, None).map(|_| (Vec::new(), false));
-        };
-        let own = self.names.entry(id).ok_or_else(|| nothing_at(&trash_root()))?;
-        match (recursive, after) {
-            (false, None) => Ok((vec![own], false)),
-            (false, Some(_)) => Ok((Vec::new(), false)),
-            (true, _) => {
-                let (mut entries, more) = self.names.list(&own.path.clone(), true, after)?;
-                if after.is_none() {
-                    entries.insert(0, own);
-                }
-                Ok((entries, more))
-            }
-        }
-    }
-
-    fn trash_item(&self, key: TrashKey) -> Option<TrashItem> {
-        let item = self.trash.items.get(&key.file)?;
-        let kept = u64::try_from(self.config.trash.as_millis()).unwrap_or(u64::MAX);
-        Some(TrashItem {
-            key,
-            user: item.user.clone(),
-            from: item.from.clone(),
-            at: self.names.path(key.file)?,
-            until_unix_millis: item.removed_unix_millis.saturating_add(kept),
-            bytes: self.names.content(key.file).map(|content| content.bytes),
-        })
-    }
 }
 
 /// The folder of everything that was removed.
@@ -530,39 +419,6 @@ pub(crate) fn is_in_trash(path: &SectorPath) -> bool {
     path.as_str().strip_prefix(TRASH).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 
-/// The user whose trash a path lies in.
-fn user_of(path: &SectorPath) -> Option<&str> {
-    path.components().nth(1)
-}
-
-fn check_seen(by: &UserRights, path: &SectorPath) -> Result<(), Refusal> {
-    if by.admin || !is_in_trash(path) || user_of(path).is_none_or(|user| user == by.user.as_str()) {
-        return Ok(());
-    }
-    let sentence = format!("`{path}` is in the trash of another user; yours is `{TRASH}/{}`", by.user);
-    Err(Refusal::new(Status::Refused, sentence))
-}
-
-fn check_removal(by: &UserRights, path: &SectorPath, for_good: bool) -> Result<(), Refusal> {
-    check_seen(by, path)?;
-    if path.components().count() < 3 {
-        return Err(Refusal::new(Status::Refused, format!("`{path}` is emptied with `sector trash empty`")));
-    }
-    if for_good {
-        return Ok(());
-    }
-    let sentence = format!("`{path}` is in the trash already; remove it for good with `--now`");
-    Err(Refusal::new(Status::Refused, sentence))
-}
-
-fn check_all_users(by: &UserRights, all_users: bool) -> Result<(), Refusal> {
-    if all_users && !by.admin {
-        let sentence = format!("{} may not see the trash of all users; ask an administrator", by.user);
-        return Err(Refusal::new(Status::Refused, sentence));
-    }
-    Ok(())
-}
-
 const TRASH: &str = "/.trash";
 /// Removals of one user within this time share a folder, in milliseconds.
 const STAMP_SHARED_MILLIS: u64 = 10_000;
@@ -570,7 +426,3 @@ const STAMP_SHARED_MILLIS: u64 = 10_000;
 const FULL_WHEN_LEFT: u64 = 20;
 /// What is given up at once then; what it frees is seen before the next time.
 const GIVEN_UP_AT_ONCE: usize = 64;
-/// Where a page of the trash ends, in bytes: half of what a message may hold, for what the last one adds.
-const PAGE_BYTES_MAX: usize = limits::MESSAGE_BYTES_MAX / 2;
-/// An upper bound of an item's length in a message, in bytes, without its paths.
-const ITEM_FIXED_BYTES: usize = 120;
