@@ -383,6 +383,8 @@ fn draw_config(rng: &mut Rng) -> MasterConfig {
         sync_copies: rng.u8(1..3),
         node_lost_after: Duration::from_millis(rng.u64(3_000..8_000)),
         replicate_after: Duration::from_secs(rng.u64(4..20)),
+        // None, one that is emptied meanwhile, and the usual one.
+        trash: Duration::from_secs([0, 20, 604_800][rng.usize(..3)]),
         ..MasterConfig::default()
     }
 }

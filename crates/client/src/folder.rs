@@ -1,9 +1,11 @@
-//! Names: list, stat, make, rename, remove, count (door 2 alone; no byte moves).
+//! Names: list, stat, make, rename, remove, restore, count; and what is wished for them: policies and quotas (door 2
+//! alone; no byte moves).
 
 use protocol::{
-    JobId, SectorPath,
+    JobId, Policy, SectorPath, UserName,
     message::client_master::{
-        ClientReply, ClientRequest, Entry, EntryKind, EntryStatus, Health, JobRecord, NodeStatus, Page, Usage,
+        ClientReply, ClientRequest, Entry, EntryKind, EntryStatus, Health, JobRecord, NodeStatus, Page, QuotaStatus,
+        TrashItem, Usage,
     },
 };
 
@@ -69,10 +71,78 @@ impl Client {
         ask!(self, "rename", request, ClientReply::Done => ())
     }
 
-    /// Removes a file, or with `recursive` a folder and all below it.
+    /// Removes a file, or with `recursive` a folder and all below it. It goes to its owner's trash.
     pub async fn remove(&self, path: &SectorPath, recursive: bool) -> Result<(), ClientError> {
-        let request = ClientRequest::Remove { path: path.clone(), recursive };
+        let request = ClientRequest::Remove { path: path.clone(), recursive, now: false };
         ask!(self, "remove", request, ClientReply::Done => ())
+    }
+
+    /// As [`remove`](Self::remove), for good: what no person may miss, and what shall not take up space any longer.
+    pub async fn remove_now(&self, path: &SectorPath, recursive: bool) -> Result<(), ClientError> {
+        let request = ClientRequest::Remove { path: path.clone(), recursive, now: true };
+        ask!(self, "remove", request, ClientReply::Done => ())
+    }
+
+    /// What can be restored, oldest first; of all users for administrators only.
+    pub async fn trash(&self, all_users: bool) -> Result<Vec<TrashItem>, ClientError> {
+        let mut items: Vec<TrashItem> = Vec::new();
+        loop {
+            let request = ClientRequest::Trash { all_users, after: items.last().map(|item| item.key) };
+            let page = ask!(self, "trash", request, ClientReply::Trash(page) => page)?;
+            let is_last = !page.more || page.items.is_empty();
+            items.extend(page.items);
+            if is_last {
+                return Ok(items);
+            }
+        }
+    }
+
+    /// Takes something back from the trash, named by where it was (of several, the newest) or by its path there, to where
+    /// it was or to `to`. Gives the entry as it stands then.
+    ///
+    /// # Errors
+    /// `Exists` where something has its place.
+    pub async fn restore(&self, path: &SectorPath, to: Option<&SectorPath>) -> Result<Entry, ClientError> {
+        let request = ClientRequest::Restore { path: path.clone(), to: to.cloned() };
+        ask!(self, "restore", request, ClientReply::Entry(entry) => entry)
+    }
+
+    /// Removes for good what could be restored; of all users for administrators only.
+    pub async fn empty_trash(&self, all_users: bool) -> Result<(), ClientError> {
+        ask!(self, "empty trash", ClientRequest::EmptyTrash { all_users }, ClientReply::Done => ())
+    }
+
+    /// What an entry says of its copies, lifetime and quota, and what holds for it.
+    pub async fn policy(&self, path: &SectorPath) -> Result<PolicyStatus, ClientError> {
+        ask!(self, "policy", ClientRequest::Policy(path.clone()),
+            ClientReply::Policy { own, effective, warnings } => PolicyStatus { own, effective, warnings })
+    }
+
+    /// Lets an entry say this from now on, and nothing else.
+    pub async fn set_policy(&self, path: &SectorPath, policy: Policy) -> Result<PolicyStatus, ClientError> {
+        let request = ClientRequest::SetPolicy { path: path.clone(), policy };
+        ask!(self, "set policy", request,
+            ClientReply::Policy { own, effective, warnings } => PolicyStatus { own, effective, warnings })
+    }
+
+    /// How much users and folders keep, and may. Who is no administrator sees his own.
+    pub async fn quotas(&self) -> Result<Vec<QuotaStatus>, ClientError> {
+        let mut quotas: Vec<QuotaStatus> = Vec::new();
+        loop {
+            let request = ClientRequest::Quotas { after: quotas.last().map(|quota| quota.of.clone()) };
+            let page = ask!(self, "quotas", request, ClientReply::Quotas(page) => page)?;
+            let is_last = !page.more || page.quotas.is_empty();
+            quotas.extend(page.quotas);
+            if is_last {
+                return Ok(quotas);
+            }
+        }
+    }
+
+    /// Sets how much a user may keep; `None`: any number. For administrators.
+    pub async fn set_quota(&self, user: &UserName, bytes: Option<u64>, files: Option<u64>) -> Result<(), ClientError> {
+        let request = ClientRequest::SetQuota { user: user.clone(), bytes, files };
+        ask!(self, "set quota", request, ClientReply::Done => ())
     }
 
     /// Counts files, folders and bytes at and below `path`.
@@ -135,6 +205,17 @@ impl Client {
         let request = ClientRequest::List { folder: folder.clone(), recursive, after, with_nodes };
         ask!(self, "list", request, ClientReply::Page(page) => page)
     }
+}
+
+/// See [`Client::policy`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PolicyStatus {
+    /// What the entry itself says.
+    pub own: Policy,
+    /// What holds for it, with what its folders and the cloud's settings say.
+    pub effective: Policy,
+    /// What the one who set it should know.
+    pub warnings: Vec<String>,
 }
 
 /// Whether an entry is a folder.

@@ -32,13 +32,14 @@ pub mod session;
 
 pub use error::ClientError;
 pub use file::{get::GetOptions, put::PutOptions, reader::FileReader};
+pub use folder::PolicyStatus;
 pub use profile::Profile;
 pub use protocol::{
-    RecordFormat, SectorPath,
+    Policy, RecordFormat, SectorPath,
     message::{
         client_master::{
             Condition, CopyState, CopyStatus, Entry, EntryKind, EntryStatus, FileContent, Health, JobRecord, JobState,
-            NodeState, NodeStatus, StageRecord, Usage,
+            NodeState, NodeStatus, QuotaOf, QuotaStatus, StageRecord, TrashItem, Usage,
         },
         cluster::{
             MovePlan, NodeRemoval, PlannedMove, RebalanceStatus, RebalanceVerb, RemoveNodeRequest, Standing,

@@ -154,5 +154,11 @@ pub(crate) const NAMES_TABLE: &str = "names";
 pub(crate) const JOBS_TABLE: &str = "jobs";
 /// Table of nodes, by [`NodeId`].
 pub(crate) const NODES_TABLE: &str = "nodes";
+/// Table of policies, by [`FileId`](protocol::FileId).
+pub(crate) const POLICIES_TABLE: &str = "policies";
+/// Table of what is in the trash, by [`FileId`](protocol::FileId).
+pub(crate) const TRASH_TABLE: &str = "trash";
+/// Table of users' quotas, by [`UserName`](protocol::UserName).
+pub(crate) const QUOTAS_TABLE: &str = "quotas";
 /// All tables, in the order in which they are loaded.
-pub const TABLES: [&str; 3] = [NAMES_TABLE, JOBS_TABLE, NODES_TABLE];
+pub const TABLES: [&str; 6] = [NAMES_TABLE, JOBS_TABLE, NODES_TABLE, POLICIES_TABLE, TRASH_TABLE, QUOTAS_TABLE];

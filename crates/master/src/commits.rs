@@ -38,7 +38,7 @@ impl Master {
         if let Some(used) = self.leases.used(id)
             && self.names.file_of_slice(used.slice) == Some(used.file)
         {
-            return Ok(self.names.entry(used.file).map(ClientReply::Entry));
+            return Ok(self.entry(used.file).map(ClientReply::Entry));
         }
         self.own_lease(by, id)?;
         if let Some(lease) = self.leases.get_mut(id) {
@@ -165,6 +165,7 @@ impl Master {
     fn put_written(&mut self, now: Now, lease: &Lease, written: Stored) -> Result<(), Refusal> {
         let header = &lease.header;
         self.check_write(&lease.by, &header.path, lease.parents, lease.condition)?;
+        self.check_quotas(&header.path, &header.owner, written.bytes)?;
         let there = self.names.find(&header.path).and_then(|id| self.names.content(id));
         if let Some(newer) = there.filter(|content| content.version > header.version) {
             return Err(Refusal::new(
@@ -182,11 +183,11 @@ impl Master {
             user: header.user.clone(),
         };
         let modified = header.modified_unix_millis;
-        let change = self.names.put_file(now, &header.path, lease.parents, &header.owner, content, modified)?;
+        let change = self.put_entry(now, &header.path, lease.parents, &header.owner, content, modified)?;
         let Some(file) = change.entry else { return Ok(()) };
         self.leases.remember_used(Used { lease: lease.id, file, slice: header.slice });
         let mut effects = Vec::new();
-        if let (Some(commit), Some(entry)) = (lease.commit, self.names.entry(file)) {
+        if let (Some(commit), Some(entry)) = (lease.commit, self.entry(file)) {
             effects.push(Effect::Reply(commit.caller, ClientReply::Entry(entry)));
         }
         effects.extend(change.freed.iter().map(|old| Effect::Supersede(*old, header.slice)));

@@ -16,6 +16,8 @@ pub struct MasterConfig {
     pub replicate_after: Duration,
     /// Space in bytes that stays free on every node, for sidecars and the scratch files of jobs.
     pub reserve_bytes: u64,
+    /// How long what was removed can be restored; zero: not at all.
+    pub trash: Duration,
 }
 
 impl Default for MasterConfig {
@@ -26,6 +28,7 @@ impl Default for MasterConfig {
             node_lost_after: Duration::from_secs(10),
             replicate_after: Duration::from_secs(60),
             reserve_bytes: 256 << 20,
+            trash: Duration::from_secs(7 * 86_400),
         }
     }
 }

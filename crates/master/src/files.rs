@@ -4,7 +4,7 @@
 use std::net::IpAddr;
 
 use protocol::{
-    Now, Refusal, SectorPath, SliceId,
+    FileId, Now, Refusal, SectorPath, SliceId,
     message::{
         client_master::{
             ClientReply, CopyState, CopyStatus, Entry, EntryKind, EntryStatus, Located, NodeState, Page, Source,
@@ -21,6 +21,7 @@ use crate::{
     replicas::{Replica, ReplicaState},
     rights,
     saves::Effect,
+    trash::trash_root,
 };
 
 impl Master {
@@ -45,14 +46,14 @@ impl Master {
             Source { local: node.local_for(address), ..self.tickets.read(now, node, &by.user, slice, bytes) }
         };
         let sources = ranked.iter().map(|(_, key)| source(key)).collect();
-        let entry = self.names.entry(id).ok_or_else(|| nothing_at(path))?;
+        let entry = self.entry(id).ok_or_else(|| nothing_at(path))?;
         Ok(ClientReply::Located(Located { entry, sources }))
     }
 
     /// An entry and how its copies are.
     pub(crate) fn stat(&self, path: &SectorPath) -> Result<ClientReply, Refusal> {
         let id = self.names.get(path)?;
-        let entry = self.names.entry(id).ok_or_else(|| nothing_at(path))?;
+        let entry = self.entry(id).ok_or_else(|| nothing_at(path))?;
         let mut copies = Vec::new();
         if let EntryKind::File(content) = &entry.kind {
             let held = self.replicas.of(content.slice).iter().filter_map(|replica| self.copy_status(replica));
@@ -68,14 +69,16 @@ impl Master {
     /// A page of a folder.
     pub(crate) fn list(
         &self,
+        by: &UserRights,
         folder: &SectorPath,
         recursive: bool,
         after: Option<&SectorPath>,
         with_nodes: bool,
     ) -> Result<ClientReply, Refusal> {
-        let (mut entries, more) = self.names.list(folder, recursive, after)?;
-        if with_nodes {
-            for entry in &mut entries {
+        let (mut entries, more) = self.visible_page(by, folder, recursive, after)?;
+        for entry in &mut entries {
+            self.fill_copies(entry);
+            if with_nodes {
                 self.fill_nodes(entry);
             }
         }
@@ -115,7 +118,8 @@ impl Master {
         if let Some(replaced) = self.names.find(to).filter(|replaced| *replaced != id) {
             rights::check_change(&self.names, by, replaced, to)?;
         }
-        let change = self.names.rename(from, to)?;
+        self.check_moved_quotas(id, to)?;
+        let change = self.move_entry(from, to)?;
         let moved_slice = self.names.content(id).map(|content| content.slice);
         let mut effects = vec![Effect::Reply(caller, ClientReply::Done)];
         if let Some(slice) = moved_slice {
@@ -136,24 +140,63 @@ impl Master {
         by: &UserRights,
         path: &SectorPath,
         recursive: bool,
+        for_good: bool,
     ) -> Result<Option<ClientReply>, Refusal> {
         let id = self.names.get(path)?;
         rights::check_change(&self.names, by, id, path)?;
-        let change = self.names.remove(path, recursive)?;
+        let change = self.discard(now, id, path, recursive, for_good)?;
         let mut effects = vec![Effect::Reply(caller, ClientReply::Done)];
-        effects.extend(change.freed.into_iter().map(Effect::Settle));
+        // In the trash it has another path; gone, it is nobody's.
+        let moved = self.names.content(id).map(|content| content.slice);
+        effects.extend(moved.into_iter().chain(change.freed).map(Effect::Settle));
+        if self.names.is_folder(id) {
+            effects.push(Effect::Moved(id));
+        }
         self.save(now, change.rows, effects);
         Ok(None)
     }
 
     pub(crate) fn usage(&self, path: &SectorPath) -> Result<ClientReply, Refusal> {
-        Ok(ClientReply::Usage(self.names.usage(self.names.get(path)?)))
+        let mut usage = self.names.usage(self.names.get(path)?);
+        if path.is_root()
+            && let Some(trash) = self.names.find(&trash_root())
+        {
+            // Seen only where it is named.
+            let hidden = self.names.usage(trash);
+            usage.files -= hidden.files;
+            usage.folders -= hidden.folders;
+            usage.bytes -= hidden.bytes;
+        }
+        Ok(ClientReply::Usage(usage))
+    }
+
+    /// An entry as clients see it, without its nodes.
+    pub(crate) fn entry(&self, id: FileId) -> Option<Entry> {
+        let mut entry = self.names.entry(id)?;
+        self.fill_copies(&mut entry);
+        Some(entry)
+    }
+
+    /// Refuses a rename into a folder whose quota it would exceed.
+    fn check_moved_quotas(&self, id: FileId, to: &SectorPath) -> Result<(), Refusal> {
+        let folder = to.parent().and_then(|folder| self.names.find(&folder));
+        let Some(folder) = folder.filter(|_| self.quotas.has_folders()) else { return Ok(()) };
+        let replaced = self.names.find(to).filter(|replaced| *replaced != id);
+        let replaced = replaced.and_then(|replaced| self.tally_of_file(replaced)).unwrap_or_default();
+        self.check_folder_quotas(to, folder, self.tally_below(id).beyond(replaced), &self.counted_folders(id))
     }
 
     /// The nodes with a good copy that can be reached.
     fn readable_nodes(&self, slice: SliceId) -> Vec<NodeKey> {
         let is_readable = |replica: &&Replica| replica.is_good() && self.nodes.get(replica.node).is_reachable();
         self.replicas.of(slice).iter().filter(is_readable).map(|replica| replica.node).collect()
+    }
+
+    /// How many copies are wanted with all folders' say: a row has only what the file says itself.
+    fn fill_copies(&self, entry: &mut Entry) {
+        if let EntryKind::File(content) = &mut entry.kind {
+            content.copies = self.wish(entry.id).copies;
+        }
     }
 
     fn fill_nodes(&self, entry: &mut Entry) {

@@ -19,15 +19,21 @@ use protocol::{
 use store::RowChange;
 
 use crate::{
-    actions::{Action, Caller, Completion, JOBS_TABLE, Message, NODES_TABLE, NodeJoin, StoredRow},
+    actions::{
+        Action, Caller, Completion, JOBS_TABLE, Message, NODES_TABLE, NodeJoin, POLICIES_TABLE, QUOTAS_TABLE,
+        StoredRow, TRASH_TABLE,
+    },
     config::MasterConfig,
     error::MasterError,
     jobs::Jobs,
     leases::Leases,
+    lifetimes::Lifetimes,
     links::Links,
     namespace::Namespace,
     nodes::Nodes,
     orders::Orders,
+    policies::Policies,
+    quotas::Quotas,
     rebalance::Rebalance,
     reconcile::{Superseded, Sweep},
     replicas::Replicas,
@@ -37,6 +43,7 @@ use crate::{
     tickets::{SignTickets, Tickets},
     together::Together,
     topology::TopologyOrigin,
+    trash::Trash,
 };
 
 /// The master (paper, 2.1: it "maintains the metadata of the files stored in the system, controls the running of all
@@ -49,6 +56,10 @@ pub struct Master {
     pub(crate) tickets: Tickets,
     pub(crate) rng: Rng,
     pub(crate) names: Namespace,
+    pub(crate) policies: Policies,
+    pub(crate) trash: Trash,
+    pub(crate) quotas: Quotas,
+    pub(crate) lifetimes: Lifetimes,
     pub(crate) nodes: Nodes,
     pub(crate) replicas: Replicas,
     pub(crate) leases: Leases,
@@ -94,15 +105,17 @@ impl Master {
         signer: Box<dyn SignTickets + Send>,
         rows: impl IntoIterator<Item = StoredRow>,
     ) -> Result<Self, MasterError> {
-        let (job_rows, rows): (Vec<_>, Vec<_>) = rows.into_iter().partition(|row| row.table == JOBS_TABLE);
-        let (node_rows, name_rows): (Vec<_>, Vec<_>) = rows.into_iter().partition(|row| row.table == NODES_TABLE);
-        let mut nodes = Nodes::default();
-        for row in &node_rows {
-            nodes.load(now, row)?;
-        }
-        let mut jobs = Jobs::default();
-        for row in &job_rows {
-            jobs.load(now, row)?;
+        let (mut jobs, mut policies, mut nodes) = (Jobs::default(), Policies::default(), Nodes::default());
+        let (mut trash, mut quotas, mut name_rows) = (Trash::default(), Quotas::default(), Vec::new());
+        for row in rows {
+            match row.table {
+                JOBS_TABLE => jobs.load(now, &row)?,
+                NODES_TABLE => nodes.load(now, &row)?,
+                POLICIES_TABLE => policies.load(&row)?,
+                TRASH_TABLE => trash.load(&row)?,
+                QUOTAS_TABLE => quotas.load(&row)?,
+                _ => name_rows.push(row),
+            }
         }
         let (names, first_rows) = Namespace::load(now, name_rows.into_iter())?;
         let mut master = Self {
@@ -117,6 +130,10 @@ impl Master {
             rng: Rng::with_seed(seed),
             names,
             nodes,
+            policies,
+            trash,
+            quotas,
+            lifetimes: Lifetimes::default(),
             replicas: Replicas::default(),
             leases: Leases::default(),
             orders: Orders::default(),
@@ -135,6 +152,7 @@ impl Master {
             #[cfg(test)]
             wishes_of_test: None,
         };
+        master.count_all();
         master.save(now, first_rows, Vec::new());
         // All files begin without copies; nodes tell what they hold when they join.
         master.sweeps.push_back(Sweep::All(None));
@@ -246,6 +264,9 @@ impl Master {
 
     fn handle_request(&mut self, now: Now, from: Caller, client: &ClientSession, request: ClientRequest) {
         let by = &client.rights;
+        if let Err(refusal) = self.check_trash(by, &request) {
+            return self.reply_saved(from, ClientReply::Refused(refusal));
+        }
         // What these answer does not come from names, so it need not wait until names are saved.
         let is_about_names = !matches!(
             request,
@@ -268,11 +289,13 @@ impl Master {
             ClientRequest::Locate(path) => self.locate(now, by, client.address, &path).map(Some),
             ClientRequest::Stat(path) => self.stat(&path).map(Some),
             ClientRequest::List { folder, recursive, after, with_nodes } => {
-                self.list(&folder, recursive, after.as_ref(), with_nodes).map(Some)
+                self.list(by, &folder, recursive, after.as_ref(), with_nodes).map(Some)
             }
             ClientRequest::MakeFolder { path, parents } => self.make_folder(now, from, by, &path, parents),
             ClientRequest::Rename { from: old, to } => self.rename(now, from, by, &old, &to),
-            ClientRequest::Remove { path, recursive } => self.remove(now, from, by, &path, recursive),
+            ClientRequest::Remove { path, recursive, now: for_good } => {
+                self.remove(now, from, by, &path, recursive, for_good)
+            }
             ClientRequest::Usage(path) => self.usage(&path).map(Some),
             ClientRequest::Nodes => Ok(Some(self.node_list())),
             ClientRequest::Health => Ok(Some(self.health())),
@@ -281,6 +304,13 @@ impl Master {
             ClientRequest::Jobs => Ok(Some(self.job_list())),
             ClientRequest::Job(job) => self.job(job).map(Some),
             ClientRequest::CancelJob(job) => self.cancel_job(now, from, by, job),
+            ClientRequest::Policy(path) => self.policy(&path).map(Some),
+            ClientRequest::SetPolicy { path, policy } => self.set_policy(now, from, by, &path, policy),
+            ClientRequest::Trash { all_users, after } => self.trash_list(by, all_users, after).map(Some),
+            ClientRequest::Restore { path, to } => self.restore(now, from, by, &path, to),
+            ClientRequest::EmptyTrash { all_users } => self.empty_trash(now, from, by, all_users),
+            ClientRequest::Quotas { after } => Ok(Some(self.quota_list(by, after.as_ref()))),
+            ClientRequest::SetQuota { user, bytes, files } => self.set_quota(now, from, by, &user, bytes, files),
             ClientRequest::Logout => {
                 self.sessions.close(from.session);
                 self.reply(from, ClientReply::Done);
@@ -355,11 +385,13 @@ impl Master {
         self.watch_jobs(now);
         self.orders.wake(now.monotonic);
         self.revive_copies(now);
+        self.begin_expiry(now);
         let idle = self.sessions.close_idle(now);
         self.actions.extend(idle.into_iter().map(Action::CloseSession));
         if now.monotonic >= self.next_unpark {
             self.next_unpark = now.monotonic + UNPARK_AFTER;
             self.unpark_copies(false);
+            self.make_room_from_trash(now);
             self.advance_leases(now);
         }
         if !self.has_begun_replication && now.monotonic >= self.replication_begins {

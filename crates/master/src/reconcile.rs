@@ -39,6 +39,8 @@ pub(crate) enum Sweep {
         /// Also those for which there were too few nodes.
         all: bool,
     },
+    /// Files whose lifetime has passed, and what has lain in the trash for long enough, are removed; so many at most.
+    Expire(usize),
 }
 
 /// Old contents that wait until their successor stands at its path at some node. Until then the old one is what a
@@ -178,6 +180,9 @@ impl Master {
                 let slices = self.names.slices_after(after, SWEEP_STEP);
                 for slice in &slices {
                     self.settle(now, *slice);
+                    if let Some(file) = self.names.file_of_slice(*slice) {
+                        self.note_lifetime(file);
+                    }
                 }
                 slices.last().map(|last| Sweep::All(Some(*last)))
             }
@@ -188,6 +193,7 @@ impl Master {
                 }
                 slices.last().map(|last| Sweep::Aside { after: Some(*last), all })
             }
+            Sweep::Expire(left) => self.sweep_expired(now, left),
         };
         if let Some(rest) = rest {
             self.sweeps.push_front(rest);
@@ -198,7 +204,10 @@ impl Master {
         for _ in 0..SWEEP_STEP {
             let entry = entries.pop()?;
             match self.names.content(entry).map(|content| content.slice) {
-                Some(slice) => self.settle(now, slice),
+                Some(slice) => {
+                    self.settle(now, slice);
+                    self.note_lifetime(entry);
+                }
                 None => entries.extend(self.names.children(entry)),
             }
         }

@@ -186,10 +186,11 @@ impl Master {
             user: header.user.clone(),
         };
         let modified = header.modified_unix_millis;
-        let put = || self.names.put_file(now, &header.path, true, &header.owner, content, modified);
-        match if is_placed { put().ok() } else { None } {
-            Some(change) => {
+        let put = || self.put_entry(now, &header.path, true, &header.owner, content, modified).ok();
+        match if is_placed { put() } else { None } {
+            Some(mut change) => {
                 self.unclaimed.remove(&slice);
+                change.rows.extend(change.entry.and_then(|file| self.adopt_trash(now, file, &header.path)));
                 let mut effects = vec![Effect::Settle(slice)];
                 effects.extend(change.freed.into_iter().map(Effect::Settle));
                 self.save(now, change.rows, effects);

@@ -17,7 +17,7 @@ pub(crate) enum Effect {
     Settle(SliceId),
     /// The first slice may be removed once the second stands at its path somewhere.
     Supersede(SliceId, SliceId),
-    /// What lies at and below an entry has another path: its replicas are told.
+    /// What lies at and below an entry has another path, or another policy: its replicas are seen to.
     Moved(FileId),
     /// A job has ended: nodes forget it.
     Forget(JobId),

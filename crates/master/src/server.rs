@@ -83,6 +83,7 @@ impl Server {
             node_lost_after: settings.node_lost_after(),
             replicate_after: settings.replicate_after(),
             reserve_bytes: settings.reserve_bytes,
+            trash: settings.trash(),
         };
         let (folder, topology) = (settings.folder.clone(), settings.topology.clone());
         let load = move || {

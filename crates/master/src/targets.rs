@@ -68,8 +68,7 @@ impl Master {
         if let Some(wish) = self.wishes_of_test.and_then(|wishes| wishes(&self.names, path)) {
             return wish;
         }
-        let (nearest, _) = self.names.nearest(path);
-        Wish { copies, ..self.wish(nearest) }
+        self.wish_at(path, Some(copies))
     }
 
     /// The node that the client itself names: what a job made lies there already.

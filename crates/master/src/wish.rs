@@ -1,9 +1,9 @@
 //! What is wanted of a file's copies, with every folder's say taken into account. Serves placement, replication and
 //! commits. Never counts copies and never moves any.
 
-use protocol::FileId;
+use protocol::{FileId, SectorPath};
 
-use crate::Master;
+use crate::{Master, policies::Gathered};
 
 /// How many copies of a file, and where.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -12,7 +12,7 @@ pub(crate) struct Wish {
     pub(crate) copies: u8,
     /// Sites that each shall have a copy.
     pub(crate) sites_wanted: Vec<String>,
-    /// Sites that shall have none.
+    /// Sites that shall have none; none of them is wanted too.
     pub(crate) sites_forbidden: Vec<String>,
     /// The folder whose files all lie on the same nodes, where the file is in such a one.
     pub(crate) together: Option<FileId>,
@@ -21,7 +21,28 @@ pub(crate) struct Wish {
 impl Master {
     /// What is wanted of the copies of a file; nothing for a folder and for what is not there.
     pub(crate) fn wish(&self, file: FileId) -> Wish {
-        let copies = self.names.content(file).map_or(0, |content| content.copies);
-        Wish { copies, ..Wish::default() }
+        match self.names.content(file) {
+            Some(_) => self.wish_from(self.gather(file)),
+            None => Wish::default(),
+        }
+    }
+
+    /// What is wanted of a file that is about to be written to a path: as of the file that is there, else as the nearest
+    /// folder on the way says. `copies` is what the writer himself asks for.
+    pub(crate) fn wish_at(&self, path: &SectorPath, copies: Option<u8>) -> Wish {
+        let mut wish = self.wish_from(self.gather(self.names.nearest(path).0));
+        wish.copies = copies.unwrap_or(wish.copies);
+        wish
+    }
+
+    fn wish_from(&self, gathered: Gathered) -> Wish {
+        let together = gathered.together();
+        let policy = gathered.into_policy();
+        Wish {
+            copies: policy.copies.unwrap_or(self.config.copies),
+            sites_wanted: policy.sites_wanted,
+            sites_forbidden: policy.sites_forbidden,
+            together,
+        }
     }
 }

@@ -26,18 +26,22 @@ impl Master {
             return Err(Refusal::new(Status::Unavailable, "too many files are being written; try again in a minute"));
         }
         let bytes = request.bytes_expected.unwrap_or(0);
-        let copies = request.copies.unwrap_or(self.config.copies);
+        let there = self.names.find(path);
+        let copies = self.wish_at(path, request.copies).copies;
         let target = self.choose_target(now, &request, copies, bytes)?;
-        let sync_copies = request.sync_copies.unwrap_or(self.config.sync_copies).min(copies);
-        // A file that is replaced stays its owner's, whoever writes it.
-        let owner = self.names.find(path).and_then(|id| self.names.owner(id)).unwrap_or(&by.user).clone();
+        let sync_copies =
+            request.sync_copies.map_or_else(|| self.sync_copies_at(path, copies), |wish| wish.min(copies));
+        // A file that is replaced stays its owner's, whoever writes it, and keeps what it says of its copies.
+        let owner = there.and_then(|id| self.names.owner(id)).unwrap_or(&by.user).clone();
+        let own_copies = there.and_then(|id| self.names.content(id)).map_or(0, |content| content.copies);
+        self.check_quotas(path, &owner, bytes)?;
         let header = SliceHeader {
             slice: SliceId(self.rng.u128(..)),
             path: request.path,
             version: self.names.next_version(now),
             owner,
             modified_unix_millis: now.unix_millis,
-            copies,
+            copies: request.copies.unwrap_or(own_copies),
             records: request.records,
             user: request.user,
         };

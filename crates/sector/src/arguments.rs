@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use bytesize::ByteSize;
 use clap::{Args, Parser, Subcommand};
-use protocol::{JobId, NodeId, RecordFormat};
+use protocol::{JobId, NodeId, RecordFormat, UserName};
 
 /// A storage cloud for large files over several data centres, and a compute cloud that runs functions where they lie.
 #[derive(Debug, Parser)]
@@ -98,9 +98,18 @@ pub(crate) enum Command {
     /// Copy within the cloud
     #[command(after_help = "Example: sector cp -r /a /b")]
     Cp(Cp),
-    /// Remove files, or folders with -r
+    /// Remove files, or folders with -r: to the trash, or with --now for good
     #[command(after_help = "Example: sector rm -r /tmp")]
     Rm(Rm),
+    /// What was removed and can be restored
+    #[command(subcommand, after_help = "Example: sector trash restore /a/x.dat")]
+    Trash(TrashCommand),
+    /// What is wished for a file, or for all below a folder
+    #[command(subcommand, after_help = "Example: sector policy set /sdss copies=2 sites=jhu,uic")]
+    Policy(PolicyCommand),
+    /// How much users and folders keep, and may
+    #[command(subcommand, after_help = "Example: sector quota set alice bytes=1TB")]
+    Quota(QuotaCommand),
     /// Run a Sphere job: a function over records where they lie
     #[command(after_help = "Example: sector run --udf words --input /text --buckets 8 --then index --output /index")]
     Run(Run),
@@ -254,7 +263,7 @@ pub(crate) struct Put {
     /// Folders too, with all that they hold
     #[arg(short)]
     pub(crate) recursive: bool,
-    /// Copies wanted in the whole cloud [default: the cloud's, 3]
+    /// Copies wanted in the whole cloud [default: as the folder's policy says, else the cloud's, 3]
     #[arg(long, value_name = "N")]
     pub(crate) copies: Option<u8>,
     /// Copies on disk before the command returns [default: the cloud's, 2]
@@ -342,11 +351,79 @@ pub(crate) struct Rm {
     /// Do not mind what is not there
     #[arg(short)]
     pub(crate) force: bool,
-    /// At once (there is no trash yet: every removal is)
+    /// For good: nothing goes to the trash
     #[arg(long)]
     pub(crate) now: bool,
     #[arg(required = true)]
     pub(crate) paths: Vec<String>,
+}
+
+#[derive(Clone, Debug, Subcommand)]
+pub(crate) enum TrashCommand {
+    /// What can be restored, oldest first
+    #[command(after_help = "Example: sector trash list")]
+    List {
+        /// Of all users (administrators)
+        #[arg(long)]
+        all_users: bool,
+    },
+    /// Put things back where they were
+    #[command(after_help = "Example: sector trash restore /a/x.dat --to /b/x.dat")]
+    Restore {
+        /// Where they were (of several removed there, the newest is meant), or where they are in the trash
+        #[arg(required = true)]
+        paths: Vec<String>,
+        /// Where to put it instead
+        #[arg(long, value_name = "DST")]
+        to: Option<String>,
+    },
+    /// Remove for good what could be restored
+    #[command(after_help = "Example: sector trash empty")]
+    Empty {
+        /// Of all users (administrators)
+        #[arg(long)]
+        all_users: bool,
+    },
+}
+
+#[derive(Clone, Debug, Subcommand)]
+pub(crate) enum PolicyCommand {
+    /// What an entry says itself, and what holds for it with all its folders' say
+    #[command(after_help = "Example: sector policy get /sdss --json")]
+    Get { path: String },
+    /// Set some of it: copies, sync-copies, sites, forbidden-sites, lifetime, together, quota, quota-files
+    #[command(after_help = "Example: sector policy set /sdss copies=3 sites=jhu,uic lifetime=30d quota=10TB")]
+    Set {
+        path: String,
+        /// `copies=3`; `copies=` inherits again
+        #[arg(required = true, value_name = "KEY=VALUE")]
+        wishes: Vec<String>,
+    },
+    /// Inherit again: these keys, or all
+    #[command(after_help = "Example: sector policy clear /sdss copies sites")]
+    Clear {
+        path: String,
+        #[arg(value_name = "KEY")]
+        keys: Vec<String>,
+    },
+}
+
+#[derive(Clone, Debug, Subcommand)]
+pub(crate) enum QuotaCommand {
+    /// How much is kept, and may be: all for administrators, else one's own
+    #[command(after_help = "Example: sector quota list")]
+    List,
+    /// How much a user may keep, the trash included; of folders see `sector policy`
+    #[command(after_help = "Example: sector quota set alice bytes=1TB files=1000000")]
+    Set {
+        user: UserName,
+        /// `bytes=1TB`, `files=1000000`; without a value: any number
+        #[arg(required = true, value_name = "KEY=VALUE")]
+        limits: Vec<String>,
+    },
+    /// Let a user keep any number
+    #[command(after_help = "Example: sector quota clear alice")]
+    Clear { user: UserName },
 }
 
 #[derive(Clone, Debug, Args)]

@@ -4,7 +4,7 @@
 use std::{collections::VecDeque, mem, time::Duration};
 
 use protocol::{
-    SectorPath, Status,
+    Policy, SectorPath, Status,
     message::client_master::{ClientReply, ClientRequest, Condition, CreateRequest},
 };
 
@@ -43,6 +43,8 @@ enum Step {
     Settling(Change),
     Uploading(Box<Upload>, Target),
     Looking(names::Look),
+    /// Sets a policy.
+    Wishing,
     Reading(Box<Reading>),
     /// The faults are over and all is said.
     AtRest,
@@ -73,6 +75,7 @@ impl Person {
             Step::Settling(_) => "waits until no answer can come",
             Step::Uploading(..) => "uploads",
             Step::Looking(_) => "looks at names",
+            Step::Wishing => "sets a policy",
             Step::Reading(_) => "reads",
             Step::AtRest => "is at rest",
         }
@@ -130,6 +133,8 @@ impl Person {
                     self.reading_goes(env, seat, reading, turn);
                 }
             },
+            // That it is kept shows in the copies at the end: they are compared with what the master says is wanted.
+            Step::Wishing => self.rest(env, seat),
             step @ (Step::Idle | Step::Settling(_) | Step::AtRest) => self.step = step,
         }
     }
@@ -170,7 +175,8 @@ impl Person {
             0..35 => self.read(env, seat),
             35..50 => self.look(env, seat),
             _ if !self.is_busy => self.read(env, seat),
-            50..60 if !env.book.registers.is_empty() => self.put_shared(env, seat),
+            50..54 => self.wish(env, seat),
+            54..62 if !env.book.registers.is_empty() => self.put_shared(env, seat),
             _ => {
                 let change = self.draw_change(env);
                 self.change(env, seat, change);
@@ -191,7 +197,9 @@ impl Person {
         let request = match &change {
             Change::MakeFolder { path, parents } => ClientRequest::MakeFolder { path: path.clone(), parents: *parents },
             Change::Rename { from, to } => ClientRequest::Rename { from: from.clone(), to: to.clone() },
-            Change::Remove { path, recursive } => ClientRequest::Remove { path: path.clone(), recursive: *recursive },
+            Change::Remove { path, recursive } => {
+                ClientRequest::Remove { path: path.clone(), recursive: *recursive, now: env.rng.bool() }
+            }
             Change::Put { path, content, parents, absent } => {
                 let bytes = env.book.contents.get(*content).bytes.len() as u64;
                 let mut request = CreateRequest { parents: *parents, ..create_request(path.clone(), bytes) };
@@ -303,6 +311,17 @@ impl Person {
         let look = names::Look::draw(env, self.region);
         ask(env, seat, &look.request(), self.tag, PATIENCE);
         self.step = Step::Looking(look);
+    }
+
+    /// Wishes for another number of copies of something of its own, or takes the wish back.
+    fn wish(&mut self, env: &mut Environment, seat: &mut Seat) {
+        let at = if env.rng.bool() { env.book.regions[self.region].root.clone() } else { self.draw_file(env) };
+        // No more than there are nodes: a cloud that cannot keep them all is never well.
+        let copies = if env.chance(25) { None } else { Some(env.rng.u8(2..=NODES_MIN as u8)) };
+        env.note(format_args!("{:?} wishes for {copies:?} copies of {at}", seat.who));
+        let request = ClientRequest::SetPolicy { path: at, policy: Policy { copies, ..Policy::default() } };
+        ask(env, seat, &request, self.tag, PATIENCE);
+        self.step = Step::Wishing;
     }
 
     fn read(&mut self, env: &mut Environment, seat: &mut Seat) {

@@ -9,7 +9,8 @@ use super::{FRAMES_IN_FLIGHT, Progress, put::PutOptions};
 use crate::{Client, ClientError};
 
 impl Client {
-    /// Copies the file `from` to `to`, with its record format, its copies and its user metadata.
+    /// Copies the file `from` to `to`, with its record format and its user metadata. How many copies are kept is as the
+    /// folder of `to` says, unless `options` do.
     pub async fn copy(
         &self,
         from: &SectorPath,
@@ -19,7 +20,7 @@ impl Client {
     ) -> Result<Entry, ClientError> {
         let (content, _) = self.locate(from).await?;
         let options = PutOptions {
-            copies: options.copies.or(Some(content.copies)),
+            copies: options.copies,
             records: content.records,
             user: content.user,
             bytes_expected: Some(content.bytes),

@@ -19,9 +19,10 @@ use crate::{Client, ClientError};
 /// How a file is written.
 #[derive(Clone, Debug, Default)]
 pub struct PutOptions {
-    /// Copies wanted in the whole cloud; the cloud's default where `None`.
+    /// Copies wanted in the whole cloud; where `None`, as the file that is replaced, else its folders, else the cloud says.
     pub copies: Option<u8>,
-    /// Copies synced to disk before [`put`](Client::put) returns; the cloud's default where `None`.
+    /// Copies synced to disk before [`put`](Client::put) returns; where `None`, as file, folders and cloud
+    /// say.
     pub sync_copies: Option<u8>,
     /// How the bytes fall into records, for Sphere.
     pub records: RecordFormat,

@@ -52,7 +52,7 @@ impl OutputFolder {
     ) -> Result<(), ClientError> {
         if self.was_there {
             // It is in the way of the rename. If it was filled meanwhile, it refuses to go; if it is gone, all the better.
-            match client.remove(&self.target, false).await {
+            match client.remove_now(&self.target, false).await {
                 Err(error) if error.status() != Status::NotFound => return Err(error),
                 _ => {}
             }
@@ -70,7 +70,7 @@ impl OutputFolder {
     pub(super) async fn clear(&self, client: &Client, job: JobId, run: u32) {
         for run in 0..=run {
             if let Ok(folder) = self.hidden(job, run)
-                && let Err(error) = client.remove(&folder, true).await
+                && let Err(error) = client.remove_now(&folder, true).await
                 && error.status() != Status::NotFound
             {
                 tracing::warn!(%folder, %error, "could not remove what a job left");

@@ -52,6 +52,9 @@ settings! {
         /// link copies may take (docs/paths/replication.md). By default none: nodes then say themselves where they stand.
         /// It is read again when it changes.
         topology: Option<PathBuf> = optional(),
+        /// Seconds that what was removed stays in the trash, from which it can be restored; 0 to 31536000. 0: there is no
+        /// trash, and what is removed is gone. A week, since who misses something has often been away for some days.
+        trash_seconds: u64 = default(604_800),
     }
 }
 
@@ -65,6 +68,11 @@ impl MasterSettings {
     pub fn replicate_after(&self) -> Duration {
         Duration::from_secs(self.replicate_after_seconds)
     }
+
+    /// How long what was removed can be restored.
+    pub fn trash(&self) -> Duration {
+        Duration::from_secs(self.trash_seconds)
+    }
 }
 
 impl Settings for MasterSettings {
@@ -77,6 +85,7 @@ impl Settings for MasterSettings {
         within(&["copies"], self.copies, 1, limits::COPIES_MAX)?;
         within(&["node_lost_after_seconds"], self.node_lost_after_seconds, 2, 3_600)?;
         within(&["replicate_after_seconds"], self.replicate_after_seconds, 0, 86_400)?;
+        within(&["trash_seconds"], self.trash_seconds, 0, 31_536_000)?;
         within(&["reserve_bytes"], self.reserve_bytes, 0, limits::SLICE_BYTES_MAX)?;
         if self.sync_copies < 1 || self.sync_copies > self.copies {
             let why = format!(

@@ -7,6 +7,7 @@
 //! do what, or whether a row has reached the disk.
 
 pub(crate) mod change;
+mod kin;
 mod listing;
 mod rows;
 

@@ -263,7 +263,7 @@ fn what_a_lost_node_brings_back_late_is_compared_with_what_there_is() {
     bench.crash("n1");
     bench.advance(seconds(80));
     bench.put("ann", create("/replaced"), 20);
-    bench.done("ann", ClientRequest::Remove { path: path("/removed"), recursive: false });
+    bench.done("ann", ClientRequest::Remove { path: path("/removed"), recursive: false, now: true });
     bench.node_mut("n1").held.get_mut(&damaged).unwrap().metadata.digest = digest(99);
     bench.join("n1");
     bench.advance(seconds(10));

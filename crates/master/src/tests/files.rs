@@ -10,7 +10,7 @@ fn folder(at: &str) -> ClientRequest {
 }
 
 fn remove(at: &str) -> ClientRequest {
-    ClientRequest::Remove { path: path(at), recursive: true }
+    ClientRequest::Remove { path: path(at), recursive: true, now: true }
 }
 
 fn rename(from: &str, to: &str) -> ClientRequest {
@@ -74,7 +74,7 @@ fn what_is_not_there_is_named_in_the_refusal() {
         ClientRequest::Stat(path("/no/where")),
         ClientRequest::Locate(path("/no/where")),
         ClientRequest::Usage(path("/no/where")),
-        ClientRequest::Remove { path: path("/no/where"), recursive: false },
+        ClientRequest::Remove { path: path("/no/where"), recursive: false, now: true },
         ClientRequest::List { folder: path("/no/where"), recursive: false, after: None, with_nodes: false },
         rename("/no/where", "/x"),
     ] {
@@ -93,7 +93,7 @@ fn a_folder_is_not_read_replaced_or_removed_like_a_file() {
     assert_eq!(bench.status_of("ann", rename("/f", "/d")), Status::Exists);
     assert_eq!(bench.status_of("ann", rename("/d", "/f")), Status::Exists);
     assert_eq!(bench.status_of("ann", rename("/d", "/d/e")), Status::Refused);
-    let refusal = bench.refused("ann", ClientRequest::Remove { path: path("/d"), recursive: false });
+    let refusal = bench.refused("ann", ClientRequest::Remove { path: path("/d"), recursive: false, now: true });
     assert!(refusal.sentence.contains("not empty"), "{refusal}");
     let listed = page(&mut bench, "/f", false, None);
     assert_eq!(listed.entries.iter().map(|entry| entry.path.as_str()).collect::<Vec<_>>(), ["/f"], "as `ls` has it");
@@ -268,7 +268,7 @@ fn a_client_cannot_report_and_a_node_cannot_ask() {
     bench.master.handle_message(
         bench.now,
         fake,
-        Message::Client(ClientRequest::Remove { path: path("/"), recursive: true }),
+        Message::Client(ClientRequest::Remove { path: path("/"), recursive: true, now: true }),
     );
     assert_eq!(bench.master.poll_action(), None);
 }

@@ -8,6 +8,8 @@ mod drain;
 mod files;
 mod jobs;
 mod nodes;
+mod policies;
+mod quotas;
 mod rebalance;
 mod replication;
 mod restart;
@@ -16,6 +18,7 @@ mod spread;
 mod storm;
 mod together;
 mod topology;
+mod trash;
 mod uploads;
 
 use std::{

@@ -64,7 +64,7 @@ fn a_node_that_comes_back_is_told_what_was_removed_renamed_and_replaced() {
     }
     bench.crash("n2");
     bench.advance(seconds(12));
-    bench.done("ann", ClientRequest::Remove { path: path("/removed"), recursive: false });
+    bench.done("ann", ClientRequest::Remove { path: path("/removed"), recursive: false, now: true });
     bench.done("ann", ClientRequest::Rename { from: path("/d"), to: path("/e") });
     bench.put("ann", create("/replaced"), 20);
     assert_eq!(bench.node("n2").paths(), ["/d/moved", "/removed", "/replaced"]);
@@ -149,7 +149,7 @@ fn orders_to_a_node_are_few_at_a_time_and_all_are_given_in_the_end() {
         bench.put("ann", create(&format!("/d/{index}")), 1);
     }
     bench.node_mut("n1").answers = false;
-    bench.done("ann", ClientRequest::Remove { path: path("/d"), recursive: true });
+    bench.done("ann", ClientRequest::Remove { path: path("/d"), recursive: true, now: true });
     assert_eq!(bench.node("n1").unanswered.len(), 64);
     bench.resume("n1");
     assert!(bench.node("n1").held.is_empty());
@@ -160,7 +160,7 @@ fn an_order_that_is_not_answered_is_given_again() {
     let mut bench = Bench::with_nodes(&["a/1"]);
     let slice = content(&bench.put("ann", create("/f"), 1)).slice;
     bench.node_mut("n1").answers = false;
-    bench.done("ann", ClientRequest::Remove { path: path("/f"), recursive: false });
+    bench.done("ann", ClientRequest::Remove { path: path("/f"), recursive: false, now: true });
     let (order, body) = bench.node_mut("n1").unanswered.pop().unwrap();
     assert_eq!(body, Order::Remove(slice));
     bench.node_mut("n1").answers = true;

@@ -21,7 +21,7 @@ fn filled() -> Bench {
         bench.put("ann", request, index);
     }
     bench.done("ann", ClientRequest::Rename { from: path("/d1"), to: path("/d0/e") });
-    bench.done("ann", ClientRequest::Remove { path: path("/d2/f2"), recursive: false });
+    bench.done("ann", ClientRequest::Remove { path: path("/d2/f2"), recursive: false, now: true });
     bench.put("ann", create("/d2/f5"), 100);
     bench.advance(seconds(5));
     bench
@@ -73,7 +73,7 @@ fn what_was_not_saved_before_a_crash_was_never_answered_and_is_gone() {
     let before = everything(&mut bench);
     bench.saves = false;
     let mkdir = bench.ask_later("ann", ClientRequest::MakeFolder { path: path("/x"), parents: false });
-    let remove = bench.ask_later("ann", ClientRequest::Remove { path: path("/d0"), recursive: true });
+    let remove = bench.ask_later("ann", ClientRequest::Remove { path: path("/d0"), recursive: true, now: true });
     bench.advance(seconds(5));
     assert_eq!((bench.answer(mkdir), bench.answer(remove)), (None, None));
     bench.restart_master();
@@ -90,7 +90,7 @@ fn an_order_that_waits_does_not_act_on_what_is_not_saved() {
     // A second order about the slice waits for the first to be answered; by then memory says that it is nobody's.
     bench.done("ann", ClientRequest::Rename { from: path("/f"), to: path("/g") });
     bench.saves = false;
-    bench.ask_later("ann", ClientRequest::Remove { path: path("/g"), recursive: false });
+    bench.ask_later("ann", ClientRequest::Remove { path: path("/g"), recursive: false, now: true });
     bench.resume("n1");
     assert_eq!(bench.holders(slice), ["n1"]);
     bench.restart_master();

@@ -103,7 +103,7 @@ fn rename(bench: &mut Bench, rng: &mut fastrand::Rng, told: &mut Told) {
 
 fn remove(bench: &mut Bench, rng: &mut fastrand::Rng, told: &mut Told) {
     let at = a_path(rng);
-    if bench_ask(bench, ClientRequest::Remove { path: path(&at), recursive: false }) == ClientReply::Done {
+    if bench_ask(bench, ClientRequest::Remove { path: path(&at), recursive: false, now: true }) == ClientReply::Done {
         told.files.remove(&at);
         // A commit that was not answered may still come after this.
     }

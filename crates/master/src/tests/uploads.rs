@@ -245,7 +245,7 @@ fn versions_grow_although_the_clock_stands_still() {
         let version = content(&bench.put("ann", create("/f"), 1)).version;
         assert!(version > last);
         last = version;
-        bench.done("ann", ClientRequest::Remove { path: path("/f"), recursive: false });
+        bench.done("ann", ClientRequest::Remove { path: path("/f"), recursive: false, now: true });
     }
 }
 

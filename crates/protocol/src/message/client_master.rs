@@ -8,8 +8,8 @@ use super::cluster::{
     DrainRequest, MovePlan, NodeRemoval, RebalanceStatus, RebalanceVerb, RemoveNodeRequest, Standing, TopologyStatus,
 };
 use crate::{
-    Digest, FileId, JobId, LeaseId, NodeId, Place, RecordFormat, Refusal, SectorPath, SliceId, UserName, Version,
-    ticket::SignedTicket,
+    Digest, FileId, JobId, LeaseId, NodeId, Place, Policy, RecordFormat, Refusal, SectorPath, SliceId, UserName,
+    Version, ticket::SignedTicket,
 };
 
 /// A client's request. Each is answered by the [`ClientReply`] variant named in its comment, or by a [`Refusal`].
@@ -60,12 +60,15 @@ pub enum ClientRequest {
         /// Its new path; its parent must exist.
         to: SectorPath,
     },
-    /// Remove a file, or a folder: [`ClientReply::Done`].
+    /// Remove a file, or a folder: [`ClientReply::Done`]. It goes to its owner's trash, from which it can be restored
+    /// for a while.
     Remove {
         /// What.
         path: SectorPath,
         /// Also a folder that is not empty.
         recursive: bool,
+        /// For good; nothing goes to the trash.
+        now: bool,
     },
     /// Files, folders and bytes at and below a path: [`ClientReply::Usage`].
     Usage(SectorPath),
@@ -99,6 +102,51 @@ pub enum ClientRequest {
     Topology {
         /// Read the file again before.
         reload: bool,
+    },
+    /// What an entry says of its copies, lifetime and quota, and what holds for it: [`ClientReply::Policy`].
+    Policy(SectorPath),
+    /// Let an entry say this, and nothing else, from now on: [`ClientReply::Policy`].
+    SetPolicy {
+        /// The entry.
+        path: SectorPath,
+        /// Its own policy; what it leaves out is inherited.
+        policy: Policy,
+    },
+    /// What was removed and can be restored, oldest first, a page at a time: [`ClientReply::Trash`].
+    Trash {
+        /// Of all users; only administrators may.
+        all_users: bool,
+        /// Only what comes after this (the last of the previous page).
+        after: Option<TrashKey>,
+    },
+    /// Take something back from the trash: [`ClientReply::Entry`], as it stands then. Refused with
+    /// [`Status::Exists`](crate::Status::Exists) where something has its place.
+    Restore {
+        /// Where it was when it was removed (of several, the newest), or where it is in the trash.
+        path: SectorPath,
+        /// Where to put it; else where it was.
+        to: Option<SectorPath>,
+    },
+    /// Remove for good what is in one's trash: [`ClientReply::Done`], when it cannot be restored any more. The bytes go
+    /// in the background.
+    EmptyTrash {
+        /// Of all users; only administrators may.
+        all_users: bool,
+    },
+    /// How much users and folders may keep, and do, a page at a time: [`ClientReply::Quotas`]. Who is no administrator
+    /// sees his own.
+    Quotas {
+        /// Only what comes after this (the last of the previous page).
+        after: Option<QuotaOf>,
+    },
+    /// How much a user may keep; only administrators may: [`ClientReply::Done`].
+    SetQuota {
+        /// Who.
+        user: UserName,
+        /// Most bytes of his files, the trash included; `None`: any number.
+        bytes: Option<u64>,
+        /// Most files.
+        files: Option<u64>,
     },
 }
 
@@ -137,6 +185,20 @@ pub enum ClientReply {
     Rebalance(RebalanceStatus),
     /// The topology.
     Topology(TopologyStatus),
+    /// A policy.
+    Policy {
+        /// What the entry itself says.
+        own: Policy,
+        /// What holds for it, with what its folders and the cloud's settings say. Quotas are not inherited: each folder
+        /// counts for itself.
+        effective: Policy,
+        /// What the one who set it should know, one sentence each.
+        warnings: Vec<String>,
+    },
+    /// A page of the trash.
+    Trash(TrashPage),
+    /// A page of quotas.
+    Quotas(QuotaPage),
 }
 
 /// See [`ClientRequest::Create`].
@@ -146,9 +208,9 @@ pub struct CreateRequest {
     pub path: SectorPath,
     /// How many bytes to expect; chooses a node with room.
     pub bytes_expected: Option<u64>,
-    /// Copies wanted; the cloud's default where `None`.
+    /// Copies wanted; where `None`, what the file that is replaced says, else what its folders say.
     pub copies: Option<u8>,
-    /// Copies that must be synced before the commit is answered; the cloud's default where `None`.
+    /// Copies that must be synced before the commit is answered; as file, folders and cloud say where `None`.
     pub sync_copies: Option<u8>,
     /// Record format.
     pub records: RecordFormat,
@@ -240,7 +302,8 @@ pub struct FileContent {
     pub digest: Digest,
     /// Record format.
     pub records: RecordFormat,
-    /// Copies wanted.
+    /// Copies wanted, as they follow from the file's policy and its folders'. In the master's own rows only what the
+    /// file itself says, 0 where it says nothing.
     pub copies: u8,
     /// The user's own keys and values.
     pub user: BTreeMap<String, String>,
@@ -306,6 +369,74 @@ pub struct Usage {
     pub folders: u64,
     /// Bytes of the files, each counted once.
     pub bytes: u64,
+}
+
+/// See [`ClientRequest::Trash`].
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TrashPage {
+    /// What was removed, oldest first.
+    pub items: Vec<TrashItem>,
+    /// Whether more follow after the last.
+    pub more: bool,
+}
+
+/// Something that was removed and can be restored.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TrashItem {
+    /// Its place in the list.
+    pub key: TrashKey,
+    /// Whose it is.
+    pub user: UserName,
+    /// Where it was.
+    pub from: SectorPath,
+    /// Where it is in the trash.
+    pub at: SectorPath,
+    /// When it will be removed for good, in milliseconds since the Unix epoch.
+    pub until_unix_millis: u64,
+    /// Length of a file in bytes; `None` for a folder.
+    pub bytes: Option<u64>,
+}
+
+/// Names something in the trash: when it was removed, in milliseconds since the Unix epoch, and which entry it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct TrashKey {
+    /// When.
+    pub removed_unix_millis: u64,
+    /// Which.
+    pub file: FileId,
+}
+
+/// See [`ClientRequest::Quotas`].
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct QuotaPage {
+    /// Users by name, then folders by path.
+    pub quotas: Vec<QuotaStatus>,
+    /// Whether more follow after the last.
+    pub more: bool,
+}
+
+/// How much someone or something keeps, and may.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct QuotaStatus {
+    /// Who or what.
+    pub of: QuotaOf,
+    /// Bytes of the files, each counted once.
+    pub used_bytes: u64,
+    /// Files.
+    pub used_files: u64,
+    /// Most bytes; `None`: any number.
+    pub bytes: Option<u64>,
+    /// Most files; `None`: any number.
+    pub files: Option<u64>,
+}
+
+/// Whose quota it is.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub enum QuotaOf {
+    /// Of all files that a user owns, those in the trash included.
+    User(UserName),
+    /// Of the files at and below a folder.
+    Folder(SectorPath),
 }
 
 /// A node as the master knows it.

@@ -16,8 +16,8 @@ use serde::{Serialize, de::DeserializeOwned};
 use super::{
     client_master::{
         Admitted, ClientReply, ClientRequest, Condition, CopyState, CopyStatus, CreateRequest, Created, Entry,
-        EntryKind, EntryStatus, FileContent, Health, JobRecord, JobState, Located, NodeState, NodeStatus, Page, Source,
-        SpeNode, StageRecord, Usage,
+        EntryKind, EntryStatus, FileContent, Health, JobRecord, JobState, Located, NodeState, NodeStatus, Page,
+        QuotaOf, QuotaPage, QuotaStatus, Source, SpeNode, StageRecord, TrashItem, TrashKey, TrashPage, Usage,
     },
     cluster::{
         DrainRequest, MovePlan, NodeRemoval, PlannedMove, RebalanceStatus, RebalanceVerb, RemoveNodeRequest, Standing,
@@ -34,8 +34,8 @@ use super::{
     transfer::{TransferReply, TransferRequest},
 };
 use crate::{
-    Digest, FileId, JobId, LeaseId, NodeId, Place, RecordFormat, Refusal, SectorPath, SessionId, SliceHeader, SliceId,
-    SliceMetadata, Status, Topology, UserName, Version,
+    Digest, FileId, JobId, LeaseId, NodeId, Place, Policy, RecordFormat, Refusal, SectorPath, SessionId, SliceHeader,
+    SliceId, SliceMetadata, Status, Topology, UserName, Version,
     ticket::{Right, SignedTicket, Ticket},
     topology::{Link, SitePair},
     wire::codec,
@@ -167,7 +167,7 @@ fn the_requests_of_a_client_have_their_bytes() {
         "list": ClientRequest::List { .. } => list,
         "make-folder": ClientRequest::MakeFolder { .. } => ClientRequest::MakeFolder { path: path(), parents: true },
         "rename": ClientRequest::Rename { .. } => ClientRequest::Rename { from: path(), to: SectorPath::parse("/ü").unwrap() },
-        "remove": ClientRequest::Remove { .. } => ClientRequest::Remove { path: path(), recursive: false },
+        "remove": ClientRequest::Remove { .. } => ClientRequest::Remove { path: path(), recursive: false, now: true },
         "usage": ClientRequest::Usage(_) => ClientRequest::Usage(SectorPath::root()),
         "nodes": ClientRequest::Nodes => ClientRequest::Nodes,
         "health": ClientRequest::Health => ClientRequest::Health,
@@ -187,6 +187,14 @@ fn the_requests_of_a_client_have_their_bytes() {
         }),
         "rebalance": ClientRequest::Rebalance(_) => ClientRequest::Rebalance(RebalanceVerb::Begin),
         "topology": ClientRequest::Topology { .. } => ClientRequest::Topology { reload: true },
+        "policy": ClientRequest::Policy(_) => ClientRequest::Policy(path()),
+        "set-policy": ClientRequest::SetPolicy { .. } => ClientRequest::SetPolicy { path: path(), policy: policy() },
+        "trash": ClientRequest::Trash { .. } => ClientRequest::Trash { all_users: true, after: Some(trash_key()) },
+        "restore": ClientRequest::Restore { .. } => ClientRequest::Restore { path: path(), to: Some(path()) },
+        "empty-trash": ClientRequest::EmptyTrash { .. } => ClientRequest::EmptyTrash { all_users: false },
+        "quotas": ClientRequest::Quotas { .. } => ClientRequest::Quotas { after: Some(QuotaOf::User(user())) },
+        "set-quota": ClientRequest::SetQuota { .. } =>
+            ClientRequest::SetQuota { user: user(), bytes: Some(1 << 40), files: None },
     });
     let absent = CreateRequest { condition: Condition::Absent, at: None, ..create.clone() };
     vectors.compare("ClientRequest.create-absent", &ClientRequest::Create(absent));
@@ -243,6 +251,13 @@ fn the_replies_to_a_client_have_their_bytes() {
             plan: plan(),
         }),
         "topology": ClientReply::Topology(_) => ClientReply::Topology(topology_status()),
+        "policy": ClientReply::Policy { .. } => ClientReply::Policy {
+            own: Policy::default(),
+            effective: policy(),
+            warnings: vec!["no node is at the site `x`".into()],
+        },
+        "trash": ClientReply::Trash(_) => ClientReply::Trash(TrashPage { items: vec![trash_item()], more: false }),
+        "quotas": ClientReply::Quotas(_) => ClientReply::Quotas(QuotaPage { quotas: vec![quota()], more: true }),
     });
     vectors.finish();
 }
@@ -444,6 +459,34 @@ fn entry() -> Entry {
         kind: EntryKind::File(content),
         nodes: vec![node()],
     }
+}
+
+fn policy() -> Policy {
+    Policy {
+        copies: Some(3),
+        sync_copies: Some(2),
+        sites_wanted: vec!["jhu".into(), "uic".into()],
+        sites_forbidden: vec!["x".into()],
+        lifetime_seconds: Some(2_592_000),
+        together: Some(true),
+        quota_bytes: Some(10_000_000_000_000),
+        quota_files: Some(1_000_000),
+    }
+}
+
+fn trash_key() -> TrashKey {
+    TrashKey { removed_unix_millis: 1_700_000_000_000, file: FileId(11) }
+}
+
+fn trash_item() -> TrashItem {
+    let at = SectorPath::parse("/.trash/alice/1700000000000/sdss/SDSS1.dat").unwrap();
+    let until_unix_millis = 1_700_604_800_000;
+    TrashItem { key: trash_key(), user: user(), from: path(), at, until_unix_millis, bytes: Some(5) }
+}
+
+fn quota() -> QuotaStatus {
+    let of = QuotaOf::Folder(path());
+    QuotaStatus { of, used_bytes: 1 << 33, used_files: 7, bytes: Some(1 << 34), files: None }
 }
 
 fn node_status(state: NodeState) -> NodeStatus {

@@ -69,7 +69,10 @@ pub(crate) async fn rm(cloud: &Client, rm: Rm) -> Result<(), Failure> {
         };
         let removed = async {
             for path in paths? {
-                cloud.remove(&path, rm.recursive).await?;
+                match rm.now {
+                    true => cloud.remove_now(&path, rm.recursive).await?,
+                    false => cloud.remove(&path, rm.recursive).await?,
+                }
             }
             Ok::<_, client::ClientError>(())
         };

@@ -6,8 +6,11 @@ pub(crate) mod jobs;
 mod listing;
 mod node;
 mod nodes;
+mod policy;
+mod quota;
 pub(crate) mod terasort;
 mod topology;
+mod trash;
 
 use client::{Client, Profile};
 
@@ -70,6 +73,9 @@ async fn run_with(cloud: &Client, command: Command, global: &Global) -> Result<(
         Command::Mv(from_to) => folders::mv(cloud, from_to).await,
         Command::Cp(cp) => folders::cp(cloud, cp, global).await,
         Command::Rm(rm) => folders::rm(cloud, rm).await,
+        Command::Trash(trash) => trash::run(cloud, trash, global).await,
+        Command::Policy(policy) => policy::run(cloud, policy, global).await,
+        Command::Quota(quota) => quota::run(cloud, quota, global).await,
         Command::Run(run) => jobs::run(cloud, run, global).await,
         Command::Jobs => jobs::jobs(cloud, global).await,
         Command::Job(job) => jobs::job(cloud, job, global).await,

@@ -104,7 +104,7 @@ pub(crate) async fn generate(
         ..plain()
     };
     let outcome = drive(cloud, spec, "terasort gen", global).await;
-    cloud.remove(&seeds, true).await?;
+    cloud.remove_now(&seeds, true).await?;
     outcome
 }
 

@@ -1,0 +1,106 @@
+//! Files that are to be removed some time after they were last written, because a folder of theirs says so, and what has
+//! lain in the trash for long enough. Serves the lifetimes of policies and the trash. Both are done in steps between
+//! other work, from queues by time: nothing here ever walks over all files but the sweep with which a master starts.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use protocol::{FileId, Now};
+
+use crate::{Master, reconcile::Sweep, saves::Effect};
+
+/// When files end.
+#[derive(Debug, Default)]
+pub(crate) struct Lifetimes {
+    /// By end, in milliseconds since the Unix epoch.
+    queue: BTreeSet<(u64, FileId)>,
+    ends: BTreeMap<FileId, u64>,
+}
+
+impl Lifetimes {
+    /// Forgets a file that is gone, or has no end any more.
+    pub(crate) fn forget(&mut self, file: FileId) {
+        if let Some(end) = self.ends.remove(&file) {
+            self.queue.remove(&(end, file));
+        }
+    }
+
+    fn set(&mut self, file: FileId, end: u64) {
+        self.forget(file);
+        self.queue.insert((end, file));
+        self.ends.insert(file, end);
+    }
+
+    /// A file that has ended, taken out of the queue.
+    fn take_ended(&mut self, unix_millis: u64) -> Option<FileId> {
+        let file = self.queue.first().filter(|(end, _)| *end <= unix_millis).map(|(_, file)| *file)?;
+        self.forget(file);
+        Some(file)
+    }
+
+    fn has_ended(&self, unix_millis: u64) -> bool {
+        self.queue.first().is_some_and(|(end, _)| *end <= unix_millis)
+    }
+}
+
+impl Master {
+    /// Notes when a file ends: it was written or moved, or what its folders say has changed.
+    pub(crate) fn note_lifetime(&mut self, file: FileId) {
+        match self.end_of_life(file) {
+            Some(end) => self.lifetimes.set(file, end),
+            None => self.lifetimes.forget(file),
+        }
+    }
+
+    /// Begins to remove what has ended, if anything has.
+    pub(crate) fn begin_expiry(&mut self, now: Now) {
+        let is_under_way = self.sweeps.iter().any(|sweep| matches!(sweep, Sweep::Expire(_)));
+        let has_ended = self.lifetimes.has_ended(now.unix_millis) || self.trash.has_ended(self.trash_limit(now));
+        if has_ended && !is_under_way {
+            self.sweeps.push_back(Sweep::Expire(TICK_REMOVALS_MAX));
+        }
+    }
+
+    /// Removes some of what has ended, `left` at most before the next tick.
+    pub(crate) fn sweep_expired(&mut self, now: Now, left: usize) -> Option<Sweep> {
+        let step = left.min(EXPIRY_STEP);
+        let mut done = 0;
+        while done < step
+            && let Some(file) = self.lifetimes.take_ended(now.unix_millis)
+        {
+            self.expire(now, file);
+            done += 1;
+        }
+        done += self.purge(now, step - done);
+        (done > 0 && left > done).then(|| Sweep::Expire(left - done))
+    }
+
+    /// Removes a file as its owner would with `rm`.
+    fn expire(&mut self, now: Now, file: FileId) {
+        // What its folders say may have changed since it was noted.
+        match self.end_of_life(file) {
+            None => return,
+            Some(end) if end > now.unix_millis => return self.lifetimes.set(file, end),
+            Some(_) => {}
+        }
+        let Some(path) = self.names.path(file) else { return };
+        let moved = self.discard(now, file, &path, false, false);
+        let Ok(change) = moved.or_else(|_| self.remove_entry(&path, false)) else { return };
+        let slices = self.names.content(file).map(|content| content.slice).into_iter().chain(change.freed);
+        let effects = slices.map(Effect::Settle).collect();
+        self.save(now, change.rows, effects);
+    }
+
+    fn end_of_life(&self, file: FileId) -> Option<u64> {
+        if !self.policies.have_lifetimes() || self.names.content(file).is_none() || self.is_trash(file) {
+            return None;
+        }
+        let seconds = self.gather(file).into_policy().lifetime_seconds?;
+        Some(self.names.modified(file)?.saturating_add(seconds.saturating_mul(1_000)))
+    }
+}
+
+/// Entries removed in one step: a few milliseconds.
+const EXPIRY_STEP: usize = 64;
+/// Entries removed from one tick to the next: some two thousand a second, which leaves a journal on a slow disk room for
+/// what clients do.
+const TICK_REMOVALS_MAX: usize = 1_024;

@@ -1,0 +1,303 @@
+//! What owners wish: policies of files and folders, inherited field by field from the nearest folder that says something
+//! (Sector/Sphere paper, 2.2, made finer). Serves `policy`, and through [`wish`](Master::wish) placement and
+//! replication. A policy hangs on the entry itself, so it follows a rename and goes with a removal. Never moves a copy:
+//! it only has everything below looked at again.
+
+use std::collections::BTreeMap;
+
+use protocol::{
+    FileId, Now, Policy, Refusal, SectorPath, Status,
+    message::{
+        client_master::{ClientReply, FileContent},
+        master_security::UserRights,
+    },
+};
+use store::RowChange;
+
+use crate::{
+    Master,
+    actions::{Caller, POLICIES_TABLE, StoredRow},
+    error::MasterError,
+    namespace::{ROOT, damaged, decode_row, encode_row},
+    rights,
+    saves::Effect,
+    upkeep::{Tally, file_key, parse_file_key},
+};
+
+/// What entries say themselves. How many copies a file wants is not here but in its content, and so in its sidecars.
+#[derive(Debug, Default)]
+pub(crate) struct Policies {
+    own: BTreeMap<FileId, Box<Policy>>,
+    /// How many of them speak of lifetimes.
+    lifetimes: usize,
+}
+
+impl Policies {
+    /// Takes a policy from its row.
+    pub(crate) fn load(&mut self, row: &StoredRow) -> Result<(), MasterError> {
+        let (id, policy) = parse_file_key(&row.key).zip(decode_row(&row.value)).ok_or_else(|| damaged(row))?;
+        self.insert(id, policy);
+        Ok(())
+    }
+
+    pub(crate) fn get(&self, id: FileId) -> Option<&Policy> {
+        self.own.get(&id).map(|policy| &**policy)
+    }
+
+    /// Whether no entry says anything.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.own.is_empty()
+    }
+
+    /// Whether any entry speaks of a lifetime.
+    pub(crate) fn have_lifetimes(&self) -> bool {
+        self.lifetimes > 0
+    }
+
+    /// Folders with a quota of their own.
+    pub(crate) fn with_quota(&self) -> impl Iterator<Item = (FileId, &Policy)> {
+        self.own.iter().filter(|(_, policy)| policy.has_quota()).map(|(id, policy)| (*id, &**policy))
+    }
+
+    /// Forgets an entry that is gone.
+    pub(crate) fn forget(&mut self, id: FileId) -> Option<RowChange> {
+        let old = self.own.remove(&id)?;
+        self.lifetimes -= usize::from(old.lifetime_seconds.is_some());
+        Some(RowChange::Remove { table: POLICIES_TABLE, key: file_key(id) })
+    }
+
+    fn set(&mut self, id: FileId, policy: Policy) -> Option<RowChange> {
+        let forgotten = self.forget(id);
+        if policy.is_empty() {
+            return forgotten;
+        }
+        let row = RowChange::Set { table: POLICIES_TABLE, key: file_key(id), value: encode_row(&policy) };
+        self.insert(id, policy);
+        Some(row)
+    }
+
+    fn insert(&mut self, id: FileId, policy: Policy) {
+        self.lifetimes += usize::from(policy.lifetime_seconds.is_some());
+        self.own.insert(id, Box::new(policy));
+    }
+}
+
+/// What an entry and the folders above it say, gathered from the entry upwards.
+#[derive(Debug, Default)]
+pub(crate) struct Gathered {
+    policy: Policy,
+    together: Option<FileId>,
+    level: usize,
+    wanted_at: usize,
+    forbidden_at: usize,
+}
+
+impl Gathered {
+    /// Adds what the next entry upwards says: only what nobody nearer has said counts.
+    pub(crate) fn add(&mut self, id: FileId, own: &Policy) {
+        self.level += 1;
+        let policy = &mut self.policy;
+        policy.copies = policy.copies.or(own.copies);
+        policy.sync_copies = policy.sync_copies.or(own.sync_copies);
+        policy.lifetime_seconds = policy.lifetime_seconds.or(own.lifetime_seconds);
+        if policy.together.is_none() {
+            policy.together = own.together;
+            self.together = own.together.filter(|together| *together).map(|_| id);
+        }
+        if policy.sites_wanted.is_empty() {
+            policy.sites_wanted.clone_from(&own.sites_wanted);
+            self.wanted_at = self.level;
+        }
+        if policy.sites_forbidden.is_empty() {
+            policy.sites_forbidden.clone_from(&own.sites_forbidden);
+            self.forbidden_at = self.level;
+        }
+    }
+
+    /// The folder whose files lie together.
+    pub(crate) fn together(&self) -> Option<FileId> {
+        self.together
+    }
+
+    /// All of it as one policy. Of a site that one entry wants and another forbids, the nearer has its way.
+    pub(crate) fn into_policy(self) -> Policy {
+        let mut policy = self.policy;
+        if self.wanted_at < self.forbidden_at {
+            policy.sites_forbidden.retain(|site| !policy.sites_wanted.contains(site));
+        } else {
+            policy.sites_wanted.retain(|site| !policy.sites_forbidden.contains(site));
+        }
+        policy
+    }
+}
+
+impl Master {
+    /// What an entry says itself and what holds for it.
+    pub(crate) fn policy(&self, path: &SectorPath) -> Result<ClientReply, Refusal> {
+        let id = self.names.get(path)?;
+        Ok(self.policy_reply(id, Vec::new()))
+    }
+
+    /// Lets an entry say something else.
+    pub(crate) fn set_policy(
+        &mut self,
+        now: Now,
+        caller: Caller,
+        by: &UserRights,
+        path: &SectorPath,
+        policy: Policy,
+    ) -> Result<Option<ClientReply>, Refusal> {
+        let id = self.names.get(path)?;
+        self.check_policy(by, id, path, &policy)?;
+        let has_quota = policy.has_quota();
+        let warnings = self.policy_warnings(&policy);
+        let rows = match self.names.content(id).cloned() {
+            None => self.policies.set(id, policy).into_iter().collect(),
+            Some(content) => self.set_file_policy(now, path, content, policy)?,
+        };
+        self.track_folder(id, has_quota);
+        let warnings = warnings.into_iter().chain(self.quota_warning(id)).collect();
+        let reply = self.policy_reply(id, warnings);
+        self.save(now, rows, vec![Effect::Reply(caller, reply), Effect::Moved(id)]);
+        Ok(None)
+    }
+
+    /// What an entry and its folders say, without the cloud's settings. What lies in the trash is treated as where it
+    /// was: no site that was forbidden there gets a copy here.
+    pub(crate) fn gather(&self, id: FileId) -> Gathered {
+        let mut gathered = Gathered::default();
+        if let Some(content) = self.names.content(id).filter(|content| content.copies > 0) {
+            gathered.policy.copies = Some(content.copies);
+        }
+        // As it is in most clouds, and every entry of every listing is asked for.
+        let is_silent = self.policies.is_empty() && self.trash.is_empty();
+        let mut at = if is_silent { None } else { Some(id) };
+        while let Some(entry) = at {
+            if let Some(own) = self.policies.get(entry) {
+                gathered.add(entry, own);
+            }
+            if let Some(inherited) = self.trash.inherited(entry) {
+                gathered.add(entry, inherited);
+                break;
+            }
+            at = self.names.parent(entry);
+        }
+        gathered
+    }
+
+    /// Copies that are to be synced before an upload to a path is answered, of `copies` in all.
+    pub(crate) fn sync_copies_at(&self, path: &SectorPath, copies: u8) -> u8 {
+        let policy = self.gather(self.names.nearest(path).0).into_policy();
+        policy.sync_copies.unwrap_or(self.config.sync_copies).min(copies)
+    }
+
+    fn check_policy(&self, by: &UserRights, id: FileId, path: &SectorPath, policy: &Policy) -> Result<(), Refusal> {
+        if id != ROOT {
+            rights::check_change(&self.names, by, id, path)?;
+        } else if !by.admin {
+            return Err(Refusal::new(Status::Refused, format!("only an administrator sets the policy of `{path}`")));
+        }
+        policy.check().map_err(|why| Refusal::new(Status::Usage, why))?;
+        if !self.names.is_folder(id) {
+            policy.check_of_file().map_err(|why| Refusal::new(Status::Usage, why))?;
+            // The write under way would publish the number of copies that it began with.
+            if let Some(lease) = self.leases.of_path(path) {
+                let sentence =
+                    format!("`{path}` is being written by {}; set its policy when that is done", lease.by.user);
+                return Err(Refusal::new(Status::Refused, sentence));
+            }
+        }
+        let old = self.policies.get(id);
+        let quota = |policy: &Policy| (policy.quota_bytes, policy.quota_files);
+        if !by.admin && old.map_or((None, None), quota) != quota(policy) {
+            let sentence = format!("{} may not set the quota of `{path}`; ask an administrator", by.user);
+            return Err(Refusal::new(Status::Refused, sentence));
+        }
+        if policy.has_quota() && !old.is_some_and(Policy::has_quota) && !self.quotas.has_room_for_folder() {
+            let sentence = "too many folders have a quota; clear one that is not needed (`sector quota list`)";
+            return Err(Refusal::new(Status::Refused, sentence));
+        }
+        Ok(())
+    }
+
+    /// A file's number of copies is kept with its content, so that its sidecars have it.
+    fn set_file_policy(
+        &mut self,
+        now: Now,
+        path: &SectorPath,
+        content: FileContent,
+        mut policy: Policy,
+    ) -> Result<Vec<RowChange>, Refusal> {
+        let id = self.names.get(path)?;
+        let copies = policy.copies.take().unwrap_or(0);
+        let mut rows = Vec::new();
+        if copies != content.copies
+            && let (Some(owner), Some(modified)) = (self.names.owner(id).cloned(), self.names.modified(id))
+        {
+            // The same content with another wish: what this says is freed is what stays.
+            let content = FileContent { copies, ..content };
+            rows = self.names.put_file(now, path, false, &owner, content, modified)?.rows;
+        }
+        rows.extend(self.policies.set(id, policy));
+        Ok(rows)
+    }
+
+    fn policy_reply(&self, id: FileId, warnings: Vec<String>) -> ClientReply {
+        let mut own = self.policies.get(id).cloned().unwrap_or_default();
+        if let Some(content) = self.names.content(id).filter(|content| content.copies > 0) {
+            own.copies = Some(content.copies);
+        }
+        let mut effective = self.gather(id).into_policy();
+        let copies = effective.copies.unwrap_or(self.config.copies);
+        effective.copies = Some(copies);
+        effective.sync_copies = Some(effective.sync_copies.unwrap_or(self.config.sync_copies).min(copies));
+        (effective.quota_bytes, effective.quota_files) = (own.quota_bytes, own.quota_files);
+        ClientReply::Policy { own, effective, warnings }
+    }
+
+    /// What may be meant, and cannot be done as the nodes are now.
+    fn policy_warnings(&self, policy: &Policy) -> Vec<String> {
+        let has_node = |site: &String| self.nodes.iter().any(|(_, node)| node.place.site == *site);
+        let mut warnings: Vec<_> = policy
+            .sites_wanted
+            .iter()
+            .chain(&policy.sites_forbidden)
+            .filter(|site| !has_node(site))
+            .map(|site| format!("no node is at the site `{site}` yet; `sector nodes` shows where they are"))
+            .collect();
+        let nodes = self.nodes.iter().count();
+        if let Some(copies) = policy.copies.filter(|copies| usize::from(*copies) > nodes) {
+            warnings.push(format!("{copies} copies need as many nodes, and there are {nodes}; add nodes"));
+        }
+        let sites = policy.sites_wanted.len();
+        if let Some(copies) = policy.copies.filter(|copies| usize::from(*copies) < sites) {
+            warnings.push(format!("{copies} copies cannot be at each of {sites} sites; ask for more copies"));
+        }
+        warnings
+    }
+
+    /// Begins, ends or changes the count of what is below a folder.
+    fn track_folder(&mut self, id: FileId, has_quota: bool) {
+        match (has_quota, self.quotas.folder(id).is_some()) {
+            (true, false) => {
+                let used = self.names.usage(id);
+                self.quotas.track(id, Tally { bytes: used.bytes, files: used.files });
+            }
+            (false, true) => self.quotas.untrack(id),
+            _ => {}
+        }
+    }
+
+    fn quota_warning(&self, id: FileId) -> Option<String> {
+        let (used, policy) = (self.quotas.folder(id)?, self.policies.get(id)?);
+        let is_over = policy.quota_bytes.is_some_and(|most| used.bytes > most)
+            || policy.quota_files.is_some_and(|most| used.files > most);
+        let path = self.names.path(id)?;
+        is_over.then(|| {
+            format!(
+                "`{path}` holds {} bytes in {} files already, more than its quota; nothing can be added to it",
+                used.bytes, used.files
+            )
+        })
+    }
+}

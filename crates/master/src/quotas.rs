@@ -1,0 +1,278 @@
+//! How much users and folders may keep. Serves uploads, renames, restoring, and `quota`. Users' files are counted all the
+//! time, folders' where they have a quota; each change of names adds or takes away (`upkeep`), so asking costs nothing.
+//! Never frees anything: who is over his quota keeps what he has and adds nothing, administrators as everyone else.
+//!
+//! A file counts for its owner wherever it lies, the trash included; and for the folders that it lies in now.
+
+use std::collections::BTreeMap;
+
+use protocol::{
+    FileId, Now, Refusal, SectorPath, Status, UserName, limits,
+    message::{
+        client_master::{ClientReply, QuotaOf, QuotaPage, QuotaStatus},
+        master_security::UserRights,
+    },
+};
+use serde::{Deserialize, Serialize};
+use store::RowChange;
+
+use crate::{
+    Master,
+    actions::{Caller, QUOTAS_TABLE, StoredRow},
+    error::MasterError,
+    namespace::{ROOT, damaged, decode_row, encode_row},
+    saves::Effect,
+    upkeep::Tally,
+};
+
+/// What is kept, and what may be.
+#[derive(Debug, Default)]
+pub(crate) struct Quotas {
+    used: BTreeMap<UserName, Tally>,
+    of_users: BTreeMap<UserName, Most>,
+    /// What lies at and below each folder with a quota; how much may is in its policy.
+    folders: BTreeMap<FileId, Tally>,
+}
+
+/// The stored form of a user's quota. Field order is the format.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+struct Most {
+    bytes: Option<u64>,
+    files: Option<u64>,
+}
+
+impl Quotas {
+    /// Takes a user's quota from its row.
+    pub(crate) fn load(&mut self, row: &StoredRow) -> Result<(), MasterError> {
+        let name = std::str::from_utf8(&row.key).ok().and_then(|name| UserName::new(name).ok());
+        let (user, most) = name.zip(decode_row(&row.value)).ok_or_else(|| damaged(row))?;
+        self.of_users.insert(user, most);
+        Ok(())
+    }
+
+    /// What a folder with a quota holds.
+    pub(crate) fn folder(&self, id: FileId) -> Option<Tally> {
+        self.folders.get(&id).copied()
+    }
+
+    pub(crate) fn has_folders(&self) -> bool {
+        !self.folders.is_empty()
+    }
+
+    /// Whether another folder may have a quota.
+    pub(crate) fn has_room_for_folder(&self) -> bool {
+        self.folders.len() < FOLDER_QUOTAS_MAX
+    }
+
+    /// Begins to count a folder that holds this.
+    pub(crate) fn track(&mut self, id: FileId, used: Tally) {
+        self.folders.insert(id, used);
+    }
+
+    pub(crate) fn untrack(&mut self, id: FileId) {
+        self.folders.remove(&id);
+    }
+
+    /// A user's files became more.
+    pub(crate) fn add_user(&mut self, user: &UserName, more: Tally) {
+        match self.used.get_mut(user) {
+            Some(used) => used.add(more),
+            None => drop(self.used.insert(user.clone(), more)),
+        }
+    }
+
+    /// A user's files became fewer.
+    pub(crate) fn take_user(&mut self, user: &UserName, less: Tally) {
+        if let Some(used) = self.used.get_mut(user) {
+            used.take(less);
+            if *used == Tally::default() {
+                self.used.remove(user);
+            }
+        }
+    }
+
+    pub(crate) fn add_folder(&mut self, id: FileId, more: Tally) {
+        if let Some(used) = self.folders.get_mut(&id) {
+            used.add(more);
+        }
+    }
+
+    pub(crate) fn take_folder(&mut self, id: FileId, less: Tally) {
+        if let Some(used) = self.folders.get_mut(&id) {
+            used.take(less);
+        }
+    }
+}
+
+impl Master {
+    /// Counts all files; once, at the start.
+    pub(crate) fn count_all(&mut self) {
+        for (id, _) in self.policies.with_quota() {
+            self.quotas.track(id, Tally::default());
+        }
+        let mut after = None;
+        loop {
+            let slices = self.names.slices_after(after, COUNT_STEP);
+            let Some(last) = slices.last() else { return };
+            after = Some(*last);
+            for slice in slices {
+                let Some(file) = self.names.file_of_slice(slice) else { continue };
+                let Some((owner, tally)) = self.names.owner(file).zip(self.tally_of_file(file)) else { continue };
+                self.quotas.add_user(owner, tally);
+                for folder in self.counted_folders(file) {
+                    self.quotas.add_folder(folder, tally);
+                }
+            }
+        }
+    }
+
+    /// The folders with a quota above an entry.
+    pub(crate) fn counted_folders(&self, id: FileId) -> Vec<FileId> {
+        if !self.quotas.has_folders() {
+            return Vec::new();
+        }
+        let above = std::iter::successors(self.names.parent(id), |folder| self.names.parent(*folder));
+        above.filter(|folder| self.quotas.folders.contains_key(folder)).collect()
+    }
+
+    /// Refuses a write after which a user or a folder would keep more than allowed. Asked before the write, so that
+    /// nobody uploads in vain, and again when it is published.
+    pub(crate) fn check_quotas(&self, path: &SectorPath, owner: &UserName, bytes: u64) -> Result<(), Refusal> {
+        let (nearest, missing) = self.names.nearest(path);
+        let there = if missing == 0 { self.tally_of_file(nearest) } else { None };
+        // Who writes less than was there may always do so.
+        let more = Tally { bytes, files: 1 }.beyond(there.unwrap_or_default());
+        self.check_user_quota(path, owner, more)?;
+        let folder = if missing == 0 { self.names.parent(nearest) } else { Some(nearest) };
+        folder.map_or(Ok(()), |folder| self.check_folder_quotas(path, folder, more, &[]))
+    }
+
+    /// Refuses to move `more` to `path` in `folder`; the folders in `already` hold it as things are.
+    pub(crate) fn check_folder_quotas(
+        &self,
+        path: &SectorPath,
+        folder: FileId,
+        more: Tally,
+        already: &[FileId],
+    ) -> Result<(), Refusal> {
+        let itself = self.quotas.folders.contains_key(&folder).then_some(folder);
+        for counted in itself.into_iter().chain(self.counted_folders(folder)) {
+            let (Some(used), Some(policy)) = (self.quotas.folder(counted), self.policies.get(counted)) else {
+                continue;
+            };
+            let most = Most { bytes: policy.quota_bytes, files: policy.quota_files };
+            if !already.contains(&counted)
+                && let Some(why) = most.exceeded(used, more)
+            {
+                let counted = self.names.path(counted).unwrap_or_else(SectorPath::root);
+                let sentence = format!(
+                    "the folder `{counted}` {why} with `{path}`; remove something from it, or ask an administrator for a \
+                     larger quota (`sector policy set {counted} quota=…`)"
+                );
+                return Err(Refusal::new(Status::Refused, sentence));
+            }
+        }
+        Ok(())
+    }
+
+    /// How much may be kept and is.
+    pub(crate) fn quota_list(&self, by: &UserRights, after: Option<&QuotaOf>) -> ClientReply {
+        let users = self.quotas.used.keys().chain(self.quotas.of_users.keys());
+        let users: std::collections::BTreeSet<_> = users.filter(|user| by.admin || **user == by.user).collect();
+        let mut all: Vec<_> = users.into_iter().map(|user| self.quota_of_user(user)).collect();
+        let mut folders: Vec<_> = self.quotas.folders.keys().filter_map(|id| self.quota_of_folder(by, *id)).collect();
+        folders.sort_by(|a, b| a.of.cmp(&b.of));
+        all.extend(folders);
+        let mut rest = all.into_iter().filter(|quota| after.is_none_or(|after| quota.of > *after)).peekable();
+        let (mut quotas, mut bytes) = (Vec::new(), 0);
+        while let Some(quota) = rest.next_if(|_| bytes < PAGE_BYTES_MAX) {
+            bytes += QUOTA_FIXED_BYTES + if let QuotaOf::Folder(path) = &quota.of { path.as_str().len() } else { 0 };
+            quotas.push(quota);
+        }
+        ClientReply::Quotas(QuotaPage { quotas, more: rest.peek().is_some() })
+    }
+
+    /// Sets how much a user may keep.
+    pub(crate) fn set_quota(
+        &mut self,
+        now: Now,
+        caller: Caller,
+        by: &UserRights,
+        user: &UserName,
+        bytes: Option<u64>,
+        files: Option<u64>,
+    ) -> Result<Option<ClientReply>, Refusal> {
+        if !by.admin {
+            let sentence = format!("{} may not set quotas; ask an administrator", by.user);
+            return Err(Refusal::new(Status::Refused, sentence));
+        }
+        let (key, most) = (user.as_str().as_bytes().to_vec(), Most { bytes, files });
+        let row = if most == Most::default() {
+            self.quotas.of_users.remove(user);
+            RowChange::Remove { table: QUOTAS_TABLE, key }
+        } else {
+            if self.quotas.of_users.len() >= USER_QUOTAS_MAX && !self.quotas.of_users.contains_key(user) {
+                let sentence = "too many users have a quota; clear one that is not needed (`sector quota list`)";
+                return Err(Refusal::new(Status::Refused, sentence));
+            }
+            self.quotas.of_users.insert(user.clone(), most);
+            RowChange::Set { table: QUOTAS_TABLE, key, value: encode_row(&most) }
+        };
+        self.save(now, vec![row], vec![Effect::Reply(caller, ClientReply::Done)]);
+        Ok(None)
+    }
+
+    fn check_user_quota(&self, path: &SectorPath, owner: &UserName, more: Tally) -> Result<(), Refusal> {
+        let Some(most) = self.quotas.of_users.get(owner) else { return Ok(()) };
+        let used = self.quotas.used.get(owner).copied().unwrap_or_default();
+        let Some(why) = most.exceeded(used, more) else { return Ok(()) };
+        let sentence = format!(
+            "{owner} {why} with `{path}`; remove files and empty the trash (`sector trash empty`), or ask an \
+             administrator for a larger quota (`sector quota set {owner} …`)"
+        );
+        Err(Refusal::new(Status::Refused, sentence))
+    }
+
+    fn quota_of_user(&self, user: &UserName) -> QuotaStatus {
+        let used = self.quotas.used.get(user).copied().unwrap_or_default();
+        let most = self.quotas.of_users.get(user).copied().unwrap_or_default();
+        most.status(QuotaOf::User(user.clone()), used)
+    }
+
+    fn quota_of_folder(&self, by: &UserRights, id: FileId) -> Option<QuotaStatus> {
+        let is_shown = by.admin || (id != ROOT && self.names.owner(id) == Some(&by.user));
+        let (path, used, policy) = (self.names.path(id)?, self.quotas.folder(id)?, self.policies.get(id)?);
+        let most = Most { bytes: policy.quota_bytes, files: policy.quota_files };
+        is_shown.then(|| most.status(QuotaOf::Folder(path), used))
+    }
+}
+
+impl Most {
+    /// What would be too much, in words, if anything would be.
+    fn exceeded(self, used: Tally, more: Tally) -> Option<String> {
+        let too_much = |most: Option<u64>, used: u64, more: u64| {
+            most.filter(|most| more > 0 && used.saturating_add(more) > *most)
+                .map(|most| (most, used.saturating_add(more)))
+        };
+        if let Some((most, would)) = too_much(self.bytes, used.bytes, more.bytes) {
+            return Some(format!("may keep {most} bytes, has {} and would have {would}", used.bytes));
+        }
+        let (most, would) = too_much(self.files, used.files, more.files)?;
+        Some(format!("may keep {most} files, has {} and would have {would}", used.files))
+    }
+
+    fn status(self, of: QuotaOf, used: Tally) -> QuotaStatus {
+        QuotaStatus { of, used_bytes: used.bytes, used_files: used.files, bytes: self.bytes, files: self.files }
+    }
+}
+
+/// Most folders that may have a quota: each change below one costs a step for each that it lies in.
+const FOLDER_QUOTAS_MAX: usize = 16_384;
+/// Most users that may have a quota, some 100 bytes each.
+const USER_QUOTAS_MAX: usize = 262_144;
+/// Where a page of quotas ends, in bytes: half of what a message may hold, for what the last one adds.
+const PAGE_BYTES_MAX: usize = limits::MESSAGE_BYTES_MAX / 2;
+/// An upper bound of a quota's length in a message, in bytes, without a folder's path.
+const QUOTA_FIXED_BYTES: usize = 120;
+/// Files counted between two looks at the map of slices.
+const COUNT_STEP: usize = 4_096;

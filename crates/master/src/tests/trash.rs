@@ -1,0 +1,345 @@
+//! The trash: what is removed can be restored by whom it belonged to, for a while, and is in nobody's way.
+
+#![allow(clippy::unwrap_used)]
+
+use protocol::{
+    Policy,
+    message::client_master::{Page, TrashItem, Usage},
+};
+
+use super::{
+    policies::{copies, folder, rename, set},
+    *,
+};
+
+fn rm(at: &str) -> ClientRequest {
+    ClientRequest::Remove { path: path(at), recursive: true, now: false }
+}
+
+fn restore(at: &str, to: Option<&str>) -> ClientRequest {
+    ClientRequest::Restore { path: path(at), to: to.map(path) }
+}
+
+impl Bench {
+    fn trash(&mut self, user: &str) -> Vec<TrashItem> {
+        match self.ask(user, ClientRequest::Trash { all_users: user == "admin", after: None }) {
+            ClientReply::Trash(page) => page.items,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn restored(&mut self, user: &str, at: &str, to: Option<&str>) -> String {
+        match self.ask(user, restore(at, to)) {
+            ClientReply::Entry(entry) => entry.path.to_string(),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    pub(super) fn page(&mut self, user: &str, at: &str, after: Option<&str>) -> Page {
+        let list = ClientRequest::List { folder: path(at), recursive: true, after: after.map(path), with_nodes: false };
+        match self.ask(user, list) {
+            ClientReply::Page(page) => page,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn listed(&mut self, user: &str, at: &str) -> Vec<String> {
+        self.page(user, at, None).entries.into_iter().map(|entry| entry.path.to_string()).collect()
+    }
+}
+
+#[test]
+fn what_was_removed_comes_back_where_it_was_with_all_that_is_in_it() {
+    let mut bench = Bench::with_nodes(&["a/1", "b/1"]);
+    bench.put("ann", CreateRequest { parents: true, ..create("/a/b/f") }, 10);
+    let slice = content(&bench.put("ann", create("/a/g"), 20)).slice;
+    let before = bench.listed("ann", "/");
+    bench.done("ann", rm("/a"));
+    assert!(bench.listed("ann", "/").is_empty());
+    let items = bench.trash("ann");
+    assert_eq!((items.len(), items[0].from.as_str(), items[0].bytes), (1, "/a", None));
+    let at = format!("/.trash/ann/{}/a", items[0].key.removed_unix_millis);
+    assert_eq!(items[0].at.as_str(), at);
+    bench.advance(seconds(1));
+    assert_eq!(bench.node("n1").paths(), [format!("{at}/b/f"), format!("{at}/g")], "the disk tells where it is");
+
+    bench.restart_master();
+    ["n1", "n2"].iter().for_each(|id| bench.join(id));
+    assert_eq!(bench.trash("ann"), items);
+    assert_eq!(bench.restored("ann", "/a", None), "/a");
+    assert_eq!(bench.listed("ann", "/"), before);
+    assert_eq!(content(&bench.stat("/a/g").entry).slice, slice);
+    bench.advance(seconds(1));
+    assert_eq!(bench.node("n1").paths(), ["/a/b/f", "/a/g"]);
+    assert_eq!((bench.trash("ann"), bench.listed("admin", "/.trash")), (vec![], vec![]), "and nothing is left behind");
+    assert!(!bench.rows.keys().any(|(table, _)| *table == "trash"));
+}
+
+#[test]
+fn a_place_that_is_taken_again_is_not_lost_and_the_newest_is_meant() {
+    let mut bench = Bench::with_nodes(&["a/1"]);
+    for bytes in 1..=3 {
+        bench.put("ann", CreateRequest { parents: true, ..create("/d/f") }, bytes);
+        bench.done("ann", rm("/d/f"));
+        bench.advance(Duration::from_millis(1));
+    }
+    bench.put("ann", create("/d/f"), 9);
+    let refusal = bench.refused("ann", restore("/d/f", None));
+    assert_eq!((refusal.status, refusal.sentence.contains("--to")), (Status::Exists, true));
+    assert_eq!(bench.restored("ann", "/d/f", Some("/new/folder/f")), "/new/folder/f");
+    assert_eq!(content(&bench.stat("/new/folder/f").entry).bytes, 3);
+    let oldest = bench.trash("ann")[0].at.to_string();
+    bench.restored("ann", &oldest, Some("/oldest"));
+    assert_eq!(content(&bench.stat("/oldest").entry).bytes, 1);
+    assert_eq!(content(&bench.stat("/d/f").entry).bytes, 9);
+    assert_eq!(bench.status_of("ann", restore("/d/none", None)), Status::NotFound);
+}
+
+#[test]
+fn a_part_of_what_was_removed_can_be_taken_out_alone() {
+    let mut bench = Bench::with_nodes(&["a/1"]);
+    bench.put("ann", CreateRequest { parents: true, ..create("/a/b/f") }, 1);
+    bench.put("ann", create("/a/g"), 2);
+    bench.done("ann", rm("/a"));
+    let at = bench.trash("ann")[0].at.to_string();
+    assert_eq!(bench.restored("ann", &format!("{at}/b/f"), None), "/a/b/f");
+    assert_eq!(bench.trash("ann").len(), 1);
+    assert_eq!(bench.restored("ann", &at, Some("/rest")), "/rest");
+    assert_eq!(bench.listed("ann", "/rest"), ["/rest/b", "/rest/g"], "with the folder that is empty now");
+}
+
+#[test]
+fn each_user_sees_and_restores_his_own_and_administrators_all() {
+    let mut bench = Bench::with_nodes(&["a/1"]);
+    bench.put("ann", create("/ann"), 1);
+    bench.put("bob", create("/bob"), 2);
+    bench.done("ann", rm("/ann"));
+    // Whoever removes it, it goes to the one it belongs to.
+    bench.done("admin", rm("/bob"));
+    let (anns, bobs) = (bench.trash("ann"), bench.trash("bob"));
+    assert_eq!((anns[0].from.as_str(), bobs[0].from.as_str()), ("/ann", "/bob"));
+    assert_eq!((anns.len(), bobs.len(), bench.trash("admin").len()), (1, 1, 2));
+    for request in [
+        ClientRequest::Stat(bobs[0].at.clone()),
+        ClientRequest::Locate(bobs[0].at.clone()),
+        ClientRequest::Usage(path("/.trash/bob")),
+        ClientRequest::Policy(bobs[0].at.clone()),
+        ClientRequest::List { folder: path("/.trash/bob"), recursive: false, after: None, with_nodes: false },
+        restore(bobs[0].at.as_str(), None),
+        ClientRequest::Remove { path: bobs[0].at.clone(), recursive: true, now: true },
+        ClientRequest::Trash { all_users: true, after: None },
+        ClientRequest::EmptyTrash { all_users: true },
+    ] {
+        assert_eq!(bench.status_of("ann", request), Status::Refused);
+    }
+    assert_eq!(bench.status_of("ann", restore("/bob", None)), Status::NotFound);
+    let own: Vec<_> = bench.listed("ann", "/.trash");
+    assert!(own[0] == "/.trash/ann" && own.iter().all(|at| at.starts_with("/.trash/ann")), "{own:?}");
+    assert!(matches!(bench.ask("ann", ClientRequest::Stat(anns[0].at.clone())), ClientReply::Status(_)));
+    assert_eq!(bench.restored("admin", "/bob", None), "/bob");
+    bench.done("ann", ClientRequest::EmptyTrash { all_users: false });
+    assert!(bench.trash("ann").is_empty());
+}
+
+#[test]
+fn nobody_makes_anything_in_the_trash() {
+    let mut bench = Bench::with_nodes(&["a/1"]);
+    bench.put("ann", create("/f"), 1);
+    bench.put("ann", create("/g"), 1);
+    bench.done("ann", rm("/f"));
+    let at = bench.trash("ann")[0].at.to_string();
+    for request in [
+        ClientRequest::Create(create("/.trash/ann/x")),
+        ClientRequest::Create(create("/.trash")),
+        ClientRequest::Create(create(&at)),
+        folder("/.trash/ann/x"),
+        rename("/g", "/.trash/ann/g"),
+        rename(&at, "/f"),
+        set("/.trash", copies(1)),
+        set(&at, copies(1)),
+        rm(&at),
+        ClientRequest::Remove { path: path("/.trash/ann"), recursive: true, now: true },
+        restore("/f", Some("/.trash/ann/f")),
+    ] {
+        let refusal = bench.refused("admin", request.clone());
+        assert_eq!(refusal.status, Status::Refused, "{request:?}: {refusal}");
+    }
+    // Nor is anything else called so by mistake.
+    bench.done("ann", folder("/.trashed"));
+    bench.done("ann", ClientRequest::Remove { path: path(&at), recursive: true, now: true });
+    assert_eq!((bench.trash("ann").len(), bench.listed("admin", "/.trash").len()), (0, 0));
+}
+
+#[test]
+fn the_trash_shows_only_where_it_is_named() {
+    let mut bench = Bench::with_nodes(&["a/1"]);
+    bench.done("ann", folder("/!first"));
+    for index in 0..1_200 {
+        bench.put("ann", CreateRequest { parents: true, ..create(&format!("/d/{index}")) }, 1);
+    }
+    bench.done("ann", rm("/d"));
+    bench.put("ann", CreateRequest { parents: true, ..create("/z/f") }, 5);
+    // More lies in the trash than a page holds, between what is before and behind it.
+    let first = bench.page("ann", "/", None);
+    let mut seen: Vec<_> = first.entries.iter().map(|entry| entry.path.to_string()).collect();
+    let (mut more, mut pages) = (first.more, 1);
+    while more {
+        let next = bench.page("ann", "/", seen.last().cloned().as_deref());
+        assert!(!next.entries.is_empty(), "no empty page: a client would take it for the end");
+        seen.extend(next.entries.iter().map(|entry| entry.path.to_string()));
+        (more, pages) = (next.more, pages + 1);
+    }
+    assert_eq!((seen, pages), (vec!["/!first".to_owned(), "/z".into(), "/z/f".into()], 2));
+    let usage = |bench: &mut Bench, at: &str| bench.ask("admin", ClientRequest::Usage(path(at)));
+    assert_eq!(usage(&mut bench, "/"), ClientReply::Usage(Usage { files: 1, folders: 3, bytes: 5 }));
+    let ClientReply::Usage(hidden) = usage(&mut bench, "/.trash") else { panic!() };
+    assert_eq!((hidden.files, hidden.bytes), (1_200, 1_200));
+    let top = ClientRequest::List { folder: path("/"), recursive: false, after: None, with_nodes: false };
+    let ClientReply::Page(page) = bench.ask("admin", top) else { panic!() };
+    assert_eq!(page.entries.iter().map(|entry| entry.path.as_str()).collect::<Vec<_>>(), ["/!first", "/z"]);
+}
+
+#[test]
+fn after_its_time_it_is_gone_in_steps_and_so_are_its_bytes() {
+    let trash = seconds(1_000);
+    let mut bench = Bench::configured(MasterConfig { trash, ..config() }, &["a/1", "b/1"]);
+    for index in 0..300 {
+        bench.put("ann", CreateRequest { parents: true, ..create(&format!("/d/{}/{index}", index % 7)) }, 1);
+    }
+    bench.put("ann", create("/f"), 1);
+    bench.done("ann", rm("/d"));
+    bench.advance(seconds(500));
+    bench.done("ann", rm("/f"));
+    bench.restart_master();
+    ["n1", "n2"].iter().for_each(|id| bench.join(id));
+    bench.advance(seconds(498));
+    assert_eq!(bench.trash("ann").len(), 2);
+    bench.advance(seconds(5));
+    assert_eq!(bench.trash("ann").len(), 1, "the one that was removed later is still there");
+    assert_eq!(bench.node("n1").held.len(), 1);
+    bench.advance(seconds(600));
+    assert!(bench.listed("admin", "/.trash").is_empty());
+    assert!(bench.node("n1").held.is_empty() && bench.node("n2").held.is_empty());
+    assert_eq!(bench.status_of("ann", restore("/f", None)), Status::NotFound);
+}
+
+#[test]
+fn what_was_given_up_is_not_restored_and_goes_also_after_a_crash() {
+    let mut bench = Bench::with_nodes(&["a/1"]);
+    bench.put("ann", create("/f"), 1);
+    bench.put("bob", create("/g"), 1);
+    bench.done("ann", rm("/f"));
+    bench.done("bob", rm("/g"));
+    bench.done("ann", ClientRequest::EmptyTrash { all_users: false });
+    assert_eq!(bench.status_of("ann", restore("/f", None)), Status::NotFound);
+    bench.restart_master();
+    bench.join("n1");
+    assert!(bench.trash("ann").is_empty());
+    bench.advance(seconds(2));
+    assert_eq!(bench.node("n1").held.len(), 1);
+    assert_eq!(bench.trash("admin").len(), 1, "of bob");
+    bench.done("admin", ClientRequest::EmptyTrash { all_users: true });
+    bench.advance(seconds(2));
+    assert!(bench.node("n1").held.is_empty());
+}
+
+#[test]
+fn without_a_trash_or_with_now_it_is_gone_at_once() {
+    let mut bench = Bench::with_nodes(&["a/1"]);
+    bench.put("ann", create("/f"), 1);
+    bench.done("ann", ClientRequest::Remove { path: path("/f"), recursive: false, now: true });
+    assert!(bench.trash("ann").is_empty() && bench.node("n1").held.is_empty());
+    let mut bench = Bench::configured(MasterConfig { trash: Duration::ZERO, ..config() }, &["a/1"]);
+    bench.put("ann", create("/f"), 1);
+    bench.done("ann", rm("/f"));
+    assert!(bench.node("n1").held.is_empty());
+}
+
+#[test]
+fn only_rm_r_removes_a_folder_that_is_not_empty_to_the_trash_too() {
+    let mut bench = Bench::with_nodes(&["a/1"]);
+    bench.put("ann", CreateRequest { parents: true, ..create("/d/f") }, 1);
+    let request = ClientRequest::Remove { path: path("/d"), recursive: false, now: false };
+    assert!(bench.refused("ann", request).sentence.contains("not empty"));
+    assert_eq!(bench.status_of("ann", rm("/")), Status::Refused);
+    assert_eq!(bench.status_of("bob", rm("/d/f")), Status::Refused);
+}
+
+#[test]
+fn a_path_too_long_for_the_trash_is_refused_and_leaves_nothing() {
+    let mut bench = Bench::with_nodes(&["a/1"]);
+    let name = "x".repeat(200);
+    let deep = format!("/{name}").repeat(17);
+    bench.done("ann", folder(&format!("{deep}/{}", "y".repeat(70))));
+    let before = bench.rows.clone();
+    for at in [format!("{deep}/{}", "y".repeat(70)), format!("/{name}")] {
+        let refusal = bench.refused("ann", rm(&at));
+        assert_eq!((refusal.status, refusal.sentence.contains("--now")), (Status::Refused, true), "{refusal}");
+    }
+    let new = bench.rows.keys().filter(|key| !before.contains_key(*key)).count();
+    assert_eq!(new, 1, "the folder of the trash itself");
+    assert!(bench.listed("admin", "/.trash").is_empty());
+    bench.done("ann", ClientRequest::Remove { path: path(&format!("/{name}")), recursive: true, now: true });
+}
+
+#[test]
+fn copies_in_the_trash_stay_as_many_and_where_they_were() {
+    let mut bench = Bench::with_nodes(&["a/1", "b/1", "c/1"]);
+    bench.done("ann", folder("/d"));
+    let wish = Policy { sites_forbidden: vec!["b".into()], lifetime_seconds: Some(500), ..copies(1) };
+    bench.set_policy("ann", "/d", wish);
+    let slice = content(&bench.put("ann", create("/d/f"), 1)).slice;
+    bench.advance(seconds(1));
+    let holders = bench.holders(slice);
+    bench.done("ann", rm("/d/f"));
+    bench.advance(seconds(700));
+    assert_eq!((holders.len(), bench.holders(slice)), (1, holders));
+    let file = bench.master.names.file_of_slice(slice).unwrap();
+    assert_eq!(bench.master.wish(file).sites_forbidden, ["b"]);
+    bench.restored("ann", "/d/f", Some("/f"));
+    bench.advance(seconds(5));
+    assert_eq!(bench.holders(slice).len(), 2, "and outside as the cloud says");
+}
+
+#[test]
+fn the_trash_is_found_again_by_a_master_without_a_journal() {
+    let mut bench = Bench::with_nodes(&["a/1"]);
+    bench.put("ann", CreateRequest { parents: true, ..create("/d/f") }, 1);
+    bench.put("ann", create("/d/g"), 2);
+    bench.done("ann", rm("/d"));
+    bench.advance(seconds(1));
+    bench.rows.clear();
+    bench.now = bench.now.after(seconds(3_600));
+    bench.restart_master();
+    bench.join("n1");
+    bench.advance(seconds(1));
+    assert_eq!(bench.trash("ann").len(), 2, "each file by itself");
+    assert_eq!(bench.restored("ann", "/d/g", None), "/d/g");
+    bench.now.unix_millis += 8 * 86_400_000;
+    bench.advance(seconds(5));
+    assert!(bench.listed("admin", "/.trash").is_empty());
+}
+
+#[test]
+fn the_oldest_goes_first_where_the_nodes_are_nearly_full() {
+    let mut bench = Bench::with_nodes(&["a/1"]);
+    for index in 0..100 {
+        bench.put("ann", CreateRequest { bytes_expected: Some(100), ..create(&format!("/{index:03}")) }, 100);
+        bench.done("ann", rm(&format!("/{index:03}")));
+        bench.advance(Duration::from_millis(10));
+    }
+    bench.advance(seconds(60));
+    assert_eq!(bench.trash("ann").len(), 100, "there is room");
+    bench.restart_master();
+    bench.advance(seconds(60));
+    assert_eq!(bench.trash("ann").len(), 100, "nobody knows how much there is");
+    bench.join("n1");
+    bench.advance(seconds(60));
+    bench.node_mut("n1").free_bytes = 1_200;
+    bench.advance(seconds(30));
+    bench.node_mut("n1").free_bytes = 1_000_000;
+    bench.advance(seconds(60));
+    let left = bench.trash("ann");
+    assert_eq!((left.len(), left[0].from.as_str()), (36, "/064"));
+    assert_eq!(bench.node("n1").held.len(), 36);
+}

@@ -1,0 +1,428 @@
+//! What was removed and can still be restored. Serves `rm`, `trash`, and files whose lifetime has passed. What is removed
+//! goes, by a rename, to `/.trash/OWNER/UNIX-MILLIS/` and its own path there; after a while it is removed for good
+//! (`lifetimes` says when). A user sees and restores his own, administrators all; nobody makes anything there.
+//!
+//! A table by [`FileId`] says of each entry that was removed where it was and what its folders said of its copies: from
+//! its path alone nobody could tell which of the folders above it was the one that was removed.
+
+mod seen;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use protocol::{
+    FileId, Now, Policy, Refusal, SectorPath, Status, UserName,
+    message::{
+        client_master::{ClientReply, TrashKey},
+        master_security::UserRights,
+    },
+};
+use serde::{Deserialize, Serialize};
+use store::RowChange;
+
+use seen::check_all_users;
+
+use crate::{
+    Master,
+    actions::{Caller, StoredRow, TRASH_TABLE},
+    error::MasterError,
+    namespace::{ROOT, change::Change, damaged, decode_row, encode_row, nothing_at},
+    rights,
+    saves::Effect,
+    upkeep::{file_key, parse_file_key},
+};
+
+/// All that was removed and is still there.
+#[derive(Debug, Default)]
+pub(crate) struct Trash {
+    items: BTreeMap<FileId, Trashed>,
+    by_time: BTreeSet<TrashKey>,
+    by_user: BTreeMap<UserName, BTreeSet<TrashKey>>,
+    /// The folder by time that each user's last removal went to.
+    last_stamps: BTreeMap<UserName, u64>,
+}
+
+/// The stored form of something removed. Field order is the format.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Trashed {
+    /// Whose it is: the owner's, whoever removed it.
+    user: UserName,
+    /// Where it was.
+    from: SectorPath,
+    /// When it was removed; 0 when it shall be gone and cannot be restored any more.
+    removed_unix_millis: u64,
+    /// What its folders said of its copies.
+    inherited: Policy,
+}
+
+impl Trash {
+    /// Takes something removed from its row.
+    pub(crate) fn load(&mut self, row: &StoredRow) -> Result<(), MasterError> {
+        let (id, item) = parse_file_key(&row.key).zip(decode_row(&row.value)).ok_or_else(|| damaged(row))?;
+        self.insert(id, item);
+        Ok(())
+    }
+
+    /// What the folders of something removed said of its copies, where it was.
+    pub(crate) fn inherited(&self, id: FileId) -> Option<&Policy> {
+        self.items.get(&id).map(|item| &item.inherited)
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.items.is_empty()
+    }
+
+    /// Whether something was removed at `limit` or before.
+    pub(crate) fn has_ended(&self, limit: u64) -> bool {
+        self.ended(limit).is_some()
+    }
+
+    /// Forgets an entry that is gone, or is where it was again.
+    pub(crate) fn forget(&mut self, id: FileId) -> Option<RowChange> {
+        self.take_out(id)?;
+        Some(RowChange::Remove { table: TRASH_TABLE, key: file_key(id) })
+    }
+
+    fn ended(&self, limit: u64) -> Option<FileId> {
+        self.by_time.first().filter(|key| key.removed_unix_millis <= limit).map(|key| key.file)
+    }
+
+    fn add(&mut self, id: FileId, item: Trashed) -> RowChange {
+        let row = RowChange::Set { table: TRASH_TABLE, key: file_key(id), value: encode_row(&item) };
+        self.insert(id, item);
+        row
+    }
+
+    /// Lets something be removed for good as soon as there is time.
+    fn doom(&mut self, id: FileId) -> Option<RowChange> {
+        let item = self.take_out(id)?;
+        Some(self.add(id, Trashed { removed_unix_millis: 0, ..item }))
+    }
+
+    /// The newest that was removed from a path: of a user, or of anyone.
+    fn newest_from(&self, from: &SectorPath, user: Option<&UserName>) -> Option<FileId> {
+        let keys: &BTreeSet<TrashKey> = match user {
+            Some(user) => self.by_user.get(user)?,
+            None => &self.by_time,
+        };
+        let is_it = |key: &&TrashKey| {
+            key.removed_unix_millis > 0 && self.items.get(&key.file).is_some_and(|item| item.from == *from)
+        };
+        keys.iter().rev().find(is_it).map(|key| key.file)
+    }
+
+    fn insert(&mut self, id: FileId, item: Trashed) {
+        let key = TrashKey { removed_unix_millis: item.removed_unix_millis, file: id };
+        self.by_time.insert(key);
+        self.by_user.entry(item.user.clone()).or_default().insert(key);
+        self.items.insert(id, item);
+    }
+
+    fn take_out(&mut self, id: FileId) -> Option<Trashed> {
+        let item = self.items.remove(&id)?;
+        let key = TrashKey { removed_unix_millis: item.removed_unix_millis, file: id };
+        self.by_time.remove(&key);
+        if let Some(keys) = self.by_user.get_mut(&item.user) {
+            keys.remove(&key);
+            if keys.is_empty() {
+                self.by_user.remove(&item.user);
+            }
+        }
+        Some(item)
+    }
+}
+
+impl Master {
+    /// Removes an entry as a user does: to the trash, or for good.
+    pub(crate) fn discard(
+        &mut self,
+        now: Now,
+        id: FileId,
+        path: &SectorPath,
+        recursive: bool,
+        for_good: bool,
+    ) -> Result<Change, Refusal> {
+        let is_refused = !recursive && self.names.is_folder(id) && !self.names.is_empty_folder(id);
+        if !for_good && !is_refused && !self.config.trash.is_zero() {
+            return self.move_to_trash(now, id, path);
+        }
+        let mut change = self.remove_entry(path, recursive)?;
+        change.rows.extend(self.prune(path));
+        Ok(change)
+    }
+
+    /// Moves an entry to its owner's trash.
+    fn move_to_trash(&mut self, now: Now, id: FileId, path: &SectorPath) -> Result<Change, Refusal> {
+        let too_long = || {
+            let sentence = format!("`{path}` cannot go to the trash, where a path would be too long; use `--now`");
+            Refusal::new(Status::Refused, sentence)
+        };
+        let owner = self.names.owner(id).ok_or_else(|| nothing_at(path))?.clone();
+        let folder = self.names.parent(id).unwrap_or(ROOT);
+        let inherited = Policy { lifetime_seconds: None, together: None, ..self.gather(folder).into_policy() };
+        let at = self.place_in_trash(now, &owner, path).ok_or_else(too_long)?;
+        let mut rows = self.make_trash_folders(now, &owner, &at)?;
+        match self.move_entry(path, &at) {
+            Ok(change) => rows.extend(change.rows),
+            Err(_) => {
+                rows.extend(self.prune(&at));
+                self.save(now, rows, Vec::new());
+                return Err(too_long());
+            }
+        }
+        let item = Trashed { user: owner, from: path.clone(), removed_unix_millis: now.unix_millis, inherited };
+        rows.push(self.trash.add(id, item));
+        Ok(Change { rows, entry: Some(id), ..Change::default() })
+    }
+
+    /// Takes something back.
+    pub(crate) fn restore(
+        &mut self,
+        now: Now,
+        caller: Caller,
+        by: &UserRights,
+        path: &SectorPath,
+        to: Option<SectorPath>,
+    ) -> Result<Option<ClientReply>, Refusal> {
+        let (id, from) = self.find_removed(by, path)?;
+        let at = self.names.path(id).ok_or_else(|| nothing_at(path))?;
+        rights::check_change(&self.names, by, id, &at)?;
+        let to = to.unwrap_or(from);
+        let mut change = self.put_back(now, by, id, &at, &to)?;
+        change.rows.extend(self.trash.forget(id));
+        change.rows.extend(self.prune(&at));
+        let Some(entry) = self.entry(id) else { return Err(nothing_at(&to)) };
+        let follows = match self.names.content(id) {
+            Some(content) => Effect::Settle(content.slice),
+            None => Effect::Moved(id),
+        };
+        self.save(now, change.rows, vec![Effect::Reply(caller, ClientReply::Entry(entry)), follows]);
+        Ok(None)
+    }
+
+    /// Gives up what could be restored.
+    pub(crate) fn empty_trash(
+        &mut self,
+        now: Now,
+        caller: Caller,
+        by: &UserRights,
+        all_users: bool,
+    ) -> Result<Option<ClientReply>, Refusal> {
+        check_all_users(by, all_users)?;
+        let keys = if all_users { Some(&self.trash.by_time) } else { self.trash.by_user.get(&by.user) };
+        let items: Vec<_> = keys.into_iter().flatten().map(|key| key.file).collect();
+        let rows = items.into_iter().filter_map(|id| self.trash.doom(id)).collect();
+        self.save(now, rows, vec![Effect::Reply(caller, ClientReply::Done)]);
+        Ok(None)
+    }
+
+    /// What was removed up to this time, in milliseconds since the Unix epoch, is removed for good.
+    pub(crate) fn trash_limit(&self, now: Now) -> u64 {
+        let kept = u64::try_from(self.config.trash.as_millis()).unwrap_or(u64::MAX);
+        now.unix_millis.saturating_sub(kept)
+    }
+
+    /// Removes for good some of what has been in the trash for long enough, leaves first; gives how many entries.
+    pub(crate) fn purge(&mut self, now: Now, budget: usize) -> usize {
+        let limit = self.trash_limit(now);
+        let (mut done, mut rows, mut effects) = (0, Vec::new(), Vec::new());
+        while done < budget
+            && let Some(id) = self.trash.ended(limit)
+        {
+            let (before, path) = (done, self.names.path(id));
+            let Some((path, entries)) =
+                path.and_then(|path| Some((path.clone(), self.names.list(&path, true, None).ok()?.0)))
+            else {
+                rows.extend(self.trash.forget(id));
+                continue;
+            };
+            let inside = entries.iter().rev().map(|entry| &entry.path);
+            // The folder itself when nothing is in it; where it is a file, that is its own listing.
+            let itself = entries.is_empty().then_some(&path);
+            for path in inside.chain(itself) {
+                if done == budget {
+                    break;
+                }
+                // A folder with more in it than the page had waits for the next one.
+                let Ok(change) = self.remove_entry(path, false) else { continue };
+                rows.extend(change.rows);
+                effects.extend(change.freed.into_iter().map(Effect::Settle));
+                done += 1;
+            }
+            if self.names.find(&path).is_none() {
+                rows.extend(self.prune(&path));
+            }
+            if done == before {
+                break;
+            }
+        }
+        self.save(now, rows, effects);
+        done
+    }
+
+    /// Gives up the oldest that could be restored where the nodes are nearly full.
+    pub(crate) fn make_room_from_trash(&mut self, now: Now) {
+        let (mut used, mut room) = (0_u64, 0_u64);
+        for (_, node) in self.nodes.iter().filter(|(_, node)| node.is_up()) {
+            used = used.saturating_add(node.filled_bytes());
+            room = room.saturating_add(node.room_bytes().saturating_sub(self.config.reserve_bytes));
+        }
+        if self.nodes.up_count() == 0 || room > used.saturating_add(room) / FULL_WHEN_LEFT {
+            return;
+        }
+        let oldest: Vec<_> = self.trash.by_time.iter().take(GIVEN_UP_AT_ONCE).map(|key| key.file).collect();
+        let rows = oldest.into_iter().filter_map(|id| self.trash.doom(id)).collect();
+        self.save(now, rows, Vec::new());
+    }
+
+    /// Whether an entry lies in the trash.
+    pub(crate) fn is_trash(&self, id: FileId) -> bool {
+        let Some(root) = self.names.find(&trash_root()) else { return false };
+        std::iter::successors(Some(id), |at| self.names.parent(*at)).any(|at| at == root)
+    }
+
+    /// Notes a file that was found in the trash by a master without a journal: each can be restored by itself.
+    pub(crate) fn adopt_trash(&mut self, now: Now, file: FileId, path: &SectorPath) -> Option<RowChange> {
+        let mut names = path.components().skip(1);
+        let user = UserName::new(names.next()?).ok()?;
+        let removed_unix_millis = names.next()?.parse().unwrap_or(now.unix_millis);
+        let from = SectorPath::parse(&format!("/{}", names.collect::<Vec<_>>().join("/"))).ok()?;
+        if !is_in_trash(path) || from.is_root() {
+            return None;
+        }
+        Some(self.trash.add(file, Trashed { user, from, removed_unix_millis, inherited: Policy::default() }))
+    }
+
+    /// A path for something in its owner's trash at which nothing is.
+    fn place_in_trash(&mut self, now: Now, owner: &UserName, path: &SectorPath) -> Option<SectorPath> {
+        let at = |stamp: u64| SectorPath::parse(&format!("{TRASH}/{owner}/{stamp}{path}")).ok();
+        let last = self.trash.last_stamps.get(owner).copied().unwrap_or(0);
+        // A folder for each removal would be three names for each file.
+        if now.unix_millis.abs_diff(last) < STAMP_SHARED_MILLIS && self.is_free(&at(last)?) {
+            return at(last);
+        }
+        let mut stamp = now.unix_millis.max(last + 1);
+        while self.names.find(&SectorPath::parse(&format!("{TRASH}/{owner}/{stamp}")).ok()?).is_some() {
+            stamp += 1;
+        }
+        self.trash.last_stamps.insert(owner.clone(), stamp);
+        at(stamp)
+    }
+
+    /// Whether something can be put at a path of the trash without getting into something else that was removed.
+    fn is_free(&self, at: &SectorPath) -> bool {
+        let (nearest, missing) = self.names.nearest(at);
+        let mut above = std::iter::successors(Some(nearest), |at| self.names.parent(*at));
+        missing > 0 && self.names.is_folder(nearest) && above.all(|at| !self.trash.items.contains_key(&at))
+    }
+
+    fn make_trash_folders(&mut self, now: Now, owner: &UserName, at: &SectorPath) -> Result<Vec<RowChange>, Refusal> {
+        if self.names.find(&trash_root()).is_none()
+            && let Some(root_owner) = self.names.owner(ROOT).cloned()
+        {
+            let made = self.names.make_folder(now, &trash_root(), false, &root_owner)?;
+            // On its own, since it stays whatever becomes of the rest.
+            self.save(now, made.rows, Vec::new());
+        }
+        let folder = at.parent().unwrap_or_else(trash_root);
+        Ok(self.names.make_folder(now, &folder, true, owner)?.rows)
+    }
+
+    /// Removes the folders above a path of the trash in which nothing is any more.
+    fn prune(&mut self, path: &SectorPath) -> Vec<RowChange> {
+        let mut rows = Vec::new();
+        let mut above = std::iter::successors(Some(self.names.nearest(path).0), |at| self.names.parent(*at));
+        if above.any(|at| self.trash.items.contains_key(&at)) {
+            // In a folder that was removed, and may be restored with all that is in it.
+            return rows;
+        }
+        let above = std::iter::successors(path.parent(), SectorPath::parent);
+        for folder in above.take_while(|folder| is_in_trash(folder) && *folder != trash_root()) {
+            let Some(id) = self.names.find(&folder) else { continue };
+            if !self.names.is_empty_folder(id) {
+                break;
+            }
+            let Ok(change) = self.remove_entry(&folder, false) else { break };
+            rows.extend(change.rows);
+        }
+        rows
+    }
+
+    /// What `path` means, in the trash or where it once was, and where it was.
+    fn find_removed(&self, by: &UserRights, path: &SectorPath) -> Result<(FileId, SectorPath), Refusal> {
+        let nothing = || {
+            let sentence =
+                format!("nothing in the trash was removed from `{path}`; `sector trash list` shows what there is");
+            Refusal::new(Status::NotFound, sentence)
+        };
+        if !is_in_trash(path) {
+            let own = self.trash.newest_from(path, Some(&by.user));
+            let any = || if by.admin { self.trash.newest_from(path, None) } else { None };
+            return Ok((own.or_else(any).ok_or_else(nothing)?, path.clone()));
+        }
+        // What was removed, or a part of it.
+        let id = self.names.get(path)?;
+        let mut above = std::iter::successors(Some(id), |at| self.names.parent(*at));
+        let item = above.find(|at| self.trash.items.contains_key(at)).ok_or_else(nothing)?;
+        let removed = self.trash.items.get(&item).filter(|item| item.removed_unix_millis > 0).ok_or_else(nothing)?;
+        let at = self.names.path(item).ok_or_else(nothing)?;
+        let from = format!("{}{}", removed.from, &path.as_str()[at.as_str().len()..]);
+        Ok((id, SectorPath::parse(&from).map_err(|error| Refusal::new(Status::Usage, error.to_string()))?))
+    }
+
+    /// Moves an entry out of the trash, with all folders it needs.
+    fn put_back(
+        &mut self,
+        now: Now,
+        by: &UserRights,
+        id: FileId,
+        at: &SectorPath,
+        to: &SectorPath,
+    ) -> Result<Change, Refusal> {
+        if self.names.find(to).is_some() {
+            let sentence = format!("`{to}` exists already; move it away, or restore to another path with `--to`");
+            return Err(Refusal::new(Status::Exists, sentence));
+        }
+        self.names.check_parent(to, true)?;
+        let (nearest, _) = self.names.nearest(to);
+        rights::check_create_in(&self.names, by, nearest)?;
+        if self.quotas.has_folders() {
+            self.check_folder_quotas(to, nearest, self.tally_below(id), &self.counted_folders(id))?;
+        }
+        let folder = to.parent().unwrap_or_else(SectorPath::root);
+        let first_made = std::iter::successors(Some(folder.clone()), SectorPath::parent)
+            .take_while(|folder| self.names.find(folder).is_none())
+            .last();
+        let mut rows = self.names.make_folder(now, &folder, true, &by.user)?.rows;
+        match self.move_entry(at, to) {
+            Ok(mut change) => {
+                rows.append(&mut change.rows);
+                Ok(Change { rows, ..change })
+            }
+            Err(refusal) => {
+                // In memory alone, so that nothing of it is left: none of these rows is ever saved.
+                first_made.map(|made| self.names.remove(&made, true));
+                Err(refusal)
+            }
+        }
+    }
+}
+
+/// The folder of everything that was removed.
+pub(crate) fn trash_root() -> SectorPath {
+    // A constant that is a valid path; every test of this file uses it.
+    #[allow(clippy::expect_used)]
+    SectorPath::parse(TRASH).expect("a valid path")
+}
+
+/// Whether a path is the trash or lies in it.
+pub(crate) fn is_in_trash(path: &SectorPath) -> bool {
+    path.as_str().strip_prefix(TRASH).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+}
+
+const TRASH: &str = "/.trash";
+/// Removals of one user within this time share a folder, in milliseconds.
+const STAMP_SHARED_MILLIS: u64 = 10_000;
+/// The nodes are nearly full when only one byte in so many is left.
+const FULL_WHEN_LEFT: u64 = 20;
+/// What is given up at once then; what it frees is seen before the next time.
+const GIVEN_UP_AT_ONCE: usize = 64;

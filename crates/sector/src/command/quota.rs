@@ -1,0 +1,102 @@
+//! `quota`: how much users and folders keep, and may.
+
+use client::{Client, QuotaOf};
+use protocol::UserName;
+use serde::Serialize;
+
+use super::policy::{number, size};
+use crate::{
+    arguments::{Global, QuotaCommand},
+    failure::Failure,
+    show,
+};
+
+/// `sector quota`.
+pub(crate) async fn run(cloud: &Client, command: QuotaCommand, global: &Global) -> Result<(), Failure> {
+    match command {
+        QuotaCommand::List => list(cloud, global).await,
+        QuotaCommand::Set { user, limits } => {
+            let is_it = |of: &QuotaOf| *of == QuotaOf::User(user.clone());
+            let known = cloud.quotas().await?.into_iter().find(|quota| is_it(&quota.of));
+            let (mut bytes, mut files) = known.map_or((None, None), |quota| (quota.bytes, quota.files));
+            for limit in &limits {
+                apply(&mut bytes, &mut files, limit)?;
+            }
+            Ok(cloud.set_quota(&user, bytes, files).await?)
+        }
+        QuotaCommand::Clear { user } => Ok(cloud.set_quota(&user, None, None).await?),
+    }
+}
+
+/// Takes a `KEY=VALUE`; no value means any number.
+fn apply(bytes: &mut Option<u64>, files: &mut Option<u64>, limit: &str) -> Result<(), Failure> {
+    let wrong = || Failure::usage(format!("`{limit}` is no quota; write for example `bytes=1TB` or `files=1000000`"));
+    match limit.split_once('=').ok_or_else(wrong)? {
+        ("bytes", value) => *bytes = size(value).ok_or_else(wrong)?,
+        ("files", value) => *files = number(value).ok_or_else(wrong)?,
+        _ => return Err(wrong()),
+    }
+    Ok(())
+}
+
+async fn list(cloud: &Client, global: &Global) -> Result<(), Failure> {
+    let quotas = cloud.quotas().await?;
+    let views = quotas.into_iter().map(|quota| {
+        let (user, folder) = match quota.of {
+            QuotaOf::User(user) => (Some(user), None),
+            QuotaOf::Folder(path) => (None, Some(path.to_string())),
+        };
+        QuotaView {
+            user,
+            folder,
+            used_bytes: quota.used_bytes,
+            used_files: quota.used_files,
+            bytes: quota.bytes,
+            files: quota.files,
+        }
+    });
+    if global.json {
+        return show::json(&views.collect::<Vec<_>>());
+    }
+    let rows: Vec<_> = views
+        .map(|view| {
+            let of = |most: Option<String>| most.unwrap_or_else(|| "any".into());
+            let who = view.user.map(|user| user.to_string()).or(view.folder).unwrap_or_default();
+            let (bytes, files) = (view.bytes.map(show::size), view.files.map(|files| files.to_string()));
+            vec![show::size(view.used_bytes), of(bytes), view.used_files.to_string(), of(files), who]
+        })
+        .collect();
+    show::table(&[" used", " of", " files", " of", "user or folder"], &rows);
+    Ok(())
+}
+
+/// A quota as JSON: of a user or of a folder.
+#[derive(Serialize)]
+struct QuotaView {
+    user: Option<UserName>,
+    folder: Option<String>,
+    used_bytes: u64,
+    used_files: u64,
+    bytes: Option<u64>,
+    files: Option<u64>,
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+
+    #[test]
+    fn limits_are_taken_one_by_one_and_nonsense_is_refused() {
+        let (mut bytes, mut files) = (Some(1), None);
+        apply(&mut bytes, &mut files, "files=7").unwrap();
+        assert_eq!((bytes, files), (Some(1), Some(7)));
+        apply(&mut bytes, &mut files, "bytes=1KB").unwrap();
+        apply(&mut bytes, &mut files, "files=").unwrap();
+        assert_eq!((bytes, files), (Some(1_000), None));
+        for limit in ["bytes", "bytes=x", "files=-1", "copies=3"] {
+            assert!(apply(&mut bytes, &mut files, limit).is_err(), "{limit}");
+        }
+    }
+}

@@ -1,0 +1,83 @@
+//! `trash`: what was removed and can be restored.
+
+use client::{Client, SectorPath};
+use serde::Serialize;
+
+use crate::{
+    arguments::{Global, TrashCommand},
+    failure::Failure,
+    show,
+};
+
+/// `sector trash`.
+pub(crate) async fn run(cloud: &Client, command: TrashCommand, global: &Global) -> Result<(), Failure> {
+    match command {
+        TrashCommand::List { all_users } => list(cloud, all_users, global).await,
+        TrashCommand::Restore { paths, to } => restore(cloud, &paths, to.as_deref()).await,
+        TrashCommand::Empty { all_users } => Ok(cloud.empty_trash(all_users).await?),
+    }
+}
+
+async fn list(cloud: &Client, all_users: bool, global: &Global) -> Result<(), Failure> {
+    let items = cloud.trash(all_users).await?;
+    if global.json {
+        let views = items.into_iter().map(|item| TrashView {
+            path: item.from.to_string(),
+            trash_path: item.at.to_string(),
+            kind: if item.bytes.is_some() { "file" } else { "folder" },
+            size_bytes: item.bytes,
+            user: item.user.to_string(),
+            removed: show::time(item.key.removed_unix_millis, true),
+            until: show::time(item.until_unix_millis, true),
+        });
+        return show::json(&views.collect::<Vec<_>>());
+    }
+    let rows: Vec<_> = items
+        .into_iter()
+        .map(|item| {
+            let size = item.bytes.map_or_else(|| "-".into(), show::size);
+            let removed = show::time(item.key.removed_unix_millis, false);
+            let until = show::time(item.until_unix_millis, false);
+            vec![size, item.user.to_string(), removed, until, item.from.to_string()]
+        })
+        .collect();
+    show::table(&[" size", "user", "removed", "kept until", "path"], &rows);
+    Ok(())
+}
+
+async fn restore(cloud: &Client, paths: &[String], to: Option<&str>) -> Result<(), Failure> {
+    let to = to.map(SectorPath::parse).transpose()?;
+    if to.is_some() && paths.len() > 1 {
+        return Err(Failure::usage("--to is for one path; restore the others by themselves"));
+    }
+    for path in paths {
+        let path = SectorPath::parse(path)?;
+        let to = match &to {
+            Some(to) => Some(target(cloud, &path, to).await?),
+            None => None,
+        };
+        cloud.restore(&path, to.as_ref()).await?;
+    }
+    Ok(())
+}
+
+/// Into the folder that is there, else exactly there, as `mv` does.
+async fn target(cloud: &Client, path: &SectorPath, to: &SectorPath) -> Result<SectorPath, Failure> {
+    let is_folder = to.is_root() || cloud.find(to).await?.is_some_and(|entry| client::folder::is_folder(&entry));
+    match path.name() {
+        Some(name) if is_folder => Ok(to.join(name)?),
+        _ => Ok(to.clone()),
+    }
+}
+
+/// Something removed, as JSON.
+#[derive(Serialize)]
+struct TrashView {
+    path: String,
+    trash_path: String,
+    kind: &'static str,
+    size_bytes: Option<u64>,
+    user: String,
+    removed: String,
+    until: String,
+}
