@@ -104,7 +104,7 @@ impl Master {
             Choice::Nowhere => return Begun::Nowhere,
         };
         let replicas = self.replicas.of(slice);
-        let Some(source) = choose_source(&self.nodes, replicas, target, &shunned, &mut self.rng) else {
+        let Some(source) = choose_source(&self.nodes, &replicas, target, &shunned, &mut self.rng) else {
             return Begun::Nowhere;
         };
         if !urgent && self.nodes.get(source).outgoing >= NODE_COPIES_MAX {

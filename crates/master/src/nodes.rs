@@ -2,17 +2,17 @@
 //! all slaves ... and the system topology"). Serves placement, reading, replication, jobs. Never decides who may join.
 
 use std::{
-    collections::{BTreeMap, BTreeSet},
+    collections::BTreeMap,
     net::{IpAddr, SocketAddr},
     time::Duration,
 };
 
 use protocol::{
-    NodeId, Now, Place, Refusal, SessionId, SliceId, Status,
+    NodeId, Now, Place, Refusal, SessionId, Status,
     message::client_master::{NodeState, NodeStatus},
 };
 
-use crate::actions::NodeJoin;
+use crate::{actions::NodeJoin, replicas::EPOCHS};
 
 /// A node's number in this master's life: shorter than its name where millions of replicas name their node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -21,6 +21,11 @@ pub(crate) struct NodeKey(u32);
 impl NodeKey {
     /// The least key.
     pub(crate) const FIRST: Self = Self(0);
+
+    /// The key of this number.
+    pub(crate) fn numbered(number: u32) -> Self {
+        Self(number)
+    }
 
     /// The number itself.
     pub(crate) fn number(self) -> u32 {
@@ -48,12 +53,10 @@ pub(crate) struct Node {
     pub(crate) lost_at: Option<Duration>,
     /// Lost for so long that its copies are made anew elsewhere.
     pub(crate) gone: bool,
-    /// Counts its inventories: a replica not named in the newest complete one is not there any more.
+    /// Counts its inventories, round and round below [`EPOCHS`]: a replica not named in the newest complete one is not there any more.
     pub(crate) epoch: u32,
     /// Whether pages of an inventory are still to come.
     pub(crate) inventory_open: bool,
-    /// The slices that the replica map names this node for.
-    pub(crate) held: BTreeSet<SliceId>,
     used_bytes: u64,
     /// `None` until it first reported.
     free_bytes: Option<u64>,
@@ -75,6 +78,11 @@ impl Node {
     /// Whether its replicas can be read now.
     pub(crate) fn is_reachable(&self) -> bool {
         self.state != NodeState::Lost
+    }
+
+    /// A new inventory begins.
+    pub(crate) fn begin_epoch(&mut self) {
+        self.epoch = (self.epoch + 1) % EPOCHS;
     }
 
     /// Bytes it can still take, as far as is known.
@@ -159,7 +167,7 @@ impl Nodes {
         node.state = NodeState::Joining;
         node.last_heard = now.monotonic;
         (node.lost_at, node.gone) = (None, false);
-        node.epoch += 1;
+        node.begin_epoch();
         node.inventory_open = true;
         node.free_bytes = None;
         node.reported_transfers = 0;
@@ -246,7 +254,6 @@ impl Nodes {
             gone: false,
             epoch: 0,
             inventory_open: true,
-            held: BTreeSet::new(),
             used_bytes: 0,
             free_bytes: None,
             reported_transfers: 0,
@@ -260,4 +267,4 @@ impl Nodes {
 
 /// Most nodes one master takes: each is looked at on every tick, and named with its ticket in one message at the start
 /// of a job (about 300 bytes each, within the limit of a message).
-const NODES_MAX: u32 = 2_048;
+pub(crate) const NODES_MAX: u32 = 2_048;

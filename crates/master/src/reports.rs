@@ -49,7 +49,7 @@ impl Master {
             // Nothing else looks at it again: the sweep sees only what the node held.
             self.assess(now, slice);
         }
-        self.sweeps.push_back(Sweep::Node(key, None));
+        self.sweeps.push_back(Sweep::Node(key, 0));
         self.actions.extend(session.map(Action::CloseSession));
         self.advance_leases(now);
     }
@@ -72,7 +72,7 @@ impl Master {
         }
         for key in gone {
             self.nodes.get_mut(key).gone = true;
-            self.sweeps.push_back(Sweep::Node(key, None));
+            self.sweeps.push_back(Sweep::Node(key, 0));
         }
     }
 
@@ -92,7 +92,7 @@ impl Master {
         let node = self.nodes.get_mut(key);
         if !node.inventory_open {
             node.inventory_open = true;
-            node.epoch += 1;
+            node.begin_epoch();
         }
         for held in slices {
             self.note_held(now, key, held);
@@ -104,7 +104,7 @@ impl Master {
         node.inventory_open = false;
         node.state = NodeState::Up;
         // Walks over what it holds: removes what is nobody's, places what lies elsewhere, counts all copies.
-        self.sweeps.push_back(Sweep::Node(key, None));
+        self.sweeps.push_back(Sweep::Node(key, 0));
         self.advance_leases(now);
         self.unpark_copies(now);
     }

@@ -31,8 +31,8 @@ use tokio::{
 };
 
 use crate::{
-    Master, MasterConfig, MasterError,
-    actions::{Action, Caller, Completion, Message, OrderId, OrderOutcome, StoredRow, TABLES},
+    Loading, Master, MasterConfig, MasterError,
+    actions::{Action, Caller, Completion, Message, OrderId, OrderOutcome, TABLES},
     joins::{Admission, Gate, Joiner},
     journal_writer::JournalWriter,
     security_door::SecurityDoor,
@@ -86,7 +86,7 @@ impl Server {
             let journal = open_journal(&folder)?;
             let rows = load_rows(&journal)?;
             let seed = u64::from_be_bytes(random());
-            let master = Master::new(clock.now(), config, seed, Box::new(signer), rows)?;
+            let master = Master::load(clock.now(), config, seed, Box::new(signer), rows)?;
             Ok::<_, MasterError>((journal, master))
         };
         let (journal, master) = spawn_blocking(load).await.map_err(|_| MasterError::Ended("journal"))??;
@@ -301,13 +301,19 @@ fn open_journal(folder: &std::path::Path) -> Result<Journal, MasterError> {
 }
 
 /// All rows of the journal. Blocks.
-fn load_rows(journal: &Journal) -> Result<Vec<StoredRow>, MasterError> {
-    let mut rows = Vec::new();
+fn load_rows(journal: &Journal) -> Result<Loading, MasterError> {
+    let mut loading = Loading::new();
     for table in TABLES {
-        let mut take = |key: &[u8], value: &[u8]| rows.push(StoredRow { table, key: key.into(), value: value.into() });
+        let mut taken = Ok(());
+        let mut take = |key: &[u8], value: &[u8]| {
+            if taken.is_ok() {
+                taken = loading.take(table, key, value);
+            }
+        };
         journal.load(table, &mut take).map_err(|source| MasterError::Journal { operation: "read", source })?;
+        taken?;
     }
-    Ok(rows)
+    Ok(loading)
 }
 
 /// The journal's file in the master's folder.

@@ -6,6 +6,7 @@
 mod files;
 mod jobs;
 mod nodes;
+mod removal;
 mod replication;
 mod restart;
 mod server;
