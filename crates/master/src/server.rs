@@ -153,11 +153,14 @@ impl Desk {
             tokio::select! {
                 () = stopping.asked() => return Ok(()),
                 saved = self.journal.saved() => self.note_saved(saved?),
-                event = events.recv(), if self.journal.has_room() => match event {
-                    Some(MessengerEvent::Delivered(delivered)) => self.deliver(delivered),
-                    Some(MessengerEvent::SessionLost(session)) => self.master.close_session(self.clock.now(), session),
-                    None => return Err(MasterError::Ended("messenger")),
-                },
+                event = events.recv(), if self.journal.has_room() => {
+                    self.take(event.ok_or(MasterError::Ended("messenger"))?);
+                    // What came meanwhile is taken along: its rows then share a sync, its answers a datagram.
+                    for _ in 1..EVENTS_AT_ONCE_MAX {
+                        let Ok(event) = events.try_recv() else { break };
+                        self.take(event);
+                    }
+                }
                 Some(admission) = admissions.recv() => self.open(admission),
                 Some(done) = self.orders.join_next() => {
                     // An order whose task panicked stays open until its node joins again.
@@ -212,6 +215,13 @@ impl Desk {
         let _ = opened.send(is_open);
     }
 
+    fn take(&mut self, event: MessengerEvent) {
+        match event {
+            MessengerEvent::Delivered(delivered) => self.deliver(delivered),
+            MessengerEvent::SessionLost(session) => self.master.close_session(self.clock.now(), session),
+        }
+    }
+
     /// Takes a message to the rules; what cannot be understood is answered so.
     fn deliver(&mut self, delivered: Delivered) {
         let from = Caller { session: delivered.session, request: delivered.request };
@@ -250,6 +260,7 @@ impl Desk {
                 Action::CloseSession(session) => self.messenger.remove_session(session),
             }
         }
+        self.journal.begin();
     }
 
     fn answer(&self, to: Caller, body: Vec<u8>) {
@@ -318,6 +329,8 @@ fn load_rows(journal: &Journal) -> Result<Loading, MasterError> {
 
 /// The journal's file in the master's folder.
 const JOURNAL_FILE: &str = "journal.redb";
+/// Messages taken in one go, before saved rows, admissions and timers are looked at again: some 100 µs.
+const EVENTS_AT_ONCE_MAX: usize = 64;
 /// Admissions that wait for the desk: no more than joins are under way at once.
 const ADMISSIONS_MAX: usize = 128;
 /// How long a node may take to answer an order. The longest is the placing of a slice on a busy disk; what takes

@@ -9,8 +9,11 @@ use protocol::{
     message::client_master::{FileContent, Usage},
 };
 
-use super::children::Children;
-use crate::dense::{Index, Slab, Slot, SlotValue, Text, Texts, hash_of};
+use super::{
+    children::Children,
+    record::{FIXED, FOLDER, LINES, RARE, Record, USER, halves, narrow, pack_format, wide},
+};
+use crate::dense::{Index, Slab, Slot, Texts, hash_of};
 
 /// All files and folders.
 #[derive(Debug)]
@@ -380,31 +383,6 @@ impl Tally {
     }
 }
 
-/// What millions have. Numbers are cut into halves so that a record needs no padding but its last byte's.
-#[derive(Clone, Copy, Debug)]
-struct Record {
-    id: [u32; 2],
-    slice: [u32; 4],
-    parent: Slot,
-    name_place: Slot,
-    /// Milliseconds from the version to the last change of content: the version is a time too, as a rule the same.
-    modified_after_version: i32,
-    /// A file's version; a folder's last change.
-    version: Narrow,
-    /// A file's length; a folder's place in `folders`.
-    bytes: Narrow,
-    owner: u16,
-    format_bytes: u16,
-    digest: [u8; 32],
-    name_bytes: u8,
-    copies: u8,
-    /// [`FOLDER`] and its like.
-    flags: u8,
-}
-
-/// A number below 2^48: bytes of a slice (at most 2^44), milliseconds until the year 10,000.
-type Narrow = [u16; 3];
-
 /// What did not fit into a record.
 #[derive(Clone, Copy, Debug, Default)]
 struct Rare {
@@ -438,109 +416,9 @@ impl Owners {
     }
 }
 
-impl Record {
-    fn of_folder(id: FileId, parent: Slot, name: Text) -> Self {
-        Self {
-            id: [(id.0 >> 32) as u32, id.0 as u32],
-            slice: [0; 4],
-            parent,
-            name_place: name.place,
-            modified_after_version: 0,
-            version: [0; 3],
-            bytes: [0; 3],
-            owner: 0,
-            format_bytes: 0,
-            digest: [0; 32],
-            name_bytes: name.bytes,
-            copies: 0,
-            flags: FOLDER,
-        }
-    }
-
-    fn id(&self) -> u64 {
-        u64::from(self.id[0]) << 32 | u64::from(self.id[1])
-    }
-
-    fn slice(&self) -> SliceId {
-        SliceId(self.slice.iter().fold(0, |value, quarter| value << 32 | u128::from(*quarter)))
-    }
-
-    fn version(&self) -> u64 {
-        wide(self.version)
-    }
-
-    fn text(&self) -> Text {
-        Text { place: self.name_place, bytes: self.name_bytes }
-    }
-
-    fn folder(&self) -> usize {
-        wide(self.bytes) as usize
-    }
-
-    fn is(&self, flag: u8) -> bool {
-        self.flags & flag != 0
-    }
-
-    fn set(&mut self, flag: u8, is_set: bool) {
-        self.flags = if is_set { self.flags | flag } else { self.flags & !flag };
-    }
-
-    fn format(&self) -> RecordFormat {
-        match () {
-            () if self.is(FIXED) => RecordFormat::Fixed(self.format_bytes.into()),
-            () if self.is(LINES) => RecordFormat::Lines,
-            () => RecordFormat::File,
-        }
-    }
-}
-
-impl SlotValue for Record {
-    fn vacant(next: Slot) -> Self {
-        let record = Self::of_folder(FileId(0), next, Text { place: 0, bytes: 0 });
-        Self { flags: VACANT, ..record }
-    }
-
-    fn next_vacant(&self) -> Option<Slot> {
-        self.is(VACANT).then_some(self.parent)
-    }
-}
-
-/// Flag and bytes of a record format; `None` where the bytes are too many.
-fn pack_format(records: RecordFormat) -> Option<(u8, u16)> {
-    match records {
-        RecordFormat::File => Some((0, 0)),
-        RecordFormat::Fixed(bytes) => Some((FIXED, u16::try_from(bytes).ok()?)),
-        RecordFormat::Lines => Some((LINES, 0)),
-    }
-}
-
-fn narrow(value: u64) -> Option<Narrow> {
-    (value >> 48 == 0).then_some([(value >> 32) as u16, (value >> 16) as u16, value as u16])
-}
-
-fn wide(value: Narrow) -> u64 {
-    value.iter().fold(0, |wide, part| wide << 16 | u64::from(*part))
-}
-
-fn halves(slice: SliceId) -> [u32; 4] {
-    [(slice.0 >> 96) as u32, (slice.0 >> 64) as u32, (slice.0 >> 32) as u32, slice.0 as u32]
-}
-
 pub(crate) fn hash_of_slice(slice: SliceId) -> u64 {
     hash_of((slice.0 >> 64) as u64 ^ slice.0 as u64)
 }
 
-/// It is a folder.
-const FOLDER: u8 = 1;
-/// Version, length, time and record format are in [`Rare`].
-const RARE: u8 = 2;
-/// It has user metadata.
-const USER: u8 = 4;
-/// The slot is free, and `parent` the next free one.
-const VACANT: u8 = 8;
-/// Its record format, where it is not `file`.
-const FIXED: u8 = 16;
-const LINES: u8 = 32;
 /// An owner who has no number: see [`Owners::beyond`].
 const OWNER_RARE: u16 = u16::MAX;
-const _: () = assert!(size_of::<Record>() == 88, "millions of them are kept");

@@ -14,6 +14,7 @@ mod children;
 mod items;
 mod listing;
 mod load;
+mod record;
 mod removal;
 mod rows;
 

@@ -5,12 +5,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use protocol::{
-    Digest, Now, RecordFormat, SectorPath, SliceId, UserName, Version,
-    message::client_master::{EntryKind, FileContent},
+    Digest, JobId, Now, RecordFormat, SectorPath, SliceId, UserName, Version,
+    message::client_master::{EntryKind, FileContent, JobRecord, JobState, StageRecord},
 };
 use store::RowChange;
 
-use super::{Namespace, rows};
+use super::{Namespace, decode_row, encode_row, rows};
 use crate::{
     actions::StoredRow,
     nodes::NodeKey,
@@ -278,5 +278,34 @@ fn rows_of_version_1_are_read_and_written_anew_as_version_2() {
     assert_eq!(rows::parse(&200u64.to_be_bytes(), &new), rows::parse(&200u64.to_be_bytes(), &file));
     for cut in 0..new.len() {
         assert_eq!(rows::parse(&200u64.to_be_bytes(), &new[..cut]), None, "cut at {cut}");
+    }
+}
+
+/// Jobs have had the same layout in both versions; who changes it must read the old one too.
+#[test]
+fn rows_of_jobs_of_both_versions_are_read_and_others_are_not() {
+    let row = b"\x01\x83\x02\x03ann\x05count\x01\x90\x4e\x01\x04\x03\x00\x02\x01\x02\x7f\x07\x01\x04oops";
+    let record: JobRecord = decode_row(row).unwrap();
+    assert_eq!((record.job, record.user.clone(), record.state), (JobId(259), ann(), JobState::Done));
+    assert_eq!(
+        (&*record.title, record.started_unix_millis, record.errors.clone()),
+        ("count", 10_000, vec!["oops".into()])
+    );
+    let stage = StageRecord {
+        segments: 4,
+        done: 3,
+        failed: 0,
+        retried: 2,
+        speculative: 1,
+        local: 2,
+        bytes_in: 127,
+        bytes_out: 7,
+    };
+    assert_eq!(record.stages, [stage]);
+    let written = encode_row(&record);
+    assert_eq!((written[0], &written[1..]), (2, &row[1..]));
+    assert_eq!(decode_row(&written), Some(record));
+    for other in [&[3][..], &row[1..], &[], &[&written[..], &[0]].concat()] {
+        assert_eq!(decode_row::<JobRecord>(other), None);
     }
 }
