@@ -151,7 +151,7 @@ impl Master {
         outgoing_max: Option<u32>,
     ) -> Begun {
         let replicas = self.replicas.of(slice);
-        let origin = choose_origin(&self.nodes, &self.links, replicas, target, shunned, outgoing_max, &mut self.rng);
+        let origin = choose_origin(&self.nodes, &self.links, &replicas, target, shunned, outgoing_max, &mut self.rng);
         let source = match origin {
             Origin::Node(source) => source,
             Origin::Busy => return Begun::Busy,
@@ -277,7 +277,7 @@ impl Master {
     pub(crate) fn occupied(&self, slice: SliceId) -> (Vec<NodeKey>, Vec<NodeKey>) {
         let mut holders = self.replication.targets(slice);
         let mut closed = Vec::new();
-        for replica in self.replicas.of(slice) {
+        for replica in self.replicas.of(slice).iter() {
             if replica.is_good() && !self.nodes.get(replica.node).gone {
                 holders.push(replica.node);
             } else if replica.state != (ReplicaState::Corrupt { put_aside: true }) {
@@ -289,7 +289,8 @@ impl Master {
 
     /// Nodes with a good copy that `counts`.
     fn holders_where(&self, slice: SliceId, counts: impl Fn(&Self, &Replica) -> bool) -> Vec<NodeKey> {
-        let counted = self.replicas.of(slice).iter().filter(|replica| replica.is_good() && counts(self, replica));
+        let replicas = self.replicas.of(slice);
+        let counted = replicas.iter().filter(|replica| replica.is_good() && counts(self, replica));
         counted.map(|replica| replica.node).collect()
     }
 

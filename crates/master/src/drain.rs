@@ -59,12 +59,12 @@ impl Master {
     pub(crate) fn watch_drains(&mut self, now: Now) {
         let is_empty = |key: NodeKey| {
             let node = self.nodes.get(key);
-            node.is_up() && node.held.is_empty() && node.incoming == 0
+            node.is_up() && node.held == 0 && node.incoming == 0
         };
         let standing_now = |key: NodeKey| match self.nodes.get(key).standing {
             Standing::Draining if is_empty(key) => Some(Standing::Drained),
             // What a job left there after all is moved too.
-            Standing::Drained if !self.nodes.get(key).held.is_empty() => Some(Standing::Draining),
+            Standing::Drained if self.nodes.get(key).held > 0 => Some(Standing::Draining),
             _ => None,
         };
         let keys = self.nodes.iter().map(|(key, _)| key);
@@ -74,7 +74,7 @@ impl Master {
             self.nodes.set_standing(key, standing);
             let rows = self.nodes.row_change(key).into_iter().collect();
             self.save(now, rows, Vec::new());
-            self.sweeps.push_back(Sweep::Node(key, None));
+            self.sweeps.push_back(Sweep::Node(key, 0));
         }
     }
 
@@ -88,7 +88,7 @@ impl Master {
         self.nodes.set_standing(key, standing);
         let rows = self.nodes.row_change(key).into_iter().collect();
         self.save(now, rows, vec![Effect::Reply(from, ClientReply::Plan(plan))]);
-        self.sweeps.push_back(Sweep::Node(key, None));
+        self.sweeps.push_back(Sweep::Node(key, 0));
         self.unpark_copies(true);
     }
 
@@ -97,8 +97,8 @@ impl Master {
         // Only in thought: whatever is changed for it is put back.
         let (standing, folders) = (self.nodes.get(key).standing, self.together.clone());
         self.nodes.set_standing(key, Standing::Draining);
-        let held = self.nodes.get(key).held.len() as u64;
-        let slices: Vec<_> = self.nodes.get(key).held.iter().copied().take(PLANNED_MAX).collect();
+        let held = self.nodes.get(key).held;
+        let slices = self.replicas.all_held_by(key).take(PLANNED_MAX).collect::<Vec<_>>();
         let mut planning = Planning::default();
         for slice in slices {
             self.plan_slice(now, key, slice, &mut planning);

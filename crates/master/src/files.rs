@@ -56,8 +56,8 @@ impl Master {
         let entry = self.entry(id).ok_or_else(|| nothing_at(path))?;
         let mut copies = Vec::new();
         if let EntryKind::File(content) = &entry.kind {
-            let held = self.replicas.of(content.slice).iter().filter_map(|replica| self.copy_status(replica));
-            copies.extend(held);
+            let replicas = self.replicas.of(content.slice);
+            copies.extend(replicas.iter().filter_map(|replica| self.copy_status(replica)));
             for target in self.replication.targets(content.slice) {
                 copies.push(self.status_at(target, CopyState::Writing));
             }

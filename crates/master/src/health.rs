@@ -73,7 +73,7 @@ impl Master {
             NodeState::Lost => reasons.push(format!("node {id} is lost; start it again")),
         }
         if node.standing == Standing::Draining {
-            reasons.push(format!("node {id} is being drained, {} slices are left; wait", node.held.len()));
+            reasons.push(format!("node {id} is being drained, {} slices are left; wait", node.held));
         }
         if node.is_up() && node.is_active() && node.is_full(reserve_bytes) {
             reasons.push(format!(

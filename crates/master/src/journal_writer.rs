@@ -23,11 +23,19 @@ impl JournalWriter {
         Self { journal: Arc::new(journal), waiting: Vec::new(), newest: BatchId(0), writing: None }
     }
 
-    /// Takes a batch; the disk is written to at once unless it is at work.
+    /// Takes a batch.
     pub(crate) fn push(&mut self, batch: BatchId, changes: Vec<RowChange>) {
         self.waiting.extend(changes);
         self.newest = batch;
-        self.start();
+    }
+
+    /// Writes what waits, unless the disk is at work; then it is written next. Called when no more batches are at hand.
+    pub(crate) fn begin(&mut self) {
+        if self.writing.is_some() || self.waiting.is_empty() {
+            return;
+        }
+        let (journal, changes) = (Arc::clone(&self.journal), std::mem::take(&mut self.waiting));
+        self.writing = Some((self.newest, spawn_blocking(move || journal.commit(&changes))));
     }
 
     /// Whether clients should be listened to: while false, what they change would only pile up here.
@@ -37,7 +45,7 @@ impl JournalWriter {
 
     /// Whether nothing waits and nothing is being written.
     pub(crate) fn is_idle(&self) -> bool {
-        self.writing.is_none()
+        self.writing.is_none() && self.waiting.is_empty()
     }
 
     /// The next batch that is durable with all before it. Waits forever while nothing is written; can be cancelled
@@ -52,20 +60,12 @@ impl JournalWriter {
         self.writing = None;
         match written {
             Ok(Ok(())) => {
-                self.start();
+                self.begin();
                 Ok(batch)
             }
             Ok(Err(source)) => Err(MasterError::Journal { operation: "write", source }),
             Err(_) => Err(MasterError::Ended("journal")),
         }
-    }
-
-    fn start(&mut self) {
-        if self.writing.is_some() || self.waiting.is_empty() {
-            return;
-        }
-        let (journal, changes) = (Arc::clone(&self.journal), std::mem::take(&mut self.waiting));
-        self.writing = Some((self.newest, spawn_blocking(move || journal.commit(&changes))));
     }
 }
 
@@ -88,6 +88,9 @@ mod tests {
         let mut writer = JournalWriter::new(Journal::open(&file).unwrap());
         for batch in 1..=5 {
             writer.push(BatchId(u64::from(batch)), set(batch));
+            if batch <= 2 {
+                writer.begin();
+            }
         }
         assert_eq!(writer.saved().await.unwrap(), BatchId(1));
         assert!(!writer.is_idle());

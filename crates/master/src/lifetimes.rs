@@ -82,7 +82,8 @@ impl Master {
             Some(end) if end > now.unix_millis => return self.lifetimes.set(file, end),
             Some(_) => {}
         }
-        let Some(path) = self.names.path(file) else { return };
+        // What was cut off still has the path at which it stood, where another may stand by now.
+        let Some(path) = self.names.path(file).filter(|path| self.names.find(path) == Some(file)) else { return };
         let moved = self.discard(now, file, &path, false, false);
         let Ok(change) = moved.or_else(|_| self.remove_entry(&path, false)) else { return };
         let slices = self.names.content(file).map(|content| content.slice).into_iter().chain(change.freed);

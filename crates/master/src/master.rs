@@ -29,7 +29,8 @@ use crate::{
     leases::Leases,
     lifetimes::Lifetimes,
     links::Links,
-    namespace::Namespace,
+    loading::Loading,
+    namespace::{Namespace, damaged},
     nodes::Nodes,
     orders::Orders,
     policies::Policies,
@@ -105,19 +106,37 @@ impl Master {
         signer: Box<dyn SignTickets + Send>,
         rows: impl IntoIterator<Item = StoredRow>,
     ) -> Result<Self, MasterError> {
-        let (mut jobs, mut policies, mut nodes) = (Jobs::default(), Policies::default(), Nodes::default());
-        let (mut trash, mut quotas, mut name_rows) = (Trash::default(), Quotas::default(), Vec::new());
+        let mut loading = Loading::new();
         for row in rows {
+            loading.take(row.table, &row.key, &row.value)?;
+        }
+        Self::load(now, config, seed, signer, loading)
+    }
+
+    /// As [`new`](Self::new), of rows that were taken one at a time.
+    ///
+    /// # Errors
+    /// When a row cannot be read, or the rows do not form one tree of names.
+    pub fn load(
+        now: Now,
+        config: MasterConfig,
+        seed: u64,
+        signer: Box<dyn SignTickets + Send>,
+        loading: Loading,
+    ) -> Result<Self, MasterError> {
+        let (mut jobs, mut policies, mut nodes) = (Jobs::default(), Policies::default(), Nodes::default());
+        let (mut trash, mut quotas) = (Trash::default(), Quotas::default());
+        for row in &loading.others {
             match row.table {
-                JOBS_TABLE => jobs.load(now, &row)?,
-                NODES_TABLE => nodes.load(now, &row)?,
-                POLICIES_TABLE => policies.load(&row)?,
-                TRASH_TABLE => trash.load(&row)?,
-                QUOTAS_TABLE => quotas.load(&row)?,
-                _ => name_rows.push(row),
+                JOBS_TABLE => jobs.load(now, row)?,
+                NODES_TABLE => nodes.load(now, row)?,
+                POLICIES_TABLE => policies.load(row)?,
+                TRASH_TABLE => trash.load(row)?,
+                QUOTAS_TABLE => quotas.load(row)?,
+                _ => return Err(damaged(row)),
             }
         }
-        let (names, first_rows) = Namespace::load(now, name_rows.into_iter())?;
+        let (names, first_rows) = loading.names.finish(now)?;
         let mut master = Self {
             // Also what the nodes may bring that is older than an empty journal.
             version_at_start: names.last_version().max(Version(names.birth().0.saturating_sub(1))),
@@ -155,7 +174,7 @@ impl Master {
         master.count_all();
         master.save(now, first_rows, Vec::new());
         // All files begin without copies; nodes tell what they hold when they join.
-        master.sweeps.push_back(Sweep::All(None));
+        master.sweeps.push_back(Sweep::All(0));
         Ok(master)
     }
 
@@ -251,7 +270,7 @@ impl Master {
     /// When [`handle_timeout`](Self::handle_timeout) must be called, on the monotonic clock. May lie in the past: then
     /// at once.
     pub fn next_timeout(&self) -> Duration {
-        if !self.sweeps.is_empty() {
+        if self.has_sweeps() {
             return Duration::ZERO;
         }
         self.leases.next_end().map_or(self.next_tick, |end| end.min(self.next_tick))
@@ -364,7 +383,7 @@ impl Master {
             Effect::Reply(to, reply) => self.reply(to, reply),
             Effect::Settle(slice) => self.settle(now, slice),
             Effect::Supersede(old, new) => self.superseded.add(old, new),
-            Effect::Moved(entry) => self.sweeps.push_back(Sweep::Moved(vec![entry])),
+            Effect::Moved(entry) => self.sweeps.push_back(Sweep::Moved(vec![(entry, None)])),
             Effect::Forget(job) => self.forget_job(job),
         }
     }
@@ -396,7 +415,7 @@ impl Master {
         }
         if !self.has_begun_replication && now.monotonic >= self.replication_begins {
             self.has_begun_replication = true;
-            self.sweeps.push_back(Sweep::All(None));
+            self.sweeps.push_back(Sweep::All(0));
         }
     }
 }

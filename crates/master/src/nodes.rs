@@ -14,14 +14,14 @@ use std::{
 };
 
 use protocol::{
-    NodeId, Now, Place, Refusal, SessionId, SliceId, Status, Topology,
+    NodeId, Now, Place, Refusal, SessionId, Status, Topology,
     message::{
         client_master::{NodeState, NodeStatus},
         cluster::Standing,
     },
 };
 
-use crate::actions::NodeJoin;
+use crate::{actions::NodeJoin, replicas::EPOCHS};
 use sites::Sites;
 pub(crate) use sites::{Rack, RackKey, SiteKey};
 
@@ -32,6 +32,11 @@ pub(crate) struct NodeKey(u32);
 impl NodeKey {
     /// The least key.
     pub(crate) const FIRST: Self = Self(0);
+
+    /// The key of this number.
+    pub(crate) fn numbered(number: u32) -> Self {
+        Self(number)
+    }
 
     /// The number itself.
     pub(crate) fn number(self) -> u32 {
@@ -72,12 +77,12 @@ pub(crate) struct Node {
     pub(crate) lost_at: Option<Duration>,
     /// Lost for so long that its copies are made anew elsewhere.
     pub(crate) gone: bool,
-    /// Counts its inventories: a replica not named in the newest complete one is not there any more.
+    /// Counts its inventories, round and round below [`EPOCHS`]: a replica not named in the newest complete one is not there any more.
     pub(crate) epoch: u32,
     /// Whether pages of an inventory are still to come.
     pub(crate) inventory_open: bool,
-    /// The slices that the replica map names this node for.
-    pub(crate) held: BTreeSet<SliceId>,
+    /// Slices that the replica map names it for.
+    pub(crate) held: u64,
     used_bytes: u64,
     /// `None` until it first reported.
     free_bytes: Option<u64>,
@@ -122,6 +127,11 @@ impl Node {
     /// Whether it was taken out of the cloud.
     pub(crate) fn is_removed(&self) -> bool {
         self.removed
+    }
+
+    /// A new inventory begins.
+    pub(crate) fn begin_epoch(&mut self) {
+        self.epoch = (self.epoch + 1) % EPOCHS;
     }
 
     /// Bytes it can still take, as far as is known.
@@ -216,7 +226,7 @@ impl Node {
             standing: self.standing,
             reserve_bytes,
             is_full: self.is_full(reserve_bytes),
-            slices: self.held.len() as u64,
+            slices: self.held,
         }
     }
 
@@ -243,7 +253,7 @@ impl Node {
             gone: false,
             epoch: 0,
             inventory_open: true,
-            held: BTreeSet::new(),
+            held: 0,
             used_bytes: 0,
             free_bytes: None,
             reported_transfers: 0,
@@ -301,11 +311,11 @@ impl Nodes {
         node.heard = true;
         node.last_heard = now.monotonic;
         (node.lost_at, node.gone) = (None, false);
-        node.epoch += 1;
+        node.begin_epoch();
         node.inventory_open = true;
         node.free_bytes = None;
         node.reported_transfers = 0;
-        if node.standing == Standing::Drained && !node.held.is_empty() {
+        if node.standing == Standing::Drained && node.held > 0 {
             node.standing = Standing::Draining;
         }
         if let Some(old) = old {
@@ -439,7 +449,7 @@ impl Nodes {
     }
 
     fn add(&mut self, node: Node) -> Result<NodeKey, Refusal> {
-        if self.by_id.len() >= NODES_MAX {
+        if self.by_id.len() >= NODES_MAX as usize {
             return Err(Refusal::new(
                 Status::Unavailable,
                 format!("{} cannot join: this master has {NODES_MAX} nodes already; remove lost ones", node.id),
@@ -468,7 +478,7 @@ impl Nodes {
 
 /// Most nodes one master takes: each is looked at on every tick, and named with its ticket in one message at the start
 /// of a job (about 300 bytes each, within the limit of a message).
-const NODES_MAX: usize = 2_048;
+pub(crate) const NODES_MAX: u32 = 2_048;
 /// The free share below which a node is no worse: it keeps the cost finite.
 const FREE_SHARE_LEAST: f64 = 1e-3;
 /// Smallest copy whose time says how fast a node is, in bytes.

@@ -151,7 +151,7 @@ impl Master {
         self.check_policy(by, id, path, &policy)?;
         let has_quota = policy.has_quota();
         let warnings = self.policy_warnings(&policy);
-        let rows = match self.names.content(id).cloned() {
+        let rows = match self.names.content(id) {
             None => self.policies.set(id, policy).into_iter().collect(),
             Some(content) => self.set_file_policy(now, path, content, policy)?,
         };

@@ -110,13 +110,14 @@ impl Master {
         for (id, _) in self.policies.with_quota() {
             self.quotas.track(id, Tally::default());
         }
-        let mut after = None;
-        loop {
-            let slices = self.names.slices_after(after, COUNT_STEP);
-            let Some(last) = slices.last() else { return };
-            after = Some(*last);
+        let mut next = Some(0);
+        while let Some(from) = next {
+            let slices;
+            (slices, next) = self.names.slices_from(from, COUNT_STEP);
             for slice in slices {
-                let Some(file) = self.names.file_of_slice(slice) else { continue };
+                let Some(file) = self.names.file_of_slice(slice).filter(|_| !self.names.is_doomed(slice)) else {
+                    continue;
+                };
                 let Some((owner, tally)) = self.names.owner(file).zip(self.tally_of_file(file)) else { continue };
                 self.quotas.add_user(owner, tally);
                 for folder in self.counted_folders(file) {

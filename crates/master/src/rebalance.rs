@@ -16,7 +16,7 @@ use protocol::{
     },
 };
 
-use crate::{Master, copying::Begun, nodes::NodeKey, topology::check_admin};
+use crate::{Master, copying::Begun, dense::Slot, nodes::NodeKey, topology::check_admin};
 
 /// How far it is.
 #[derive(Debug, Default)]
@@ -24,7 +24,7 @@ pub(crate) struct Rebalance {
     running: bool,
     moves: BTreeMap<SliceId, Move>,
     /// Up to where a node's slices were looked through.
-    cursors: BTreeMap<NodeKey, SliceId>,
+    cursors: BTreeMap<NodeKey, Slot>,
     /// Nodes none of whose slices could be moved since anything changed.
     exhausted: BTreeSet<NodeKey>,
     moved_files: u64,
@@ -167,33 +167,28 @@ impl Master {
 
     /// Looks through some of a node's slices. [`Sought::Even`] when all have been seen in vain.
     fn move_from(&mut self, now: Now, donor: &Level, levels: &[Level]) -> Sought {
-        let from = self.rebalance.cursors.get(&donor.key).copied();
-        let from = from.map_or(std::ops::Bound::Unbounded, std::ops::Bound::Excluded);
-        let held = &self.nodes.get(donor.key).held;
-        let slices: Vec<_> = held.range((from, std::ops::Bound::Unbounded)).take(SEEN_MAX).copied().collect();
+        let from = self.rebalance.cursors.get(&donor.key).copied().unwrap_or(0);
+        let (slices, next) = self.replicas.held_by(donor.key, from, SEEN_MAX);
         let mut waits = false;
         for slice in &slices {
             match self.move_slice(now, *slice, donor, levels) {
-                Sought::Begun => {
-                    self.rebalance.cursors.insert(donor.key, *slice);
-                    return Sought::Begun;
-                }
+                // The same are looked at again: those that move are passed over.
+                Sought::Begun => return Sought::Begun,
                 Sought::NotNow => waits = true,
                 Sought::Even => {}
             }
         }
-        match slices.last() {
+        match next {
             // Those that must wait are looked at again; the others are behind us.
             _ if waits => Sought::NotNow,
-            Some(last) => {
-                self.rebalance.cursors.insert(donor.key, *last);
+            Some(next) => {
+                self.rebalance.cursors.insert(donor.key, next);
                 Sought::NotNow
             }
-            None if self.rebalance.cursors.remove(&donor.key).is_some() && self.rebalance.moved_files > 0 => {
-                // Once through; what was moved may have made room for what could not go before.
+            None => {
+                self.rebalance.cursors.remove(&donor.key);
                 Sought::Even
             }
-            None => Sought::Even,
         }
     }
 
@@ -272,7 +267,7 @@ impl Master {
         for donor in levels.iter().rev() {
             let mut above = donor.filled_bytes.saturating_sub(fair(donor));
             let node = self.nodes.get(donor.key);
-            let slice_bytes = (donor.filled_bytes / (node.held.len() as u64).max(1)).max(1);
+            let slice_bytes = (donor.filled_bytes / node.held.max(1)).max(1);
             for (taker, lack) in lacking.iter_mut().filter(|(_, lack)| *lack > 0) {
                 let bytes = above.min(*lack);
                 if bytes == 0 {

@@ -12,9 +12,11 @@ use protocol::{
 use crate::{
     Master,
     actions::{Action, OrderId, OrderOutcome},
+    dense::Slot,
     nodes::NodeKey,
     orders::{ORDER_RETRY_AFTER, Ordered, Work},
     replicas::{HeaderMark, PathMark, Replica, ReplicaState},
+    saves::Effect,
 };
 
 /// What is to be done about a replica.
@@ -26,12 +28,13 @@ enum Due {
 /// A walk over many entries or replicas, done in steps between other work.
 #[derive(Debug)]
 pub(crate) enum Sweep {
-    /// What lies at and below these entries has another path, or another wish.
-    Moved(Vec<FileId>),
-    /// Something changed for all replicas of a node; those up to this slice have been seen.
-    Node(NodeKey, Option<SliceId>),
-    /// Something changed for all files.
-    All(Option<SliceId>),
+    /// What lies at and below these entries has another path, or another wish. Of the last, if it is a folder, the
+    /// entries up to that name have been seen.
+    Moved(Vec<(FileId, Option<Box<str>>)>),
+    /// Something changed for all replicas of a node; those before this slot have been seen.
+    Node(NodeKey, Slot),
+    /// Something changed for all files; those before this slot have been seen.
+    All(Slot),
     /// There may be room now for copies that were put aside.
     Aside {
         /// Those up to this slice have been seen.
@@ -158,33 +161,44 @@ impl Master {
 
     /// Notes how a slice stands at a node, as of now.
     pub(crate) fn set_replica(&mut self, slice: SliceId, key: NodeKey, state: ReplicaState) {
-        let node = self.nodes.get_mut(key);
-        node.held.insert(slice);
-        let epoch = node.epoch;
-        self.replicas.set(slice, Replica { node: key, state, epoch });
+        let epoch = self.nodes.get(key).epoch;
+        if self.replicas.set(slice, Replica { node: key, state, epoch }) {
+            self.nodes.get_mut(key).held += 1;
+        }
     }
 
     /// Forgets that a slice is at a node.
     pub(crate) fn forget_replica(&mut self, slice: SliceId, key: NodeKey) {
-        self.replicas.remove(slice, key);
-        self.nodes.get_mut(key).held.remove(&slice);
+        if self.replicas.remove(slice, key) {
+            self.nodes.get_mut(key).held -= 1;
+        }
+    }
+
+    /// Whether [`sweep`](Self::sweep) has anything to do.
+    pub(crate) fn has_sweeps(&self) -> bool {
+        !self.sweeps.is_empty() || self.may_remove_doomed()
     }
 
     /// Does one step of the oldest sweep.
     pub(crate) fn sweep(&mut self, now: Now) {
+        if self.may_remove_doomed() {
+            let mut change = self.names.remove_doomed(SWEEP_STEP);
+            self.forget_removed(&mut change);
+            self.save(now, change.rows, change.freed.into_iter().map(Effect::Settle).collect());
+        }
         let Some(sweep) = self.sweeps.pop_front() else { return };
         let rest = match sweep {
             Sweep::Moved(entries) => self.sweep_moved(now, entries),
-            Sweep::Node(node, after) => self.sweep_node(now, node, after),
-            Sweep::All(after) => {
-                let slices = self.names.slices_after(after, SWEEP_STEP);
-                for slice in &slices {
-                    self.settle(now, *slice);
-                    if let Some(file) = self.names.file_of_slice(*slice) {
+            Sweep::Node(node, from) => self.sweep_node(now, node, from),
+            Sweep::All(from) => {
+                let (slices, next) = self.names.slices_from(from, SWEEP_STEP);
+                for slice in slices {
+                    self.settle(now, slice);
+                    if let Some(file) = self.names.file_of_slice(slice) {
                         self.note_lifetime(file);
                     }
                 }
-                slices.last().map(|last| Sweep::All(Some(*last)))
+                next.map(Sweep::All)
             }
             Sweep::Aside { after, all } => {
                 let slices = self.replication.aside_after(after, all, SWEEP_STEP);
@@ -200,40 +214,50 @@ impl Master {
         }
     }
 
-    fn sweep_moved(&mut self, now: Now, mut entries: Vec<FileId>) -> Option<Sweep> {
-        for _ in 0..SWEEP_STEP {
-            let entry = entries.pop()?;
-            match self.names.content(entry).map(|content| content.slice) {
-                Some(slice) => {
-                    self.settle(now, slice);
-                    self.note_lifetime(entry);
-                }
-                None => entries.extend(self.names.children(entry)),
+    /// The rows of what was cut off go as fast as the journal takes them, and no faster: they would pile up.
+    fn may_remove_doomed(&self) -> bool {
+        self.names.has_doomed() && self.saves.has_room()
+    }
+
+    fn sweep_moved(&mut self, now: Now, mut entries: Vec<(FileId, Option<Box<str>>)>) -> Option<Sweep> {
+        let mut steps = SWEEP_STEP;
+        while steps > 0 {
+            let (entry, after) = entries.pop()?;
+            if let Some(slice) = self.names.slice_of(entry) {
+                self.settle(now, slice);
+                self.note_lifetime(entry);
+                steps -= 1;
+                continue;
             }
+            let children = self.names.children_after(entry, after.as_deref(), steps);
+            steps = steps.saturating_sub(1);
+            if let Some(last) = children.last() {
+                entries.push((entry, Some(self.names.name(*last).into())));
+            }
+            entries.extend(children.into_iter().map(|child| (child, None)));
         }
         Some(Sweep::Moved(entries))
     }
 
-    fn sweep_node(&mut self, now: Now, key: NodeKey, after: Option<SliceId>) -> Option<Sweep> {
-        let from = after.map_or(std::ops::Bound::Unbounded, std::ops::Bound::Excluded);
+    fn sweep_node(&mut self, now: Now, key: NodeKey, from: Slot) -> Option<Sweep> {
         let node = self.nodes.get(key);
         let (epoch, is_up, is_removed) = (node.epoch, node.is_up(), node.is_removed());
-        let slices: Vec<_> = node.held.range((from, std::ops::Bound::Unbounded)).take(SWEEP_STEP).copied().collect();
-        for slice in &slices {
+        let (slices, next) = self.replicas.held_by(key, from, SWEEP_STEP);
+        for slice in slices {
             // What a complete inventory did not name is not there.
-            let is_stale = self.replicas.at(*slice, key).is_some_and(|replica| replica.epoch != epoch);
+            let is_stale = self.replicas.at(slice, key).is_some_and(|replica| replica.epoch != epoch);
             if (is_up && is_stale) || is_removed {
-                self.forget_replica(*slice, key);
+                self.forget_replica(slice, key);
             }
-            self.settle(now, *slice);
+            self.settle(now, slice);
         }
-        slices.last().map(|last| Sweep::Node(key, Some(*last)))
+        next.map(|next| Sweep::Node(key, next))
     }
 
     /// What is to be done about a slice at a node, if anything.
     fn due(&self, slice: SliceId, node: NodeKey) -> Option<Due> {
         let replica = self.replicas.at(slice, node)?;
-        if self.saves.is_unsettled(slice) {
+        if self.saves.is_unsettled(slice) || self.names.is_doomed(slice) {
             return None;
         }
         match (replica.state, self.names.header_of_slice(slice)) {

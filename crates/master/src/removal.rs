@@ -57,7 +57,7 @@ impl Master {
         let reply = ClientReply::Removal(NodeRemoval { removed: true, ..loss });
         self.save(now, rows, vec![Effect::Reply(from, reply)]);
         // Forgets its replicas; what is missing now is made elsewhere.
-        self.sweeps.push_back(Sweep::Node(key, None));
+        self.sweeps.push_back(Sweep::Node(key, 0));
         Ok(None)
     }
 
@@ -91,12 +91,12 @@ impl Master {
     /// What is lost with a node. Walks over all that it holds.
     fn loss_with(&self, key: NodeKey) -> NodeRemoval {
         let mut loss = NodeRemoval::default();
-        for slice in &self.nodes.get(key).held {
-            let is_good = self.replicas.at(*slice, key).is_some_and(|replica| replica.is_good());
-            let Some(file) = self.names.file_of_slice(*slice).filter(|_| is_good) else { continue };
+        for slice in self.replicas.all_held_by(key) {
+            let is_good = self.replicas.at(slice, key).is_some_and(|replica| replica.is_good());
+            let Some(file) = self.names.file_of_slice(slice).filter(|_| is_good) else { continue };
             let is_other = |node: NodeKey| node != key && self.nodes.get(node).is_reachable();
-            let others = self.replicas.of(*slice).iter().filter(|replica| replica.is_good() && is_other(replica.node));
-            match others.count() {
+            let replicas = self.replicas.of(slice);
+            match replicas.iter().filter(|replica| replica.is_good() && is_other(replica.node)).count() {
                 0 => {
                     loss.lost += 1;
                     if loss.lost_paths.len() < LISTED_MAX {

@@ -49,7 +49,7 @@ impl Master {
             // Nothing else looks at it again: the sweep sees only what the node held.
             self.assess(now, slice);
         }
-        self.sweeps.push_back(Sweep::Node(key, None));
+        self.sweeps.push_back(Sweep::Node(key, 0));
         self.actions.extend(session.map(Action::CloseSession));
         self.advance_leases(now);
     }
@@ -57,7 +57,7 @@ impl Master {
     /// Declares those lost that were not heard of, and gone those that have been lost for long.
     pub(crate) fn watch_nodes(&mut self, now: Now) {
         if self.nodes.have_changed() {
-            self.sweeps.push_back(Sweep::All(None));
+            self.sweeps.push_back(Sweep::All(0));
         }
         let (mut lost, mut gone) = (Vec::new(), Vec::new());
         for (key, node) in self.nodes.iter() {
@@ -75,7 +75,7 @@ impl Master {
         }
         for key in gone {
             self.nodes.give_up(key);
-            self.sweeps.push_back(Sweep::Node(key, None));
+            self.sweeps.push_back(Sweep::Node(key, 0));
         }
     }
 
@@ -95,7 +95,7 @@ impl Master {
         let node = self.nodes.get_mut(key);
         if !node.inventory_open {
             node.inventory_open = true;
-            node.epoch += 1;
+            node.begin_epoch();
         }
         for held in slices {
             self.note_held(now, key, held);
@@ -107,7 +107,7 @@ impl Master {
         node.inventory_open = false;
         node.state = NodeState::Up;
         // Walks over what it holds: removes what is nobody's, places what lies elsewhere, counts all copies.
-        self.sweeps.push_back(Sweep::Node(key, None));
+        self.sweeps.push_back(Sweep::Node(key, 0));
         self.advance_leases(now);
         self.unpark_copies(true);
     }

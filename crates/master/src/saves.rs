@@ -69,6 +69,11 @@ impl Saves {
         finished
     }
 
+    /// Whether work that nobody waits for may add a batch.
+    pub(crate) fn has_room(&self) -> bool {
+        self.waiting.len() < BACKGROUND_BATCHES_MAX
+    }
+
     /// Whether a slice's fate is not durable yet.
     pub(crate) fn is_unsettled(&self, slice: SliceId) -> bool {
         self.unsettled.contains_key(&slice)
@@ -93,3 +98,6 @@ impl Saves {
         }
     }
 }
+
+/// Batches on their way beyond which none is added that nobody waits for.
+const BACKGROUND_BATCHES_MAX: usize = 4;

@@ -32,8 +32,8 @@ use tokio::{
 };
 
 use crate::{
-    Master, MasterConfig, MasterError,
-    actions::{Action, Caller, Completion, Message, OrderId, OrderOutcome, StoredRow, TABLES},
+    Loading, Master, MasterConfig, MasterError,
+    actions::{Action, Caller, Completion, Message, OrderId, OrderOutcome, TABLES},
     joins::{Admission, Gate, Joiner},
     journal_writer::JournalWriter,
     security_door::SecurityDoor,
@@ -93,7 +93,7 @@ impl Server {
             let journal = open_journal(&folder)?;
             let rows = load_rows(&journal)?;
             let seed = u64::from_be_bytes(random());
-            let mut master = Master::new(clock.now(), config, seed, Box::new(signer), rows)?;
+            let mut master = Master::load(clock.now(), config, seed, Box::new(signer), rows)?;
             if let (Some(file), Some(topology)) = (&file, topology) {
                 master.set_topology(clock.now(), Some(file.path().display().to_string()), topology);
             }
@@ -165,11 +165,14 @@ impl Desk {
             tokio::select! {
                 () = stopping.asked() => return Ok(()),
                 saved = self.journal.saved() => self.note_saved(saved?),
-                event = events.recv(), if self.journal.has_room() => match event {
-                    Some(MessengerEvent::Delivered(delivered)) => self.deliver(delivered),
-                    Some(MessengerEvent::SessionLost(session)) => self.master.close_session(self.clock.now(), session),
-                    None => return Err(MasterError::Ended("messenger")),
-                },
+                event = events.recv(), if self.journal.has_room() => {
+                    self.take(event.ok_or(MasterError::Ended("messenger"))?);
+                    // What came meanwhile is taken along: its rows then share a sync, its answers a datagram.
+                    for _ in 1..EVENTS_AT_ONCE_MAX {
+                        let Ok(event) = events.try_recv() else { break };
+                        self.take(event);
+                    }
+                }
                 Some(admission) = admissions.recv() => self.open(admission),
                 Some(done) = self.orders.join_next() => {
                     // An order whose task panicked stays open until its node joins again.
@@ -227,6 +230,13 @@ impl Desk {
         let _ = opened.send(is_open);
     }
 
+    fn take(&mut self, event: MessengerEvent) {
+        match event {
+            MessengerEvent::Delivered(delivered) => self.deliver(delivered),
+            MessengerEvent::SessionLost(session) => self.master.close_session(self.clock.now(), session),
+        }
+    }
+
     /// Takes a message to the rules; what cannot be understood is answered so.
     fn deliver(&mut self, delivered: Delivered) {
         let from = Caller { session: delivered.session, request: delivered.request };
@@ -266,6 +276,7 @@ impl Desk {
                 Action::ReadTopology { to } => self.topology.ask(to),
             }
         }
+        self.journal.begin();
     }
 
     fn answer(&self, to: Caller, body: Vec<u8>) {
@@ -317,17 +328,25 @@ fn open_journal(folder: &std::path::Path) -> Result<Journal, MasterError> {
 }
 
 /// All rows of the journal. Blocks.
-fn load_rows(journal: &Journal) -> Result<Vec<StoredRow>, MasterError> {
-    let mut rows = Vec::new();
+fn load_rows(journal: &Journal) -> Result<Loading, MasterError> {
+    let mut loading = Loading::new();
     for table in TABLES {
-        let mut take = |key: &[u8], value: &[u8]| rows.push(StoredRow { table, key: key.into(), value: value.into() });
+        let mut taken = Ok(());
+        let mut take = |key: &[u8], value: &[u8]| {
+            if taken.is_ok() {
+                taken = loading.take(table, key, value);
+            }
+        };
         journal.load(table, &mut take).map_err(|source| MasterError::Journal { operation: "read", source })?;
+        taken?;
     }
-    Ok(rows)
+    Ok(loading)
 }
 
 /// The journal's file in the master's folder.
 const JOURNAL_FILE: &str = "journal.redb";
+/// Messages taken in one go, before saved rows, admissions and timers are looked at again: some 100 µs.
+const EVENTS_AT_ONCE_MAX: usize = 64;
 /// Admissions that wait for the desk: no more than joins are under way at once.
 const ADMISSIONS_MAX: usize = 128;
 /// How long a node may take to answer an order. The longest is the placing of a slice on a busy disk; what takes

@@ -31,7 +31,7 @@ impl Master {
     pub fn set_topology(&mut self, now: Now, file: Option<String>, topology: Topology) {
         self.topology = TopologyOrigin { file, fault: None };
         if self.nodes.set_topology(topology) {
-            self.sweeps.push_back(Sweep::All(None));
+            self.sweeps.push_back(Sweep::All(0));
             self.unpark_copies(true);
         }
         self.go_on(now);

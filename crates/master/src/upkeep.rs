@@ -132,7 +132,7 @@ impl Master {
     }
 
     /// Forgets what the tables say of entries that a change has removed.
-    fn forget_removed(&mut self, change: &mut Change) {
+    pub(crate) fn forget_removed(&mut self, change: &mut Change) {
         let removed = change.rows.iter().filter_map(|row| match row {
             RowChange::Remove { table: NAMES_TABLE, key } => parse_file_key(key),
             _ => None,

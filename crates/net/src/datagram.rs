@@ -20,6 +20,15 @@ pub trait DatagramSocket: Send + Sync + 'static {
     /// Waits for a datagram, and says how long it is and where it came from. One longer than `buffer` is cut. To stop
     /// waiting loses nothing.
     fn receive_from<'a>(&'a self, buffer: &'a mut [u8]) -> DatagramFuture<'a, (usize, SocketAddr)>;
+    /// Sends one datagram at once, or says [`WouldBlock`](io::ErrorKind::WouldBlock): then [`send_to`](Self::send_to)
+    /// waits. Saves a future where there is room, which is nearly always.
+    fn try_send_to(&self, _datagram: &[u8], _to: SocketAddr) -> io::Result<()> {
+        Err(io::ErrorKind::WouldBlock.into())
+    }
+    /// Takes a datagram that is there already, or says [`WouldBlock`](io::ErrorKind::WouldBlock).
+    fn try_receive_from(&self, _buffer: &mut [u8]) -> io::Result<(usize, SocketAddr)> {
+        Err(io::ErrorKind::WouldBlock.into())
+    }
 }
 
 /// Binds a UDP port; port 0 takes a free one. The error says in words when the port is in use.
@@ -52,6 +61,14 @@ impl DatagramSocket for Udp {
 
     fn receive_from<'a>(&'a self, buffer: &'a mut [u8]) -> DatagramFuture<'a, (usize, SocketAddr)> {
         Box::pin(self.socket.recv_from(buffer))
+    }
+
+    fn try_send_to(&self, datagram: &[u8], to: SocketAddr) -> io::Result<()> {
+        self.socket.try_send_to(datagram, to).map(|_| ())
+    }
+
+    fn try_receive_from(&self, buffer: &mut [u8]) -> io::Result<(usize, SocketAddr)> {
+        self.socket.try_recv_from(buffer)
     }
 }
 

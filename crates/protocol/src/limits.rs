@@ -29,8 +29,9 @@ pub const TRANSFER_MESSAGE_BYTES_MAX: usize = 16 * 1024 * 1024;
 pub const DATAGRAM_BYTES_MAX: usize = 1_400;
 /// Largest GMP message in bytes before cutting. What is larger is paged by the message itself (inventory, listings).
 pub const MESSAGE_BYTES_MAX: usize = 1024 * 1024;
-/// Most entries one page of a listing carries.
-pub const LISTING_PAGE_ENTRIES_MAX: usize = 1_000;
+/// Most entries one page of a listing carries: some 300 KB, which a window of GMP holds, and a millisecond of the
+/// master's time.
+pub const LISTING_PAGE_ENTRIES_MAX: usize = 2_000;
 /// Most slices one inventory report carries.
 pub const INVENTORY_PAGE_SLICES_MAX: usize = 1_000;
 

@@ -2,15 +2,15 @@
 
 use std::{fmt, str::FromStr};
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Serialize, Serializer};
 use thiserror::Error;
 
 use crate::limits;
 
 /// An absolute, normal path: `/` or `/a/b`. No empty, `.` or `..` component, no NUL or control character, UTF-8, within
 /// the [`limits`]. It can be joined below a node's data folder and never leaves it.
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(try_from = "String", into = "String")]
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Deserialize)]
+#[serde(try_from = "String")]
 pub struct SectorPath(Box<str>);
 
 /// Why a text is not a [`SectorPath`].
@@ -29,6 +29,11 @@ impl SectorPath {
 
     /// Reads a path. A missing leading `/` is refused, a trailing one is dropped.
     pub fn parse(text: &str) -> Result<Self, PathError> {
+        Self::checked(text).map(|text| Self(text.into()))
+    }
+
+    /// The part of `text` that is a path: all but a trailing `/`.
+    fn checked(text: &str) -> Result<&str, PathError> {
         let error = |why| PathError { shown: text.chars().take(120).flat_map(char::escape_debug).collect(), why };
         let Some(rest) = text.strip_prefix('/') else {
             return Err(error("it must start with `/`"));
@@ -37,7 +42,7 @@ impl SectorPath {
             return Err(error("it is longer than 3500 bytes"));
         }
         if rest.is_empty() {
-            return Ok(Self::root());
+            return Ok(text);
         }
         let rest = rest.strip_suffix('/').unwrap_or(rest);
         if rest.split('/').count() > limits::PATH_COMPONENTS_MAX {
@@ -46,7 +51,7 @@ impl SectorPath {
         for component in rest.split('/') {
             check_component(component).map_err(error)?;
         }
-        Ok(Self(format!("/{rest}").into()))
+        Ok(&text[..=rest.len()])
     }
 
     /// The path as text, starting with `/`.
@@ -121,8 +126,17 @@ impl FromStr for SectorPath {
 
 impl TryFrom<String> for SectorPath {
     type Error = PathError;
-    fn try_from(text: String) -> Result<Self, PathError> {
-        Self::parse(&text)
+    fn try_from(mut text: String) -> Result<Self, PathError> {
+        let length = Self::checked(&text)?.len();
+        text.truncate(length);
+        Ok(Self(text.into()))
+    }
+}
+
+impl Serialize for SectorPath {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        // As the text it is, without a copy of it: listings hold thousands.
+        serializer.serialize_str(&self.0)
     }
 }
 

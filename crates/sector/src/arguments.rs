@@ -122,6 +122,9 @@ pub(crate) enum Command {
     /// Generate, sort and validate 100-byte records with 10-byte keys
     #[command(subcommand, after_help = "Example: sector terasort gen --records 10000000 /gen")]
     Terasort(Terasort),
+    /// Measure the running cloud
+    #[command(subcommand, after_help = "Example: sector bench names --files 10000")]
+    Bench(Bench),
     /// The process that runs user functions for a node
     #[command(hide = true)]
     Spe,
@@ -505,6 +508,23 @@ pub(crate) enum Terasort {
         /// The records' folder
         folder: String,
     },
+}
+
+#[derive(Clone, Debug, Subcommand)]
+pub(crate) enum Bench {
+    /// Names made, found, listed, renamed and removed in a second
+    #[command(after_help = "Example: sector bench names --files 10000 --json")]
+    Names(BenchNames),
+}
+
+#[derive(Clone, Debug, Args)]
+pub(crate) struct BenchNames {
+    /// Names to make, rename and remove
+    #[arg(long, default_value_t = 20_000, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000_000))]
+    pub(crate) files: u32,
+    /// Tasks that ask at once; sixteen times as many change names
+    #[arg(long, default_value_t = 8, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=512))]
+    pub(crate) tasks: u32,
 }
 
 /// Reads `MIN:MAX` with sizes like `8MiB:128MB`.

@@ -1,14 +1,13 @@
-//! What changes names: make a folder, publish a file, rename, remove. Serves upload, `mkdir`, `mv`, `rm`. Each call
-//! checks everything first and changes nothing when it refuses; whoever calls has checked the rights.
-
-use std::collections::BTreeMap;
+//! What changes names: make a folder, publish a file, rename (for removing see `removal`). Serves upload, `mkdir`, `mv`.
+//! Each call checks everything first and changes nothing when it refuses; whoever calls has checked the rights.
 
 use protocol::{
     FileId, Now, Refusal, SectorPath, SliceId, Status, UserName, limits, message::client_master::FileContent,
 };
 use store::RowChange;
 
-use super::{Item, ItemKind, Namespace, PathSize, ROOT, nothing_at, rows};
+use super::{Namespace, NewItem, PathSize, nothing_at};
+use crate::dense::Slot;
 
 /// What a change of names did.
 #[derive(Debug, Default)]
@@ -30,35 +29,30 @@ impl Namespace {
         parents: bool,
         owner: &UserName,
     ) -> Result<Change, Refusal> {
-        if let Some(id) = self.find(path) {
-            if parents && self.is_folder(id) {
-                return Ok(Change { entry: Some(id), ..Change::default() });
+        if let Some(slot) = self.find_slot(path) {
+            if parents && self.items.is_folder(slot) {
+                return Ok(Change { entry: self.items.id(slot), ..Change::default() });
             }
             return Err(Refusal::new(Status::Exists, format!("`{path}` exists already")));
         }
         self.check_parent(path, parents)?;
         let mut change = Change::default();
-        let mut at = ROOT;
+        let mut at = self.root;
         for name in path.components() {
-            at = match self.child(at, name) {
+            at = match self.items.child(at, name) {
                 Some(child) => child,
                 None => {
-                    let kind = ItemKind::Folder(BTreeMap::new());
-                    let item = Item {
-                        parent: at,
-                        name: name.into(),
-                        owner: owner.clone(),
-                        modified_unix_millis: now.unix_millis,
-                        kind,
-                    };
-                    let child = self.insert(now, item);
+                    let modified_unix_millis = now.unix_millis;
+                    let id = FileId(0);
+                    let new = NewItem { id, parent: at, name, owner, modified_unix_millis, content: None };
+                    let child = self.add(now, new)?;
                     change.rows.extend(self.row(child));
                     child
                 }
             };
         }
         self.longest = self.longest.max(PathSize::of(path));
-        change.entry = Some(at);
+        change.entry = self.items.id(at);
         Ok(change)
     }
 
@@ -74,105 +68,100 @@ impl Namespace {
         modified_unix_millis: u64,
     ) -> Result<Change, Refusal> {
         self.last_version = self.last_version.max(content.version.0);
-        if let Some(id) = self.find(path) {
-            return self.replace_content(id, path, content, modified_unix_millis);
+        if let Some(slot) = self.find_slot(path) {
+            return self.replace_content(slot, path, content, modified_unix_millis);
         }
         let (Some(name), Some(folder)) = (path.name(), path.parent()) else {
             return Err(is_a_folder(path));
         };
         self.check_parent(path, parents)?;
+        self.check_slice(&content, path)?;
         let mut change = self.make_folder(now, &folder, true, owner)?;
-        let Some(parent) = change.entry else { return Err(nothing_at(&folder)) };
-        let slice = content.slice;
-        let id = self.insert(
-            now,
-            Item {
-                parent,
-                name: name.into(),
-                owner: owner.clone(),
-                modified_unix_millis,
-                kind: ItemKind::File(Box::new(content)),
-            },
-        );
-        self.by_slice.insert(slice, id);
+        let Some(parent) = self.find_slot(&folder) else { return Err(nothing_at(&folder)) };
+        let new = NewItem { id: FileId(0), parent, name, owner, modified_unix_millis, content: Some(content) };
+        let slot = self.add(now, new)?;
         self.longest = self.longest.max(PathSize::of(path));
-        change.rows.extend(self.row(id));
-        change.entry = Some(id);
+        change.rows.extend(self.row(slot));
+        change.entry = self.items.id(slot);
         Ok(change)
     }
 
     /// Gives an entry another path; a file at `to` is replaced by a file. One row changes, whatever lies below.
     pub(crate) fn rename(&mut self, from: &SectorPath, to: &SectorPath) -> Result<Change, Refusal> {
-        let id = self.get(from)?;
+        let slot = self.find_slot(from).ok_or_else(|| nothing_at(from))?;
+        let id = self.items.id(slot);
         if from.is_root() || to.is_root() {
             return Err(Refusal::new(Status::Refused, "the root folder `/` can be neither renamed nor replaced"));
         }
         if from == to {
-            return Ok(Change { entry: Some(id), ..Change::default() });
+            return Ok(Change { entry: id, ..Change::default() });
         }
-        if to.is_within(from) && self.is_folder(id) {
+        let is_folder = self.items.is_folder(slot);
+        if to.is_within(from) && is_folder {
             return Err(Refusal::new(
                 Status::Refused,
                 format!("the folder `{from}` cannot be moved into itself, to `{to}`"),
             ));
         }
         self.check_parent(to, false)?;
-        let mut change = Change { entry: Some(id), ..Change::default() };
-        if let Some(replaced) = self.find(to) {
-            if self.is_folder(replaced) || self.is_folder(id) {
+        let mut change = Change { entry: id, ..Change::default() };
+        if let Some(replaced) = self.find_slot(to) {
+            if self.items.is_folder(replaced) || is_folder {
                 return Err(Refusal::new(
                     Status::Exists,
                     format!("`{to}` exists already; only a file replaces a file"),
                 ));
             }
-            change = self.remove_item(replaced, change);
+            self.remove_item(replaced, to, &mut change);
         } else {
-            self.check_lengths_below(id, from, to)?;
+            self.check_lengths_below(slot, from, to)?;
         }
-        self.move_item(id, from, to);
-        change.rows.extend(self.row(id));
+        self.move_item(slot, from, to);
+        change.rows.extend(self.row(slot));
         Ok(change)
-    }
-
-    /// Removes an entry; a folder that is not empty only when `recursive`.
-    pub(crate) fn remove(&mut self, path: &SectorPath, recursive: bool) -> Result<Change, Refusal> {
-        let id = self.get(path)?;
-        if id == ROOT {
-            return Err(Refusal::new(Status::Refused, "the root folder `/` cannot be removed"));
-        }
-        if !recursive && !self.children(id).is_empty() {
-            return Err(Refusal::new(
-                Status::Refused,
-                format!("the folder `{path}` is not empty; remove it with `-r`"),
-            ));
-        }
-        Ok(self.remove_item(id, Change::default()))
     }
 
     fn replace_content(
         &mut self,
-        id: FileId,
+        slot: Slot,
         path: &SectorPath,
         content: FileContent,
         modified_unix_millis: u64,
     ) -> Result<Change, Refusal> {
-        let Some(Item { kind: ItemKind::File(old), modified_unix_millis: modified, .. }) = self.items.get_mut(&id)
-        else {
+        if self.items.is_folder(slot) {
             return Err(is_a_folder(path));
-        };
-        *modified = modified_unix_millis;
-        let (new_slice, old_slice) = (content.slice, old.slice);
-        **old = content;
-        self.by_slice.remove(&old_slice);
-        self.by_slice.insert(new_slice, id);
-        Ok(Change { rows: self.row(id), freed: vec![old_slice], entry: Some(id) })
+        }
+        if self.items.slice(slot) != Some(content.slice) {
+            self.check_slice(&content, path)?;
+        }
+        let (old, parent) = (self.items.tally(slot), self.items.parent(slot));
+        let freed = self.items.replace_content(slot, content, modified_unix_millis);
+        let new = self.items.tally(slot);
+        if let Some(parent) = parent {
+            self.count_above(parent, |below| {
+                below.subtract(old);
+                below.add(new);
+            });
+        }
+        Ok(Change { rows: self.row(slot), freed: freed.into_iter().collect(), entry: self.items.id(slot) })
+    }
+
+    /// Refuses a slice that is another file's content: every file has bytes of its own.
+    fn check_slice(&self, content: &FileContent, path: &SectorPath) -> Result<(), Refusal> {
+        match self.file_of_slice(content.slice).and_then(|file| self.path(file)) {
+            Some(other) => Err(Refusal::new(
+                Status::Refused,
+                format!("`{path}` cannot have the slice {}, which is the content of `{other}`", content.slice),
+            )),
+            None => Ok(()),
+        }
     }
 
     /// Refuses a path whose folder is missing (unless missing ones will be made) or is a file.
     pub(crate) fn check_parent(&self, path: &SectorPath, parents: bool) -> Result<(), Refusal> {
-        let (nearest, missing) = self.nearest(path);
-        if missing > 0 && !self.is_folder(nearest) {
-            let file = self.path(nearest).map_or_else(String::new, |file| file.to_string());
+        let (nearest, missing) = self.nearest_slot(path);
+        if missing > 0 && !self.items.is_folder(nearest) {
+            let file = self.path_of(nearest).map_or_else(String::new, |file| file.to_string());
             return Err(Refusal::new(Status::Exists, format!("`{file}` is a file, so there can be no `{path}`")));
         }
         if missing > 1 && !parents {
@@ -183,7 +172,7 @@ impl Namespace {
     }
 
     /// Refuses a rename after which some path below would be longer than a path may be.
-    fn check_lengths_below(&self, id: FileId, from: &SectorPath, to: &SectorPath) -> Result<(), Refusal> {
+    fn check_lengths_below(&self, slot: Slot, from: &SectorPath, to: &SectorPath) -> Result<(), Refusal> {
         let (before, after) = (PathSize::of(from), PathSize::of(to));
         let fits = |longest: PathSize| {
             longest.bytes - before.bytes + after.bytes <= limits::PATH_BYTES_MAX
@@ -193,7 +182,7 @@ impl Namespace {
         if fits(self.longest.max(before)) {
             return Ok(());
         }
-        let mut rest = vec![(id, before)];
+        let mut rest = vec![(slot, before)];
         while let Some((at, size)) = rest.pop() {
             if !fits(size) {
                 return Err(Refusal::new(
@@ -204,71 +193,33 @@ impl Namespace {
                     ),
                 ));
             }
-            if let Some(Item { kind: ItemKind::Folder(children), .. }) = self.items.get(&at) {
-                rest.extend(children.iter().map(|(name, child)| (*child, size.below(name))));
+            if let Some(folder) = self.items.folder(at) {
+                rest.extend(folder.children.iter().map(|child| (child, size.below(self.items.name(child)))));
             }
         }
         Ok(())
     }
 
-    fn move_item(&mut self, id: FileId, from: &SectorPath, to: &SectorPath) {
-        let (Some(name), Some(folder)) = (to.name(), to.parent().and_then(|folder| self.find(&folder))) else {
+    fn move_item(&mut self, slot: Slot, from: &SectorPath, to: &SectorPath) {
+        let (Some(name), Some(folder)) = (to.name(), to.parent().and_then(|folder| self.find_slot(&folder))) else {
             return;
         };
-        self.unhang(id);
-        if let Some(item) = self.items.get_mut(&id) {
-            item.name = name.into();
-            item.parent = folder;
+        let (tally, parent) = (self.items.tally(slot), self.items.parent(slot));
+        self.items.unhang(slot);
+        self.items.rename(slot, folder, name);
+        self.items.hang(slot);
+        if let Some(parent) = parent.filter(|parent| *parent != folder) {
+            self.count_above(parent, |below| below.subtract(tally));
+            self.count_above(folder, |below| below.add(tally));
         }
-        self.hang(id);
         let (before, after) = (PathSize::of(from), PathSize::of(to));
         // What lies below a folder grew by as much as the folder's path did; it may hold the longest path of all.
-        let below = if self.is_folder(id) { self.longest.max(before) } else { before };
+        let below = if self.items.is_folder(slot) { self.longest.max(before) } else { before };
         let moved = PathSize {
             bytes: (below.bytes - before.bytes + after.bytes).min(limits::PATH_BYTES_MAX),
             components: (below.components - before.components + after.components).min(limits::PATH_COMPONENTS_MAX),
         };
         self.longest = self.longest.max(moved);
-    }
-
-    fn remove_item(&mut self, id: FileId, mut change: Change) -> Change {
-        self.unhang(id);
-        let mut rest = vec![id];
-        while let Some(at) = rest.pop() {
-            let Some(item) = self.items.remove(&at) else { continue };
-            change.rows.push(rows::removal(at));
-            match item.kind {
-                ItemKind::Folder(children) => rest.extend(children.into_values()),
-                ItemKind::File(content) => {
-                    self.by_slice.remove(&content.slice);
-                    change.freed.push(content.slice);
-                }
-            }
-        }
-        change
-    }
-
-    fn insert(&mut self, now: Now, item: Item) -> FileId {
-        // Time in the upper bits: an id is not given again after a restart, although removed entries leave no trace.
-        self.last_file = (self.last_file + 1).max(now.unix_millis << FILES_PER_MILLI_BITS);
-        let id = FileId(self.last_file);
-        self.items.insert(id, item);
-        self.hang(id);
-        id
-    }
-
-    fn hang(&mut self, id: FileId) {
-        let Some((parent, name)) = self.items.get(&id).map(|item| (item.parent, item.name.clone())) else { return };
-        if let Some(Item { kind: ItemKind::Folder(children), .. }) = self.items.get_mut(&parent) {
-            children.insert(name, id);
-        }
-    }
-
-    fn unhang(&mut self, id: FileId) {
-        let Some((parent, name)) = self.items.get(&id).map(|item| (item.parent, item.name.clone())) else { return };
-        if let Some(Item { kind: ItemKind::Folder(children), .. }) = self.items.get_mut(&parent) {
-            children.remove(&name);
-        }
     }
 }
 
@@ -276,6 +227,3 @@ impl Namespace {
 pub(crate) fn is_a_folder(path: &SectorPath) -> Refusal {
     Refusal::new(Status::Exists, format!("`{path}` is a folder, not a file"))
 }
-
-/// 1,024 new entries a millisecond before ids run ahead of the clock, which does no harm.
-const FILES_PER_MILLI_BITS: u32 = 10;

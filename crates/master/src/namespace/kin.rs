@@ -3,21 +3,25 @@
 
 use protocol::FileId;
 
-use super::{ItemKind, Namespace, ROOT};
+use super::{Namespace, ROOT};
 
 impl Namespace {
-    /// The folder that holds an entry; `None` for the root and for what is not there.
+    /// The folder that holds an entry; `None` for the root, for what is not there and for what was cut off.
     pub(crate) fn parent(&self, id: FileId) -> Option<FileId> {
-        self.items.get(&id).filter(|_| id != ROOT).map(|item| item.parent)
+        if id == ROOT {
+            return None;
+        }
+        self.items.id(self.items.parent(self.items.find(id)?)?)
     }
 
     /// Whether an entry is a folder with nothing in it.
     pub(crate) fn is_empty_folder(&self, id: FileId) -> bool {
-        matches!(self.items.get(&id).map(|item| &item.kind), Some(ItemKind::Folder(children)) if children.is_empty())
+        let folder = self.items.find(id).and_then(|slot| self.items.folder(slot));
+        folder.is_some_and(|folder| folder.children.is_empty())
     }
 
     /// When an entry's content was last written, in milliseconds since the Unix epoch.
     pub(crate) fn modified(&self, id: FileId) -> Option<u64> {
-        self.items.get(&id).map(|item| item.modified_unix_millis)
+        Some(self.items.modified_unix_millis(self.items.find(id)?))
     }
 }

@@ -1,14 +1,13 @@
 //! Pages of a folder, ordered by path, depth first, resumable after any path although names change in between. Serves
 //! `ls`, `find`, job inputs. Holds no cursor between two pages: the last path of a page is all that is needed.
 
-use std::ops::Bound;
-
 use protocol::{
     FileId, Refusal, SectorPath, Status, limits,
     message::client_master::{Entry, EntryKind},
 };
 
-use super::{Item, ItemKind, Namespace, change::is_a_folder, nothing_at};
+use super::{Namespace, change::is_a_folder, children::Cursor, nothing_at};
+use crate::dense::Slot;
 
 impl Namespace {
     /// The entries below `folder` that come after `after`, and whether more follow. A folder comes before what it
@@ -19,13 +18,13 @@ impl Namespace {
         recursive: bool,
         after: Option<&SectorPath>,
     ) -> Result<(Vec<Entry>, bool), Refusal> {
-        let id = self.find(folder).ok_or_else(|| nothing_at(folder))?;
-        if !self.is_folder(id) {
+        let slot = self.find_slot(folder).ok_or_else(|| nothing_at(folder))?;
+        if !self.items.is_folder(slot) {
             // As `ls` has it: a file is the listing of itself.
-            let file = if after.is_none() { self.entry_at(id, folder.clone()) } else { None };
+            let file = if after.is_none() { self.entry_at(slot, folder.clone()) } else { None };
             return Ok((file.into_iter().collect(), false));
         }
-        let mut walk = Walk { stack: vec![Level { folder: id, path: folder.clone(), done: None }] };
+        let mut walk = Walk { stack: vec![Level { folder: slot, path: folder.clone(), next: Cursor::default() }] };
         if let Some(after) = after {
             self.skip(&mut walk, folder, after, recursive)?;
         }
@@ -48,10 +47,13 @@ impl Namespace {
         let levels = if recursive { usize::MAX } else { 1 };
         for name in after.components().skip(folder.components().count()).take(levels) {
             let Some(level) = walk.stack.last_mut() else { break };
-            level.done = Some(name.into());
-            match (self.child(level.folder, name), level.path.join(name)) {
-                (Some(child), Ok(path)) if recursive && self.is_folder(child) => {
-                    walk.stack.push(Level { folder: child, path, done: None });
+            let child = self.items.child(level.folder, name);
+            level.next = self.items.folder(level.folder).map_or_else(Cursor::default, |folder| {
+                folder.children.after(Some(name.as_bytes()), |slot| self.items.name_bytes(slot))
+            });
+            match (child, level.path.join(name)) {
+                (Some(child), Ok(path)) if recursive && self.items.is_folder(child) => {
+                    walk.stack.push(Level { folder: child, path, next: Cursor::default() });
                 }
                 _ => break,
             }
@@ -62,24 +64,20 @@ impl Namespace {
     fn step(&self, walk: &mut Walk, recursive: bool) -> Option<Entry> {
         loop {
             let level = walk.stack.last_mut()?;
-            let Some((name, child)) = self.next_child(level) else {
+            let children = self.items.folder(level.folder).map(|folder| &folder.children);
+            let Some((children, child)) = children.and_then(|children| Some((children, children.at(level.next)?)))
+            else {
                 walk.stack.pop();
                 continue;
             };
-            level.done = Some(name.clone());
+            level.next = children.next(level.next);
             // Every path in the tree was checked when it was made, so this never skips an entry.
-            let Ok(path) = level.path.join(&name) else { continue };
-            if recursive && self.is_folder(child) {
-                walk.stack.push(Level { folder: child, path: path.clone(), done: None });
+            let Ok(path) = level.path.join(self.items.name(child)) else { continue };
+            if recursive && self.items.is_folder(child) {
+                walk.stack.push(Level { folder: child, path: path.clone(), next: Cursor::default() });
             }
             return self.entry_at(child, path);
         }
-    }
-
-    fn next_child(&self, level: &Level) -> Option<(Box<str>, FileId)> {
-        let Some(Item { kind: ItemKind::Folder(children), .. }) = self.items.get(&level.folder) else { return None };
-        let from = level.done.as_deref().map_or(Bound::Unbounded, Bound::Excluded);
-        children.range::<str, _>((from, Bound::Unbounded)).next().map(|(name, id)| (name.clone(), *id))
     }
 
     /// The file at a path; refused for folders and where nothing is.
@@ -94,11 +92,11 @@ struct Walk {
     stack: Vec<Level>,
 }
 
-/// A folder, and the last of its names that was given out.
+/// A folder, and which of its entries is next.
 struct Level {
-    folder: FileId,
+    folder: Slot,
     path: SectorPath,
-    done: Option<Box<str>>,
+    next: Cursor,
 }
 
 /// An upper bound of an entry's length in a message, in bytes.

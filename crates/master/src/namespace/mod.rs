@@ -3,16 +3,26 @@
 //! names a file.
 //!
 //! A name is an entry's own property, not part of its children's: so a rename touches one entry and one row, whatever
-//! lies below. Each change gives the rows that make it durable. This room never knows where copies lie, who may
-//! do what, or whether a row has reached the disk.
+//! lies below. A large folder that is removed is cut off, which is one row too, and its entries go in steps. Each change
+//! gives the rows that make it durable. This room never knows where copies lie, who may do what, or whether a row has
+//! reached the disk.
+//!
+//! Inside, an entry is a four-byte slot of [`items`]; outside, its [`FileId`].
 
 pub(crate) mod change;
+mod children;
+mod items;
 mod kin;
 mod listing;
+mod load;
+mod record;
+mod removal;
 mod rows;
 
 #[cfg(test)]
 mod reference;
+#[cfg(test)]
+mod tests;
 
 use std::collections::BTreeMap;
 
@@ -20,18 +30,25 @@ use protocol::{
     FileId, Now, Refusal, SectorPath, SliceHeader, SliceId, Status, UserName, Version,
     message::client_master::{Entry, EntryKind, FileContent, Usage},
 };
-use store::RowChange;
 
-use crate::{actions::StoredRow, error::MasterError};
+use crate::dense::Slot;
+use items::{Items, NewItem, Tally};
 
 pub(crate) use change::is_a_folder;
+pub(crate) use items::hash_of_slice;
+pub(crate) use load::Loading;
 pub(crate) use rows::{damaged, decode_row, encode_row};
 
 /// Every file and folder of the cloud.
 #[derive(Debug)]
 pub struct Namespace {
-    items: BTreeMap<FileId, Item>,
-    by_slice: BTreeMap<SliceId, FileId>,
+    items: Items,
+    /// The root folder's slot.
+    root: Slot,
+    /// Folders that were cut off and whose entries are still to go, with the path at which each stood.
+    doomed: BTreeMap<Slot, SectorPath>,
+    /// Entries that are removed in one go; where there are more, the folder is cut off.
+    remove_at_once_max: u64,
     last_file: u64,
     last_version: u64,
     /// No path is longer or deeper than this. Only ever raised: while there is room to spare, a renamed folder need not
@@ -42,34 +59,21 @@ pub struct Namespace {
 impl Namespace {
     /// The names that these rows hold. An empty journal gives an empty root folder, and the row that must be saved for
     /// it; the root's time of birth tells later which slices are older than the journal.
-    pub(crate) fn load(now: Now, rows: impl Iterator<Item = StoredRow>) -> Result<(Self, Vec<RowChange>), MasterError> {
-        let mut names = Self {
-            items: BTreeMap::new(),
-            by_slice: BTreeMap::new(),
-            last_file: ROOT.0,
-            last_version: 0,
-            longest: PathSize::default(),
-        };
+    #[cfg(test)]
+    fn load(
+        now: Now,
+        rows: impl Iterator<Item = crate::StoredRow>,
+    ) -> Result<(Self, Vec<store::RowChange>), crate::MasterError> {
+        let mut loading = Loading::new();
         for row in rows {
-            let (id, item) = rows::parse(&row)?;
-            names.last_file = names.last_file.max(id.0);
-            if let ItemKind::File(content) = &item.kind {
-                names.last_version = names.last_version.max(content.version.0);
-            }
-            names.items.insert(id, item);
+            loading.take(&row.key, &row.value)?;
         }
-        if names.items.is_empty() {
-            names.items.insert(ROOT, Item::root(now.unix_millis));
-            let row = names.row(ROOT);
-            return Ok((names, row));
-        }
-        names.link_all()?;
-        Ok((names, Vec::new()))
+        loading.finish(now)
     }
 
     /// When this name space began, as a version: an older slice was written before there was this journal.
     pub(crate) fn birth(&self) -> Version {
-        Version(self.items.get(&ROOT).map_or(0, |root| root.modified_unix_millis))
+        Version(self.items.modified_unix_millis(self.root))
     }
 
     /// A version larger than any before (the wall clock's, unless it lags).
@@ -85,7 +89,7 @@ impl Namespace {
 
     /// What stands at a path.
     pub fn find(&self, path: &SectorPath) -> Option<FileId> {
-        path.components().try_fold(ROOT, |folder, name| self.child(folder, name))
+        self.items.id(self.find_slot(path)?)
     }
 
     /// What stands at a path, or the refusal that says there is nothing.
@@ -95,9 +99,118 @@ impl Namespace {
 
     /// The deepest existing entry on the way to `path`, and how many components are missing below it.
     pub(crate) fn nearest(&self, path: &SectorPath) -> (FileId, usize) {
-        let mut at = ROOT;
+        let (slot, missing) = self.nearest_slot(path);
+        (self.items.id(slot).unwrap_or(ROOT), missing)
+    }
+
+    /// The path of an entry, built from its ancestors' names.
+    pub fn path(&self, id: FileId) -> Option<SectorPath> {
+        self.path_of(self.items.find(id)?)
+    }
+
+    /// An entry as listings show it, without its nodes.
+    pub fn entry(&self, id: FileId) -> Option<Entry> {
+        let slot = self.items.find(id)?;
+        self.entry_at(slot, self.path_of(slot)?)
+    }
+
+    /// The owner of an entry.
+    pub(crate) fn owner(&self, id: FileId) -> Option<&UserName> {
+        self.items.owner(self.items.find(id)?)
+    }
+
+    /// Whether an entry is a folder.
+    pub(crate) fn is_folder(&self, id: FileId) -> bool {
+        self.items.find(id).is_some_and(|slot| self.items.is_folder(slot))
+    }
+
+    /// The content of a file; `None` for folders.
+    pub(crate) fn content(&self, id: FileId) -> Option<FileContent> {
+        self.items.content(self.items.find(id)?)
+    }
+
+    /// The slice of a file; `None` for folders.
+    pub(crate) fn slice_of(&self, id: FileId) -> Option<SliceId> {
+        self.items.slice(self.items.find(id)?)
+    }
+
+    /// The content that a slice is, where it is the current one of a file.
+    pub(crate) fn content_of_slice(&self, slice: SliceId) -> Option<FileContent> {
+        self.items.content(self.items.find_slice(slice)?)
+    }
+
+    /// The file whose current content a slice is.
+    pub(crate) fn file_of_slice(&self, slice: SliceId) -> Option<FileId> {
+        self.items.id(self.items.find_slice(slice)?)
+    }
+
+    /// The header that a copy of this slice should have now.
+    pub(crate) fn header_of_slice(&self, slice: SliceId) -> Option<SliceHeader> {
+        let slot = self.items.find_slice(slice)?;
+        let content = self.items.content(slot)?;
+        Some(SliceHeader {
+            slice,
+            path: self.path_of(slot)?,
+            version: content.version,
+            owner: self.items.owner(slot)?.clone(),
+            modified_unix_millis: self.items.modified_unix_millis(slot),
+            copies: content.copies,
+            records: content.records,
+            user: content.user,
+        })
+    }
+
+    /// The slices of at most `count` files, and where the next call goes on; for walks over all files in steps, from 0.
+    /// A file that was there all the time is met once, one that came or went meanwhile once or not at all.
+    pub(crate) fn slices_from(&self, from: Slot, count: usize) -> (Vec<SliceId>, Option<Slot>) {
+        let until = self.items.end().min(from.saturating_add(count as Slot));
+        let slices = (from..until).filter_map(|slot| self.items.slice(slot)).collect();
+        (slices, (until < self.items.end()).then_some(until))
+    }
+
+    /// The entries of a folder, by name; nothing for a file.
+    pub fn children(&self, id: FileId) -> Vec<FileId> {
+        self.children_after(id, None, usize::MAX)
+    }
+
+    /// At most `count` entries of a folder, by name, from the one behind `after` on; nothing for a file.
+    pub(crate) fn children_after(&self, folder: FileId, after: Option<&str>, count: usize) -> Vec<FileId> {
+        let Some(children) = self.items.find(folder).and_then(|slot| self.items.folder(slot)).map(|it| &it.children)
+        else {
+            return Vec::new();
+        };
+        let mut cursor = children.after(after.map(str::as_bytes), |slot| self.items.name_bytes(slot));
+        let mut found = Vec::new();
+        while let Some(slot) = children.at(cursor).filter(|_| found.len() < count) {
+            found.extend(self.items.id(slot));
+            cursor = children.next(cursor);
+        }
+        found
+    }
+
+    /// The name of an entry in its folder.
+    pub(crate) fn name(&self, id: FileId) -> &str {
+        self.items.find(id).map_or("", |slot| self.items.name(slot))
+    }
+
+    /// Files, folders and bytes at and below an entry.
+    pub fn usage(&self, id: FileId) -> Usage {
+        self.items.find(id).map_or_else(Usage::default, |slot| self.items.tally(slot).usage())
+    }
+
+    /// Memory that all names take, in bytes.
+    pub fn memory_bytes(&self) -> usize {
+        self.items.memory_bytes()
+    }
+
+    fn find_slot(&self, path: &SectorPath) -> Option<Slot> {
+        path.components().try_fold(self.root, |folder, name| self.items.child(folder, name))
+    }
+
+    fn nearest_slot(&self, path: &SectorPath) -> (Slot, usize) {
+        let mut at = self.root;
         for (index, name) in path.components().enumerate() {
-            match self.child(at, name) {
+            match self.items.child(at, name) {
                 Some(child) => at = child,
                 None => return (at, path.components().count() - index),
             }
@@ -105,196 +218,54 @@ impl Namespace {
         (at, 0)
     }
 
-    /// The path of an entry, built from its ancestors' names.
-    pub fn path(&self, id: FileId) -> Option<SectorPath> {
-        let mut names = Vec::new();
-        let mut at = id;
-        while at != ROOT {
-            let item = self.items.get(&at)?;
-            names.push(&*item.name);
-            at = item.parent;
+    fn path_of(&self, slot: Slot) -> Option<SectorPath> {
+        let mut slots = Vec::with_capacity(8);
+        let mut at = slot;
+        while at != self.root && !self.doomed.contains_key(&at) {
+            slots.push(at);
+            at = self.items.parent(at)?;
         }
-        names.push("");
-        names.reverse();
-        let text = if names.len() == 1 { "/".to_owned() } else { names.join("/") };
-        SectorPath::parse(&text).ok()
-    }
-
-    /// An entry as listings show it, without its nodes.
-    pub fn entry(&self, id: FileId) -> Option<Entry> {
-        self.entry_at(id, self.path(id)?)
-    }
-
-    /// The owner of an entry.
-    pub(crate) fn owner(&self, id: FileId) -> Option<&UserName> {
-        self.items.get(&id).map(|item| &item.owner)
-    }
-
-    /// Whether an entry is a folder.
-    pub(crate) fn is_folder(&self, id: FileId) -> bool {
-        matches!(self.items.get(&id), Some(Item { kind: ItemKind::Folder(_), .. }))
-    }
-
-    /// The content of a file; `None` for folders.
-    pub(crate) fn content(&self, id: FileId) -> Option<&FileContent> {
-        match &self.items.get(&id)?.kind {
-            ItemKind::File(content) => Some(content),
-            ItemKind::Folder(_) => None,
+        let mut text = self.doomed.get(&at).map_or_else(String::new, |path| path.as_str().to_owned());
+        for slot in slots.iter().rev() {
+            text.push('/');
+            text.push_str(self.items.name(*slot));
         }
+        if text.is_empty() { Some(SectorPath::root()) } else { SectorPath::parse(&text).ok() }
     }
 
-    /// The content that a slice is, where it is the current one of a file.
-    pub(crate) fn content_of_slice(&self, slice: SliceId) -> Option<&FileContent> {
-        self.content(self.file_of_slice(slice)?)
-    }
-
-    /// The file whose current content a slice is.
-    pub(crate) fn file_of_slice(&self, slice: SliceId) -> Option<FileId> {
-        self.by_slice.get(&slice).copied()
-    }
-
-    /// The header that a copy of this slice should have now.
-    pub(crate) fn header_of_slice(&self, slice: SliceId) -> Option<SliceHeader> {
-        let id = self.file_of_slice(slice)?;
-        let (item, content) = (self.items.get(&id)?, self.content(id)?);
-        Some(SliceHeader {
-            slice,
-            path: self.path(id)?,
-            version: content.version,
-            owner: item.owner.clone(),
-            modified_unix_millis: item.modified_unix_millis,
-            copies: content.copies,
-            records: content.records,
-            user: content.user.clone(),
-        })
-    }
-
-    /// The slices after `after`, in order, at most `count`: for walks over all files in steps.
-    pub(crate) fn slices_after(&self, after: Option<SliceId>, count: usize) -> Vec<SliceId> {
-        let from = after.map_or(std::ops::Bound::Unbounded, std::ops::Bound::Excluded);
-        self.by_slice.range((from, std::ops::Bound::Unbounded)).take(count).map(|(slice, _)| *slice).collect()
-    }
-
-    /// The entries of a folder, by name; nothing for a file.
-    pub(crate) fn children(&self, id: FileId) -> Vec<FileId> {
-        match self.items.get(&id).map(|item| &item.kind) {
-            Some(ItemKind::Folder(children)) => children.values().copied().collect(),
-            _ => Vec::new(),
-        }
-    }
-
-    /// Files, folders and bytes at and below an entry. Walks all of it.
-    pub fn usage(&self, id: FileId) -> Usage {
-        let mut usage = Usage::default();
-        let mut rest = vec![id];
-        while let Some(at) = rest.pop() {
-            match self.items.get(&at).map(|item| &item.kind) {
-                Some(ItemKind::Folder(children)) => {
-                    usage.folders += 1;
-                    rest.extend(children.values());
-                }
-                Some(ItemKind::File(content)) => {
-                    usage.files += 1;
-                    usage.bytes = usage.bytes.saturating_add(content.bytes);
-                }
-                None => {}
-            }
-        }
-        usage
-    }
-
-    fn child(&self, folder: FileId, name: &str) -> Option<FileId> {
-        match &self.items.get(&folder)?.kind {
-            ItemKind::Folder(children) => children.get(name).copied(),
-            ItemKind::File(_) => None,
-        }
-    }
-
-    fn entry_at(&self, id: FileId, path: SectorPath) -> Option<Entry> {
-        let item = self.items.get(&id)?;
-        let kind = match &item.kind {
-            ItemKind::Folder(_) => EntryKind::Folder,
-            ItemKind::File(content) => EntryKind::File((**content).clone()),
-        };
+    fn entry_at(&self, slot: Slot, path: SectorPath) -> Option<Entry> {
         Some(Entry {
             path,
-            id,
-            owner: item.owner.clone(),
-            modified_unix_millis: item.modified_unix_millis,
-            kind,
+            id: self.items.id(slot)?,
+            owner: self.items.owner(slot)?.clone(),
+            modified_unix_millis: self.items.modified_unix_millis(slot),
+            kind: self.items.content(slot).map_or(EntryKind::Folder, EntryKind::File),
             nodes: Vec::new(),
         })
     }
 
-    /// Hangs loaded items below their parents and proves that they form one tree.
-    fn link_all(&mut self) -> Result<(), MasterError> {
-        let links: Vec<_> = self.items.iter().map(|(id, item)| (*id, item.parent, item.name.clone())).collect();
-        for (id, parent, name) in links {
-            if let Some(content) = self.content(id) {
-                let slice = content.slice;
-                if self.by_slice.insert(slice, id).is_some() {
-                    return Err(MasterError::Names { file: id, why: "its slice belongs to another file too" });
-                }
-            }
-            if id == ROOT {
-                continue;
-            }
-            let Some(Item { kind: ItemKind::Folder(children), .. }) = self.items.get_mut(&parent) else {
-                return Err(MasterError::Names { file: id, why: "its folder is missing" });
-            };
-            if children.insert(name, id).is_some() {
-                return Err(MasterError::Names { file: id, why: "its folder has the name twice" });
-            }
-        }
-        self.measure_all()
+    /// Makes the item and counts it in all folders above it.
+    fn add(&mut self, now: Now, new: NewItem<'_>) -> Result<Slot, Refusal> {
+        // Time in the upper bits: an id is not given again after a restart, although removed entries leave no trace.
+        self.last_file = (self.last_file + 1).max(now.unix_millis << FILES_PER_MILLI_BITS);
+        let (parent, name) = (new.parent, new.name);
+        let refused = |why| Refusal::new(Status::Refused, format!("the entry `{name}` cannot be made: {why}"));
+        let slot = self.items.insert(NewItem { id: FileId(self.last_file), ..new }).map_err(refused)?;
+        self.items.hang(slot);
+        let tally = self.items.tally(slot);
+        self.count_above(parent, |below| below.add(tally));
+        Ok(slot)
     }
 
-    /// Reaches every item from the root, which also finds the longest path.
-    fn measure_all(&mut self) -> Result<(), MasterError> {
-        let mut reached = 0;
-        let mut rest = vec![(ROOT, PathSize::default())];
-        while let Some((id, size)) = rest.pop() {
-            reached += 1;
-            self.longest = self.longest.max(size);
-            if let Some(Item { kind: ItemKind::Folder(children), .. }) = self.items.get(&id) {
-                rest.extend(children.iter().map(|(name, child)| (*child, size.below(name))));
+    /// Changes the counts of a folder and of all above it.
+    fn count_above(&mut self, folder: Slot, change: impl Fn(&mut Tally)) {
+        let mut at = folder;
+        while let Some(found) = self.items.folder_mut(at) {
+            change(&mut found.below);
+            match self.items.parent(at) {
+                Some(parent) => at = parent,
+                None => return,
             }
-        }
-        if reached != self.items.len() {
-            return Err(MasterError::Names { file: ROOT, why: "folders lie within each other" });
-        }
-        Ok(())
-    }
-}
-
-/// A file or folder.
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct Item {
-    parent: FileId,
-    name: Box<str>,
-    owner: UserName,
-    modified_unix_millis: u64,
-    kind: ItemKind,
-}
-
-/// What an item is. A folder's children are found again at loading; they are in no row.
-#[derive(Clone, Debug, PartialEq, Eq)]
-enum ItemKind {
-    Folder(BTreeMap<Box<str>, FileId>),
-    File(Box<FileContent>),
-}
-
-impl Item {
-    fn root(born_unix_millis: u64) -> Self {
-        // The name is a constant that is a valid user name; there is a test that loads an empty journal.
-        #[allow(clippy::expect_used)]
-        let owner = UserName::new(ROOT_OWNER).expect("a valid name");
-        Self {
-            parent: ROOT,
-            name: "".into(),
-            owner,
-            modified_unix_millis: born_unix_millis,
-            kind: ItemKind::Folder(BTreeMap::new()),
         }
     }
 }
@@ -329,3 +300,11 @@ pub(crate) fn nothing_at(path: &SectorPath) -> Refusal {
 pub const ROOT: FileId = FileId(1);
 /// Who owns the root folder. Everyone may make entries in it (see `rights`).
 const ROOT_OWNER: &str = "admin";
+/// The "parent" of the root and of a folder that was cut off.
+const NOWHERE: Slot = Slot::MAX;
+/// The parent that the row of a cut-off folder names.
+const NOWHERE_ID: FileId = FileId(0);
+/// Entries removed in one go: a millisecond or two.
+const REMOVE_AT_ONCE_MAX: u64 = 512;
+/// 1,024 new entries a millisecond before ids run ahead of the clock, which does no harm.
+const FILES_PER_MILLI_BITS: u32 = 10;

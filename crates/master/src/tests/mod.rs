@@ -11,6 +11,7 @@ mod nodes;
 mod policies;
 mod quotas;
 mod rebalance;
+mod removal;
 mod replication;
 mod restart;
 mod server;

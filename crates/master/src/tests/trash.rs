@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used)]
 
 use protocol::{
-    Policy,
+    Policy, limits,
     message::client_master::{Page, TrashItem, Usage},
 };
 
@@ -174,7 +174,8 @@ fn nobody_makes_anything_in_the_trash() {
 fn the_trash_shows_only_where_it_is_named() {
     let mut bench = Bench::with_nodes(&["a/1"]);
     bench.done("ann", folder("/!first"));
-    for index in 0..1_200 {
+    let many = limits::LISTING_PAGE_ENTRIES_MAX as u64 + 200;
+    for index in 0..many {
         bench.put("ann", CreateRequest { parents: true, ..create(&format!("/d/{index}")) }, 1);
     }
     bench.done("ann", rm("/d"));
@@ -193,7 +194,7 @@ fn the_trash_shows_only_where_it_is_named() {
     let usage = |bench: &mut Bench, at: &str| bench.ask("admin", ClientRequest::Usage(path(at)));
     assert_eq!(usage(&mut bench, "/"), ClientReply::Usage(Usage { files: 1, folders: 3, bytes: 5 }));
     let ClientReply::Usage(hidden) = usage(&mut bench, "/.trash") else { panic!() };
-    assert_eq!((hidden.files, hidden.bytes), (1_200, 1_200));
+    assert_eq!((hidden.files, hidden.bytes), (many, many));
     let top = ClientRequest::List { folder: path("/"), recursive: false, after: None, with_nodes: false };
     let ClientReply::Page(page) = bench.ask("admin", top) else { panic!() };
     assert_eq!(page.entries.iter().map(|entry| entry.path.as_str()).collect::<Vec<_>>(), ["/!first", "/z"]);

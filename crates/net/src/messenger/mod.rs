@@ -13,6 +13,7 @@ mod switchboard;
 mod tests;
 
 use std::{
+    io::ErrorKind,
     net::SocketAddr,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
@@ -182,6 +183,14 @@ struct Shared {
 }
 
 impl Shared {
+    /// Takes datagrams: their lengths and where they came from, by buffer.
+    fn receive(&self, buffers: &mut [[u8; limits::DATAGRAM_BYTES_MAX + 1]], arrived: &[(usize, SocketAddr)]) {
+        let mut switchboard = self.lock();
+        for (buffer, (length, from)) in buffers.iter_mut().zip(arrived) {
+            switchboard.receive(&mut buffer[..*length], *from);
+        }
+    }
+
     fn lock(&self) -> MutexGuard<'_, Switchboard> {
         // Nothing in there panics; if it did, the sessions would still be whole, since no call leaves one half changed.
         self.switchboard.lock().unwrap_or_else(PoisonError::into_inner)
@@ -212,11 +221,17 @@ impl Drop for Waiting<'_> {
 /// The task that receives.
 async fn read(shared: Arc<Shared>) {
     // One byte more than the longest: what fills the buffer is not ours.
-    let mut buffer = vec![0; limits::DATAGRAM_BYTES_MAX + 1];
+    let mut buffers = vec![[0; limits::DATAGRAM_BYTES_MAX + 1]; ARRIVALS_MAX];
+    let mut arrived = Vec::with_capacity(ARRIVALS_MAX);
     loop {
-        match shared.socket.receive_from(&mut buffer).await {
-            Ok((length, from)) => {
-                shared.lock().receive(&mut buffer[..length], from);
+        match shared.socket.receive_from(&mut buffers[0]).await {
+            Ok(first) => {
+                arrived.clear();
+                arrived.push(first);
+                // What came meanwhile is taken along: one lock and one wake for all of it.
+                let rest = buffers[1..].iter_mut().map_while(|buffer| shared.socket.try_receive_from(buffer).ok());
+                arrived.extend(rest);
+                shared.receive(&mut buffers, &arrived);
                 shared.work.notify_one();
             }
             Err(error) => {
@@ -237,7 +252,13 @@ async fn send(shared: Arc<Shared>, events: mpsc::Sender<MessengerEvent>) {
             shared.gone.notify_waiters();
         }
         for departure in &departures {
-            if let Err(error) = shared.socket.send_to(&departure.datagram, departure.to).await {
+            let sent = match shared.socket.try_send_to(&departure.datagram, departure.to) {
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                    shared.socket.send_to(&departure.datagram, departure.to).await
+                }
+                sent => sent,
+            };
+            if let Err(error) = sent {
                 debug!(to = %departure.to, %error, "a datagram could not be sent; it will be sent again");
             }
         }
@@ -246,7 +267,10 @@ async fn send(shared: Arc<Shared>, events: mpsc::Sender<MessengerEvent>) {
         }
         let at = next.timeout.map(|at| shared.clock.instant(at));
         tokio::select! {
-            () = shared.work.notified() => {}
+            () = shared.work.notified() => {
+                // Whoever was woken with us says first what he has to say: many words then leave in one datagram.
+                tokio::task::yield_now().await;
+            }
             () = async { tokio::time::sleep_until(at.unwrap_or_else(tokio::time::Instant::now)).await }, if at.is_some() => {}
             permit = events.reserve(), if next.has_lost => match permit {
                 Ok(permit) => shared.lock().tell_lost(permit),
@@ -258,6 +282,8 @@ async fn send(shared: Arc<Shared>, events: mpsc::Sender<MessengerEvent>) {
 
 /// Events that may wait for the receiver; at the size of most messages under a megabyte.
 const EVENTS_MAX: usize = 1_024;
+/// Datagrams taken from the socket in one go, and unsealed under one lock.
+const ARRIVALS_MAX: usize = 16;
 /// Datagrams sealed under one lock: a requester waits some 30 µs for it at most.
 const DEPARTURES_MAX: usize = 16;
 /// Pause after the socket failed to receive, so that a socket that always fails does not take a core.

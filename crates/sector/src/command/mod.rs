@@ -1,5 +1,6 @@
 //! One function a command. Each reads its arguments, calls the client, and prints.
 
+mod bench;
 pub(crate) mod files;
 mod folders;
 pub(crate) mod jobs;
@@ -40,8 +41,8 @@ pub(crate) async fn run(arguments: Arguments) -> Result<(), Failure> {
 /// The commands that log in. The session ends with the command, however it ends, so that nothing it held stays behind.
 async fn with_client(command: Command, global: &Global) -> Result<(), Failure> {
     let cloud = connect(global).await?;
-    let result = if let Command::Run(_) | Command::Terasort(_) = command {
-        // Jobs end in order when interrupted: see `jobs::drive`.
+    let result = if let Command::Run(_) | Command::Terasort(_) | Command::Bench(_) = command {
+        // These end in order when interrupted: see `jobs::drive` and `bench::run`.
         run_with(&cloud, command, global).await
     } else {
         tokio::select! {
@@ -80,6 +81,7 @@ async fn run_with(cloud: &Client, command: Command, global: &Global) -> Result<(
         Command::Jobs => jobs::jobs(cloud, global).await,
         Command::Job(job) => jobs::job(cloud, job, global).await,
         Command::Terasort(terasort) => terasort::run(cloud, terasort, global).await,
+        Command::Bench(bench) => bench::run(cloud, bench, global).await,
         Command::Up(_)
         | Command::Down
         | Command::Demo(_)

@@ -1,0 +1,40 @@
+//! The journal's rows on their way into a master, one at a time. Serves the start. Ten million rows are never in memory
+//! at once: only the names that they hold are.
+
+use crate::{
+    actions::{NAMES_TABLE, StoredRow},
+    error::MasterError,
+    namespace,
+};
+
+/// Takes rows; [`Master::load`](crate::Master::load) makes a master of them.
+pub struct Loading {
+    pub(crate) names: namespace::Loading,
+    /// Rows of the other tables, which are few.
+    pub(crate) others: Vec<StoredRow>,
+}
+
+impl Loading {
+    /// No rows yet.
+    pub fn new() -> Self {
+        Self { names: namespace::Loading::new(), others: Vec::new() }
+    }
+
+    /// Takes a row of any table; rows may come in any order.
+    ///
+    /// # Errors
+    /// When it cannot be read, or contradicts a row before.
+    pub fn take(&mut self, table: &'static str, key: &[u8], value: &[u8]) -> Result<(), MasterError> {
+        if table == NAMES_TABLE {
+            return self.names.take(key, value);
+        }
+        self.others.push(StoredRow { table, key: key.into(), value: value.into() });
+        Ok(())
+    }
+}
+
+impl Default for Loading {
+    fn default() -> Self {
+        Self::new()
+    }
+}

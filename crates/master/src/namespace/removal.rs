@@ -1,0 +1,97 @@
+//! Removing: what few entries lie in goes at once; a larger folder is cut off, so that nobody sees anything of it any
+//! more and one row says so, and its entries go in steps, the lowest first. Serves `rm -r`. Until its step has come a
+//! file keeps its slice, as a file does whose removal is not durable yet; a start of the master in between goes on.
+
+use protocol::{FileId, Refusal, SectorPath, SliceId, Status};
+
+use super::{NOWHERE, Namespace, change::Change, nothing_at, rows};
+use crate::dense::Slot;
+
+impl Namespace {
+    /// Removes an entry; a folder that is not empty only when `recursive`.
+    pub(crate) fn remove(&mut self, path: &SectorPath, recursive: bool) -> Result<Change, Refusal> {
+        let slot = self.find_slot(path).ok_or_else(|| nothing_at(path))?;
+        if slot == self.root {
+            return Err(Refusal::new(Status::Refused, "the root folder `/` cannot be removed"));
+        }
+        if !recursive && self.items.folder(slot).is_some_and(|folder| !folder.children.is_empty()) {
+            return Err(Refusal::new(
+                Status::Refused,
+                format!("the folder `{path}` is not empty; remove it with `-r`"),
+            ));
+        }
+        let mut change = Change::default();
+        self.remove_item(slot, path, &mut change);
+        Ok(change)
+    }
+
+    /// Whether entries of cut-off folders are still to go.
+    pub(crate) fn has_doomed(&self) -> bool {
+        !self.doomed.is_empty()
+    }
+
+    /// Whether a slice is the content of a file in a cut-off folder: nothing is to be done about it any more but to
+    /// remove it, once its entry has gone.
+    pub(crate) fn is_doomed(&self, slice: SliceId) -> bool {
+        if self.doomed.is_empty() {
+            return false;
+        }
+        let mut at = self.items.find_slice(slice);
+        while let Some(slot) = at {
+            if self.doomed.contains_key(&slot) {
+                return true;
+            }
+            at = self.items.parent(slot);
+        }
+        false
+    }
+
+    /// Takes at most `count` entries of cut-off folders away.
+    pub(crate) fn remove_doomed(&mut self, count: usize) -> Change {
+        let mut change = Change::default();
+        while change.rows.len() < count
+            && let Some(root) = self.doomed.keys().next().copied()
+        {
+            if self.remove_below(root, count, &mut change) {
+                self.doomed.remove(&root);
+            }
+        }
+        change
+    }
+
+    /// Takes an item from its folder, and away with all below it, at once or in steps.
+    pub(super) fn remove_item(&mut self, slot: Slot, path: &SectorPath, change: &mut Change) {
+        let tally = self.items.tally(slot);
+        let parent = self.items.parent(slot).unwrap_or(NOWHERE);
+        self.items.unhang(slot);
+        self.count_above(parent, |below| below.subtract(tally));
+        self.items.set_parent(slot, NOWHERE);
+        if tally.entries() <= self.remove_at_once_max {
+            self.remove_below(slot, usize::MAX, change);
+        } else {
+            self.doomed.insert(slot, path.clone());
+            change.rows.extend(self.row(slot));
+        }
+    }
+
+    /// Takes `root` and what lies below away, the lowest first, until `change` has `rows_max` rows; whether all went.
+    fn remove_below(&mut self, root: Slot, rows_max: usize, change: &mut Change) -> bool {
+        let mut way = vec![root];
+        while let Some(at) = way.last().copied() {
+            if change.rows.len() >= rows_max {
+                return false;
+            }
+            if let Some(child) = self.items.folder(at).and_then(|folder| folder.children.last()) {
+                way.push(child);
+                continue;
+            }
+            way.pop();
+            if at != root {
+                self.items.unhang(at);
+            }
+            change.rows.push(rows::removal(self.items.id(at).unwrap_or(FileId(0))));
+            change.freed.extend(self.items.remove(at));
+        }
+        true
+    }
+}
