@@ -53,7 +53,9 @@ fn a_journal_that_forgets_what_it_saved_is_found_by_the_names() {
 #[test]
 fn disks_that_forget_what_was_synced_are_found_by_the_bytes() {
     let violations = sabotaged(Sabotage::DisksForget);
-    assert!(found(&violations, Kind::Safety, "cannot be read"), "{violations:?}");
+    // A client of the workload may still be waiting for the lost bytes: then it is the one to say so.
+    assert!(violations.iter().all(|found| found.sentence.contains("cannot be read")), "{violations:?}");
+    assert!(violations.iter().any(|found| found.kind == Kind::Safety), "{violations:?}");
 }
 
 #[test]

@@ -170,3 +170,17 @@ fn a_large_file_passes_through_little_memory() {
     let ended = ended(cloud.command(&["cat", "--range", "-5", "/large"]).output().unwrap());
     assert_eq!(ended.out, chunk[chunk.len() - 5..]);
 }
+
+#[test]
+fn measuring_names_gives_figures_and_leaves_nothing_behind() {
+    let cloud = Cloud::start(&["--nodes", "1", "--sites", "1"]);
+    let figures = cloud.json(&["bench", "names", "--files", "50", "--tasks", "2"]);
+    let operations: Vec<_> = figures.as_array().unwrap().iter().map(|figure| figure["operation"].clone()).collect();
+    assert_eq!(operations, ["put", "stat", "list of 2,000", "create", "rename", "remove"]);
+    for figure in figures.as_array().unwrap() {
+        assert!(figure["per_s"].as_f64().unwrap() > 0.0 && figure["p99_us"].as_u64() >= figure["p50_us"].as_u64());
+    }
+    assert_eq!(cloud.ok(&["ls", "/"]), "");
+    // The files' bytes go in the background.
+    cloud.until("no slice is left", |cloud| cloud.json(&["nodes"])[0]["used_bytes"] == 0);
+}

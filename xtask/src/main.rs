@@ -41,4 +41,4 @@ const HELP: &str = "use one of:
   cargo xtask arrows          which crate may use which
   cargo xtask clippy | fmt    lints | format
   cargo xtask reference       write the generated pages of docs/ anew
-  cargo xtask bench [WHAT]    side-by-side measurements (docs/performance.md)";
+  cargo xtask bench [WHAT]    side-by-side measurements (docs/performance.md); `memory [FILES]`: what names cost";

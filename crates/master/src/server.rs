@@ -190,6 +190,7 @@ impl Desk {
 
     /// Saves and answers what was changed, then says good-bye.
     async fn finish(mut self) -> Result<(), MasterError> {
+        self.perform();
         let flush = async {
             while !self.journal.is_idle() {
                 let saved = self.journal.saved().await?;

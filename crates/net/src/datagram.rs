@@ -92,6 +92,24 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn what_is_there_is_taken_at_once_and_what_is_not_is_not_waited_for() {
+        let any = SocketAddr::from(([127, 0, 0, 1], 0));
+        let (a, b) = (bind_udp(any).await.unwrap(), bind_udp(any).await.unwrap());
+        let mut buffer = [0; 16];
+        assert_eq!(b.try_receive_from(&mut buffer).unwrap_err().kind(), io::ErrorKind::WouldBlock);
+        for text in [b"one", b"two"] {
+            a.send_to(text, b.local_address()).await.unwrap();
+        }
+        assert_eq!(b.receive_from(&mut buffer).await.unwrap(), (3, a.local_address()));
+        assert_eq!(b.try_receive_from(&mut buffer).unwrap(), (3, a.local_address()));
+        assert_eq!(&buffer[..3], b"two");
+        assert_eq!(b.try_receive_from(&mut buffer).unwrap_err().kind(), io::ErrorKind::WouldBlock);
+        // It has sent before, so it is known that it can.
+        a.try_send_to(b"three", b.local_address()).unwrap();
+        assert_eq!(b.receive_from(&mut buffer).await.unwrap().0, 5);
+    }
+
+    #[tokio::test]
     async fn a_port_in_use_is_said_in_words() {
         let first = bind_udp(SocketAddr::from(([127, 0, 0, 1], 0))).await.unwrap();
         let Err(error) = bind_udp(first.local_address()).await else { panic!("it is in use") };

@@ -75,7 +75,7 @@ async fn measure(cloud: &Client, folder: &SectorPath, names: &BenchNames) -> Res
     };
     figures.push(each("put", cloud, tasks, &real, put).await?);
 
-    let many: Vec<_> = real.iter().cycle().take(STATS_MIN.max(files)).cloned().collect();
+    let many: Vec<_> = real.iter().cycle().take(STATS_PER_NAME * files).cloned().collect();
     let stat = |cloud: Client, path: SectorPath| async move { Ok(cloud.stat(&path).await.map(drop)?) };
     figures.push(each("stat", cloud, tasks, &many, stat).await?);
 
@@ -147,8 +147,8 @@ fn show_us(us: u64) -> String {
 
 /// Files that are put, found and listed.
 const LISTED_FILES: usize = 2_000;
-/// Fewest lookups, so that they take long enough to be measured.
-const STATS_MIN: usize = 200_000;
+/// A lookup is over so soon that there must be more of them to be measured.
+const STATS_PER_NAME: usize = 10;
 const LISTINGS: usize = 50;
 /// Changes of names wait for the disk, all that are under way for the same sync: so more are under way.
 const CHANGING_TASKS_FACTOR: usize = 16;
