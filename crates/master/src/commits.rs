@@ -200,7 +200,7 @@ impl Master {
     fn copies_needed(&self, lease: &Lease) -> usize {
         let forbidden = self.wanted_at(&lease.header.path, lease.header.copies).sites_forbidden;
         let forbidden: Vec<_> = forbidden.iter().filter_map(|site| self.nodes.sites().of_name(site)).collect();
-        lease.sync_copies.min(self.nodes.takers_count(&forbidden)).max(1)
+        self.nodes.takers_count(&forbidden, lease.sync_copies).max(1)
     }
 
     /// Nodes that have synced the bytes and can be reached.

@@ -105,13 +105,16 @@ impl Master {
     /// client waits, are begun however busy the nodes and links are.
     pub(crate) fn begin_copy(&mut self, now: Now, slice: SliceId, bytes: u64, urgent: bool) -> Begun {
         let Some(terms) = self.terms_of_slice(now, slice) else { return Begun::Nowhere };
-        let (holders, closed) = self.occupied(slice);
+        let (holders, mut closed) = self.occupied(slice);
         let shunned = self.replication.shunned(slice);
+        // Copies that will go do not count for the spread: what is made now is to stay.
+        let (staying, leaving): (Vec<_>, Vec<_>) = holders.iter().partition(|key| terms.is_fit(&self.nodes, **key));
+        closed.extend(leaving);
         let wanted = Wanted {
             bytes,
             reserve_bytes: self.config.reserve_bytes,
             terms: &terms,
-            holders: &holders,
+            holders: &staying,
             closed: &closed,
             shunned: &shunned,
             incoming_max: if urgent { u32::MAX } else { NODE_COPIES_MAX },

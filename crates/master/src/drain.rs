@@ -121,15 +121,17 @@ impl Master {
         };
         let Some(file) = self.names.file_of_slice(slice) else { return };
         let terms = self.terms(now, file);
-        let (holders, closed) = self.occupied(slice);
-        let fit = holders.iter().filter(|holder| terms.is_fit(&self.nodes, **holder)).count();
+        let (holders, mut closed) = self.occupied(slice);
+        let (staying, leaving): (Vec<_>, Vec<_>) = holders.into_iter().partition(|key| terms.is_fit(&self.nodes, *key));
+        closed.extend(leaving);
+        let fit = staying.len();
         planning.files += 1;
         planning.bytes += bytes;
         if fit >= terms.copies {
             // There are enough elsewhere: it is only removed.
             return;
         }
-        match choose(&self.nodes, &self.wanted_place(bytes, &terms, &holders, &closed), &mut planning.rng) {
+        match choose(&self.nodes, &self.wanted_place(bytes, &terms, &staying, &closed), &mut planning.rng) {
             Choice::Node(target) => {
                 let node = self.nodes.get_mut(target);
                 node.promised_bytes = node.promised_bytes.saturating_add(bytes);

@@ -442,10 +442,10 @@ impl Nodes {
         self.iter().filter(|(_, node)| node.is_up()).count()
     }
 
-    /// How many are up and may get new slices, outside these sites.
-    pub(crate) fn takers_count(&self, forbidden: &[SiteKey]) -> usize {
+    /// How many are up and may get new slices, outside these sites; counted up to `enough`.
+    pub(crate) fn takers_count(&self, forbidden: &[SiteKey], enough: usize) -> usize {
         let takes = |node: &Node| node.is_up() && node.is_active() && !forbidden.contains(&node.site);
-        self.iter().filter(|(_, node)| takes(node)).count()
+        self.iter().filter(|(_, node)| takes(node)).take(enough).count()
     }
 
     fn add(&mut self, node: Node) -> Result<NodeKey, Refusal> {

@@ -25,7 +25,7 @@ pub(crate) struct Rebalance {
     moves: BTreeMap<SliceId, Move>,
     /// Up to where a node's slices were looked through.
     cursors: BTreeMap<NodeKey, Slot>,
-    /// Nodes none of whose slices could be moved since anything changed.
+    /// Nodes all of whose slices have been looked through: once each time that someone asks.
     exhausted: BTreeSet<NodeKey>,
     moved_files: u64,
     moved_bytes: u64,
@@ -185,10 +185,7 @@ impl Master {
                 self.rebalance.cursors.insert(donor.key, next);
                 Sought::NotNow
             }
-            None => {
-                self.rebalance.cursors.remove(&donor.key);
-                Sought::Even
-            }
+            None => Sought::Even,
         }
     }
 
@@ -230,13 +227,16 @@ impl Master {
 
     /// The nodes that take part, the emptiest first.
     fn levels(&self) -> Vec<Level> {
+        let mut leaving: BTreeMap<NodeKey, u64> = BTreeMap::new();
+        for moving in self.rebalance.moves.values() {
+            *leaving.entry(moving.from).or_default() += moving.bytes;
+        }
         let mut levels: Vec<Level> = self
             .nodes
             .iter()
             .filter(|(_, node)| node.is_up() && node.is_active())
             .filter_map(|(key, node)| {
-                let leaving = self.rebalance.moves.values().filter(|moving| moving.from == key);
-                let leaving_bytes = leaving.map(|moving| moving.bytes).sum();
+                let leaving_bytes = leaving.get(&key).copied().unwrap_or(0);
                 Some(Level {
                     key,
                     filled_bytes: node.filled_bytes().saturating_sub(leaving_bytes),

@@ -45,7 +45,7 @@ impl Master {
         let path = &request.path;
         let sentence = if self.nodes.up_count() == 0 {
             "no node is up; start one, or wait until those that were started have joined".to_owned()
-        } else if self.nodes.takers_count(&terms.forbidden) == 0 {
+        } else if self.nodes.takers_count(&terms.forbidden, 1) == 0 {
             format!("no node may take `{path}`: all that are up are being drained, or at sites where it must not be")
         } else {
             format!("no node has room for `{path}` ({bytes} bytes and a reserve); add a node or remove files")

@@ -87,3 +87,30 @@ async fn watch(mut file: TopologyFile, mut wished: mpsc::Receiver<Caller>, told:
 const LOOK_AFTER: Duration = Duration::from_secs(2);
 /// Who may wait for a reading.
 const WISHES_MAX: usize = 64;
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use protocol::{SessionId, Status};
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_file_is_read_for_who_asks_and_by_itself_when_it_has_changed() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("sites.toml");
+        std::fs::write(&path, "[nodes]\nn1 = \"a/1\"\n").unwrap();
+        let mut file = TopologyFile::new(path.clone());
+        let first = file.read().unwrap();
+        let mut watch = TopologyWatch::start(Some(file));
+        let caller = Caller { session: SessionId(1), request: Some(2) };
+        watch.ask(caller);
+        assert_eq!(watch.read().await, (Some(caller), Ok(first.clone())), "although it is the same");
+        std::fs::write(&path, "[nodes]\nn1 = \"a/22\"\n").unwrap();
+        let (to, changed) = watch.read().await;
+        assert!(to.is_none() && changed.is_ok_and(|topology| topology != first));
+        std::fs::write(&path, "[nodes]\nn1 = 333333\n").unwrap();
+        let (to, wrong) = watch.read().await;
+        assert!(to.is_none() && wrong.is_err_and(|refusal| refusal.status == Status::Usage));
+    }
+}

@@ -1,4 +1,5 @@
-//! Nodes that come, go, are drained, removed and moved to other sites, from a seed, while files are written. At no moment
+//! Nodes that come, go, are drained, removed and moved to other sites, from a seed, while files are written and the master
+//! dies now and then. At no moment
 //! is a copy removed that the wish still needs ([`Bench`] looks at every removal); and when all is quiet, every file stands
 //! as well as the nodes that are left allow.
 
@@ -56,7 +57,7 @@ fn trouble(bench: &mut Bench, rng: &mut fastrand::Rng) {
     let id = format!("n{}", rng.u32(1..8));
     let is_up = bench.node(&id).session.is_some();
     let drain = |undo| ClientRequest::Drain(DrainRequest { node: node(&id), dry_run: false, undo });
-    match rng.u32(..9) {
+    match rng.u32(..10) {
         // One at a time, so that no file loses all its copies at once.
         0 | 1 if bench.nodes.values().all(|fake| fake.session.is_some()) => bench.crash(&id),
         2 | 3 if !is_up => bench.join(&id),
@@ -77,8 +78,18 @@ fn trouble(bench: &mut Bench, rng: &mut fastrand::Rng) {
             bench.master.set_topology(bench.now, None, topology);
             bench.run();
         }
+        9 => restart_master(bench),
         _ => bench.node_mut(&id).fails_copies = rng.bool(),
     }
+}
+
+/// The master dies; the nodes that it had come back to the next one.
+fn restart_master(bench: &mut Bench) {
+    let up = |(_, fake): &(&NodeId, &FakeNode)| fake.session.is_some();
+    let ids: Vec<_> = bench.nodes.iter().filter(up).map(|(id, _)| id.to_string()).collect();
+    bench.restart_master();
+    bench.master.wishes_of_test = Some(wish_of_path);
+    ids.iter().for_each(|id| bench.join(id));
 }
 
 fn heal(bench: &mut Bench) {

@@ -66,7 +66,8 @@ fn a_plan_says_what_would_move_and_moves_nothing() {
     let bytes: u64 = (0..30).map(|index| 100 + index).sum();
     assert_eq!((plan.files, plan.bytes, plan.planned_files), (30, bytes, 30));
     assert_eq!(plan.moves.iter().map(|to| to.bytes).sum::<u64>(), bytes);
-    assert!(plan.moves.len() >= 2 && plan.moves.iter().all(|to| to.from == node("n1") && to.to != node("n1")));
+    let to: Vec<_> = plan.moves.iter().map(|to| (to.from.as_str(), to.to.as_str(), to.files)).collect();
+    assert_eq!(to, [("n1", "n2", 30)], "the other copies are at the other site");
     assert!(plan.problems.is_empty());
     bench.advance(seconds(30));
     assert_eq!(slices.iter().map(|slice| bench.holders(*slice)).collect::<Vec<_>>(), before);
@@ -86,6 +87,13 @@ fn a_drained_node_is_empty_and_every_file_has_its_copies() {
     assert!(bench.node("n1").held.is_empty());
     assert!(slices.iter().all(|slice| bench.holders(*slice).len() == 2));
     assert_eq!((status(&mut bench, "n1").standing, bench.health()), (Standing::Drained, Health::default()));
+    let copied = |fake: &FakeNode| fake.orders.iter().filter(|order| matches!(order, Order::Replicate { .. })).count();
+    let before = 30 + 1;
+    assert_eq!(bench.nodes.values().map(copied).sum::<usize>(), before + 30, "each is moved once, to where it stays");
+    for slice in &slices {
+        let holders = bench.holders(*slice);
+        assert_ne!(bench.node(&holders[0]).place.site, bench.node(&holders[1]).place.site, "{holders:?}");
+    }
     let further = bench.put("ann", create("/further"), 10);
     assert!(!bench.holders(content(&further).slice).contains(&"n1".into()));
 }

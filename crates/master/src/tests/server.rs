@@ -276,3 +276,32 @@ async fn a_port_in_use_and_a_journal_in_use_are_named() {
     let master = cloud.start().await;
     master.end().await;
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_wrong_topology_stops_the_start_and_a_good_one_says_where_nodes_stand() {
+    let cloud = Cloud::new().await;
+    let file = cloud.folder.path().join("sites.toml");
+    let start = || {
+        let settings =
+            MasterSettings { topology: Some(file.clone()), ..(*cloud.settings(([127, 0, 0, 1], 0).into())).clone() };
+        let settings = Checked::of(settings, Path::new("/")).unwrap();
+        async move { Server::bind(&settings).await }
+    };
+    std::fs::write(&file, "[nodes]\nn1 = \"nowhere\"\n").unwrap();
+    let wrong = start().await.err().unwrap();
+    assert!(wrong.to_string().contains("sites.toml, line 2: `nowhere` is not a place"), "{wrong}");
+    std::fs::write(&file, "[nodes]\nn1 = \"chicago/rack-9\"\n").unwrap();
+    let server = start().await.unwrap();
+    let (address, stop) = (server.address(), Stop::new());
+    let ended = tokio::spawn(server.run(stop.token()));
+    let node = cloud.join(address, cloud.node_identity(), Cloud::node_request("127.0.0.1:9")).await.unwrap();
+    node.report(Report::Inventory { slices: Vec::new(), last: true }).await;
+    let ann = cloud.log_in(address, "right").await.unwrap();
+    let ClientReply::Topology(status) = ann.ask_master(ClientRequest::Topology { reload: false }).await else {
+        panic!("no topology")
+    };
+    assert_eq!(status.file.as_deref(), file.to_str());
+    assert_eq!(status.places, [(super::node("n1"), Place::new("chicago", "rack-9"))]);
+    stop.ask();
+    ended.await.unwrap().unwrap();
+}
