@@ -1,6 +1,6 @@
 //! A client that reads, against nodes that fail in every way: whoever waits for the bytes gets them all and right, or is
 //! told that there are none.
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used, clippy::expect_used)]
 
 mod fake_cloud;
 
@@ -213,6 +213,21 @@ async fn a_bad_block_on_this_machine_is_told_to_its_node_and_read_elsewhere() {
         cloud.until_logged(&suspect).await;
         assert!(!cloud.take_reads().is_empty());
     }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn where_one_copy_on_this_machine_is_bad_another_here_is_read() {
+    let cloud = FakeCloud::start(&["n1", "n2"]).await;
+    let (client, folder) = (cloud.client().await, tempfile::tempdir().unwrap());
+    cloud.open_local_door("n1", Some(2 * MIB + 9));
+    cloud.open_local_door("n2", None);
+    for length in [LARGE_BYTES, SMALL_BYTES] {
+        let bytes = content(length);
+        let path = cloud.add_bytes("/file", bytes.clone());
+        assert!(get(&client, &path, &folder.path().join("file")).await.unwrap() == bytes);
+        assert!(cat(&client, &path).await.unwrap() == bytes);
+    }
+    assert_eq!(cloud.take_reads(), []);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
