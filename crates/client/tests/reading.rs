@@ -130,7 +130,7 @@ async fn a_node_that_keeps_still_is_given_up_after_a_while() {
     let path = cloud.add_bytes("/small", bytes.clone());
     let folder = tempfile::tempdir().unwrap();
     cloud.fail("n1", ReadFault::StallAfter(MIB));
-    let hasty = GetOptions { overwrite: true, stall: Duration::from_millis(300) };
+    let hasty = GetOptions { overwrite: true, stall: Duration::from_secs(2) };
     assert!(get_with(&client, &path, &folder.path().join("small"), hasty).await.unwrap() == bytes);
 }
 

@@ -7,7 +7,7 @@
 use std::{
     collections::BTreeSet,
     fs::File,
-    io::{self, IoSliceMut},
+    io,
     ops::Range,
     os::unix::fs::FileExt,
     sync::{Arc, Mutex, PoisonError, atomic::AtomicU64, atomic::Ordering},
@@ -23,7 +23,6 @@ use protocol::{
     },
     slice::block_count,
 };
-use rustix::io::{ReadWriteFlags, preadv2};
 use tokio::{
     sync::mpsc,
     task::{JoinSet, spawn_blocking},
@@ -93,11 +92,8 @@ impl LocalSlice {
     pub(crate) fn read_cached(&self, range: &Range<u64>, buffer: &mut Vec<u8>) -> Result<bool, Unreadable> {
         let blocks = self.blocks_of(range);
         buffer.resize((blocks.end - blocks.start) as usize, 0);
-        let wanted = buffer.len();
-        let into = &mut [IoSliceMut::new(buffer)];
-        match preadv2(&self.inner.file, into, blocks.start, ReadWriteFlags::NOWAIT) {
-            Ok(read) if read == wanted => {}
-            _ => return Ok(false),
+        if !read_if_cached(&self.inner.file, buffer, blocks.start) {
+            return Ok(false);
         }
         self.verify(buffer, blocks.start)?;
         cut(buffer, &blocks, range);
@@ -304,6 +300,19 @@ fn pieces(missing: &RangeSet) -> Vec<Range<u64>> {
     pieces
 }
 
+/// Fills the buffer from the page cache; false where not all of it is there.
+#[cfg(target_os = "linux")]
+fn read_if_cached(file: &File, buffer: &mut [u8], offset: u64) -> bool {
+    let wanted = buffer.len();
+    let into = &mut [io::IoSliceMut::new(buffer)];
+    rustix::io::preadv2(file, into, offset, rustix::io::ReadWriteFlags::NOWAIT) == Ok(wanted)
+}
+
+#[cfg(not(target_os = "linux"))]
+fn read_if_cached(_file: &File, _buffer: &mut [u8], _offset: u64) -> bool {
+    false
+}
+
 /// Leaves of whole blocks only the range.
 fn cut(buffer: &mut Vec<u8>, blocks: &Range<u64>, range: &Range<u64>) {
     buffer.truncate((range.end - blocks.start) as usize);
@@ -323,7 +332,7 @@ fn frame_end(at: u64) -> u64 {
 /// Largest slice read this way, in bytes: its checksums take 64 MiB of this process.
 const LOCAL_SLICE_BYTES_MAX: u64 = 1 << 40;
 /// How long a node of this machine may take to pass a file; behind a long queue the network is no slower.
-const ANSWER_WAIT_MAX: Duration = Duration::from_secs(2);
+const ANSWER_WAIT_MAX: Duration = Duration::from_secs(5);
 /// How long a report of a bad block may take: the node waits for a turn, and for its disk.
 const REPORT_WAIT_MAX: Duration = Duration::from_secs(30);
 /// Names kept of doors that do not answer.
