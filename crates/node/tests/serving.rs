@@ -193,8 +193,10 @@ async fn a_suspicion_is_looked_at_and_only_a_bad_copy_is_put_aside() {
     assert!(cloud.get(&node, 1).await.unwrap() == bytes, "a client's word alone costs no copy");
     damage(&node.file_with(&bytes), 40_000);
     door.send(&suspect).await.unwrap();
-    assert_eq!(door.receive::<LocalReply>().await.unwrap().unwrap().0, LocalReply::Done);
+    // Whoever tells of it may be a command that ends at once.
+    drop(door);
     assert_eq!(cloud.report(node.session).await, Report::Corrupt(SliceId(1)));
+    let mut door = LocalStream::connect(&node.local).await.unwrap();
     let refusal = open_locally(&mut door, cloud.read_ticket(&node, 1), 1).await.err().unwrap();
     assert_eq!(refusal.status, Status::NotFound);
 }

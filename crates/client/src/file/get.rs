@@ -75,7 +75,7 @@ impl Client {
         {
             let (reached, result) = slice.send_to(sink.sender(), at..range.end, progress).await;
             at = reached;
-            note_unreadable(&slice, result, &mut here);
+            note_unreadable(&slice, result, &mut here).await;
         }
         let fetch = Fetch { client: self, path, content: &content, stall: STALL_MAX, progress };
         let outlet = Outlet { sender: sink.sender(), wrote, in_order: true };
@@ -112,7 +112,7 @@ impl Client {
             && let Some(slice) = LocalSlice::open(self.connections().local(), &here, &content).await
         {
             let result = slice.copy_to(&part, &mut missing, progress).await;
-            note_unreadable(&slice, result, &mut here);
+            note_unreadable(&slice, result, &mut here).await;
         }
         let sources = located.sources;
         self.fetch_to(
@@ -152,11 +152,11 @@ impl Client {
 
 /// Where a copy on this machine did not bring everything, why, and that it is not tried again: another one here, or the
 /// network, brings the rest.
-fn note_unreadable(slice: &LocalSlice, result: Result<(), Unreadable>, here: &mut Vec<Source>) {
+async fn note_unreadable(slice: &LocalSlice, result: Result<(), Unreadable>, here: &mut Vec<Source>) {
     here.retain(|source| source.node != slice.source().node);
     match result {
         Ok(()) => {}
-        Err(Unreadable::Bad(at)) => slice.report_bad(at),
+        Err(Unreadable::Bad(at)) => slice.report_bad(at).await,
         Err(Unreadable::Io(error)) => {
             tracing::info!(node = %slice.source().node, %error, "not read on this machine to the end");
         }
