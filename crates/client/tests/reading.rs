@@ -7,7 +7,10 @@ mod fake_cloud;
 use std::{
     fs,
     path::Path,
-    sync::atomic::{AtomicU64, Ordering},
+    sync::{
+        LazyLock,
+        atomic::{AtomicU64, Ordering},
+    },
     time::Duration,
 };
 
@@ -22,14 +25,16 @@ const SMALL_BYTES: usize = 3 * 1024 * 1024 + 77;
 
 /// Bytes in which no two blocks are alike.
 fn content(bytes: usize) -> Vec<u8> {
-    let mut state = 1u64;
-    let mut content = Vec::with_capacity(bytes + 8);
-    while content.len() < bytes {
-        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        content.extend(state.to_le_bytes());
-    }
-    content.truncate(bytes);
-    content
+    static CONTENT: LazyLock<Vec<u8>> = LazyLock::new(|| {
+        let mut state = 1u64;
+        let mut content = Vec::with_capacity(LARGE_BYTES + 8);
+        while content.len() < LARGE_BYTES {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            content.extend(state.to_le_bytes());
+        }
+        content
+    });
+    CONTENT[..bytes].to_vec()
 }
 
 /// Fetches a file and gives its bytes; what was counted is compared with what came.

@@ -171,7 +171,8 @@ impl Inner {
         let mut stream = match opened {
             (stream, TransferReply::Reading { bytes: announced }) if announced == bytes => stream,
             (stream, TransferReply::Refused(refusal)) => {
-                self.keep_line(&source.node, stream);
+                // Good for other files: here only those are kept at whose other end this slice is open.
+                self.client.connections().keep(&source.node, stream);
                 return Err(refusal.into());
             }
             _ => return Err(ClientError::Unexpected { who: "node", request: "read" }),

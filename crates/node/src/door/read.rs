@@ -26,15 +26,18 @@ pub(super) async fn read(
     slice: SliceId,
     range: Range<u64>,
 ) -> Result<After, NodeError> {
-    let begun = match begin(hands, open, ticket, slice, range).await {
+    let mut begun = begin(hands, open, ticket.clone(), slice, range.clone()).await;
+    if matches!(&begun, Err(error) if open.forget_if_corrupt(slice, error)) {
+        // What was kept open was bad; what is here now may be a good copy made since.
+        begun = begin(hands, open, ticket, slice, range.clone()).await;
+    }
+    let (first, source) = match begun {
         Ok(begun) => begun,
         Err(error) => {
-            open.forget_if_corrupt(slice, &error);
-            let error = hands.watch_for_corruption(slice, error).await;
+            let error = watch_for_corruption(hands, slice, range, error).await;
             return refuse(stream, &error).await;
         }
     };
-    let (first, source) = begun;
     let reading = TransferReply::Reading { bytes: first.payload.len() as u64 + (source.until - source.next) };
     let sent = async {
         stream.queue(&reading).await?;
@@ -56,8 +59,27 @@ pub(super) async fn read(
     match sent.await {
         Ok(()) => Ok(After::Next),
         // The connection is dropped: fewer bytes than announced are no answer, and the reader turns to another copy.
-        Err(error) => Err(hands.watch_for_corruption(slice, error).await),
+        Err(error) => Err(watch_for_corruption(hands, slice, range, error).await),
     }
+}
+
+/// Where `error` says that bytes are bad, looks at them once more before the copy is put aside: they may have been those
+/// of an earlier copy, which was open here while a good one took its place. Gives the error back.
+async fn watch_for_corruption(hands: &Hands, slice: SliceId, range: Range<u64>, error: NodeError) -> NodeError {
+    if !is_corrupt(&error) {
+        return error;
+    }
+    let store = Arc::clone(&hands.store);
+    let looked =
+        blocking("looking at bad bytes again", move || Ok(store.open_slice(slice)?.verify(range.start, range.end)?));
+    if let Err(found) = looked.await {
+        hands.watch_for_corruption(slice, found).await;
+    }
+    error
+}
+
+fn is_corrupt(error: &NodeError) -> bool {
+    matches!(error, NodeError::Store(store::StoreError::Corrupt { .. }))
 }
 
 /// Checks the ticket, opens the slice and reads the first frame. The first two only where the connection has not done so
@@ -152,10 +174,11 @@ impl OpenSlices {
         self.kept.push(Kept { slice, ticket, allowed, since: Instant::now(), reader });
     }
 
-    fn forget_if_corrupt(&mut self, slice: SliceId, error: &NodeError) {
-        if matches!(error, NodeError::Store(store::StoreError::Corrupt { .. })) {
-            self.kept.retain(|kept| kept.slice != slice);
-        }
+    /// Closes a slice where `error` says that its bytes are bad; whether it was open.
+    fn forget_if_corrupt(&mut self, slice: SliceId, error: &NodeError) -> bool {
+        let before = self.kept.len();
+        self.kept.retain(|kept| kept.slice != slice || !is_corrupt(error));
+        self.kept.len() < before
     }
 }
 
