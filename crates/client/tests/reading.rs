@@ -1,13 +1,16 @@
 //! A client that reads, against nodes that fail in every way: whoever waits for the bytes gets them all and right, or is
 //! told that there are none.
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used, clippy::expect_used)]
 
 mod fake_cloud;
 
 use std::{
     fs,
     path::Path,
-    sync::atomic::{AtomicU64, Ordering},
+    sync::{
+        LazyLock,
+        atomic::{AtomicU64, Ordering},
+    },
     time::Duration,
 };
 
@@ -22,14 +25,16 @@ const SMALL_BYTES: usize = 3 * 1024 * 1024 + 77;
 
 /// Bytes in which no two blocks are alike.
 fn content(bytes: usize) -> Vec<u8> {
-    let mut state = 1u64;
-    let mut content = Vec::with_capacity(bytes + 8);
-    while content.len() < bytes {
-        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        content.extend(state.to_le_bytes());
-    }
-    content.truncate(bytes);
-    content
+    static CONTENT: LazyLock<Vec<u8>> = LazyLock::new(|| {
+        let mut state = 1u64;
+        let mut content = Vec::with_capacity(LARGE_BYTES + 8);
+        while content.len() < LARGE_BYTES {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            content.extend(state.to_le_bytes());
+        }
+        content
+    });
+    CONTENT[..bytes].to_vec()
 }
 
 /// Fetches a file and gives its bytes; what was counted is compared with what came.
@@ -130,7 +135,7 @@ async fn a_node_that_keeps_still_is_given_up_after_a_while() {
     let path = cloud.add_bytes("/small", bytes.clone());
     let folder = tempfile::tempdir().unwrap();
     cloud.fail("n1", ReadFault::StallAfter(MIB));
-    let hasty = GetOptions { overwrite: true, stall: Duration::from_millis(300) };
+    let hasty = GetOptions { overwrite: true, stall: Duration::from_secs(2) };
     assert!(get_with(&client, &path, &folder.path().join("small"), hasty).await.unwrap() == bytes);
 }
 
@@ -213,6 +218,21 @@ async fn a_bad_block_on_this_machine_is_told_to_its_node_and_read_elsewhere() {
         cloud.until_logged(&suspect).await;
         assert!(!cloud.take_reads().is_empty());
     }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn where_one_copy_on_this_machine_is_bad_another_here_is_read() {
+    let cloud = FakeCloud::start(&["n1", "n2"]).await;
+    let (client, folder) = (cloud.client().await, tempfile::tempdir().unwrap());
+    cloud.open_local_door("n1", Some(2 * MIB + 9));
+    cloud.open_local_door("n2", None);
+    for length in [LARGE_BYTES, SMALL_BYTES] {
+        let bytes = content(length);
+        let path = cloud.add_bytes("/file", bytes.clone());
+        assert!(get(&client, &path, &folder.path().join("file")).await.unwrap() == bytes);
+        assert!(cat(&client, &path).await.unwrap() == bytes);
+    }
+    assert_eq!(cloud.take_reads(), []);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

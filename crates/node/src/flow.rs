@@ -30,6 +30,13 @@ pub(crate) trait FrameSource: Send + 'static {
     /// Replaces the content of `frame` by the next bytes, at most [`FRAME_BYTES`]; leaves it empty at the end. Checksums
     /// are given where they are known already (a sidecar's), else left empty.
     fn fill(&mut self, frame: &mut Frame) -> Result<(), NodeError>;
+
+    /// The same where it needs no waiting for a disk; else false, and nothing has happened. Called where nothing may
+    /// wait.
+    fn fill_at_once(&mut self, frame: &mut Frame) -> Result<bool, NodeError> {
+        let _ = frame;
+        Ok(false)
+    }
 }
 
 /// Receives frames into `sink` until the end of the data; gives the sink back.
@@ -112,13 +119,21 @@ impl<S: FrameSource> Outflow<S> {
     /// Sends all frames and the end of the data.
     pub(crate) async fn send(self, stream: &mut TransferStream, stall: Duration) -> Result<(), NodeError> {
         let Self { first: mut frame, mut source } = self;
+        // What is in memory is read by the thread that seals it: the bytes are then still in its processor's cache, and
+        // no other thread must be woken.
+        while !frame.payload.is_empty() {
+            send_frame(stream, &frame, stall).await?;
+            frame.checksums.clear();
+            if !source.fill_at_once(&mut frame)? {
+                (source, frame) = filled(fill(source, frame)).await?;
+                break;
+            }
+        }
+        // Where the disk must be waited for, the next frame is read while one is sent.
         let mut spare = Frame::default();
         while !frame.payload.is_empty() {
             let next = fill(source, spare);
-            match timeout(stall, stream.send_checked_or_sum(&frame)).await {
-                Ok(sent) => sent?,
-                Err(_) => return Err(stalled("sending bytes", stall)),
-            }
+            send_frame(stream, &frame, stall).await?;
             spare = frame;
             (source, frame) = filled(next).await?;
         }
@@ -152,6 +167,13 @@ impl<S: FrameSink> Taking<S> {
                 Err(_) => Err(NodeError::Panicked { operation: "storing received bytes" }),
             },
         }
+    }
+}
+
+async fn send_frame(stream: &mut TransferStream, frame: &Frame, stall: Duration) -> Result<(), NodeError> {
+    match timeout(stall, stream.send_checked_or_sum(frame)).await {
+        Ok(sent) => Ok(sent?),
+        Err(_) => Err(stalled("sending bytes", stall)),
     }
 }
 

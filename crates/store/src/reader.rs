@@ -56,22 +56,24 @@ impl SliceReader {
     /// afterwards; one that is used again and again costs least. Every block they touch is verified whole: if one does
     /// not match, the error is [`StoreError::Corrupt`] and the buffer is empty.
     pub fn read_at(&self, buffer: &mut Vec<u8>, offset: u64, bytes: usize) -> Result<(), StoreError> {
-        let until = offset.saturating_add(bytes as u64).min(self.metadata.bytes);
-        if offset >= until {
-            buffer.clear();
-            return Ok(());
-        }
-        let first = offset - offset % limits::BLOCK_BYTES;
-        let end = until.next_multiple_of(limits::BLOCK_BYTES).min(self.metadata.bytes);
-        // Not cleared before: only growth must be filled with zeros.
-        buffer.resize((end - first) as usize, 0);
-        if let Err(error) = self.read_blocks(buffer, first) {
-            buffer.clear();
-            return Err(error);
-        }
-        buffer.truncate((until - first) as usize);
-        buffer.drain(..(offset - first) as usize);
+        self.read_through(buffer, offset, bytes, |blocks, first| self.read_blocks(blocks, first).map(|()| true))?;
         Ok(())
+    }
+
+    /// As [`read_at`](Self::read_at), but only if the bytes are in memory: it never waits for the disk, so it may be
+    /// called where nothing may wait. False where they are not, or where the file system cannot tell; the buffer is then
+    /// empty.
+    pub fn read_cached_at(&self, buffer: &mut Vec<u8>, offset: u64, bytes: usize) -> Result<bool, StoreError> {
+        let Some(file) = self.file.os_file() else {
+            buffer.clear();
+            return Ok(false);
+        };
+        self.read_through(buffer, offset, bytes, |blocks, first| {
+            if !read_if_cached(file, blocks, first) {
+                return Ok(false);
+            }
+            self.verify_blocks(blocks, first).map(|()| true)
+        })
     }
 
     /// The checksums of the blocks that `bytes` bytes from `offset` are made of; none where they are not whole blocks.
@@ -103,12 +105,43 @@ impl SliceReader {
         self.file.os_file()
     }
 
+    /// Reads the blocks that a range touches by `read`, and leaves of them the range; nothing where that gives false.
+    fn read_through(
+        &self,
+        buffer: &mut Vec<u8>,
+        offset: u64,
+        bytes: usize,
+        read: impl FnOnce(&mut [u8], u64) -> Result<bool, StoreError>,
+    ) -> Result<bool, StoreError> {
+        let until = offset.saturating_add(bytes as u64).min(self.metadata.bytes);
+        if offset >= until {
+            buffer.clear();
+            return Ok(true);
+        }
+        let first = offset - offset % limits::BLOCK_BYTES;
+        let end = until.next_multiple_of(limits::BLOCK_BYTES).min(self.metadata.bytes);
+        // Not cleared before: only growth must be filled with zeros.
+        buffer.resize((end - first) as usize, 0);
+        let done = read(buffer, first);
+        if !matches!(done, Ok(true)) {
+            buffer.clear();
+            return done;
+        }
+        buffer.truncate((until - first) as usize);
+        buffer.drain(..(offset - first) as usize);
+        done
+    }
+
     /// Fills the buffer with whole blocks from `first`, which begins one.
     fn read_blocks(&self, buffer: &mut [u8], first: u64) -> Result<(), StoreError> {
         read_exactly(&*self.file, buffer, first).map_err(|source| match source.kind() {
             io::ErrorKind::UnexpectedEof => self.corrupt("its file was cut".to_owned()),
             _ => StoreError::Io { operation: "read", path: self.name().into(), source },
         })?;
+        self.verify_blocks(buffer, first)
+    }
+
+    fn verify_blocks(&self, buffer: &[u8], first: u64) -> Result<(), StoreError> {
         let first_block = (first / limits::BLOCK_BYTES) as usize;
         let checksums = self.blocks[first_block..].iter();
         let blocks = buffer.chunks(limits::BLOCK_BYTES as usize);
@@ -129,6 +162,19 @@ impl SliceReader {
     fn corrupt(&self, what: String) -> StoreError {
         StoreError::Corrupt { slice: self.slice(), what }
     }
+}
+
+/// Fills the buffer from the page cache; false where not all of it is there.
+#[cfg(target_os = "linux")]
+fn read_if_cached(file: &File, buffer: &mut [u8], offset: u64) -> bool {
+    let wanted = buffer.len();
+    let into = &mut [io::IoSliceMut::new(buffer)];
+    rustix::io::preadv2(file, into, offset, rustix::io::ReadWriteFlags::NOWAIT) == Ok(wanted)
+}
+
+#[cfg(not(target_os = "linux"))]
+fn read_if_cached(_file: &File, _buffer: &mut [u8], _offset: u64) -> bool {
+    false
 }
 
 /// Bytes verified in one read: a whole number of blocks, small enough to stay in the processor's cache.

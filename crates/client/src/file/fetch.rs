@@ -63,7 +63,7 @@ impl Fetch<'_> {
     pub(crate) async fn run(&self, sources: Vec<Source>, missing: RangeSet, outlet: Outlet) -> Result<(), ClientError> {
         let readers = if missing.bytes() < SPLIT_FROM_BYTES { 1 } else { sources.len().clamp(1, READERS_MAX) };
         let shape = Shape {
-            piece_bytes: PIECE_BYTES,
+            piece_bytes: if outlet.in_order { PIECE_IN_ORDER_BYTES } else { PIECE_BYTES },
             readers: readers as u64,
             window_bytes: outlet.in_order.then_some(WINDOW_BYTES),
         };
@@ -277,6 +277,8 @@ const READERS_MAX: usize = 8;
 /// Longest range asked of one source at once, in bytes: a request's round trip is small beside it.
 const PIECE_BYTES: u64 = 16 * 1024 * 1024;
 /// How far sources may read ahead of a stream that is written in order, in bytes; all of it may be in memory.
-const WINDOW_BYTES: u64 = 48 * 1024 * 1024;
+const WINDOW_BYTES: u64 = 32 * 1024 * 1024;
+/// Longest range for such a stream, in bytes: the window has one for each source.
+const PIECE_IN_ORDER_BYTES: u64 = WINDOW_BYTES / READERS_MAX as u64;
 /// Words on the way from readers to whoever counts.
 const TOLD_MAX: usize = 64;

@@ -68,12 +68,14 @@ impl Client {
         let wrote = Arc::new(Notify::new());
         let sink = Sink::start(InOrder::new(to, range.start), Arc::clone(&wrote));
         let mut at = range.start;
-        if !range.is_empty()
-            && let Some(slice) = LocalSlice::open(self.connections().local(), &located.sources, &content).await
+        let mut here = located.sources.clone();
+        while at < range.end
+            && !sink.sender().is_closed()
+            && let Some(slice) = LocalSlice::open(self.connections().local(), &here, &content).await
         {
-            let (reached, result) = slice.send_to(sink.sender(), range.clone(), progress).await;
+            let (reached, result) = slice.send_to(sink.sender(), at..range.end, progress).await;
             at = reached;
-            note_unreadable(&slice, result);
+            note_unreadable(&slice, result, &mut here).await;
         }
         let fetch = Fetch { client: self, path, content: &content, stall: STALL_MAX, progress };
         let outlet = Outlet { sender: sink.sender(), wrote, in_order: true };
@@ -105,11 +107,12 @@ impl Client {
         let (part, mut missing) = Part::open(file, &content).map_err(ClientError::file("write", file))?;
         let resumed_bytes = content.bytes - missing.bytes();
         progress(resumed_bytes);
-        if !missing.is_empty()
-            && let Some(slice) = LocalSlice::open(self.connections().local(), &located.sources, &content).await
+        let mut here = located.sources.clone();
+        while !missing.is_empty()
+            && let Some(slice) = LocalSlice::open(self.connections().local(), &here, &content).await
         {
             let result = slice.copy_to(&part, &mut missing, progress).await;
-            note_unreadable(&slice, result);
+            note_unreadable(&slice, result, &mut here).await;
         }
         let sources = located.sources;
         self.fetch_to(
@@ -147,11 +150,13 @@ impl Client {
     }
 }
 
-/// Reading on this machine did not bring everything: why, and what becomes of it. The network brings the rest.
-fn note_unreadable(slice: &LocalSlice, result: Result<(), Unreadable>) {
+/// Where a copy on this machine did not bring everything, why, and that it is not tried again: another one here, or the
+/// network, brings the rest.
+async fn note_unreadable(slice: &LocalSlice, result: Result<(), Unreadable>, here: &mut Vec<Source>) {
+    here.retain(|source| source.node != slice.source().node);
     match result {
         Ok(()) => {}
-        Err(Unreadable::Bad(at)) => slice.report_bad(at),
+        Err(Unreadable::Bad(at)) => slice.report_bad(at).await,
         Err(Unreadable::Io(error)) => {
             tracing::info!(node = %slice.source().node, %error, "not read on this machine to the end");
         }

@@ -7,7 +7,7 @@
 use std::{
     collections::BTreeSet,
     fs::File,
-    io::{self, IoSliceMut},
+    io,
     ops::Range,
     os::unix::fs::FileExt,
     sync::{Arc, Mutex, PoisonError, atomic::AtomicU64, atomic::Ordering},
@@ -23,7 +23,6 @@ use protocol::{
     },
     slice::block_count,
 };
-use rustix::io::{ReadWriteFlags, preadv2};
 use tokio::{
     sync::mpsc,
     task::{JoinSet, spawn_blocking},
@@ -93,11 +92,8 @@ impl LocalSlice {
     pub(crate) fn read_cached(&self, range: &Range<u64>, buffer: &mut Vec<u8>) -> Result<bool, Unreadable> {
         let blocks = self.blocks_of(range);
         buffer.resize((blocks.end - blocks.start) as usize, 0);
-        let wanted = buffer.len();
-        let into = &mut [IoSliceMut::new(buffer)];
-        match preadv2(&self.inner.file, into, blocks.start, ReadWriteFlags::NOWAIT) {
-            Ok(read) if read == wanted => {}
-            _ => return Ok(false),
+        if !read_if_cached(&self.inner.file, buffer, blocks.start) {
+            return Ok(false);
         }
         self.verify(buffer, blocks.start)?;
         cut(buffer, &blocks, range);
@@ -166,19 +162,23 @@ impl LocalSlice {
         (reached, ended.unwrap_or_else(|_| Err(Unreadable::Io(io::Error::other("the reading thread ended early")))))
     }
 
-    /// Tells the node of a bad block; it looks for itself, and where it finds the same it puts the copy aside. The caller
-    /// need not wait for it.
-    pub(crate) fn report_bad(&self, at: u64) {
-        let Source { node, local, ticket, .. } = self.inner.source.clone();
+    /// Tells the node of a bad block; it looks for itself, and where it finds the same it puts the copy aside. Nobody
+    /// waits for that; but the word is on its way when this returns, since the caller's process may end soon.
+    pub(crate) async fn report_bad(&self, at: u64) {
+        let Source { node, local, ticket, .. } = &self.inner.source;
         let Some(name) = local else { return };
         let slice = self.inner.content.slice;
         tracing::warn!(%node, %slice, at, "a block read on this machine is bad; another source takes over");
-        let request = LocalRequest::Suspect { ticket, slice, from: at, until: at + limits::BLOCK_BYTES };
-        tokio::spawn(timeout(REPORT_WAIT_MAX, async move {
-            let mut stream = LocalStream::connect(&name).await?;
-            stream.send(&request).await?;
-            stream.receive::<LocalReply>().await
-        }));
+        let until = at + limits::BLOCK_BYTES;
+        let telling = async {
+            let request = LocalRequest::Suspect { ticket: ticket.clone(), slice, from: at, until };
+            LocalStream::connect(name).await?.send(&request).await
+        };
+        match timeout(REPORT_WAIT_MAX, telling).await {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => tracing::warn!(%node, %error, "the bad block could not be told"),
+            Err(_) => tracing::warn!(%node, "the bad block could not be told in time"),
+        }
     }
 
     fn copy_pieces(&self, part: &Part, work: &Work, tell: &mpsc::Sender<Range<u64>>) -> Result<(), Unreadable> {
@@ -304,6 +304,19 @@ fn pieces(missing: &RangeSet) -> Vec<Range<u64>> {
     pieces
 }
 
+/// Fills the buffer from the page cache; false where not all of it is there.
+#[cfg(target_os = "linux")]
+fn read_if_cached(file: &File, buffer: &mut [u8], offset: u64) -> bool {
+    let wanted = buffer.len();
+    let into = &mut [io::IoSliceMut::new(buffer)];
+    rustix::io::preadv2(file, into, offset, rustix::io::ReadWriteFlags::NOWAIT) == Ok(wanted)
+}
+
+#[cfg(not(target_os = "linux"))]
+fn read_if_cached(_file: &File, _buffer: &mut [u8], _offset: u64) -> bool {
+    false
+}
+
 /// Leaves of whole blocks only the range.
 fn cut(buffer: &mut Vec<u8>, blocks: &Range<u64>, range: &Range<u64>) {
     buffer.truncate((range.end - blocks.start) as usize);
@@ -323,9 +336,9 @@ fn frame_end(at: u64) -> u64 {
 /// Largest slice read this way, in bytes: its checksums take 64 MiB of this process.
 const LOCAL_SLICE_BYTES_MAX: u64 = 1 << 40;
 /// How long a node of this machine may take to pass a file; behind a long queue the network is no slower.
-const ANSWER_WAIT_MAX: Duration = Duration::from_secs(2);
-/// How long a report of a bad block may take: the node waits for a turn, and for its disk.
-const REPORT_WAIT_MAX: Duration = Duration::from_secs(30);
+const ANSWER_WAIT_MAX: Duration = Duration::from_secs(5);
+/// How long it may take to tell of a bad block: no more than to connect and to write a word.
+const REPORT_WAIT_MAX: Duration = Duration::from_secs(2);
 /// Names kept of doors that do not answer.
 const SILENT_DOORS_MAX: usize = 1_024;
 /// Threads that copy one large file: the system writes a file for one at a time, so a third would only wait.

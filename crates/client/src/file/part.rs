@@ -158,7 +158,8 @@ pub(crate) const LEDGER_FROM_BYTES: u64 = super::SPLIT_FROM_BYTES;
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
+    // A list of ranges with one range in it is what is meant.
+    #![allow(clippy::unwrap_used, clippy::single_range_in_vec_init)]
 
     use std::collections::BTreeMap;
 

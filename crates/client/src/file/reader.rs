@@ -109,20 +109,20 @@ impl FileReader {
         if let Some(slice) = local {
             match read_here(&slice, &range).await {
                 Ok(bytes) => return Ok(bytes),
-                Err(error) => self.leave_local(&slice, error),
+                Err(error) => self.leave_local(&slice, error).await,
             }
         }
         self.inner.read_remote(range).await
     }
 
     /// From now on the network is used.
-    fn leave_local(&self, slice: &LocalSlice, error: Unreadable) {
+    async fn leave_local(&self, slice: &LocalSlice, error: Unreadable) {
         // Only the first of several readers that see the same says so.
         if self.inner.local.write().unwrap_or_else(PoisonError::into_inner).take().is_none() {
             return;
         }
         match error {
-            Unreadable::Bad(at) => slice.report_bad(at),
+            Unreadable::Bad(at) => slice.report_bad(at).await,
             Unreadable::Io(error) => tracing::info!(path = %self.inner.path, %error, "no longer read on this machine"),
         }
     }
@@ -171,7 +171,8 @@ impl Inner {
         let mut stream = match opened {
             (stream, TransferReply::Reading { bytes: announced }) if announced == bytes => stream,
             (stream, TransferReply::Refused(refusal)) => {
-                self.keep_line(&source.node, stream);
+                // Good for other files: here only those are kept at whose other end this slice is open.
+                self.client.connections().keep(&source.node, stream);
                 return Err(refusal.into());
             }
             _ => return Err(ClientError::Unexpected { who: "node", request: "read" }),

@@ -166,7 +166,7 @@ mod tests {
     #[test]
     fn signed_bytes_that_are_no_ticket_are_refused_not_believed() {
         let (signer, checker) = signer_and_checker();
-        let bytes = vec![1, 0xff];
+        let bytes = vec![codec::VERSION, 0xff];
         let signed = SignedTicket { signature: signer.key.sign(&bytes).as_ref().to_vec(), ticket: bytes };
         let refusal = checker.check(&signed, at(0)).unwrap_err();
         assert_eq!(refusal.sentence, "node-1 cannot read the ticket: the message is malformed");

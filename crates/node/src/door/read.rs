@@ -26,15 +26,18 @@ pub(super) async fn read(
     slice: SliceId,
     range: Range<u64>,
 ) -> Result<After, NodeError> {
-    let begun = match begin(hands, open, ticket, slice, range).await {
+    let mut begun = begin(hands, open, ticket.clone(), slice, range.clone()).await;
+    if matches!(&begun, Err(error) if open.forget_if_corrupt(slice, error)) {
+        // What was kept open was bad; what is here now may be a good copy made since.
+        begun = begin(hands, open, ticket, slice, range.clone()).await;
+    }
+    let (first, source) = match begun {
         Ok(begun) => begun,
         Err(error) => {
-            open.forget_if_corrupt(slice, &error);
-            let error = hands.watch_for_corruption(slice, error).await;
+            let error = watch_for_corruption(hands, slice, range, error).await;
             return refuse(stream, &error).await;
         }
     };
-    let (first, source) = begun;
     let reading = TransferReply::Reading { bytes: first.payload.len() as u64 + (source.until - source.next) };
     let sent = async {
         stream.queue(&reading).await?;
@@ -56,12 +59,31 @@ pub(super) async fn read(
     match sent.await {
         Ok(()) => Ok(After::Next),
         // The connection is dropped: fewer bytes than announced are no answer, and the reader turns to another copy.
-        Err(error) => Err(hands.watch_for_corruption(slice, error).await),
+        Err(error) => Err(watch_for_corruption(hands, slice, range, error).await),
     }
 }
 
-/// Checks the ticket, opens the slice and reads the first frame: in one go on one thread, and the first two only where
-/// the connection has not done so before.
+/// Where `error` says that bytes are bad, looks at them once more before the copy is put aside: they may have been those
+/// of an earlier copy, which was open here while a good one took its place. Gives the error back.
+async fn watch_for_corruption(hands: &Hands, slice: SliceId, range: Range<u64>, error: NodeError) -> NodeError {
+    if !is_corrupt(&error) {
+        return error;
+    }
+    let store = Arc::clone(&hands.store);
+    let looked =
+        blocking("looking at bad bytes again", move || Ok(store.open_slice(slice)?.verify(range.start, range.end)?));
+    if let Err(found) = looked.await {
+        hands.watch_for_corruption(slice, found).await;
+    }
+    error
+}
+
+fn is_corrupt(error: &NodeError) -> bool {
+    matches!(error, NodeError::Store(store::StoreError::Corrupt { .. }))
+}
+
+/// Checks the ticket, opens the slice and reads the first frame. The first two only where the connection has not done so
+/// before, and all without waking another thread where the bytes are in memory.
 async fn begin(
     hands: &Hands,
     open: &mut OpenSlices,
@@ -74,25 +96,31 @@ async fn begin(
         Some(known) => known.clone(),
         None => hands.tickets.read(&ticket, slice)?,
     };
-    let reader = open.reader(slice);
-    let (store, may_read, mut frame) = (Arc::clone(&hands.store), allowed.clone(), std::mem::take(&mut open.spare));
-    let (source, frame) = blocking("reading a slice", move || {
-        let reader = match reader {
-            Some(reader) => reader,
-            None => Arc::new(store.open_slice(slice)?),
-        };
-        // "To the end" may be said by any number behind it.
-        let range = range.start..range.end.min(reader.metadata().bytes);
-        if range.start < may_read.start || range.end > may_read.end {
-            let sentence = format!("the ticket allows bytes {} to {} of slice {slice}", may_read.start, may_read.end);
-            return Err(NodeError::refused(Status::Refused, sentence));
+    let mut frame = std::mem::take(&mut open.spare);
+    frame.checksums.clear();
+    let mut opened = match open.reader(slice) {
+        Some(reader) => Some(SliceSource::begin(reader, slice, &range, &allowed)?),
+        None => None,
+    };
+    let is_filled = match &mut opened {
+        Some(source) => source.fill_at_once(&mut frame)?,
+        None => false,
+    };
+    let (source, frame) = match opened {
+        Some(source) if is_filled => (source, frame),
+        opened => {
+            let (store, may_read) = (Arc::clone(&hands.store), allowed.clone());
+            blocking("reading a slice", move || {
+                let mut source = match opened {
+                    Some(source) => source,
+                    None => SliceSource::begin(Arc::new(store.open_slice(slice)?), slice, &range, &may_read)?,
+                };
+                source.fill(&mut frame)?;
+                Ok((source, frame))
+            })
+            .await?
         }
-        let mut source = SliceSource { reader, next: range.start, until: range.end.max(range.start) };
-        frame.checksums.clear();
-        source.fill(&mut frame)?;
-        Ok((source, frame))
-    })
-    .await?;
+    };
     if known.is_none() {
         open.keep(ticket, slice, allowed, Arc::clone(&source.reader));
     }
@@ -146,10 +174,11 @@ impl OpenSlices {
         self.kept.push(Kept { slice, ticket, allowed, since: Instant::now(), reader });
     }
 
-    fn forget_if_corrupt(&mut self, slice: SliceId, error: &NodeError) {
-        if matches!(error, NodeError::Store(store::StoreError::Corrupt { .. })) {
-            self.kept.retain(|kept| kept.slice != slice);
-        }
+    /// Closes a slice where `error` says that its bytes are bad; whether it was open.
+    fn forget_if_corrupt(&mut self, slice: SliceId, error: &NodeError) -> bool {
+        let before = self.kept.len();
+        self.kept.retain(|kept| kept.slice != slice || !is_corrupt(error));
+        self.kept.len() < before
     }
 }
 
@@ -160,16 +189,52 @@ struct SliceSource {
     until: u64,
 }
 
-impl FrameSource for SliceSource {
-    fn fill(&mut self, frame: &mut Frame) -> Result<(), NodeError> {
-        // Frames end where blocks end, so that no block is read and verified twice.
+impl SliceSource {
+    /// The bytes of a range, if a ticket for `allowed` covers it.
+    fn begin(
+        reader: Arc<SliceReader>,
+        slice: SliceId,
+        range: &Range<u64>,
+        allowed: &Range<u64>,
+    ) -> Result<Self, NodeError> {
+        // "To the end" may be said by any number behind it.
+        let until = range.end.min(reader.metadata().bytes);
+        if range.start < allowed.start || until > allowed.end {
+            let sentence = format!("the ticket allows bytes {} to {} of slice {slice}", allowed.start, allowed.end);
+            return Err(NodeError::refused(Status::Refused, sentence));
+        }
+        Ok(Self { reader, next: range.start, until: until.max(range.start) })
+    }
+
+    /// Length of the next frame. Frames end where blocks end, so that no block is read and verified twice.
+    fn frame_bytes(&self) -> u64 {
         let frame_end = (self.next / FRAME_BYTES as u64 + 1) * FRAME_BYTES as u64;
-        let bytes = frame_end.min(self.until).saturating_sub(self.next);
-        self.reader.read_at(&mut frame.payload, self.next, bytes as usize)?;
-        // Those of the sidecar, where the frame is made of whole blocks: it was just compared with them.
+        frame_end.min(self.until).saturating_sub(self.next)
+    }
+
+    /// The frame was read: with the checksums of the sidecar, where it is made of whole blocks. It was just compared
+    /// with them.
+    fn pass(&mut self, frame: &mut Frame, bytes: u64) {
         frame.checksums.extend(self.reader.checksums(self.next, bytes));
         self.next += bytes;
+    }
+}
+
+impl FrameSource for SliceSource {
+    fn fill(&mut self, frame: &mut Frame) -> Result<(), NodeError> {
+        let bytes = self.frame_bytes();
+        self.reader.read_at(&mut frame.payload, self.next, bytes as usize)?;
+        self.pass(frame, bytes);
         Ok(())
+    }
+
+    fn fill_at_once(&mut self, frame: &mut Frame) -> Result<bool, NodeError> {
+        let bytes = self.frame_bytes();
+        if !self.reader.read_cached_at(&mut frame.payload, self.next, bytes as usize)? {
+            return Ok(false);
+        }
+        self.pass(frame, bytes);
+        Ok(true)
     }
 }
 

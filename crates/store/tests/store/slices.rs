@@ -89,6 +89,38 @@ fn a_reader_knows_the_checksums_of_whole_blocks_and_of_nothing_else() {
 }
 
 #[test]
+fn what_is_in_memory_is_read_the_same_without_waiting_and_a_bad_block_is_found_there_too() {
+    let (folder, store) = on_disk();
+    let content = bytes(4, 3 * BLOCK + 7);
+    write(&store, header(1, "/f", 1), &content).unwrap();
+    store.place(SliceId(1), &path("/f")).unwrap();
+    let reader = store.open_slice(SliceId(1)).unwrap();
+    let (mut waited, mut at_once) = (Vec::new(), vec![1; 5]);
+    for (offset, count) in [(0, 1), (BLOCK - 1, 2), (5, 3 * BLOCK), (3 * BLOCK, 100), (4 * BLOCK, 1)] {
+        reader.read_at(&mut waited, offset as u64, count).unwrap();
+        // Not every file system can tell what it has in memory; then it gives nothing.
+        match reader.read_cached_at(&mut at_once, offset as u64, count).unwrap() {
+            true => assert_eq!(at_once, waited),
+            false => assert!(at_once.is_empty()),
+        }
+    }
+    let file = folder.path().join("slices/f");
+    let mut damaged = fs::read(&file).unwrap();
+    damaged[BLOCK] ^= 1;
+    fs::write(&file, damaged).unwrap();
+    match reader.read_cached_at(&mut at_once, BLOCK as u64, 1) {
+        Ok(is_read) => assert!(!is_read, "a bad byte was given out"),
+        Err(error) => assert!(matches!(error, StoreError::Corrupt { .. }), "{error}"),
+    }
+    assert!(at_once.is_empty());
+    // Where there is no file of the operating system, nothing is known to be in memory.
+    let disk = MemoryDisk::new(0);
+    let (store, _) = open(&disk);
+    write(&store, header(1, "/f", 1), &content).unwrap();
+    assert!(!store.open_slice(SliceId(1)).unwrap().read_cached_at(&mut at_once, 0, 10).unwrap());
+}
+
+#[test]
 fn frames_with_their_checksums_and_plain_bytes_end_in_the_same_slice() {
     let (_folder, store) = on_disk();
     let content = bytes(1, 3 * BLOCK + 500);

@@ -1,7 +1,7 @@
 //! Words and frames over a pipe in memory, whose bytes the tests can see and spoil.
 #![allow(clippy::unwrap_used)]
 
-use protocol::wire::codec::CodecError;
+use protocol::wire::codec::{CodecError, VERSION};
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex};
 
 use super::*;
@@ -47,7 +47,7 @@ fn noise(bytes: usize, seed: u64) -> Vec<u8> {
 async fn a_word_stands_on_the_wire_as_documented() {
     let (mut stream, raw) = stream_and_raw();
     stream.send(&7u32).await.unwrap();
-    assert_eq!(wire_bytes(stream, raw).await, [0, 0, 0, 2, 1, 7, 0, 0, 0, 0]);
+    assert_eq!(wire_bytes(stream, raw).await, [0, 0, 0, 2, VERSION, 7, 0, 0, 0, 0]);
 }
 
 #[tokio::test]
@@ -185,10 +185,10 @@ async fn a_word_that_claims_too_much_is_refused_by_its_length_alone() {
 #[tokio::test]
 async fn bytes_that_are_no_message_are_malformed() {
     for (body, reason) in [
-        (&[1, 0xff][..], CodecError::Malformed),
+        (&[VERSION, 0xff][..], CodecError::Malformed),
         (&[], CodecError::Empty),
         (&[9, 7], CodecError::Version(9)),
-        (&[1, 7, 7], CodecError::TrailingBytes(1)),
+        (&[VERSION, 7, 7], CodecError::TrailingBytes(1)),
     ] {
         let mut stream = arrived(&[&(body.len() as u32).to_be_bytes()[..], body].concat()).await;
         let error = stream.receive::<u32>().await.unwrap_err();
