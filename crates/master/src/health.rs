@@ -1,7 +1,11 @@
 //! How the cloud is, in sentences that say what to do. Serves `sector health` and `sector nodes`. All counts are kept as
 //! things change; asking costs nothing.
 
-use protocol::message::client_master::{ClientReply, Health, NodeState};
+use protocol::{
+    NodeId,
+    disk::{DiskState, DiskStatus},
+    message::client_master::{ClientReply, Health, NodeState},
+};
 
 use crate::Master;
 
@@ -22,6 +26,9 @@ impl Master {
                 NodeState::Joining => reasons.push(format!("node {} is still telling what it holds; wait", node.id)),
                 NodeState::Lost => reasons.push(format!("node {} is lost; start it again", node.id)),
             }
+        }
+        for (_, node) in self.nodes.by_name().filter(|(_, node)| node.is_reachable()) {
+            reasons.extend(node.disks.iter().filter_map(|disk| disk_reason(&node.id, disk)));
         }
         let up = self.nodes.up_count();
         if up == 0 {
@@ -47,5 +54,20 @@ impl Master {
             ));
         }
         ClientReply::Health(Health { reasons, under_replicated, corrupt, lost })
+    }
+}
+
+/// What is wrong with a disk, and what to do.
+fn disk_reason(node: &NodeId, disk: &DiskStatus) -> Option<String> {
+    let DiskStatus { folder, why, .. } = disk;
+    match disk.state {
+        DiskState::Ok => None,
+        DiskState::Failed => Some(format!(
+            "the disk `{folder}` of node {node} has failed ({why}); its files are copied from other nodes; \
+             replace it and start the node again"
+        )),
+        DiskState::Missing => {
+            Some(format!("the disk `{folder}` of node {node} was not there when the node started ({why})"))
+        }
     }
 }

@@ -254,6 +254,7 @@ impl Master {
                 self.actions.push_back(Action::CloseSession(from.session));
                 Ok(None)
             }
+            ClientRequest::Copies(path) => self.copies(now, by, &path).map(Some),
         };
         match outcome {
             Ok(Some(reply)) if is_about_names => self.reply_saved(from, reply),

@@ -9,6 +9,7 @@ use std::{
 
 use protocol::{
     NodeId, Now, Place, Refusal, SessionId, SliceId, Status,
+    disk::{DiskState, DiskStatus},
     message::client_master::{NodeState, NodeStatus},
 };
 
@@ -58,6 +59,8 @@ pub(crate) struct Node {
     /// `None` until it first reported.
     free_bytes: Option<u64>,
     reported_transfers: u32,
+    /// Its disks, as it last reported them.
+    pub(crate) disks: Vec<DiskStatus>,
     /// Bytes that leases and copies under way will still bring.
     pub(crate) promised_bytes: u64,
     /// Leases whose bytes it takes, and copies it makes.
@@ -77,9 +80,10 @@ impl Node {
         self.state != NodeState::Lost
     }
 
-    /// Bytes it can still take, as far as is known.
+    /// Bytes that one more slice may have here, as far as is known: a slice lies on one disk, whole.
     pub(crate) fn room_bytes(&self) -> u64 {
-        self.free_bytes.unwrap_or(u64::MAX).saturating_sub(self.promised_bytes)
+        let largest = self.disks.iter().map(|disk| disk.free_bytes).max().unwrap_or(u64::MAX);
+        self.free_bytes.unwrap_or(u64::MAX).saturating_sub(self.promised_bytes).min(largest)
     }
 
     /// How busy it is: what it reported, or what we know it must be doing.
@@ -95,6 +99,17 @@ impl Node {
     /// Takes a status report.
     pub(crate) fn note_status(&mut self, used_bytes: u64, free_bytes: u64, transfers: u32) {
         (self.used_bytes, self.free_bytes, self.reported_transfers) = (used_bytes, Some(free_bytes), transfers);
+    }
+
+    /// Takes how its disks are, and gives those that are newly out of service.
+    pub(crate) fn note_disks(&mut self, disks: Vec<DiskStatus>) -> Vec<DiskStatus> {
+        let was_bad = |disk: &DiskStatus| {
+            self.disks.iter().any(|known| known.folder == disk.folder && known.state != DiskState::Ok)
+        };
+        let is_new = |disk: &&DiskStatus| disk.state != DiskState::Ok && !was_bad(disk);
+        let failed = disks.iter().filter(is_new).cloned().collect();
+        self.disks = disks;
+        failed
     }
 
     /// A slice came to lie here. Counted at once, since the next status may be seconds away and many small files
@@ -124,6 +139,7 @@ impl Node {
             free_bytes: self.free_bytes.unwrap_or(0),
             pid: self.pid,
             folder: self.folder.clone(),
+            disks: self.disks.clone(),
         }
     }
 }
@@ -163,6 +179,7 @@ impl Nodes {
         node.inventory_open = true;
         node.free_bytes = None;
         node.reported_transfers = 0;
+        node.disks = Vec::new();
         if let Some(old) = old {
             self.by_session.remove(&old);
         }
@@ -250,6 +267,7 @@ impl Nodes {
             used_bytes: 0,
             free_bytes: None,
             reported_transfers: 0,
+            disks: Vec::new(),
             promised_bytes: 0,
             incoming: 0,
             outgoing: 0,

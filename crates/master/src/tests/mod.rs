@@ -3,6 +3,7 @@
 
 #![allow(clippy::unwrap_used)]
 
+mod disks;
 mod files;
 mod jobs;
 mod nodes;
@@ -21,6 +22,7 @@ use std::{
 use protocol::{
     Digest, LeaseId, NodeId, Now, Place, Refusal, SectorPath, SessionId, SliceHeader, SliceId, SliceMetadata, Status,
     UserName,
+    disk::DiskStatus,
     message::{
         client_master::{
             ClientReply, ClientRequest, Condition, CreateRequest, Created, Entry, EntryKind, EntryStatus, Health,
@@ -73,6 +75,7 @@ pub(super) struct FakeNode {
     pub(super) fails_copies: bool,
     pub(super) free_bytes: u64,
     pub(super) transfers: u32,
+    pub(super) disks: Vec<DiskStatus>,
 }
 
 /// Signs with nothing, so that a test can read the ticket.
@@ -195,6 +198,7 @@ impl Bench {
             fails_copies: false,
             free_bytes: 1_000_000,
             transfers: 0,
+            disks: Vec::new(),
         };
         self.nodes.insert(node(id), fake);
     }
@@ -400,8 +404,8 @@ impl Bench {
     pub(super) fn report_status(&mut self, id: &str) {
         let fake = self.node(id);
         let used_bytes = fake.held.values().map(|held| held.metadata.bytes).sum();
-        let (free_bytes, transfers) = (fake.free_bytes, fake.transfers);
-        self.report(id, Report::Status { used_bytes, free_bytes, transfers, spes: 0 });
+        let (free_bytes, transfers, disks) = (fake.free_bytes, fake.transfers, fake.disks.clone());
+        self.report(id, Report::Status { used_bytes, free_bytes, transfers, spes: 0, disks });
     }
 
     /// Lets the journal save what it was given so far.

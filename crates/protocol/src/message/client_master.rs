@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     Digest, FileId, JobId, LeaseId, NodeId, Place, RecordFormat, Refusal, SectorPath, SliceId, UserName, Version,
-    ticket::SignedTicket,
+    disk::DiskStatus, ticket::SignedTicket,
 };
 
 /// A client's request. Each is answered by the [`ClientReply`] variant named in its comment, or by a [`Refusal`].
@@ -86,6 +86,8 @@ pub enum ClientRequest {
     CancelJob(JobId),
     /// The end of the session: [`ClientReply::Done`].
     Logout,
+    /// Every copy of a file, with a ticket to have it verified where its node can be reached: [`ClientReply::Copies`].
+    Copies(SectorPath),
 }
 
 /// The master's answer.
@@ -115,6 +117,8 @@ pub enum ClientReply {
     Jobs(Vec<JobRecord>),
     /// No, and why.
     Refused(Refusal),
+    /// A file and all its copies.
+    Copies(Copies),
 }
 
 /// See [`ClientRequest::Create`].
@@ -266,6 +270,24 @@ pub enum CopyState {
     Corrupt,
 }
 
+/// See [`ClientRequest::Copies`].
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Copies {
+    /// The file.
+    pub entry: Entry,
+    /// Its copies as the master knows them, by node; not those that are being made or removed now.
+    pub copies: Vec<FoundCopy>,
+}
+
+/// One copy of a file.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FoundCopy {
+    /// Where, and how it is as far as is known.
+    pub status: CopyStatus,
+    /// How to reach it; `None` where its node is lost, or has put it aside.
+    pub source: Option<Source>,
+}
+
 /// See [`ClientRequest::List`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Page {
@@ -299,12 +321,14 @@ pub struct NodeStatus {
     pub state: NodeState,
     /// Bytes its slices take.
     pub used_bytes: u64,
-    /// Bytes its disk has free.
+    /// Bytes its disks can still take, above what it keeps free on each.
     pub free_bytes: u64,
     /// Its process.
     pub pid: u32,
     /// Its data folder.
     pub folder: String,
+    /// Its disks.
+    pub disks: Vec<DiskStatus>,
 }
 
 /// How a node is.

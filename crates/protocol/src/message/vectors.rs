@@ -15,9 +15,9 @@ use serde::{Serialize, de::DeserializeOwned};
 
 use super::{
     client_master::{
-        Admitted, ClientReply, ClientRequest, Condition, CopyState, CopyStatus, CreateRequest, Created, Entry,
-        EntryKind, EntryStatus, FileContent, Health, JobRecord, JobState, Located, NodeState, NodeStatus, Page, Source,
-        SpeNode, StageRecord, Usage,
+        Admitted, ClientReply, ClientRequest, Condition, Copies, CopyState, CopyStatus, CreateRequest, Created, Entry,
+        EntryKind, EntryStatus, FileContent, FoundCopy, Health, JobRecord, JobState, Located, NodeState, NodeStatus,
+        Page, Source, SpeNode, StageRecord, Usage,
     },
     join::{JoinReply, JoinRequest, Secret},
     master_security::{SecurityReply, SecurityRequest, UserRights},
@@ -31,6 +31,7 @@ use super::{
 use crate::{
     Digest, FileId, JobId, LeaseId, NodeId, Place, RecordFormat, Refusal, SectorPath, SessionId, SliceHeader, SliceId,
     SliceMetadata, Status, UserName, Version,
+    disk::{DiskState, DiskStatus, ScrubStatus},
     ticket::{Right, SignedTicket, Ticket},
     wire::codec,
 };
@@ -171,6 +172,7 @@ fn the_requests_of_a_client_have_their_bytes() {
         "job": ClientRequest::Job(_) => ClientRequest::Job(JobId(6)),
         "cancel-job": ClientRequest::CancelJob(_) => ClientRequest::CancelJob(JobId(6)),
         "logout": ClientRequest::Logout => ClientRequest::Logout,
+        "copies": ClientRequest::Copies(_) => ClientRequest::Copies(path()),
     });
     let absent = CreateRequest { condition: Condition::Absent, at: None, ..create.clone() };
     vectors.compare("ClientRequest.create-absent", &ClientRequest::Create(absent));
@@ -187,6 +189,11 @@ fn the_replies_to_a_client_have_their_bytes() {
     let copies = states.map(|state| CopyStatus { node: node(), place: place(), state }).to_vec();
     let nodes = [NodeState::Up, NodeState::Joining, NodeState::Lost].map(node_status).to_vec();
     let health = Health { reasons: vec!["1 node is lost".into()], under_replicated: 2, corrupt: 1, lost: 0 };
+    let status = |state| CopyStatus { node: node(), place: place(), state };
+    let found = vec![
+        FoundCopy { status: status(CopyState::Ok), source: Some(source()) },
+        FoundCopy { status: status(CopyState::Corrupt), source: None },
+    ];
     let admitted = Admitted { job: JobId(6), nodes: vec![SpeNode { source: source(), slots: 2 }] };
     let states = [JobState::Running, JobState::Done, JobState::Failed, JobState::Cancelled, JobState::Lost];
     let jobs = states.map(|state| JobRecord { state, ..job() }).to_vec();
@@ -204,6 +211,7 @@ fn the_replies_to_a_client_have_their_bytes() {
         "admitted": ClientReply::Admitted(_) => ClientReply::Admitted(admitted),
         "jobs": ClientReply::Jobs(_) => ClientReply::Jobs(jobs),
         "refused": ClientReply::Refused(_) => ClientReply::Refused(refusal(Status::Exists)),
+        "copies": ClientReply::Copies(_) => ClientReply::Copies(Copies { entry: entry(), copies: found }),
     });
     vectors.finish();
 }
@@ -226,7 +234,8 @@ fn the_words_of_node_and_master_have_their_bytes() {
             Report::ReplicateFailed { slice: slice(), refusal: refusal(Status::Unavailable) },
         "corrupt": Report::Corrupt(_) => Report::Corrupt(slice()),
         "removed": Report::Removed(_) => Report::Removed(slice()),
-        "status": Report::Status { .. } => Report::Status { used_bytes: 7, free_bytes: 1 << 44, transfers: 3, spes: 2 },
+        "status": Report::Status { .. } =>
+            Report::Status { used_bytes: 7, free_bytes: 1 << 44, transfers: 3, spes: 2, disks: disks() },
     });
     compare!(vectors, Ack {
         "done": Ack::Done => Ack::Done,
@@ -245,6 +254,7 @@ fn the_words_of_a_transfer_have_their_bytes() {
         "write": TransferRequest::Write { .. } => TransferRequest::Write { ticket: signed() },
         "piece": TransferRequest::Piece { .. } => TransferRequest::Piece { ticket: signed(), piece, bytes: 77 },
         "spe": TransferRequest::Spe { .. } => TransferRequest::Spe { ticket: signed() },
+        "verify": TransferRequest::Verify { .. } => TransferRequest::Verify { ticket: signed(), slice: slice() },
     });
     compare!(vectors, TransferReply {
         "reading": TransferReply::Reading { .. } => TransferReply::Reading { bytes: 300 },
@@ -252,6 +262,8 @@ fn the_words_of_a_transfer_have_their_bytes() {
         "stored": TransferReply::Stored { .. } => TransferReply::Stored { bytes: 300, digest: digest() },
         "taken": TransferReply::Taken => TransferReply::Taken,
         "refused": TransferReply::Refused(_) => TransferReply::Refused(refusal(Status::Corrupt)),
+        "verifying": TransferReply::Verifying { .. } => TransferReply::Verifying { bytes: 1 << 26 },
+        "verified": TransferReply::Verified { .. } => TransferReply::Verified { digest: digest() },
     });
     vectors.finish();
 }
@@ -394,7 +406,29 @@ fn node_status(state: NodeState) -> NodeStatus {
         free_bytes: 6,
         pid: 77,
         folder: "/srv".into(),
+        disks: disks(),
     }
+}
+
+fn disks() -> Vec<DiskStatus> {
+    let scrub = ScrubStatus {
+        position: Some(slice()),
+        began_unix_millis: Some(3),
+        last_began_unix_millis: None,
+        finished_unix_millis: Some(2),
+        checked_bytes: 300,
+        total_bytes: 1 << 40,
+        corrupt: 1,
+    };
+    let disk = |state, scrub| DiskStatus {
+        folder: "/srv/disk-1".into(),
+        state,
+        used_bytes: 5,
+        free_bytes: 6,
+        why: "no".into(),
+        scrub,
+    };
+    vec![disk(DiskState::Ok, Some(scrub)), disk(DiskState::Failed, None), disk(DiskState::Missing, None)]
 }
 
 fn job() -> JobRecord {
