@@ -6,7 +6,7 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    io,
+    fmt, io,
     path::{Path, PathBuf},
     sync::{
         Arc, Mutex,
@@ -378,6 +378,12 @@ impl DiskSet {
         if !spares.is_empty() {
             tracing::warn!(slices = spares.len(), "slices lie on two disks of this node; one copy of each serves");
         }
+    }
+}
+
+impl fmt::Debug for DiskSet {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.slots.iter().map(|slot| &slot.folder)).finish()
     }
 }
 
