@@ -186,11 +186,21 @@ fn same_family(peer: IpAddr) -> IpAddr {
 /// Whether asking twice is the same as asking once.
 fn is_repeatable(request: &ClientRequest) -> bool {
     use ClientRequest::{
-        Abandon, AdmitJob, CancelJob, Commit, Create, Health, Job, Jobs, List, Locate, Logout, MakeFolder, Nodes,
-        Remove, Rename, Renew, ReportJob, Stat, Usage,
+        Abandon, AdmitJob, CancelJob, Commit, Copies, Create, Health, Job, Jobs, List, Locate, Logout, MakeFolder,
+        Nodes, Remove, Rename, Renew, ReportJob, Stat, Usage,
     };
     match request {
-        Locate(_) | Stat(_) | List { .. } | Usage(_) | Nodes | Health | Jobs | Job(_) | Renew(_) | ReportJob(_) => true,
+        Locate(_)
+        | Stat(_)
+        | List { .. }
+        | Usage(_)
+        | Nodes
+        | Health
+        | Jobs
+        | Job(_)
+        | Renew(_)
+        | ReportJob(_)
+        | Copies(_) => true,
         Create(_)
         | Commit { .. }
         | Abandon(_)

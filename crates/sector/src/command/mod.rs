@@ -1,5 +1,8 @@
 //! One function a command. Each reads its arguments, calls the client, and prints.
 
+mod check;
+mod disk_bench;
+mod doctor;
 pub(crate) mod files;
 mod folders;
 pub(crate) mod jobs;
@@ -10,7 +13,7 @@ pub(crate) mod terasort;
 use client::{Client, Profile};
 
 use crate::{
-    arguments::{Arguments, Command, Global},
+    arguments::{Arguments, Bench, Command, Global},
     cloud, demo,
     failure::Failure,
 };
@@ -26,6 +29,8 @@ pub(crate) async fn run(arguments: Arguments) -> Result<(), Failure> {
         Command::Security(role) => cloud::role::security(&role.config).await,
         Command::Master(role) => cloud::role::master(&role.config).await,
         Command::Node(role) => cloud::role::node(&role.config).await,
+        Command::Doctor(asked) => doctor::doctor(&asked, global),
+        Command::Bench(Bench::Io(bench)) => disk_bench::io(&bench, global),
         Command::Spe => Err(Failure::usage("`sector spe` is started by nodes only")),
         other => with_client(other, global).await,
     }
@@ -60,6 +65,7 @@ async fn run_with(cloud: &Client, command: Command, global: &Global) -> Result<(
         Command::Find(paths) => listing::find(cloud, &paths.paths, global).await,
         Command::Du(paths) => listing::du(cloud, &paths.paths, global).await,
         Command::Stat(paths) => listing::stat(cloud, &paths.paths, global).await,
+        Command::Check(asked) => check::check(cloud, asked, global).await,
         Command::Mkdir(mkdir) => folders::mkdir(cloud, mkdir).await,
         Command::Mv(from_to) => folders::mv(cloud, from_to).await,
         Command::Cp(cp) => folders::cp(cloud, cp, global).await,
@@ -74,6 +80,8 @@ async fn run_with(cloud: &Client, command: Command, global: &Global) -> Result<(
         | Command::Security(_)
         | Command::Master(_)
         | Command::Node(_)
+        | Command::Doctor(_)
+        | Command::Bench(_)
         | Command::Spe => Err(Failure::failed("this command needs no login")),
     }
 }

@@ -1,7 +1,10 @@
 //! `nodes` and `health`: how the cloud is.
 
 use client::{Client, NodeState};
-use protocol::Status;
+use protocol::{
+    Status,
+    disk::{DiskState, DiskStatus},
+};
 use serde::Serialize;
 
 use crate::{arguments::Global, failure::Failure, show};
@@ -25,6 +28,7 @@ pub(crate) async fn nodes(cloud: &Client, global: &Global) -> Result<(), Failure
             free_bytes: node.free_bytes,
             pid: node.pid,
             data: node.folder,
+            disks: node.disks.into_iter().map(DiskView::new).collect(),
         })
         .collect();
     if global.json {
@@ -34,10 +38,11 @@ pub(crate) async fn nodes(cloud: &Client, global: &Global) -> Result<(), Failure
         .into_iter()
         .map(|view| {
             let (used, free) = (show::size(view.used_bytes), show::size(view.free_bytes));
-            vec![view.id, view.site, view.rack, view.state.to_owned(), used, free, view.address, view.data]
+            let disks = disks_in_words(&view.disks);
+            vec![view.id, view.site, view.rack, view.state.to_owned(), used, free, disks, view.address, view.data]
         })
         .collect();
-    show::table(&["id", "site", "rack", "state", " used", " free", "address", "data"], &rows);
+    show::table(&["id", "site", "rack", "state", " used", " free", "disks", "address", "data"], &rows);
     Ok(())
 }
 
@@ -76,6 +81,55 @@ struct NodeView {
     free_bytes: u64,
     pid: u32,
     data: String,
+    disks: Vec<DiskView>,
+}
+
+#[derive(Serialize)]
+struct DiskView {
+    folder: String,
+    state: &'static str,
+    used_bytes: u64,
+    free_bytes: u64,
+    why: String,
+    scrub: Option<ScrubView>,
+}
+
+/// Times are RFC 3339; `None` for what has not been yet.
+#[derive(Serialize)]
+struct ScrubView {
+    pass_began: Option<String>,
+    last_pass: Option<String>,
+    position: Option<String>,
+    checked_bytes: u64,
+    total_bytes: u64,
+    corrupt: u64,
+}
+
+impl DiskView {
+    fn new(disk: DiskStatus) -> Self {
+        let state = match disk.state {
+            DiskState::Ok => "ok",
+            DiskState::Failed => "failed",
+            DiskState::Missing => "missing",
+        };
+        let time = |millis: u64| show::time(millis, true);
+        let scrub = disk.scrub.map(|scrub| ScrubView {
+            pass_began: scrub.began_unix_millis.map(time),
+            last_pass: scrub.finished_unix_millis.map(time),
+            position: scrub.position.map(|slice| slice.to_string()),
+            checked_bytes: scrub.checked_bytes,
+            total_bytes: scrub.total_bytes,
+            corrupt: scrub.corrupt,
+        });
+        let DiskStatus { folder, used_bytes, free_bytes, why, .. } = disk;
+        Self { folder, state, used_bytes, free_bytes, why, scrub }
+    }
+}
+
+/// `4`, or `3 of 4 ok`.
+fn disks_in_words(disks: &[DiskView]) -> String {
+    let ok = disks.iter().filter(|disk| disk.state == "ok").count();
+    if ok == disks.len() { ok.to_string() } else { format!("{ok} of {} ok", disks.len()) }
 }
 
 #[derive(Serialize)]
