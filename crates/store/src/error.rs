@@ -9,7 +9,7 @@ use std::{
 use protocol::{Digest, Refusal, SectorPath, SliceId, Status, status::ErrorClass};
 use thiserror::Error;
 
-use crate::sidecar::SidecarError;
+use crate::{sidecar::SidecarError, watched::means_the_disk};
 
 /// Why the store could not do what it was asked.
 #[derive(Debug, Error)]
@@ -174,6 +174,8 @@ impl StoreError {
             Self::NoRoom { .. } | Self::Reserve { .. } | Self::DiskFailed { .. } | Self::BeingFinished(_) => {
                 Status::Unavailable
             }
+            // The next try goes to another disk or another node.
+            Self::Io { source, .. } if means_the_disk(source) => Status::Unavailable,
             Self::NotHeld(_) => Status::NotFound,
             Self::Exists(_) => Status::Exists,
             Self::Header { .. } | Self::TooLong { .. } => Status::Usage,

@@ -43,7 +43,8 @@ impl Failure {
     /// Refuses a change of a disk that has failed.
     fn check(&self) -> io::Result<()> {
         match self.why() {
-            Some(why) => Err(io::Error::other(format!("the disk has failed before: {why}"))),
+            // Whatever it said first: that is told elsewhere, and a caller needs to know only that it is the disk.
+            Some(_) => Err(rustix::io::Errno::IO.into()),
             None => Ok(()),
         }
     }

@@ -202,8 +202,9 @@ fn a_disk_that_became_read_only_is_out_of_service_from_the_first_write_on() {
     let broken = disks.disk_of(1, "/a")[0];
     disks.0[broken].set_fault(Some(DiskFault::Changes(EROFS)));
     // One write may meet it; the next goes elsewhere.
-    let outcomes: Vec<_> = (10..13).map(|slice| write(&set, slice, "/b", b"x").is_ok()).collect();
-    assert!(outcomes.iter().filter(|ok| !**ok).count() <= 1, "{outcomes:?}");
+    let failures: Vec<_> = (10..13).filter_map(|slice| write(&set, slice, "/b", b"x").err()).collect();
+    assert!(failures.len() <= 1, "{failures:?}");
+    assert!(failures.iter().all(|error| error.refusal().status == Status::Unavailable), "it may be tried again");
     assert_eq!(states(&set)[broken], DiskState::Failed);
     assert_eq!(set.look()[0].gone, [SliceId(1)], "its slices are copied elsewhere while another copy is there");
     // A repair alone does not bring it back.
