@@ -66,6 +66,13 @@ impl Hands {
         }
     }
 
+    /// Looks at an error of a job's files for what it says of their disk.
+    pub(crate) fn watch_for_failed_disk(&self, error: &NodeError) {
+        if let NodeError::Io { path, source, .. } = error {
+            self.store.note_error(path, source);
+        }
+    }
+
     /// As [`found_corrupt`](Self::found_corrupt) where `error` says so; gives the error back.
     pub(crate) async fn watch_for_corruption(&self, slice: SliceId, error: NodeError) -> NodeError {
         if matches!(&error, NodeError::Store(store::StoreError::Corrupt { .. })) {

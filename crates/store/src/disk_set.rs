@@ -25,7 +25,7 @@ use crate::{
     disk::is_folder,
     locking::lock,
     slice_store::check_header,
-    watched::{Failure, WatchedDisk},
+    watched::{Failure, WatchedDisk, means_the_disk},
 };
 
 /// The disks of a node. All calls block on a disk; they may come from several threads at once.
@@ -156,9 +156,7 @@ impl DiskSet {
         if self.contains(header.slice) {
             return Err(StoreError::Exists(header.slice));
         }
-        let mut stores = self.slots.iter().filter(|slot| file.starts_with(&slot.folder));
-        // Of folders within one another, which settings do not allow, the innermost.
-        let slot = stores.by_ref().max_by_key(|slot| slot.folder.as_os_str().len());
+        let slot = self.slots.iter().filter(|slot| file.starts_with(&slot.folder)).max_by_key(depth);
         let slot = slot.or(self.slots.first()).ok_or(StoreError::NotHeld(header.slice))?;
         slot.store().ok_or_else(|| slot.error())?.adopt(header, file, sums)
     }
@@ -250,6 +248,15 @@ impl DiskSet {
         let marked = store.mark_corrupt(slice);
         self.promote(slice);
         marked
+    }
+
+    /// Notes an error that someone met who reaches a disk by himself (files of jobs), if it speaks of the disk.
+    pub fn note_error(&self, file: &Path, error: &io::Error) {
+        if means_the_disk(error)
+            && let Some(slot) = self.slots.iter().filter(|slot| file.starts_with(&slot.folder)).max_by_key(depth)
+        {
+            slot.failure.note(error.to_string());
+        }
     }
 
     /// Looks at every disk, and gives those that failed since the last look. Their slices are given up.
@@ -413,6 +420,11 @@ impl Slot {
             scrub: None,
         }
     }
+}
+
+/// A further disk's folder may lie below the main one: the innermost counts.
+fn depth(slot: &&Slot) -> usize {
+    slot.folder.components().count()
 }
 
 fn open_known(

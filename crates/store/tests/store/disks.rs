@@ -243,6 +243,29 @@ fn a_writer_whose_disk_fails_does_not_finish() {
 }
 
 #[test]
+fn a_read_from_a_mount_that_is_gone_says_that_it_is_the_disk() {
+    let folder = tempfile::tempdir().unwrap();
+    let data = folder.path().join("data");
+    let folders = vec![DataFolder { disk: Arc::new(OsDisk), folder: data.clone(), known: false }];
+    let (set, _) = DiskSet::open(folders, 0).unwrap();
+    put(&set, 1, "/a", b"bytes");
+    std::fs::rename(&data, folder.path().join("unmounted")).unwrap();
+    let error = read(&set, 1).unwrap_err();
+    assert!(matches!(error, StoreError::DiskFailed { .. }), "{error}");
+}
+
+#[test]
+fn an_error_that_a_job_met_on_its_own_files_takes_the_disk_out_of_service() {
+    let disks = Disks::new(2);
+    let set = disks.open();
+    set.note_error(Path::new("/disk-1/jobs/7/scratch/1"), &std::io::ErrorKind::StorageFull.into());
+    set.note_error(Path::new("/elsewhere/file"), &std::io::Error::from_raw_os_error(EIO));
+    assert_eq!(states(&set), [DiskState::Ok, DiskState::Ok]);
+    set.note_error(Path::new("/disk-1/jobs/7/scratch/1"), &std::io::Error::from_raw_os_error(EIO));
+    assert_eq!(states(&set), [DiskState::Ok, DiskState::Failed]);
+}
+
+#[test]
 fn a_missing_file_on_a_mount_that_is_gone_is_a_failed_disk_and_no_damaged_slice() {
     let folder = tempfile::tempdir().unwrap();
     let data = folder.path().join("data");
@@ -251,10 +274,9 @@ fn a_missing_file_on_a_mount_that_is_gone_is_a_failed_disk_and_no_damaged_slice(
     put(&set, 1, "/a", b"bytes");
     std::fs::rename(&data, folder.path().join("unmounted")).unwrap();
     std::fs::create_dir(&data).unwrap();
-    let error = read(&set, 1).unwrap_err();
-    assert!(matches!(error, StoreError::DiskFailed { .. }), "{error}");
+    // One who had it open before may take the missing file for damage.
     set.mark_corrupt(SliceId(1)).unwrap();
-    assert_eq!(set.look()[0].gone, [SliceId(1)]);
+    assert_eq!(set.look()[0].gone, [SliceId(1)], "it was not put aside");
     assert_eq!(std::fs::read_dir(&data).unwrap().count(), 0, "nothing is begun where the disk was mounted");
 }
 
