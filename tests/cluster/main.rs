@@ -3,6 +3,7 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
+mod disks;
 mod faults;
 mod files;
 mod jobs;

@@ -186,12 +186,13 @@ fn same_family(peer: IpAddr) -> IpAddr {
 /// Whether asking twice is the same as asking once.
 fn is_repeatable(request: &ClientRequest) -> bool {
     use ClientRequest::{
-        Abandon, AdmitJob, CancelJob, Commit, Create, Drain, EmptyTrash, Health, Job, Jobs, List, Locate, Logout,
-        MakeFolder, Nodes, Policy, Quotas, Rebalance, Remove, RemoveNode, Rename, Renew, ReportJob, Restore, SetPolicy,
-        SetQuota, Stat, Topology, Trash, Usage,
+        Abandon, AdmitJob, CancelJob, Commit, Copies, Create, Drain, EmptyTrash, Health, Job, Jobs, List, Locate,
+        Logout, MakeFolder, Nodes, Policy, Quotas, Rebalance, Remove, RemoveNode, Rename, Renew, ReportJob, Restore,
+        SetPolicy, SetQuota, Stat, Topology, Trash, Usage,
     };
     match request {
-        Locate(_) | Stat(_) | List { .. } | Usage(_) | Nodes | Health | Jobs | Job(_) | Renew(_) | ReportJob(_) => true,
+        Locate(_) | Copies(_) | Stat(_) | List { .. } | Usage(_) | Nodes | Health => true,
+        Jobs | Job(_) | Renew(_) | ReportJob(_) => true,
         // Each says how things shall be, not what to change.
         Drain(_) | Rebalance(_) | Topology { .. } => true,
         Policy(_) | SetPolicy { .. } | Trash { .. } | EmptyTrash { .. } | Quotas { .. } | SetQuota { .. } => true,

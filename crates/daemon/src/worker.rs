@@ -29,6 +29,8 @@ pub type WorkError = Box<dyn Error + Send + Sync>;
 pub enum Next {
     /// There is more to do: at once, but for the throttle's pause.
     Again,
+    /// There is more to do, after this pause, which the work has reckoned itself; the throttle adds none.
+    AgainAfter(Duration),
     /// Nothing to do for this long, or until woken.
     After(Duration),
     /// Nothing to do until [`Worker::wake`].
@@ -107,6 +109,7 @@ impl Worker {
                 status.errors_in_a_row = 0;
                 let (state, wait) = match next {
                     Next::Again => (WorkerState::Busy, Wait::Pause(pause(took, status.pause_ratio))),
+                    Next::AgainAfter(span) => (WorkerState::Busy, Wait::Pause(span.min(PAUSE_MAX))),
                     Next::After(span) => (WorkerState::Waiting, Wait::Idle(Some(span))),
                     Next::WhenWoken => (WorkerState::Waiting, Wait::Idle(None)),
                     Next::Done => (WorkerState::Done, Wait::End),
@@ -280,6 +283,17 @@ mod tests {
         let third = next(&mut began).await;
         assert_eq!((second - first).as_millis(), 3_000);
         assert_eq!((third - second).as_millis(), 6_000);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_pause_that_the_work_reckoned_itself_is_taken_instead_of_the_throttles() {
+        let (work, mut began) = script([(SECOND, Ok(Next::AgainAfter(3 * SECOND)))]);
+        let workers = Workers::new(&Stop::new());
+        let worker = workers.start("scrub", 9.0, work);
+        let first = next(&mut began).await;
+        tokio::time::sleep(2 * SECOND).await;
+        assert_eq!(worker.status().state, WorkerState::Busy, "it is in the middle of its work");
+        assert_eq!(next(&mut began).await - first, 4 * SECOND);
     }
 
     #[tokio::test(start_paused = true)]

@@ -207,7 +207,7 @@ impl Master {
         }
     }
 
-    fn copy_status(&self, replica: &Replica) -> Option<CopyStatus> {
+    pub(crate) fn copy_status(&self, replica: &Replica) -> Option<CopyStatus> {
         let state = match replica.state {
             ReplicaState::Leaving => return None,
             ReplicaState::Corrupt { .. } => CopyState::Corrupt,

@@ -1,9 +1,13 @@
 //! How the cloud is, in sentences that say what to do. Serves `sector health` and `sector nodes`. All counts are kept as
 //! things change; asking costs nothing.
 
-use protocol::message::{
-    client_master::{ClientReply, Health, NodeState},
-    cluster::Standing,
+use protocol::{
+    NodeId,
+    disk::{DiskState, DiskStatus},
+    message::{
+        client_master::{ClientReply, Health, NodeState},
+        cluster::Standing,
+    },
 };
 
 use crate::{Master, nodes::Node, replication::Unwell};
@@ -22,6 +26,9 @@ impl Master {
         let mut reasons = Vec::new();
         for (_, node) in self.nodes.by_name() {
             reasons.extend(self.node_reasons(node));
+        }
+        for (_, node) in self.nodes.by_name().filter(|(_, node)| node.is_reachable()) {
+            reasons.extend(node.disks.iter().filter_map(|disk| disk_reason(&node.id, disk)));
         }
         let up = self.nodes.up_count();
         if up == 0 {
@@ -82,5 +89,20 @@ impl Master {
             ));
         }
         reasons
+    }
+}
+
+/// What is wrong with a disk, and what to do.
+fn disk_reason(node: &NodeId, disk: &DiskStatus) -> Option<String> {
+    let DiskStatus { folder, why, .. } = disk;
+    match disk.state {
+        DiskState::Ok => None,
+        DiskState::Failed => Some(format!(
+            "the disk `{folder}` of node {node} has failed ({why}); its files are copied from other nodes; \
+             replace it and start the node again"
+        )),
+        DiskState::Missing => {
+            Some(format!("the disk `{folder}` of node {node} was not there when the node started ({why})"))
+        }
     }
 }

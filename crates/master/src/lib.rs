@@ -6,6 +6,7 @@
 //! replication.
 
 mod actions;
+mod checking;
 mod commits;
 mod config;
 mod copying;

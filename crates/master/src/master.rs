@@ -340,6 +340,7 @@ impl Master {
             ClientRequest::RemoveNode(remove) => self.remove_node(now, from, by, &remove),
             ClientRequest::Rebalance(verb) => self.rebalance(by, verb).map(Some),
             ClientRequest::Topology { reload } => self.ask_topology(from, by, reload),
+            ClientRequest::Copies(path) => self.copies(now, by, &path).map(Some),
         };
         match outcome {
             Ok(Some(reply)) if is_about_names => self.reply_saved(from, reply),

@@ -15,6 +15,7 @@ use std::{
 
 use protocol::{
     NodeId, Now, Place, Refusal, SessionId, Status, Topology,
+    disk::{DiskState, DiskStatus},
     message::{
         client_master::{NodeState, NodeStatus},
         cluster::Standing,
@@ -87,6 +88,8 @@ pub(crate) struct Node {
     /// `None` until it first reported.
     free_bytes: Option<u64>,
     reported_transfers: u32,
+    /// Its disks, as it last reported them.
+    pub(crate) disks: Vec<DiskStatus>,
     /// Bytes that leases and copies under way will still bring.
     pub(crate) promised_bytes: u64,
     /// Leases whose bytes it takes, and copies it makes.
@@ -134,9 +137,10 @@ impl Node {
         self.epoch = (self.epoch + 1) % EPOCHS;
     }
 
-    /// Bytes it can still take, as far as is known.
+    /// Bytes that one more slice may have here, as far as is known: a slice lies on one disk, whole.
     pub(crate) fn room_bytes(&self) -> u64 {
-        self.free_bytes.unwrap_or(u64::MAX).saturating_sub(self.promised_bytes)
+        let largest = self.disks.iter().map(|disk| disk.free_bytes).max().unwrap_or(u64::MAX);
+        self.free_bytes.unwrap_or(u64::MAX).saturating_sub(self.promised_bytes).min(largest)
     }
 
     /// Whether it has no more than `reserve_bytes` free.
@@ -178,6 +182,17 @@ impl Node {
     /// Takes a status report.
     pub(crate) fn note_status(&mut self, used_bytes: u64, free_bytes: u64, transfers: u32) {
         (self.used_bytes, self.free_bytes, self.reported_transfers) = (used_bytes, Some(free_bytes), transfers);
+    }
+
+    /// Takes how its disks are, and gives those that are newly out of service.
+    pub(crate) fn note_disks(&mut self, disks: Vec<DiskStatus>) -> Vec<DiskStatus> {
+        let was_bad = |disk: &DiskStatus| {
+            self.disks.iter().any(|known| known.folder == disk.folder && known.state != DiskState::Ok)
+        };
+        let is_new = |disk: &&DiskStatus| disk.state != DiskState::Ok && !was_bad(disk);
+        let failed = disks.iter().filter(is_new).cloned().collect();
+        self.disks = disks;
+        failed
     }
 
     /// A slice came to lie here. Counted at once, since the next status may be seconds away and many small files
@@ -227,6 +242,7 @@ impl Node {
             reserve_bytes,
             is_full: self.is_full(reserve_bytes),
             slices: self.held,
+            disks: self.disks.clone(),
         }
     }
 
@@ -256,6 +272,7 @@ impl Node {
             held: 0,
             used_bytes: 0,
             free_bytes: None,
+            disks: Vec::new(),
             reported_transfers: 0,
             promised_bytes: 0,
             incoming: 0,
@@ -318,6 +335,7 @@ impl Nodes {
         if node.standing == Standing::Drained && node.held > 0 {
             node.standing = Standing::Draining;
         }
+        node.disks = Vec::new();
         if let Some(old) = old {
             self.by_session.remove(&old);
         }

@@ -7,7 +7,7 @@ use protocol::{
         client_master::{FileContent, NodeState},
         node_master::{Ack, HeldSlice, HeldState, Report},
     },
-    names::{EVENT_NODE_JOINED, EVENT_NODE_LOST, EVENT_SLICE_CORRUPT},
+    names::{EVENT_DISK_FAILED, EVENT_NODE_JOINED, EVENT_NODE_LOST, EVENT_SLICE_CORRUPT},
 };
 
 use crate::{
@@ -31,9 +31,20 @@ impl Master {
                 self.fail_copy(now, slice, key);
             }
             Report::Corrupt(slice) => self.note_corrupt(now, key, slice),
-            Report::Removed(slice) => self.note_removed(now, slice, key),
-            Report::Status { used_bytes, free_bytes, transfers, .. } => {
-                self.nodes.get_mut(key).note_status(used_bytes, free_bytes, transfers);
+            Report::Removed(slice) => {
+                // Also what a lease counted: its disk may have failed before the commit.
+                if let Some(lease) = self.leases.of_slice(slice) {
+                    self.note_lease_corrupt(now, key, lease);
+                }
+                self.note_removed(now, slice, key);
+            }
+            Report::Status { used_bytes, free_bytes, transfers, disks, .. } => {
+                let node = self.nodes.get_mut(key);
+                node.note_status(used_bytes, free_bytes, transfers);
+                for failed in node.note_disks(disks) {
+                    let (folder, why) = (failed.folder, failed.why);
+                    tracing::error!(event = EVENT_DISK_FAILED, node = %self.nodes.get(key).id, folder, why, "a disk failed");
+                }
             }
         }
         self.actions.push_back(Action::Ack { to: from, ack: Ack::Done });

@@ -6,6 +6,7 @@
 //!
 //! All calls wait for the disk: never call them from a task that serves the network.
 
+mod job_folders;
 mod piece_writer;
 mod pieces;
 mod scratch;
@@ -25,37 +26,38 @@ use protocol::{
     JobId, SliceHeader, SliceMetadata, Status, limits,
     message::spe::{BucketId, PieceId, SealOrder},
 };
-use store::{SliceStore, SliceSums};
+use store::{DiskSet, SliceSums};
 
 use crate::NodeError;
+pub use job_folders::JobFolders;
 pub use piece_writer::PieceWriter;
 pub use pieces::{PieceRefused, Pieces, Range, SealPlan, SealRefused};
 pub use scratch::{ClosedScratch, Scratch};
 
-/// All buckets of a node, below the store's folder for jobs.
+/// All buckets of a node, below the folders for jobs of its disks. Each lies on the disk of its first piece.
 #[derive(Debug)]
 pub struct BucketStore {
-    folder: PathBuf,
+    folders: Box<dyn JobFolders>,
     jobs: Mutex<Jobs>,
     scratch_count: AtomicU64,
 }
 
 impl BucketStore {
-    /// Buckets in `folder` ([`SliceStore::jobs_folder`], which the store has emptied).
-    pub fn new(folder: PathBuf) -> Self {
-        Self { folder, jobs: Mutex::default(), scratch_count: AtomicU64::new(0) }
+    /// Buckets in `folders` (those of a [`DiskSet`], which the store has emptied).
+    pub fn new(folders: impl JobFolders + 'static) -> Self {
+        Self { folders: Box::new(folders), jobs: Mutex::default(), scratch_count: AtomicU64::new(0) }
     }
 
     /// Begins a piece of `bytes` bytes; [`Begun::Taken`] when the bucket has it already.
     pub fn begin(&self, piece: PieceId, bytes: u64) -> Result<Begun, NodeError> {
-        let bucket = self.bucket(piece.bucket)?;
+        let bucket = self.bucket(piece.bucket, None)?;
         if bucket.lock().pieces.has(piece.task, piece.attempt) {
             return Ok(Begun::Taken);
         }
         PieceWriter::begin(bucket, piece, bytes).map(Begun::Writer)
     }
 
-    /// Takes a whole file of this disk as a piece: without a copy where it is the bucket's first, with `sums` kept for
+    /// Takes a whole file as a piece: without a copy where it is the bucket's first, with `sums` kept for
     /// the day the bucket is published. The scratch file is used up either way.
     pub fn take_file(
         &self,
@@ -64,12 +66,13 @@ impl BucketStore {
         bytes: u64,
         sums: Option<SliceSums>,
     ) -> Result<(), NodeError> {
-        let bucket = self.bucket(piece.bucket)?;
+        let bucket = self.bucket(piece.bucket, self.folders.of_file(scratch.path()))?;
         let mut state = bucket.lock();
         if state.pieces.has(piece.task, piece.attempt) {
             return Ok(());
         }
-        if state.pieces.is_untouched() {
+        // On another disk (where an earlier attempt began it) it cannot simply get the bucket's name.
+        if state.pieces.is_untouched() && bucket.is_on_disk_of(&*self.folders, scratch.path()) {
             let range = state.pieces.reserve(bytes).map_err(|why| piece_refused(piece.bucket, why))?;
             if let Err(error) = scratch.rename(&bucket.path) {
                 state.pieces.abandon(range);
@@ -90,7 +93,7 @@ impl BucketStore {
     /// Makes a bucket final with exactly the winners' pieces; its length in bytes. A winner that is not here refuses it
     /// with [`Status::NotFound`]. The same order twice is one seal.
     pub fn seal(&self, order: &SealOrder) -> Result<u64, NodeError> {
-        self.bucket(order.bucket)?.seal(order)
+        self.bucket(order.bucket, None)?.seal(order)
     }
 
     /// A sealed bucket's file, for reading, and its length in bytes.
@@ -111,12 +114,13 @@ impl BucketStore {
             return Err(NodeError::Bucket { bucket: id, status: Status::Usage, why });
         }
         let mut content = Vec::with_capacity(bytes as usize);
-        io::Read::read_to_end(&mut file, &mut content).map_err(NodeError::io("read the bucket", &self.path(id)))?;
+        let path = &self.known(id)?.path;
+        io::Read::read_to_end(&mut file, &mut content).map_err(NodeError::io("read the bucket", path))?;
         Ok(content)
     }
 
     /// Makes a sealed bucket a staged, synced slice. The same publication twice is one.
-    pub fn publish(&self, id: BucketId, header: SliceHeader, store: &SliceStore) -> Result<SliceMetadata, NodeError> {
+    pub fn publish(&self, id: BucketId, header: SliceHeader, store: &DiskSet) -> Result<SliceMetadata, NodeError> {
         self.known(id)?.publish(header, store)
     }
 
@@ -137,11 +141,17 @@ impl BucketStore {
                 jobs.forgotten.pop_front();
             }
         }
-        let folder = self.job_folder(job);
-        match fs::remove_dir_all(&folder) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(NodeError::io("remove", &folder)(error)),
-            _ => Ok(()),
+        let mut removed = Ok(());
+        for folder in self.folders.all() {
+            let folder = folder.join(job.to_string());
+            match fs::remove_dir_all(&folder) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                    removed = Err(NodeError::io("remove", &folder)(error));
+                }
+                _ => {}
+            }
         }
+        removed
     }
 
     /// Whether the master has ordered this job forgotten.
@@ -154,26 +164,22 @@ impl BucketStore {
         Scratch::create(&self.scratch_folder(job)?, &self.scratch_count)
     }
 
-    /// The folder of this job's scratch files, where its SPEs work.
+    /// A folder for this job's scratch files, where its SPEs work; on whichever disk has room.
     pub fn scratch_folder(&self, job: JobId) -> Result<PathBuf, NodeError> {
         if self.is_forgotten(job) {
             return Err(forgotten(job));
         }
-        let folder = self.job_folder(job).join(SCRATCH_FOLDER);
+        let folder = self.folders.roomiest()?.join(job.to_string()).join(SCRATCH_FOLDER);
         fs::create_dir_all(&folder).map_err(NodeError::io("create the folder", &folder))?;
         Ok(folder)
     }
 
-    /// The bucket, made known if it is not.
-    fn bucket(&self, id: BucketId) -> Result<Arc<Bucket>, NodeError> {
+    /// The bucket; one that is not known begins in `near`, or where there is room.
+    fn bucket(&self, id: BucketId, near: Option<PathBuf>) -> Result<Arc<Bucket>, NodeError> {
         let (bucket, stale) = {
             let mut jobs = self.lock();
             if jobs.forgotten.contains(&id.job) {
                 return Err(forgotten(id.job));
-            }
-            if !jobs.all.contains_key(&id.job) {
-                let folder = self.job_folder(id.job).join(BUCKETS_FOLDER);
-                fs::create_dir_all(&folder).map_err(NodeError::io("create the folder", &folder))?;
             }
             let job = jobs.all.entry(id.job).or_default();
             if id.run < job.run {
@@ -186,8 +192,15 @@ impl BucketStore {
                 let why = format!("is one too many: this node keeps {BUCKETS_PER_JOB_MAX} of a job");
                 return Err(NodeError::Bucket { bucket: id, status: Status::Unavailable, why });
             }
-            let path = self.path(id);
-            (Arc::clone(job.buckets.entry(id).or_insert_with(|| Arc::new(Bucket::new(id, path)))), stale)
+            let bucket = match job.buckets.get(&id) {
+                Some(bucket) => Arc::clone(bucket),
+                None => {
+                    let bucket = Arc::new(Bucket::new(id, self.begin_path(id, near)?));
+                    job.buckets.insert(id, Arc::clone(&bucket));
+                    bucket
+                }
+            };
+            (bucket, stale)
         };
         for old in stale.into_values() {
             // What cannot be removed now goes with the job.
@@ -210,13 +223,15 @@ impl BucketStore {
         })
     }
 
-    fn job_folder(&self, job: JobId) -> PathBuf {
-        self.folder.join(job.to_string())
-    }
-
-    fn path(&self, id: BucketId) -> PathBuf {
-        let name = format!("{}-{}-{}", id.run, id.stage, id.bucket);
-        self.job_folder(id.job).join(BUCKETS_FOLDER).join(name)
+    /// Where a new bucket will be, its folder made.
+    fn begin_path(&self, id: BucketId, near: Option<PathBuf>) -> Result<PathBuf, NodeError> {
+        let folder = match near {
+            Some(folder) => folder,
+            None => self.folders.roomiest()?,
+        };
+        let folder = folder.join(id.job.to_string()).join(BUCKETS_FOLDER);
+        fs::create_dir_all(&folder).map_err(NodeError::io("create the folder", &folder))?;
+        Ok(folder.join(format!("{}-{}-{}", id.run, id.stage, id.bucket)))
     }
 
     fn lock(&self) -> MutexGuard<'_, Jobs> {
@@ -273,6 +288,10 @@ impl Bucket {
 
     fn open(&self) -> Result<File, NodeError> {
         open(&self.path)
+    }
+
+    fn is_on_disk_of(&self, folders: &dyn JobFolders, file: &Path) -> bool {
+        folders.of_file(file) == folders.of_file(&self.path)
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {

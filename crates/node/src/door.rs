@@ -8,7 +8,8 @@ mod local;
 mod piece;
 mod read;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
+mod verify;
 mod write;
 
 use std::{pin::pin, sync::Arc, time::Duration};
@@ -119,6 +120,10 @@ pub(crate) async fn answer_requests(
             TransferRequest::Piece { ticket, piece, bytes } => {
                 let Some(_turn) = turn(hands, &mut stream).await? else { continue };
                 Box::pin(piece::piece(hands, &mut stream, &ticket, piece, bytes)).await?
+            }
+            TransferRequest::Verify { ticket, slice } => {
+                let Some(_turn) = turn(hands, &mut stream).await? else { continue };
+                Box::pin(verify::verify(hands, &mut stream, &ticket, slice)).await?
             }
             TransferRequest::Spe { ticket } => match hands.tickets.compute(&ticket) {
                 Ok(job) => {

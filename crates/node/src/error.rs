@@ -124,7 +124,7 @@ impl NodeError {
     pub fn is_full(&self) -> bool {
         match self {
             Self::Io { source, .. } => is_full(source),
-            Self::Store(error) => matches!(error, store::StoreError::NoRoom { .. }),
+            Self::Store(error) => error.is_full(),
             _ => false,
         }
     }

@@ -124,6 +124,8 @@ pub(crate) fn unexpected(peer: Peer, operation: &'static str, reply: &TransferRe
         TransferReply::Stored { .. } => "\"stored\"",
         TransferReply::Taken => "\"taken\"",
         TransferReply::Refused(_) => "\"refused\"",
+        TransferReply::Verifying { .. } => "\"verifying\"",
+        TransferReply::Verified { .. } => "\"verified\"",
     };
     NodeError::Answer { node: peer.node, operation, answer }
 }

@@ -7,18 +7,21 @@ use std::sync::{
 };
 
 use protocol::{NodeId, SliceId, names};
-use store::SliceStore;
+use store::DiskSet;
 use tokio::sync::{Semaphore, mpsc};
 
 use crate::{
-    NodeError, blocking, bucket::BucketStore, peers::Peers, rules::Completion, server::Event, spe::SpeProgram,
-    tickets::TicketDoor,
+    NodeError, blocking, bucket::BucketStore, peers::Peers, rules::Completion, scrub::ScrubBoard, server::Event,
+    spe::SpeProgram, tickets::TicketDoor,
 };
 
 /// Shared by all tasks of a node.
 pub(crate) struct Hands {
     pub(crate) node: NodeId,
-    pub(crate) store: Arc<SliceStore>,
+    /// The slices on all disks of this node.
+    pub(crate) store: Arc<DiskSet>,
+    /// How far each disk's scrub is.
+    pub(crate) scrubs: ScrubBoard,
     pub(crate) buckets: Arc<BucketStore>,
     pub(crate) tickets: TicketDoor,
     pub(crate) peers: Peers,
@@ -44,13 +47,30 @@ impl Hands {
     /// A slice's bytes or sidecar are not what was written: it is put aside and reported.
     pub(crate) async fn found_corrupt(&self, slice: SliceId) {
         let store = Arc::clone(&self.store);
-        let marked = blocking("putting a corrupt slice aside", move || Ok(store.mark_corrupt(slice)?)).await;
+        let marked = blocking("putting a corrupt slice aside", move || {
+            store.mark_corrupt(slice)?;
+            // Another disk may have a spare of it.
+            Ok(store.open_slice(slice).ok().map(|reader| reader.metadata().clone()))
+        });
+        let marked = marked.await;
         tracing::error!(event = names::EVENT_SLICE_CORRUPT, %slice, "a slice is corrupt and no longer served");
-        if let Err(error) = marked {
-            // Reported all the same: the master must replace it, whatever this disk still does.
-            tracing::error!(%slice, %error, "the corrupt slice could not be put aside");
-        }
         self.tell(Completion::FoundCorrupt(slice)).await;
+        match marked {
+            Ok(spare) => {
+                if let Some(spare) = spare {
+                    self.tell(Completion::Stored(spare)).await;
+                }
+            }
+            // Reported all the same: the master must replace it, whatever this disk still does.
+            Err(error) => tracing::error!(%slice, %error, "the corrupt slice could not be put aside"),
+        }
+    }
+
+    /// Looks at an error of a job's files for what it says of their disk.
+    pub(crate) fn watch_for_failed_disk(&self, error: &NodeError) {
+        if let NodeError::Io { path, source, .. } = error {
+            self.store.note_error(path, source);
+        }
     }
 
     /// As [`found_corrupt`](Self::found_corrupt) where `error` says so; gives the error back.

@@ -6,6 +6,7 @@
 //! master signed, and never runs a user's code in its own process.
 
 pub mod bucket;
+mod disks;
 mod door;
 mod error;
 mod fetch;
@@ -14,6 +15,7 @@ mod hands;
 mod link;
 mod peers;
 pub mod rules;
+mod scrub;
 mod server;
 pub mod spe;
 mod task;

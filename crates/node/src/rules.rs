@@ -112,6 +112,7 @@ impl Node {
             Completion::Moved { id, result } => self.moved(id, result),
             Completion::Stored(metadata) => self.report(Report::Stored(metadata)),
             Completion::FoundCorrupt(slice) => self.report(Report::Corrupt(slice)),
+            Completion::Gone(slices) => slices.into_iter().for_each(|slice| self.report(Report::Removed(slice))),
             Completion::Inventory(slices) => self.outbox.inventory(slices),
             Completion::Acknowledged(report) => self.outbox.acknowledged(report),
         }
@@ -303,6 +304,8 @@ pub enum Completion {
     Inventory(Vec<HeldSlice>),
     /// The master answered a report.
     Acknowledged(ReportId),
+    /// These slices are not here any more, since their disk has failed.
+    Gone(Vec<SliceId>),
 }
 
 /// A copy to make (see [`Order::Replicate`]).

@@ -7,12 +7,14 @@ use std::{
     net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
     process,
     sync::Arc,
+    time::Duration,
 };
 
 use daemon::{
     ready,
     settings::{Checked, NodeSettings, Settings},
-    stop::Stopping,
+    stop::{Stop, Stopping},
+    worker::Workers,
 };
 use net::{
     clock::Clock,
@@ -24,7 +26,7 @@ use net::{
 };
 use protocol::{SessionId, message::join::JoinRequest};
 use rustix::process::{Resource, getrlimit, setrlimit};
-use store::{OsDisk, SliceStore};
+use store::{Disk, OsDisk};
 use tokio::{
     sync::{Semaphore, mpsc},
     task::{JoinHandle, JoinSet},
@@ -34,11 +36,13 @@ use tokio::{
 use crate::{
     NodeError, blocking,
     bucket::BucketStore,
+    disks::{self, DiskWatch},
     door,
     hands::{Gauge, Hands},
     link::{Joined, Link},
     peers::Peers,
     rules::{Completion, Node, NodeLimits},
+    scrub,
     spe::SpeProgram,
     tickets::TicketDoor,
 };
@@ -67,7 +71,7 @@ pub async fn serve(settings: Checked<NodeSettings>, spe: SpeProgram, stopping: S
 }
 
 impl Server {
-    /// Opens the data folder and the transfer port. SPEs will be started from `spe`.
+    /// Opens the data folders and the transfer port. SPEs will be started from `spe`.
     ///
     /// # Errors
     /// When the credentials cannot be used, the data folder is another process's or the port is in use.
@@ -76,12 +80,8 @@ impl Server {
         let texts = settings.credential_files().read()?;
         let credentials = Credentials { certificate_pem: texts.certificate_pem, key_pem: texts.key_pem };
         let identity = TlsIdentity::role(&texts.authority_pem, &credentials)?;
-        let folder = settings.folder.clone();
-        let opened = blocking("opening the data folder", move || Ok(SliceStore::open(Arc::new(OsDisk), &folder)?));
-        let (store, found) = opened.await?;
-        for file in &found.put_aside {
-            tracing::error!(file = %file.display(), "a damaged file was put aside; look at it and remove it");
-        }
+        let (own_settings, disk): (_, Arc<dyn Disk>) = (settings.clone(), Arc::new(OsDisk));
+        let store = blocking("opening the data folders", move || disks::open(&own_settings, &disk)).await?;
         let listener = Listener::bind(settings.listen, identity.clone()).await?;
         let local = LocalListener::bind()
             .inspect_err(|error| tracing::warn!(%error, "clients of this machine will read over the network"))
@@ -92,8 +92,9 @@ impl Server {
         let slots = settings.spe_slots as usize;
         let hands = Hands {
             node: settings.id.clone(),
-            buckets: Arc::new(BucketStore::new(store.jobs_folder())),
+            buckets: Arc::new(BucketStore::new(Arc::clone(&store))),
             store,
+            scrubs: scrub::ScrubBoard::default(),
             tickets: TicketDoor::new(settings.id.clone(), clock),
             peers: Peers::new(TcpCarrier::new(identity.clone())),
             transfers: Arc::new(Semaphore::new(settings.transfers_max as usize)),
@@ -136,6 +137,12 @@ impl Server {
         let connections_max = settings.transfers_max as usize * CONNECTIONS_PER_TRANSFER;
         let mut door =
             tokio::spawn(door::serve(Arc::clone(&hands), listener, local, connections_max, stopping.clone()));
+        let background = Stop::new();
+        let workers = Workers::new(&background);
+        workers.start("disks", 0.0, DiskWatch::new(Arc::clone(&hands)));
+        if let Some(period) = settings.scrub_period() {
+            scrub::start(&workers, &hands, clock, period);
+        }
         let limits = NodeLimits { status_interval: settings.status_interval(), copies_max: COPIES_MAX };
         let mut desk = Desk {
             clock,
@@ -159,6 +166,9 @@ impl Server {
             },
             ended = &mut door => ended.map_err(broken),
         };
+        if let Err(error) = background.finish(BACKGROUND_PATIENCE).await {
+            tracing::warn!(%error, "background work did not end in order");
+        }
         desk.finish().await;
         outcome
     }
@@ -298,6 +308,8 @@ const EVENTS_MAX: usize = 1_024;
 /// Copies from other nodes at once: one keeps a link busy, a few more fill the gaps between small files, and the
 /// rest of the disk is for users.
 const COPIES_MAX: usize = 4;
+/// How long background work may take to end its step: it reads a megabyte.
+const BACKGROUND_PATIENCE: Duration = Duration::from_secs(5);
 /// Connections to each transfer at once: most wait for their next request.
 const CONNECTIONS_PER_TRANSFER: usize = 4;
 /// SPE processes to each slot: those beyond one wait, at some megabytes each, while other jobs' tasks have the slot.

@@ -46,7 +46,10 @@ pub(crate) async fn converse(
             break;
         };
         engine.end_useless_spe();
-        let reply = answer?.unwrap_or_else(|error| SpeReply::Refused(error.refusal()));
+        let reply = answer?.unwrap_or_else(|error| {
+            hands.watch_for_failed_disk(&error);
+            SpeReply::Refused(error.refusal())
+        });
         stream.send(&reply).await?;
     }
     stream.close().await;

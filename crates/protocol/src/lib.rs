@@ -7,6 +7,7 @@
 //! Bytes become meaning once, at the door: [`wire`] checks them, and behind it nobody checks again.
 
 pub mod address_range;
+pub mod disk;
 pub mod gmp;
 pub mod ids;
 pub mod limits;

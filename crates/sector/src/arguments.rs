@@ -65,6 +65,9 @@ pub(crate) enum Command {
     /// Is the cloud well, and what to do if not
     #[command(after_help = "Example: sector health")]
     Health,
+    /// What of this machine will hurt a cloud, and how to mend it
+    #[command(after_help = "Example: sector doctor /mnt/disk1 /mnt/disk2")]
+    Doctor(Doctor),
     /// Upload files, or standard input (`-`)
     #[command(after_help = "Example: sector put -r --records lines logs/ /logs")]
     Put(Put),
@@ -89,6 +92,9 @@ pub(crate) enum Command {
     /// Show all that is known of a path
     #[command(after_help = "Example: sector stat --json /logs/a.txt")]
     Stat(Paths),
+    /// Read every copy and compare it with its digest
+    #[command(after_help = "Example: sector check -r /logs --json")]
+    Check(Check),
     /// Make folders
     #[command(after_help = "Example: sector mkdir -p /a/b/c")]
     Mkdir(Mkdir),
@@ -122,7 +128,7 @@ pub(crate) enum Command {
     /// Generate, sort and validate 100-byte records with 10-byte keys
     #[command(subcommand, after_help = "Example: sector terasort gen --records 10000000 /gen")]
     Terasort(Terasort),
-    /// Measure the running cloud
+    /// Measure a disk, or the running cloud
     #[command(subcommand, after_help = "Example: sector bench names --files 10000")]
     Bench(Bench),
     /// The process that runs user functions for a node
@@ -157,6 +163,26 @@ pub(crate) struct Up {
     /// One process a role, as on a real cluster
     #[arg(long)]
     pub(crate) processes: bool,
+    /// Data folders of each node, as if each were a disk
+    #[arg(long, default_value_t = 1, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=16))]
+    pub(crate) disks_per_node: u32,
+}
+
+#[derive(Clone, Debug, Args)]
+pub(crate) struct Doctor {
+    /// Folders whose disks to look at [default: data in $SECTOR_HOME]
+    #[arg(value_name = "DIR")]
+    pub(crate) folders: Vec<PathBuf>,
+}
+
+#[derive(Clone, Debug, Args)]
+pub(crate) struct BenchIo {
+    /// A folder on the disk
+    #[arg(value_name = "DIR")]
+    pub(crate) folder: PathBuf,
+    /// How much to write and read
+    #[arg(long, default_value = "1GiB", value_name = "N")]
+    pub(crate) bytes: ByteSize,
 }
 
 #[derive(Clone, Debug, Args)]
@@ -318,6 +344,16 @@ pub(crate) struct Ls {
 #[derive(Clone, Debug, Args)]
 pub(crate) struct Paths {
     #[arg(default_value = "/")]
+    pub(crate) paths: Vec<String>,
+}
+
+#[derive(Clone, Debug, Args)]
+pub(crate) struct Check {
+    /// Folders too, with all that they hold
+    #[arg(short)]
+    pub(crate) recursive: bool,
+    /// Files, folders or globs
+    #[arg(required = true)]
     pub(crate) paths: Vec<String>,
 }
 
@@ -515,6 +551,9 @@ pub(crate) enum Bench {
     /// Names made, found, listed, renamed and removed in a second
     #[command(after_help = "Example: sector bench names --files 10000 --json")]
     Names(BenchNames),
+    /// What a disk gives: writing, reading, small reads, small syncs
+    #[command(after_help = "Example: sector bench io /mnt/disk1 --bytes 4GiB")]
+    Io(BenchIo),
 }
 
 #[derive(Clone, Debug, Args)]

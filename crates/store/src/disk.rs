@@ -37,7 +37,7 @@ pub trait Disk: Send + Sync + 'static {
     fn list(&self, folder: &Path) -> io::Result<Vec<FolderItem>>;
     /// The length of a file in bytes; `None` if nothing, or a folder, has that name.
     fn bytes(&self, path: &Path) -> io::Result<Option<u64>>;
-    /// Bytes that can still be written to the file system of `folder`.
+    /// Bytes that can still be written to the file system of `folder`; an error where it cannot be written at all.
     fn free_bytes(&self, folder: &Path) -> io::Result<u64>;
     /// Claims a folder for this process until the lock is dropped; fails with `WouldBlock` if another has it.
     fn lock_folder(&self, folder: &Path) -> io::Result<FolderLock>;

@@ -9,7 +9,7 @@ use std::{
 use protocol::{Digest, Refusal, SectorPath, SliceId, Status, status::ErrorClass};
 use thiserror::Error;
 
-use crate::sidecar::SidecarError;
+use crate::{sidecar::SidecarError, watched::means_the_disk};
 
 /// Why the store could not do what it was asked.
 #[derive(Debug, Error)]
@@ -32,6 +32,22 @@ pub enum StoreError {
         operation: &'static str,
         /// To which file or folder.
         path: PathBuf,
+    },
+    /// Only the reserve is left.
+    #[error("no room on the disk of `{}` but the {reserve_bytes} bytes kept free (`reserve_bytes`): free some, or add a disk or a node", folder.display())]
+    Reserve {
+        /// The data folder.
+        folder: PathBuf,
+        /// Bytes that are kept free.
+        reserve_bytes: u64,
+    },
+    /// The disk is out of service.
+    #[error("the disk of `{}` has failed ({why}): use another copy, and replace the disk", folder.display())]
+    DiskFailed {
+        /// The data folder.
+        folder: PathBuf,
+        /// What the disk said first.
+        why: String,
     },
     /// Another process has the data folder.
     #[error("the data folder `{}` is in use by another process: stop that one, or give this one another folder", folder.display())]
@@ -135,7 +151,11 @@ impl StoreError {
     /// What the caller may do about it.
     pub fn class(&self) -> ErrorClass {
         match self {
-            Self::Io { .. } | Self::NoRoom { .. } | Self::NotHeld(_) => ErrorClass::RetryElsewhere,
+            Self::Io { .. }
+            | Self::NoRoom { .. }
+            | Self::NotHeld(_)
+            | Self::Reserve { .. }
+            | Self::DiskFailed { .. } => ErrorClass::RetryElsewhere,
             Self::BeingFinished(_) | Self::WriterFailed { .. } | Self::Obstacle { .. } => ErrorClass::RetryHere,
             Self::DigestMismatch { .. } | Self::Corrupt { .. } | Self::NotAJournal { .. } => ErrorClass::Corrupt,
             Self::Locked { .. }
@@ -151,7 +171,11 @@ impl StoreError {
     /// The same as words that travel.
     pub fn refusal(&self) -> Refusal {
         let status = match self {
-            Self::NoRoom { .. } | Self::BeingFinished(_) => Status::Unavailable,
+            Self::NoRoom { .. } | Self::Reserve { .. } | Self::DiskFailed { .. } | Self::BeingFinished(_) => {
+                Status::Unavailable
+            }
+            // The next try goes to another disk or another node.
+            Self::Io { source, .. } if means_the_disk(source) => Status::Unavailable,
             Self::NotHeld(_) => Status::NotFound,
             Self::Exists(_) => Status::Exists,
             Self::Header { .. } | Self::TooLong { .. } => Status::Usage,
@@ -160,6 +184,11 @@ impl StoreError {
             Self::Io { .. } | Self::WriterFailed { .. } | Self::Sidecar { .. } | Self::Journal { .. } => Status::Failed,
         };
         Refusal::new(status, self.to_string())
+    }
+
+    /// Whether there is no room, which another node may have.
+    pub fn is_full(&self) -> bool {
+        matches!(self, Self::NoRoom { .. } | Self::Reserve { .. })
     }
 
     /// An error of the disk while doing `operation` to `path`.
@@ -209,6 +238,8 @@ mod tests {
             (StoreError::Io { operation: "write", path: file.clone(), source: io::ErrorKind::Other.into() }, name),
             (StoreError::NoRoom { operation: "write", path: file.clone() }, name),
             (StoreError::Locked { folder: file.clone() }, name),
+            (StoreError::Reserve { folder: file.clone(), reserve_bytes: 5 }, name),
+            (StoreError::DiskFailed { folder: file.clone(), why: "why".into() }, name),
             (StoreError::NotHeld(slice), id),
             (StoreError::Exists(slice), id),
             (StoreError::BeingFinished(slice), id),

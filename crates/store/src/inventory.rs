@@ -3,6 +3,7 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
+    ops::Bound,
     sync::Arc,
 };
 
@@ -57,6 +58,20 @@ impl Inventory {
 
     pub(crate) fn len(&self) -> u64 {
         self.slices.len() as u64
+    }
+
+    /// Takes all slices out.
+    pub(crate) fn take_all(&mut self) -> Vec<SliceId> {
+        self.placed.clear();
+        self.unsynced.clear();
+        self.used_bytes = 0;
+        std::mem::take(&mut self.slices).into_keys().collect()
+    }
+
+    /// The first slice behind `after`, by id.
+    pub(crate) fn next_after(&self, after: Option<SliceId>) -> Option<SliceId> {
+        let from = after.map_or(Bound::Unbounded, Bound::Excluded);
+        self.slices.range((from, Bound::Unbounded)).next().map(|(slice, _)| *slice)
     }
 
     pub(crate) fn list(&self) -> Vec<HeldSlice> {

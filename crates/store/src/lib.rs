@@ -7,6 +7,7 @@
 
 mod atomic_file;
 mod disk;
+mod disk_set;
 mod error;
 mod hasher;
 mod inventory;
@@ -18,20 +19,24 @@ mod os_disk;
 mod placing;
 mod reader;
 mod recovery;
+mod scrub;
 mod shared_sync;
 mod sidecar;
 mod slice_store;
 mod staging;
+mod watched;
 mod writer;
 
 pub use atomic_file::write_file_atomically;
 pub use disk::{Disk, DiskFile, FolderItem, FolderLock};
+pub use disk_set::{DataFolder, DiskSet, LostDisk};
 pub use error::StoreError;
 pub use hasher::{HasherMark, SliceHasher, SliceSums};
 pub use journal::{Journal, RowChange};
-pub use memory_disk::MemoryDisk;
+pub use memory_disk::{DiskFault, MemoryDisk};
 pub use os_disk::OsDisk;
 pub use reader::SliceReader;
+pub use scrub::{CheckStep, Scrub, ScrubStep, SliceCheck};
 pub use sidecar::{SIDECAR_VERSION, Sidecar, SidecarError};
 pub use slice_store::{OpenReport, SliceStore};
 pub use writer::SliceWriter;

@@ -81,6 +81,10 @@ impl Disk for OsDisk {
 
     fn free_bytes(&self, folder: &Path) -> io::Result<u64> {
         let counts = rustix::fs::statvfs(folder)?;
+        if counts.f_flag.contains(rustix::fs::StatVfsMountFlags::RDONLY) {
+            // As a file system makes itself after an error. It may have room, but none of it can be written.
+            return Err(rustix::io::Errno::ROFS.into());
+        }
         Ok(counts.f_bavail.saturating_mul(counts.f_frsize))
     }
 

@@ -60,6 +60,25 @@ impl SliceStore {
         Ok(())
     }
 
+    /// Retires the slice placed at a path, or at one above it, because another disk's slice has the path now.
+    pub(crate) fn retire_at(&self, path: &SectorPath) -> Result<(), StoreError> {
+        let paths = std::iter::successors(Some(path.clone()), SectorPath::parent).take_while(|path| !path.is_root());
+        for path in paths {
+            let _moves = lock(&self.moves);
+            let placed = self.inventory().placed_at(&path).and_then(|slice| self.inventory().get(slice));
+            if let Some(held) = placed {
+                self.move_files(&held, HeldState::Retired)?;
+                self.remove_empty_parents(&path);
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether any slice is placed below a path.
+    pub(crate) fn any_placed_below(&self, path: &SectorPath) -> bool {
+        self.inventory().any_placed_below(path)
+    }
+
     /// See [`SliceStore::mark_corrupt`].
     pub(crate) fn put_corrupt_aside(&self, slice: SliceId) -> Result<(), StoreError> {
         let _moves = lock(&self.moves);

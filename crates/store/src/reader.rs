@@ -99,6 +99,12 @@ impl SliceReader {
         Ok(())
     }
 
+    /// Lets the system forget what it has of `bytes` bytes from `offset` in its memory, so that the next read comes from
+    /// the disk. A hint.
+    pub(crate) fn forget_cached(&self, offset: u64, bytes: u64) {
+        let _ = self.file.start_writeback(offset, bytes);
+    }
+
     /// The operating system's file, read-only: for an SPE to map, or for `copy_file_range`. Its bytes are not verified;
     /// [`verify`](Self::verify) the range first.
     pub fn os_file(&self) -> Option<&File> {

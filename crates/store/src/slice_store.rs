@@ -5,10 +5,11 @@
 //! deleted that was not ordered to be.
 
 use std::{
+    collections::BTreeMap,
     path::{Path, PathBuf},
     sync::{
         Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard,
-        atomic::{AtomicU64, Ordering},
+        atomic::{AtomicBool, AtomicU64, Ordering},
     },
 };
 
@@ -35,6 +36,11 @@ pub struct SliceStore {
     pub(crate) staging_sync: SharedSync,
     /// The last number given to a sidecar or to a file in `unfinished/`, which was empty at the start.
     number: AtomicU64,
+    /// How many write each slice now.
+    writing: Arc<Mutex<BTreeMap<SliceId, u32>>>,
+    /// Bytes of the disk that new slices may not take.
+    reserve_bytes: AtomicU64,
+    given_up: AtomicBool,
     _lock: FolderLock,
 }
 
@@ -81,6 +87,9 @@ impl SliceStore {
             moves: Mutex::new(()),
             staging_sync: SharedSync::default(),
             number: AtomicU64::new(sequence),
+            writing: Arc::default(),
+            reserve_bytes: AtomicU64::new(0),
+            given_up: AtomicBool::new(false),
             _lock: folder_lock,
         };
         tracing::debug!(folder = %folder.display(), slices = report.slices, moves = report.completed_moves, "data folder open");
@@ -94,7 +103,8 @@ impl SliceStore {
         if self.contains(header.slice) {
             return Err(StoreError::Exists(header.slice));
         }
-        SliceWriter::begin(Arc::clone(self), header)
+        let writing = self.claim_writing(header.slice);
+        SliceWriter::begin(Arc::clone(self), header, writing)
     }
 
     /// Makes a finished file on this disk (a bucket) a staged slice: sync, sidecar, rename. The file moves. `sums` must
@@ -165,7 +175,24 @@ impl SliceStore {
 
     /// Bytes that can still be written to the data folder's disk.
     pub fn free_bytes(&self) -> Result<u64, StoreError> {
-        self.disk.free_bytes(&self.layout.folder).while_doing("measure", &self.layout.folder)
+        // Not of the data folder, which is still there, and of another disk, when what was mounted on it is gone.
+        self.disk.free_bytes(&self.layout.slices).while_doing("measure", &self.layout.slices)
+    }
+
+    /// Keeps so many bytes of the disk free: who writes a new slice is refused before it takes them. Moves and sidecars
+    /// may use them; that is what they are for. 0 at first.
+    pub fn set_reserve_bytes(&self, bytes: u64) {
+        self.reserve_bytes.store(bytes, Ordering::Relaxed);
+    }
+
+    /// Bytes that new slices may still take: those free above the reserve.
+    pub fn room_bytes(&self) -> Result<u64, StoreError> {
+        Ok(self.free_bytes()?.saturating_sub(self.reserve_bytes.load(Ordering::Relaxed)))
+    }
+
+    /// The data folder.
+    pub fn folder(&self) -> &Path {
+        &self.layout.folder
     }
 
     /// The folder for the scratch files of Sphere jobs; on the same disk as the slices, so that a bucket can be
@@ -178,6 +205,38 @@ impl SliceStore {
     /// are put aside in `corrupt/` for the operator. No error if it is not here.
     pub fn mark_corrupt(&self, slice: SliceId) -> Result<(), StoreError> {
         self.put_corrupt_aside(slice)
+    }
+
+    /// Fails with [`StoreError::Reserve`] where `bytes` more would go into the reserve.
+    pub(crate) fn check_room(&self, bytes: u64) -> Result<(), StoreError> {
+        let reserve_bytes = self.reserve_bytes.load(Ordering::Relaxed);
+        if reserve_bytes == 0 || self.free_bytes()? >= bytes.saturating_add(reserve_bytes) {
+            return Ok(());
+        }
+        Err(StoreError::Reserve { folder: self.layout.folder.clone(), reserve_bytes })
+    }
+
+    /// Forgets all slices, since their disk has failed; `None` when there was nothing left to forget.
+    pub(crate) fn give_up(&self) -> Option<Vec<SliceId>> {
+        let slices = self.inventory_mut().take_all();
+        let is_first = !self.given_up.swap(true, Ordering::Relaxed);
+        (is_first || !slices.is_empty()).then_some(slices)
+    }
+
+    /// Notes that a slice is being written, until the result is dropped.
+    pub(crate) fn claim_writing(&self, slice: SliceId) -> Writing {
+        *lock(&self.writing).entry(slice).or_default() += 1;
+        Writing { slice, all: Arc::clone(&self.writing) }
+    }
+
+    /// Whether someone writes this slice now.
+    pub(crate) fn is_writing(&self, slice: SliceId) -> bool {
+        lock(&self.writing).contains_key(&slice)
+    }
+
+    /// Slices being written now.
+    pub(crate) fn writing_count(&self) -> usize {
+        lock(&self.writing).len()
     }
 
     pub(crate) fn inventory(&self) -> RwLockReadGuard<'_, Inventory> {
@@ -200,8 +259,27 @@ impl SliceStore {
     }
 }
 
+/// See [`SliceStore::claim_writing`].
+#[derive(Debug)]
+pub(crate) struct Writing {
+    slice: SliceId,
+    all: Arc<Mutex<BTreeMap<SliceId, u32>>>,
+}
+
+impl Drop for Writing {
+    fn drop(&mut self) {
+        let mut all = lock(&self.all);
+        if let Some(count) = all.get_mut(&self.slice) {
+            *count -= 1;
+            if *count == 0 {
+                all.remove(&self.slice);
+            }
+        }
+    }
+}
+
 /// Refuses what a sidecar cannot hold or a path cannot take, before a byte is written.
-fn check_header(header: &SliceHeader) -> Result<(), StoreError> {
+pub(crate) fn check_header(header: &SliceHeader) -> Result<(), StoreError> {
     let user_bytes: usize = header.user.iter().map(|(key, value)| key.len() + value.len()).sum();
     let why = if header.path.is_root() {
         "its path is the root folder: give it a name"

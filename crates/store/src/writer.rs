@@ -9,7 +9,7 @@ use std::{
 
 use protocol::{Digest, SliceHeader, SliceMetadata, limits};
 
-use crate::{Disk, DiskFile, SliceHasher, SliceStore, StoreError, error::WhileDoing};
+use crate::{Disk, DiskFile, SliceHasher, SliceStore, StoreError, error::WhileDoing, slice_store::Writing};
 
 /// A slice being written. Dropped without `finish`: nothing remains.
 pub struct SliceWriter {
@@ -18,6 +18,7 @@ pub struct SliceWriter {
     unfinished: Unfinished,
     store: Arc<SliceStore>,
     header: SliceHeader,
+    _writing: Writing,
     hasher: SliceHasher,
     /// Up to here the disk has been told to write, in bytes.
     sent_on: u64,
@@ -25,10 +26,11 @@ pub struct SliceWriter {
 }
 
 impl SliceWriter {
-    pub(crate) fn begin(store: Arc<SliceStore>, header: SliceHeader) -> Result<Self, StoreError> {
+    pub(crate) fn begin(store: Arc<SliceStore>, header: SliceHeader, writing: Writing) -> Result<Self, StoreError> {
         let unfinished = store.unfinished(header.slice);
         let file = store.disk.create(unfinished.path()).while_doing("create", unfinished.path())?;
-        Ok(Self { file, unfinished, store, header, hasher: SliceHasher::new(), sent_on: 0, failed: false })
+        let hasher = SliceHasher::new();
+        Ok(Self { file, unfinished, store, header, _writing: writing, hasher, sent_on: 0, failed: false })
     }
 
     /// Appends bytes. After an error the slice can only be dropped.
@@ -53,7 +55,7 @@ impl SliceWriter {
     /// Syncs data, sidecar and folder; the slice is then staged. Refuses when `expected` names another digest. On an
     /// error nothing remains.
     pub fn finish(self, expected: Option<Digest>) -> Result<SliceMetadata, StoreError> {
-        let Self { file, unfinished, store, header, hasher, failed, .. } = self;
+        let Self { file, unfinished, store, header, hasher, failed, _writing, .. } = self;
         let slice = header.slice;
         if failed {
             return Err(StoreError::WriterFailed { slice });
@@ -75,9 +77,13 @@ impl SliceWriter {
         if end > limits::SLICE_BYTES_MAX {
             return Err(StoreError::TooLong { slice });
         }
-        if let Err(error) = self.file.write_all_at(bytes, offset) {
+        let written = self
+            .store
+            .check_room(bytes.len() as u64)
+            .and_then(|()| self.file.write_all_at(bytes, offset).while_doing("write", self.unfinished.path()));
+        if let Err(error) = written {
             self.failed = true;
-            return Err(StoreError::io("write", self.unfinished.path(), error));
+            return Err(error);
         }
         if end - self.sent_on >= WRITEBACK_BYTES {
             // A hint; if the disk fails, the sync will tell.

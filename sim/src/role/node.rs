@@ -265,6 +265,7 @@ impl Process {
             free_bytes: self.store.free_bytes().unwrap_or(0),
             transfers: self.transfers.len() as u32,
             spes: self.tasks.len() as u32,
+            disks: Vec::new(),
         };
         self.seat.words.ask(env.now, session, codec::encode(&report), STATUS_TAG, STATUS_ANSWER_TIME_MAX);
     }

@@ -199,6 +199,10 @@ impl Process {
                 self.door.compute(env.now, &ticket)?;
                 return Ok(Some(CallReply::Ready(self.seat.life)));
             }
+            // No person of the simulation checks copies: its audit reads every disk itself.
+            TransferRequest::Verify { .. } => {
+                return Err(Refusal::new(Status::Usage, "copies are not checked in the simulation"));
+            }
         };
         self.transfers.insert(id, transfer);
         env.go_on(id);

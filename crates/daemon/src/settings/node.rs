@@ -11,7 +11,7 @@ use protocol::{NodeId, Place, limits};
 
 use super::{
     CredentialFiles, Settings, Wrong,
-    checked::{reachable, within},
+    checked::{reachable, settle, within},
     credentials::settle_all,
     keys::settings,
 };
@@ -35,6 +35,15 @@ settings! {
         master: SocketAddr = required("10.0.0.1:7400"),
         /// Folder of its slices; by default that of the settings file, so that a node can be moved as one folder.
         folder: PathBuf = default("."),
+        /// Further data folders, one on each further disk; `folder` is the first. A file lies whole on one of them. A
+        /// disk that fails takes only its own files out of service; one that held files before and is not mounted is not
+        /// begun anew. Folders may change their order and their node.
+        folders: Option<Vec<PathBuf>> = optional(),
+        /// Bytes kept free on each disk, so that moves and the file system's own work still go on when it is full.
+        reserve_bytes: u64 = default(1_073_741_824),
+        /// Seconds in which every slice is read again and compared with its checksums, 600 to 31536000; 0 never. Two weeks
+        /// by default: rarer lets bit rot meet in several copies, more often takes from users.
+        scrub_period_seconds: u64 = default(1_209_600),
         /// Certificate of the cloud's authority, in `folder` unless absolute.
         authority: PathBuf = default("authority.pem"),
         /// Its own certificate, in `folder` unless absolute.
@@ -64,15 +73,59 @@ impl NodeSettings {
         self.advertise.unwrap_or(bound)
     }
 
+    /// All data folders, one a disk, the main one first.
+    pub fn data_folders(&self) -> Vec<PathBuf> {
+        let further = self.folders.iter().flatten().cloned();
+        std::iter::once(self.folder.clone()).chain(further).collect()
+    }
+
+    /// In what time every slice is read again; `None` where that is off.
+    pub fn scrub_period(&self) -> Option<Duration> {
+        (self.scrub_period_seconds > 0).then(|| Duration::from_secs(self.scrub_period_seconds))
+    }
+
     /// Time between two reports of how it is.
     pub fn status_interval(&self) -> Duration {
         Duration::from_millis(self.status_interval_millis)
     }
 }
 
+impl NodeSettings {
+    /// Makes the further folders absolute, and refuses what can be no folder of its own.
+    fn settle_folders(&mut self, base: &Path) -> Result<(), Wrong> {
+        let wrong = |why| Err(Wrong { keys: &["folders"], why });
+        for folder in self.folders.iter_mut().flatten() {
+            if folder.as_os_str().is_empty() || folder.to_string_lossy().contains('\n') {
+                return wrong("it names a folder that is empty or has a line break in its name".into());
+            }
+            settle(folder, base);
+        }
+        // Below the main folder there is room for others: beside its own subfolders.
+        let all = self.data_folders();
+        for (at, folder) in all.iter().enumerate() {
+            let clash = all.iter().enumerate().find(|(other_at, other)| {
+                *other_at != at && (folder == *other || at != 0 && *other_at != 0 && folder.starts_with(other))
+            });
+            if let Some((_, other)) = clash {
+                return wrong(format!("`{}` and `{}` lie in one another", folder.display(), other.display()));
+            }
+            let own =
+                ["slices", "staging", "retired", "corrupt", "unfinished", "jobs"].map(|name| self.folder.join(name));
+            if at != 0 && (own.iter().any(|own| folder.starts_with(own)) || self.folder.starts_with(folder)) {
+                return wrong(format!("`{}` and `{}` lie in one another", folder.display(), self.folder.display()));
+            }
+        }
+        if all.len() > DISKS_MAX {
+            return wrong(format!("there are {} folders, and a node takes {DISKS_MAX}", all.len()));
+        }
+        Ok(())
+    }
+}
+
 impl Settings for NodeSettings {
     fn check(&mut self, base: &Path) -> Result<(), Wrong> {
         settle_all(base, &mut self.folder, [&mut self.authority, &mut self.certificate, &mut self.key])?;
+        self.settle_folders(base)?;
         place_name(&["site"], &self.site)?;
         place_name(&["rack"], &self.rack)?;
         reachable(&["master"], self.master)?;
@@ -88,6 +141,10 @@ impl Settings for NodeSettings {
         if self.spe_slots == 0 {
             let processors = thread::available_parallelism().map_or(1, |count| count.get());
             self.spe_slots = u32::try_from(processors).unwrap_or(SPE_SLOTS_MAX).min(SPE_SLOTS_MAX);
+        }
+        within(&["reserve_bytes"], self.reserve_bytes, 0, limits::SLICE_BYTES_MAX)?;
+        if self.scrub_period_seconds != 0 {
+            within(&["scrub_period_seconds"], self.scrub_period_seconds, 600, 31_536_000)?;
         }
         within(&["transfers_max"], self.transfers_max, 1, 65_536)?;
         within(&["status_interval_millis"], self.status_interval_millis, 100, 60_000)
@@ -110,6 +167,8 @@ fn place_name(keys: &'static [&'static str], name: &str) -> Result<(), Wrong> {
     Ok(())
 }
 
+/// Most disks of a node: their states travel in one report of some kilobytes.
+const DISKS_MAX: usize = 64;
 /// Most SPEs of a node: each is a process, and no machine of today keeps more busy.
 const SPE_SLOTS_MAX: u32 = 1_024;
 
@@ -158,5 +217,21 @@ mod tests {
         assert_eq!(refused_key(|settings| settings.status_interval_millis = 99), "status_interval_millis");
         assert_eq!(refused_key(|settings| settings.master.set_port(0)), "master");
         assert_eq!(refused_key(|settings| settings.folder = PathBuf::new()), "folder");
+        assert_eq!(refused_key(|settings| settings.scrub_period_seconds = 599), "scrub_period_seconds");
+    }
+
+    #[test]
+    fn the_folders_of_several_disks_are_absolute_and_each_is_its_own() {
+        let with = |folders: &[&str]| {
+            let folders = folders.iter().map(PathBuf::from).collect();
+            check(|settings| settings.folders = Some(folders))
+        };
+        let checked = with(&["disk-2", "/mnt/disk-3"]).unwrap();
+        assert_eq!(checked.data_folders(), ["/cloud", "/cloud/disk-2", "/mnt/disk-3"].map(PathBuf::from));
+        let same: [&[&str]; 7] =
+            [&["/cloud"], &["."], &["/"], &["/a", "/a"], &["/a", "/a/b"], &["slices/x"], &["/a", ""]];
+        for folders in same {
+            assert!(matches!(with(folders), Err(DaemonError::SettingsRefused { key: "folders", .. })), "{folders:?}");
+        }
     }
 }

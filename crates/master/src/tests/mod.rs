@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod coming_and_going;
+mod disks;
 mod drain;
 mod files;
 mod jobs;
@@ -31,6 +32,7 @@ use std::{
 use protocol::{
     Digest, LeaseId, NodeId, Now, Place, Refusal, SectorPath, SessionId, SliceHeader, SliceId, SliceMetadata, Status,
     UserName,
+    disk::DiskStatus,
     message::{
         client_master::{
             ClientReply, ClientRequest, Condition, CreateRequest, Created, Entry, EntryKind, EntryStatus, Health,
@@ -87,6 +89,7 @@ pub(super) struct FakeNode {
     /// The size of its disk; where it is 0, `free_bytes` are free whatever it holds.
     pub(super) capacity_bytes: u64,
     pub(super) transfers: u32,
+    pub(super) disks: Vec<DiskStatus>,
 }
 
 /// Signs with nothing, so that a test can read the ticket.
@@ -211,6 +214,7 @@ impl Bench {
             free_bytes: 1_000_000,
             capacity_bytes: 0,
             transfers: 0,
+            disks: Vec::new(),
         };
         self.nodes.insert(node(id), fake);
     }
@@ -418,8 +422,8 @@ impl Bench {
         let used_bytes: u64 = fake.held.values().map(|held| held.metadata.bytes).sum();
         let free_bytes =
             if fake.capacity_bytes > 0 { fake.capacity_bytes.saturating_sub(used_bytes) } else { fake.free_bytes };
-        let transfers = fake.transfers;
-        self.report(id, Report::Status { used_bytes, free_bytes, transfers, spes: 0 });
+        let (transfers, disks) = (fake.transfers, fake.disks.clone());
+        self.report(id, Report::Status { used_bytes, free_bytes, transfers, spes: 0, disks });
     }
 
     /// Lets the journal save what it was given so far.

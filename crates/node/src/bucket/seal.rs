@@ -6,7 +6,7 @@ use protocol::{
     SliceHeader, SliceMetadata, Status,
     message::spe::{BucketId, SealOrder},
 };
-use store::{SliceHasher, SliceStore, SliceSums};
+use store::{DiskSet, SliceHasher, SliceSums};
 
 use super::{
     Bucket, State, not_sealed, open,
@@ -39,7 +39,7 @@ impl Bucket {
         Ok(bytes)
     }
 
-    pub(super) fn publish(&self, header: SliceHeader, store: &SliceStore) -> Result<SliceMetadata, NodeError> {
+    pub(super) fn publish(&self, header: SliceHeader, store: &DiskSet) -> Result<SliceMetadata, NodeError> {
         let mut state = self.lock();
         if let Some(published) = &state.published {
             // The answer to the first time may have been lost.

@@ -31,6 +31,19 @@ fn seal(winners: &[(u32, u32, u64)]) -> SealOrder {
     SealOrder { bucket: bucket(0), winners: winners.collect(), publish: false }
 }
 
+fn header(slice: u128) -> SliceHeader {
+    SliceHeader {
+        slice: SliceId(slice),
+        path: SectorPath::parse("/out/0").unwrap(),
+        version: Version(1),
+        owner: UserName::new("alice").unwrap(),
+        modified_unix_millis: 0,
+        copies: 1,
+        records: RecordFormat::File,
+        user: BTreeMap::new(),
+    }
+}
+
 impl Fixture {
     fn writer(&self, piece: PieceId, bytes: u64) -> PieceWriter {
         match self.buckets.begin(piece, bytes).unwrap() {
@@ -200,23 +213,13 @@ fn a_forgotten_job_leaves_nothing_and_takes_nothing() {
 #[test]
 fn a_bucket_is_published_with_the_digest_of_its_bytes() {
     let folder = tempfile::tempdir().unwrap();
-    let (store, _) = SliceStore::open(Arc::new(store::OsDisk), folder.path()).unwrap();
-    let buckets = BucketStore::new(store.jobs_folder());
+    let store = DiskSet::of(store::SliceStore::open(Arc::new(store::OsDisk), folder.path()).unwrap().0);
+    let buckets = BucketStore::new(Arc::clone(&store));
     let made = Fixture { buckets, folder };
     made.put(piece(0, 0), b"loser");
     made.put(piece(1, 0), b"abc");
     let mut order = seal(&[(1, 0, 3)]);
     order.publish = true;
-    let header = |slice| SliceHeader {
-        slice: SliceId(slice),
-        path: SectorPath::parse("/out/0").unwrap(),
-        version: Version(1),
-        owner: UserName::new("alice").unwrap(),
-        modified_unix_millis: 0,
-        copies: 1,
-        records: RecordFormat::File,
-        user: BTreeMap::new(),
-    };
     let open = made.buckets.publish(bucket(0), header(5), &store).unwrap_err();
     assert_eq!(open.refusal().status, Status::Refused, "an open bucket is not published");
     made.buckets.seal(&order).unwrap();
@@ -255,4 +258,42 @@ fn sums_of_an_spe_are_used_only_for_the_bucket_that_is_that_piece() {
     let order =
         SealOrder { bucket: other(0).bucket, winners: vec![Winner { task: 0, attempt: 1, bytes: 5 }], publish: true };
     assert_eq!(sealed_digest(&order), sums.digest, "computed from the bytes");
+}
+
+#[test]
+fn the_buckets_of_a_job_lie_on_several_disks_and_each_is_published_on_its_own() {
+    let folder = tempfile::tempdir().unwrap();
+    let data = |name: &str| store::DataFolder {
+        disk: Arc::new(store::OsDisk),
+        folder: folder.path().join(name),
+        known: false,
+    };
+    let (disks, _) = DiskSet::open(vec![data("one"), data("two")], 0).unwrap();
+    let made = Fixture { buckets: BucketStore::new(Arc::clone(&disks)), folder };
+    let of = |number: u32, attempt| PieceId { bucket: BucketId { bucket: number, ..bucket(0) }, task: number, attempt };
+    for number in 0..4 {
+        made.buckets.take_file(of(number, 0), made.scratch(b"abc"), 3, None).unwrap();
+        // A second attempt's file lies on the other disk, whose turn it is, and is copied.
+        made.buckets.take_file(of(number, 1), made.scratch(b"xyz"), 3, None).unwrap();
+    }
+    // Out of turn, so that not all begin on the same disk.
+    drop(made.scratch(b""));
+    for number in 4..8 {
+        made.buckets.take_file(of(number, 0), made.scratch(b"abc"), 3, None).unwrap();
+    }
+    let disk_of = |file: &Path| ["one", "two"].into_iter().find(|name| file.starts_with(made.folder.path().join(name)));
+    let used: std::collections::BTreeSet<_> =
+        (0..8).map(|at| disk_of(&made.buckets.known(of(at, 0).bucket).unwrap().path).unwrap()).collect();
+    assert_eq!(used.len(), 2, "{used:?}");
+    for number in 0..4 {
+        let winner = Winner { task: number, attempt: 1, bytes: 3 };
+        let order = SealOrder { bucket: of(number, 0).bucket, winners: vec![winner], publish: true };
+        made.buckets.seal(&order).unwrap();
+        made.buckets.publish(order.bucket, header(u128::from(number)), &disks).unwrap();
+        let mut bytes = Vec::new();
+        disks.open_slice(SliceId(u128::from(number))).unwrap().read_at(&mut bytes, 0, 3).unwrap();
+        assert_eq!(bytes, b"xyz");
+    }
+    made.buckets.forget(JobId(1)).unwrap();
+    assert!(disks.jobs_folders().iter().all(|folder| fs::read_dir(folder).unwrap().next().is_none()));
 }

@@ -39,13 +39,19 @@ pub(super) async fn piece(
             stream.send(&TransferReply::Taken).await?;
             return Ok(After::Next);
         }
-        Err(error) => return refuse(stream, &error).await,
+        Err(error) => {
+            hands.watch_for_failed_disk(&error);
+            return refuse(stream, &error).await;
+        }
     };
     stream.send(&TransferReply::Ready).await?;
     let writer = match receive(stream, writer, STALL_MAX).await {
         Ok(writer) => writer,
         Err(ReceiveError::Stream(error)) => return Err(error),
-        Err(ReceiveError::Sink(error)) => return refuse_midway(stream, &error).await,
+        Err(ReceiveError::Sink(error)) => {
+            hands.watch_for_failed_disk(&error);
+            return refuse_midway(stream, &error).await;
+        }
     };
     match blocking("finishing a piece", move || writer.commit()).await {
         Ok(()) => {

@@ -14,7 +14,7 @@ use protocol::{
     LeaseId, NodeId, RecordFormat, SectorPath, SliceHeader, SliceId, UserName, Version,
     ticket::{Right, SignedTicket, Ticket},
 };
-use store::{MemoryDisk, SliceStore};
+use store::{DataFolder, DiskFault, DiskSet, MemoryDisk};
 use tokio::sync::mpsc;
 
 use super::*;
@@ -23,18 +23,20 @@ use crate::{
     tickets::TicketDoor,
 };
 
-struct Fixture {
-    hands: Arc<Hands>,
-    disk: Arc<MemoryDisk>,
+pub(crate) struct Fixture {
+    pub(crate) hands: Arc<Hands>,
+    pub(crate) disk: Arc<MemoryDisk>,
     signer: TicketSigner,
-    clock: Clock,
-    events: mpsc::Receiver<Event>,
+    pub(crate) clock: Clock,
+    pub(crate) events: mpsc::Receiver<Event>,
     stop: Stop,
 }
 
-fn fixture() -> Fixture {
+pub(crate) fn fixture() -> Fixture {
     let (clock, signer, disk) = (Clock::start(), TicketSigner::generate(), Arc::new(MemoryDisk::new(1)));
-    let (store, _) = SliceStore::open(Arc::clone(&disk) as Arc<dyn store::Disk>, Path::new("/node")).unwrap();
+    let watched = Arc::clone(&disk) as Arc<dyn store::Disk>;
+    let folder = DataFolder { disk: watched, folder: "/node".into(), known: false };
+    let (store, _) = DiskSet::open(vec![folder], 0).unwrap();
     let node = NodeId::new("here").unwrap();
     let tickets = TicketDoor::new(node.clone(), clock);
     tickets.set_key(signer.public_key());
@@ -43,8 +45,9 @@ fn fixture() -> Fixture {
     let (sender, events) = mpsc::channel(16);
     let hands = Hands {
         node,
-        buckets: Arc::new(BucketStore::new(store.jobs_folder())),
+        buckets: Arc::new(BucketStore::new(Arc::clone(&store))),
         store,
+        scrubs: crate::scrub::ScrubBoard::default(),
         tickets,
         peers: Peers::new(TcpCarrier::new(identity)),
         transfers: Arc::new(Semaphore::new(1)),
@@ -59,6 +62,13 @@ fn fixture() -> Fixture {
 }
 
 impl Fixture {
+    /// Stores a slice as a client does.
+    pub(crate) async fn store(&mut self, slice: u128, bytes: usize) {
+        let stored = put(&mut self.connect(), self.write_ticket(slice), bytes).await;
+        assert!(matches!(stored, TransferReply::Stored { .. }), "{stored:?}");
+        assert!(matches!(self.events.recv().await.unwrap(), Event::Completion(Completion::Stored(_))));
+    }
+
     fn ticket(&self, right: Right) -> SignedTicket {
         let (user, node) = (UserName::new("alice").unwrap(), self.hands.node.clone());
         let until_unix_millis = self.clock.now().unix_millis + 60_000;
@@ -156,4 +166,57 @@ async fn a_node_that_stops_closes_idle_connections() {
     put(&mut stream, made.write_ticket(1), 100_000).await;
     made.stop.ask();
     assert!(stream.receive_or_end::<TransferReply>().await.unwrap().is_none());
+}
+
+async fn verify(stream: &mut TransferStream, ticket: SignedTicket) -> (u64, TransferReply) {
+    stream.send(&TransferRequest::Verify { ticket, slice: SliceId(1) }).await.unwrap();
+    let mut told = 0;
+    loop {
+        match stream.receive::<TransferReply>().await.unwrap() {
+            TransferReply::Verifying { bytes } => {
+                assert!(bytes > told);
+                told = bytes;
+            }
+            last => return (told, last),
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_check_reads_the_whole_slice_from_the_disk_and_a_bad_one_is_put_aside_and_reported() {
+    let mut made = fixture();
+    made.store(1, 20_000_000).await;
+    let read = |until| Right::Read { slice: SliceId(1), from: 0, until };
+    let mut stream = made.connect();
+    let (told, verified) = verify(&mut stream, made.ticket(read(20_000_000))).await;
+    let digest = made.hands.store.held()[0].metadata.digest;
+    assert_eq!((told, verified), (16 << 20, TransferReply::Verified { digest }));
+    let (_, part) = verify(&mut stream, made.ticket(read(19_999_999))).await;
+    assert!(matches!(&part, TransferReply::Refused(why) if why.status == Status::Refused), "{part:?}");
+    let file = format!("/node/staging/{}", SliceId(1));
+    made.disk.flip_bit(Path::new(&file), 19_999_999).unwrap();
+    let (_, bad) = verify(&mut stream, made.ticket(read(20_000_000))).await;
+    assert!(matches!(&bad, TransferReply::Refused(why) if why.status == Status::Corrupt), "{bad:?}");
+    let told = made.events.recv().await.unwrap();
+    assert!(matches!(told, Event::Completion(Completion::FoundCorrupt(SliceId(1)))), "{told:?}");
+    let (_, gone) = verify(&mut stream, made.ticket(read(20_000_000))).await;
+    assert!(matches!(&gone, TransferReply::Refused(why) if why.status == Status::NotFound), "{gone:?}");
+}
+
+#[tokio::test]
+async fn an_upload_whose_disk_fails_is_refused_and_not_reported() {
+    let mut made = fixture();
+    made.store(1, 100_000).await;
+    let mut stream = made.connect();
+    stream.send(&TransferRequest::Write { ticket: made.write_ticket(2) }).await.unwrap();
+    assert_eq!(stream.receive::<TransferReply>().await.unwrap(), TransferReply::Ready);
+    stream.send_frame(&[7; 100_000]).await.unwrap();
+    made.disk.set_fault(Some(DiskFault::Changes(5)));
+    stream.send_frame(&[7; 100_000]).await.unwrap();
+    stream.end_frames().await.unwrap();
+    let reply = stream.receive::<TransferReply>().await.unwrap();
+    assert!(matches!(reply, TransferReply::Refused(_)), "{reply:?}");
+    crate::disks::DiskWatch::new(Arc::clone(&made.hands)).look().await.unwrap();
+    let told = made.events.recv().await.unwrap();
+    assert!(matches!(&told, Event::Completion(Completion::Gone(slices)) if *slices == [SliceId(1)]), "{told:?}");
 }

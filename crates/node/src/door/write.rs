@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use net::transfer::{Frame, TransferStream};
-use protocol::{message::transfer::TransferReply, ticket::SignedTicket};
+use protocol::{SliceMetadata, Status, message::transfer::TransferReply, ticket::SignedTicket};
 use store::SliceWriter;
 
 use super::{After, refuse};
@@ -35,7 +35,13 @@ pub(super) async fn write(
         Err(ReceiveError::Stream(error)) => return Err(error),
         Err(ReceiveError::Sink(error)) => return refuse_midway(stream, &error).await,
     };
-    match blocking("finishing a slice", move || Ok(writer.finish(None)?)).await {
+    let store = Arc::clone(&hands.store);
+    let finished = blocking("finishing a slice", move || {
+        let metadata = writer.finish(None)?;
+        // Its disk may have failed meanwhile: then it is not acknowledged, although the writer met no error.
+        if store.contains(metadata.header.slice) { Ok(metadata) } else { Err(gone(&metadata)) }
+    });
+    match finished.await {
         Ok(metadata) => {
             claim.used();
             let reply = TransferReply::Stored { bytes: metadata.bytes, digest: metadata.digest };
@@ -46,6 +52,14 @@ pub(super) async fn write(
         }
         Err(error) => refuse(stream, &error).await,
     }
+}
+
+fn gone(metadata: &SliceMetadata) -> NodeError {
+    let path = &metadata.header.path;
+    NodeError::refused(
+        Status::Unavailable,
+        format!("the disk failed on which `{path}` was being stored; write it again"),
+    )
 }
 
 /// Says no to one who is still sending. It reads our word only when it has got rid of its own.

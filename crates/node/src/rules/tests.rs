@@ -216,6 +216,18 @@ fn a_slice_that_was_not_here_is_reported_removed_and_one_that_would_not_go_is_no
 }
 
 #[test]
+fn what_a_failed_disk_took_along_is_reported_gone_behind_what_was_said_of_it_before() {
+    let mut node = joined();
+    node.handle_completion(NOW, Completion::Stored(metadata(1)));
+    node.handle_completion(NOW, Completion::Gone(vec![SliceId(1), SliceId(2)]));
+    let first = reports(&mut node);
+    assert!(matches!(&first[..], [(_, Report::Stored(_))]), "{first:?}");
+    node.handle_completion(NOW, Completion::Acknowledged(first[0].0));
+    let gone: Vec<_> = reports(&mut node).into_iter().map(|(_, report)| report).collect();
+    assert_eq!(gone, [Report::Removed(SliceId(1)), Report::Removed(SliceId(2))]);
+}
+
+#[test]
 fn reports_wait_until_the_whole_inventory_is_acknowledged() {
     let mut node = unjoined();
     node.handle_session_opened(NOW, SESSION);

@@ -129,13 +129,16 @@ impl Desk {
 async fn status(hands: &Hands) -> Report {
     let store = Arc::clone(&hands.store);
     // Asked away from the network's threads: a sick disk may take long to answer even this.
-    let free = blocking("measuring the disk", move || Ok(store.free_bytes()?)).await;
+    let measured = blocking("measuring the disks", move || Ok((store.room_bytes(), store.statuses())));
+    // Disks that do not answer have no room for new slices.
+    let (free_bytes, mut disks) = measured.await.unwrap_or_default();
+    hands.scrubs.fill(&mut disks);
     Report::Status {
         used_bytes: hands.store.used_bytes(),
-        // A disk that does not answer has no room for new slices.
-        free_bytes: free.unwrap_or(0),
+        free_bytes,
         transfers: hands.transfers_running.value(),
         spes: hands.spes_running.value(),
+        disks,
     }
 }
 

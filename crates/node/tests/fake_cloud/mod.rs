@@ -121,17 +121,31 @@ impl FakeCloud {
 
     /// The same for one that holds something already.
     pub(crate) async fn node_with_inventory(&mut self, id: &str) -> (FakeNode, Vec<HeldSlice>) {
-        self.node_at(id, ([127, 0, 0, 1], 0).into()).await
+        self.node_with(id, |_| ()).await
+    }
+
+    /// The same with other settings.
+    pub(crate) async fn node_with(
+        &mut self,
+        id: &str,
+        change: impl FnOnce(&mut NodeSettings),
+    ) -> (FakeNode, Vec<HeldSlice>) {
+        self.node_at(id, ([127, 0, 0, 1], 0).into(), change).await
     }
 
     /// Stops a node and starts it again at the same address.
     pub(crate) async fn restart(&mut self, node: FakeNode) -> FakeNode {
         let (id, address) = (node.id.clone(), node.address);
         node.stop().await;
-        self.node_at(id.as_str(), address).await.0
+        self.node_at(id.as_str(), address, |_| ()).await.0
     }
 
-    async fn node_at(&mut self, id: &str, listen: SocketAddr) -> (FakeNode, Vec<HeldSlice>) {
+    async fn node_at(
+        &mut self,
+        id: &str,
+        listen: SocketAddr,
+        change: impl FnOnce(&mut NodeSettings),
+    ) -> (FakeNode, Vec<HeldSlice>) {
         let folder = self.folder.path().join(id);
         std::fs::create_dir_all(&folder).unwrap();
         let credentials = self.authority.issue(id).unwrap();
@@ -143,15 +157,19 @@ impl FakeCloud {
         for (name, text) in texts {
             std::fs::write(folder.join(name), text).unwrap();
         }
-        let settings = NodeSettings {
+        let mut settings = NodeSettings {
             id: id.parse().unwrap(),
             listen,
             master: self.master,
             folder: folder.clone(),
             spe_slots: 2,
             status_interval_millis: 100,
+            // A test's disk may be nearly full, and nothing happens in it that it does not ask for.
+            reserve_bytes: 0,
+            scrub_period_seconds: 0,
             ..NodeSettings::default()
         };
+        change(&mut settings);
         let settings = Checked::of(settings, &folder).unwrap();
         let server = Server::bind(&settings, child_program()).await.unwrap();
         let (address, stop) = (server.address(), Stop::new());

@@ -9,7 +9,7 @@ use super::cluster::{
 };
 use crate::{
     Digest, FileId, JobId, LeaseId, NodeId, Place, Policy, RecordFormat, Refusal, SectorPath, SliceId, UserName,
-    Version, ticket::SignedTicket,
+    Version, disk::DiskStatus, ticket::SignedTicket,
 };
 
 /// A client's request. Each is answered by the [`ClientReply`] variant named in its comment, or by a [`Refusal`].
@@ -148,6 +148,8 @@ pub enum ClientRequest {
         /// Most files.
         files: Option<u64>,
     },
+    /// Every copy of a file, with a ticket to have it verified where its node can be reached: [`ClientReply::Copies`].
+    Copies(SectorPath),
 }
 
 /// The master's answer.
@@ -199,6 +201,8 @@ pub enum ClientReply {
     Trash(TrashPage),
     /// A page of quotas.
     Quotas(QuotaPage),
+    /// A file and all its copies.
+    Copies(Copies),
 }
 
 /// See [`ClientRequest::Create`].
@@ -351,6 +355,24 @@ pub enum CopyState {
     Corrupt,
 }
 
+/// See [`ClientRequest::Copies`].
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Copies {
+    /// The file.
+    pub entry: Entry,
+    /// Its copies as the master knows them, by node; not those that are being made or removed now.
+    pub copies: Vec<FoundCopy>,
+}
+
+/// One copy of a file.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FoundCopy {
+    /// Where, and how it is as far as is known.
+    pub status: CopyStatus,
+    /// How to reach it; `None` where its node is lost, or has put it aside.
+    pub source: Option<Source>,
+}
+
 /// See [`ClientRequest::List`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Page {
@@ -452,7 +474,7 @@ pub struct NodeStatus {
     pub state: NodeState,
     /// Bytes its slices take.
     pub used_bytes: u64,
-    /// Bytes its disk has free.
+    /// Bytes its disks can still take, above what it keeps free on each.
     pub free_bytes: u64,
     /// Its process.
     pub pid: u32,
@@ -466,6 +488,8 @@ pub struct NodeStatus {
     pub is_full: bool,
     /// Slices that it holds, as far as is known.
     pub slices: u64,
+    /// Its disks.
+    pub disks: Vec<DiskStatus>,
 }
 
 /// How a node is.

@@ -4,7 +4,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{JobId, Refusal, SliceHeader, SliceId, SliceMetadata, message::client_master::Source};
+use crate::{JobId, Refusal, SliceHeader, SliceId, SliceMetadata, disk::DiskStatus, message::client_master::Source};
 
 /// What the master orders.
 // Messages live for one call; a box would be an allocation for nothing.
@@ -62,12 +62,14 @@ pub enum Report {
     Status {
         /// Bytes its slices take.
         used_bytes: u64,
-        /// Bytes its disk has free.
+        /// Bytes its disks can still take, above what it keeps free on each.
         free_bytes: u64,
         /// Transfers under way.
         transfers: u32,
         /// SPEs at work.
         spes: u32,
+        /// Its disks, in the order of its settings.
+        disks: Vec<DiskStatus>,
     },
 }
 

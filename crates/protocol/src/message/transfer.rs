@@ -40,6 +40,14 @@ pub enum TransferRequest {
         /// Right: compute.
         ticket: SignedTicket,
     },
+    /// Read a whole slice from the disk and compare it with its checksums and its digest: [`TransferReply::Verifying`]
+    /// now and then, so that a long check is no stall, and at last [`TransferReply::Verified`], or refused as corrupt.
+    Verify {
+        /// Right: read, the whole slice.
+        ticket: SignedTicket,
+        /// The slice.
+        slice: SliceId,
+    },
 }
 
 /// What the node answers.
@@ -63,4 +71,14 @@ pub enum TransferReply {
     Taken,
     /// No, and why.
     Refused(Refusal),
+    /// So far all is good.
+    Verifying {
+        /// Bytes that were compared so far.
+        bytes: u64,
+    },
+    /// Every block matched its checksum, and the whole its digest.
+    Verified {
+        /// The digest, computed from what the disk gave.
+        digest: Digest,
+    },
 }

@@ -15,9 +15,9 @@ use serde::{Serialize, de::DeserializeOwned};
 
 use super::{
     client_master::{
-        Admitted, ClientReply, ClientRequest, Condition, CopyState, CopyStatus, CreateRequest, Created, Entry,
-        EntryKind, EntryStatus, FileContent, Health, JobRecord, JobState, Located, NodeState, NodeStatus, Page,
-        QuotaOf, QuotaPage, QuotaStatus, Source, SpeNode, StageRecord, TrashItem, TrashKey, TrashPage, Usage,
+        Admitted, ClientReply, ClientRequest, Condition, Copies, CopyState, CopyStatus, CreateRequest, Created, Entry,
+        EntryKind, EntryStatus, FileContent, FoundCopy, Health, JobRecord, JobState, Located, NodeState, NodeStatus,
+        Page, QuotaOf, QuotaPage, QuotaStatus, Source, SpeNode, StageRecord, TrashItem, TrashKey, TrashPage, Usage,
     },
     cluster::{
         DrainRequest, MovePlan, NodeRemoval, PlannedMove, RebalanceStatus, RebalanceVerb, RemoveNodeRequest, Standing,
@@ -36,6 +36,7 @@ use super::{
 use crate::{
     Digest, FileId, JobId, LeaseId, NodeId, Place, Policy, RecordFormat, Refusal, SectorPath, SessionId, SliceHeader,
     SliceId, SliceMetadata, Status, Topology, UserName, Version,
+    disk::{DiskState, DiskStatus, ScrubStatus},
     ticket::{Right, SignedTicket, Ticket},
     topology::{Link, SitePair},
     wire::codec,
@@ -195,6 +196,7 @@ fn the_requests_of_a_client_have_their_bytes() {
         "quotas": ClientRequest::Quotas { .. } => ClientRequest::Quotas { after: Some(QuotaOf::User(user())) },
         "set-quota": ClientRequest::SetQuota { .. } =>
             ClientRequest::SetQuota { user: user(), bytes: Some(1 << 40), files: None },
+        "copies": ClientRequest::Copies(_) => ClientRequest::Copies(path()),
     });
     let absent = CreateRequest { condition: Condition::Absent, at: None, ..create.clone() };
     vectors.compare("ClientRequest.create-absent", &ClientRequest::Create(absent));
@@ -218,6 +220,11 @@ fn the_replies_to_a_client_have_their_bytes() {
         misplaced: 3,
         short_of_nodes: 4,
     };
+    let status = |state| CopyStatus { node: node(), place: place(), state };
+    let found = vec![
+        FoundCopy { status: status(CopyState::Ok), source: Some(source()) },
+        FoundCopy { status: status(CopyState::Corrupt), source: None },
+    ];
     let admitted = Admitted { job: JobId(6), nodes: vec![SpeNode { source: source(), slots: 2 }] };
     let states = [JobState::Running, JobState::Done, JobState::Failed, JobState::Cancelled, JobState::Lost];
     let jobs = states.map(|state| JobRecord { state, ..job() }).to_vec();
@@ -258,6 +265,7 @@ fn the_replies_to_a_client_have_their_bytes() {
         },
         "trash": ClientReply::Trash(_) => ClientReply::Trash(TrashPage { items: vec![trash_item()], more: false }),
         "quotas": ClientReply::Quotas(_) => ClientReply::Quotas(QuotaPage { quotas: vec![quota()], more: true }),
+        "copies": ClientReply::Copies(_) => ClientReply::Copies(Copies { entry: entry(), copies: found }),
     });
     vectors.finish();
 }
@@ -285,7 +293,8 @@ fn the_words_of_node_and_master_have_their_bytes() {
             Report::ReplicateFailed { slice: slice(), refusal: refusal(Status::Unavailable) },
         "corrupt": Report::Corrupt(_) => Report::Corrupt(slice()),
         "removed": Report::Removed(_) => Report::Removed(slice()),
-        "status": Report::Status { .. } => Report::Status { used_bytes: 7, free_bytes: 1 << 44, transfers: 3, spes: 2 },
+        "status": Report::Status { .. } =>
+            Report::Status { used_bytes: 7, free_bytes: 1 << 44, transfers: 3, spes: 2, disks: disks() },
     });
     compare!(vectors, Ack {
         "done": Ack::Done => Ack::Done,
@@ -304,6 +313,7 @@ fn the_words_of_a_transfer_have_their_bytes() {
         "write": TransferRequest::Write { .. } => TransferRequest::Write { ticket: signed() },
         "piece": TransferRequest::Piece { .. } => TransferRequest::Piece { ticket: signed(), piece, bytes: 77 },
         "spe": TransferRequest::Spe { .. } => TransferRequest::Spe { ticket: signed() },
+        "verify": TransferRequest::Verify { .. } => TransferRequest::Verify { ticket: signed(), slice: slice() },
     });
     compare!(vectors, TransferReply {
         "reading": TransferReply::Reading { .. } => TransferReply::Reading { bytes: 300 },
@@ -311,6 +321,8 @@ fn the_words_of_a_transfer_have_their_bytes() {
         "stored": TransferReply::Stored { .. } => TransferReply::Stored { bytes: 300, digest: digest() },
         "taken": TransferReply::Taken => TransferReply::Taken,
         "refused": TransferReply::Refused(_) => TransferReply::Refused(refusal(Status::Corrupt)),
+        "verifying": TransferReply::Verifying { .. } => TransferReply::Verifying { bytes: 1 << 26 },
+        "verified": TransferReply::Verified { .. } => TransferReply::Verified { digest: digest() },
     });
     vectors.finish();
 }
@@ -503,6 +515,7 @@ fn node_status(state: NodeState) -> NodeStatus {
         reserve_bytes: 1 << 28,
         is_full: true,
         slices: 9,
+        disks: disks(),
     }
 }
 
@@ -519,6 +532,27 @@ fn topology_status() -> TopologyStatus {
     topology.set_link(SitePair::new("uic", "jhu"), link).unwrap();
     let places = vec![(node(), place())];
     TopologyStatus { file: Some("/etc/sites.toml".into()), fault: Some("line 3".into()), topology, places }
+}
+
+fn disks() -> Vec<DiskStatus> {
+    let scrub = ScrubStatus {
+        position: Some(slice()),
+        began_unix_millis: Some(3),
+        last_began_unix_millis: None,
+        finished_unix_millis: Some(2),
+        checked_bytes: 300,
+        total_bytes: 1 << 40,
+        corrupt: 1,
+    };
+    let disk = |state, scrub| DiskStatus {
+        folder: "/srv/disk-1".into(),
+        state,
+        used_bytes: 5,
+        free_bytes: 6,
+        why: "no".into(),
+        scrub,
+    };
+    vec![disk(DiskState::Ok, Some(scrub)), disk(DiskState::Failed, None), disk(DiskState::Missing, None)]
 }
 
 fn job() -> JobRecord {

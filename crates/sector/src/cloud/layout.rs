@@ -3,7 +3,7 @@
 //! ```text
 //! DATA/profile.toml             who the first administrator is (kept here, copied to $SECTOR_HOME)
 //! DATA/security/  master/       settings.toml, credentials, accounts, journal
-//! DATA/node-1/ …                settings.toml, credentials, slices
+//! DATA/node-1/ …                settings.toml, credentials, slices; with several disks the others' in disk-2/ …
 //! ```
 
 use std::{
@@ -28,6 +28,8 @@ pub(crate) struct Shape {
     pub(crate) sites: u32,
     /// The master's port; 0 for a free one.
     pub(crate) port: u16,
+    /// Data folders of each node.
+    pub(crate) disks_per_node: u32,
 }
 
 /// A prepared folder.
@@ -94,6 +96,7 @@ impl Layout {
     pub(crate) fn node(&self, number: u32, master: SocketAddr) -> Result<(PathBuf, Checked<NodeSettings>), Failure> {
         let id = node_id(number)?;
         let cores = std::thread::available_parallelism().map_or(1, usize::from) as u32;
+        let disks = self.shape.disks_per_node;
         let settings = NodeSettings {
             site: format!("site-{}", (number - 1) % self.shape.sites + 1),
             rack: "rack-1".into(),
@@ -101,6 +104,8 @@ impl Layout {
             advertise: None,
             // The nodes of one machine share its processors.
             spe_slots: (cores / self.shape.nodes).max(1),
+            folders: (disks > 1).then(|| (2..=disks).map(|disk| format!("disk-{disk}").into()).collect()),
+            reserve_bytes: RESERVE_BYTES,
             id: id.clone(),
             master,
             ..NodeSettings::default()
@@ -146,5 +151,6 @@ impl From<security::SecurityError> for Failure {
 const NODE_LOST_AFTER_SECONDS: u64 = 5;
 /// And it does not come back by a cable being plugged in.
 const REPLICATE_AFTER_SECONDS: u64 = 5;
-/// Nodes of one machine share a disk; 64 MiB keep its journals alive.
-const RESERVE_BYTES: u64 = 64 << 20;
+/// Nodes of one machine share a disk; 32 MiB keep its journals alive. The master sees what is above a node's reserve and
+/// leaves as much again, so that uploads of unknown length do not meet the reserve at once.
+const RESERVE_BYTES: u64 = 32 << 20;

@@ -44,16 +44,16 @@ pub(crate) async fn up(up: Up, global: &Global) -> Result<(), Failure> {
     }
     let data = up.data.clone().unwrap_or_else(|| home.join("data"));
     let data = std::path::absolute(&data).map_err(|error| Failure::local("use the folder", &data, &error))?;
-    let shape = Shape { nodes: up.nodes, sites: up.sites, port: up.port };
+    let shape = Shape { nodes: up.nodes, sites: up.sites, port: up.port, disks_per_node: up.disks_per_node };
     // Before anything starts, so that no signal is lost.
     let mut signals = Signals::listen().map_err(|error| Failure::failed(error.to_string()))?;
     let layout = Layout::prepare(data, shape)?;
-    let cloud = if up.processes {
+    let mut cloud = if up.processes {
         Started::Processes(Box::new(processes::Processes::start(&layout).await?))
     } else {
         Started::Embedded(embedded::Embedded::start(&layout).await?)
     };
-    let result = serve(&cloud, &layout, global, home.clone(), &mut signals).await;
+    let result = serve(&mut cloud, &layout, global, home.clone(), &mut signals).await;
     cloud.stop().await;
     Running::forget(&home);
     result
@@ -101,6 +101,15 @@ impl Started {
         }
     }
 
+    /// Says when a role ends by itself, and returns when none is left.
+    async fn watch(&mut self) -> Failure {
+        match self {
+            // Its roles say themselves how they end, and a crash of one ends the process.
+            Self::Embedded(_) => std::future::pending().await,
+            Self::Processes(cloud) => cloud.watch().await,
+        }
+    }
+
     async fn stop(self) {
         match self {
             Self::Embedded(cloud) => cloud.stop().await,
@@ -111,7 +120,7 @@ impl Started {
 
 /// From started to asked to stop.
 async fn serve(
-    cloud: &Started,
+    cloud: &mut Started,
     layout: &Layout,
     global: &Global,
     home: PathBuf,
@@ -122,6 +131,7 @@ async fn serve(
     tokio::select! {
         up = wait_for_nodes(&client, layout.shape.nodes) => up?,
         _ = signals.next() => return Ok(()),
+        all_ended = cloud.watch() => return Err(all_ended),
     }
     client.logout().await;
     let file = match &global.profile {
@@ -135,8 +145,10 @@ async fn serve(
     if !global.quiet {
         eprintln!("profile {}, data {}; stop with Ctrl-C or `sector down`", file.display(), layout.folder.display());
     }
-    signals.next().await;
-    Ok(())
+    tokio::select! {
+        _ = signals.next() => Ok(()),
+        all_ended = cloud.watch() => Err(all_ended),
+    }
 }
 
 /// Starts the same command in the background and waits for its ready line.
@@ -155,6 +167,8 @@ fn detach(up: &Up, global: &Global) -> Result<(), Failure> {
         &up.sites.to_string(),
         "--port",
         &up.port.to_string(),
+        "--disks-per-node",
+        &up.disks_per_node.to_string(),
     ]);
     if up.processes {
         command.arg("--processes");

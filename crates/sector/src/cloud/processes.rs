@@ -1,5 +1,6 @@
 //! One process a role (`sector up --processes`): started in order, each waited for by its ready line, stopped in the
-//! reverse order. When this process is killed, they end too.
+//! reverse order. When this process is killed, they end too; when one of them dies, that is said and the others go on:
+//! a role is not started again here, since what killed it may do so again and nobody would hear of it.
 
 use std::{net::SocketAddr, path::Path, process::Stdio};
 
@@ -16,22 +17,31 @@ use crate::failure::Failure;
 /// A cloud of processes.
 pub(crate) struct Processes {
     address: SocketAddr,
-    security: Child,
-    master: Child,
-    nodes: Vec<Child>,
+    security: Role,
+    master: Role,
+    nodes: Vec<Role>,
+}
+
+/// A process of the cloud.
+struct Role {
+    name: String,
+    pid: u32,
+    child: Child,
+    /// Whether its end has been said.
+    ended: bool,
 }
 
 impl Processes {
     /// Starts security server, master and nodes.
     pub(crate) async fn start(layout: &Layout) -> Result<Self, Failure> {
         let (file, _) = layout.security()?;
-        let (security, security_address) = start("security", &file).await?;
+        let (security, security_address) = start("security", "security server".into(), &file).await?;
         let (file, _) = layout.master(security_address)?;
-        let (master, address) = start("master", &file).await?;
+        let (master, address) = start("master", "master".into(), &file).await?;
         let mut nodes = Vec::new();
         for number in 1..=layout.shape.nodes {
             let (file, _) = layout.node(number, address)?;
-            nodes.push(start("node", &file).await?.0);
+            nodes.push(start("node", format!("node-{number}"), &file).await?.0);
         }
         Ok(Self { address, security, master, nodes })
     }
@@ -41,15 +51,51 @@ impl Processes {
         self.address
     }
 
+    /// Says on standard error when a role ends by itself, with what that means; returns when the last one has.
+    pub(crate) async fn watch(&mut self) -> Failure {
+        loop {
+            let roles = self.nodes.iter_mut().chain([&mut self.master, &mut self.security]);
+            let mut any_left = false;
+            for role in roles {
+                role.look();
+                any_left |= !role.ended;
+            }
+            if !any_left {
+                return Failure::failed(
+                    "every role of the cloud has ended by itself; their reasons stand above or in the log",
+                );
+            }
+            tokio::time::sleep(LOOK_PERIOD).await;
+        }
+    }
+
     /// Stops nodes, then the master, then the security server.
     pub(crate) async fn stop(mut self) {
-        self.nodes.iter().for_each(ask);
+        self.nodes.iter().for_each(|role| ask(&role.child));
         for node in &mut self.nodes {
-            wait(node).await;
+            wait(&mut node.child).await;
         }
         for role in [&mut self.master, &mut self.security] {
-            ask(role);
-            wait(role).await;
+            ask(&role.child);
+            wait(&mut role.child).await;
+        }
+    }
+}
+
+impl Role {
+    /// Says it once when the process is gone.
+    fn look(&mut self) {
+        if self.ended {
+            return;
+        }
+        if let Ok(Some(status)) = self.child.try_wait() {
+            self.ended = true;
+            let meaning = match self.name.as_str() {
+                "master" => "nothing can be looked up or written until the cloud is started again",
+                "security server" => "nobody can log in until the cloud is started again",
+                _ => "files are read from their other copies; start the cloud again to have it back",
+            };
+            eprintln!("sector: the {} (process {}) has ended by itself ({status}); {meaning}", self.name, self.pid);
         }
     }
 }
@@ -64,7 +110,7 @@ pub(crate) fn end_with_parent() {
 }
 
 /// Starts one role and waits for its ready line, which names its address.
-async fn start(role: &str, settings: &Path) -> Result<(Child, SocketAddr), Failure> {
+async fn start(role: &str, name: String, settings: &Path) -> Result<(Role, SocketAddr), Failure> {
     let own = std::env::current_exe().map_err(|error| Failure::failed(format!("cannot find this program: {error}")))?;
     let mut child = Command::new(own)
         .args([role, "--config"])
@@ -81,7 +127,8 @@ async fn start(role: &str, settings: &Path) -> Result<(Child, SocketAddr), Failu
     let mut lines = BufReader::new(child.stdout.take().ok_or_else(failed)?).lines();
     while let Ok(Some(line)) = lines.next_line().await {
         if let Some(address) = ready::parse(&line).and_then(|address| address.parse().ok()) {
-            return Ok((child, address));
+            let pid = child.id().unwrap_or_default();
+            return Ok((Role { name, pid, child, ended: false }, address));
         }
     }
     Err(failed())
@@ -107,5 +154,7 @@ async fn wait(child: &mut Child) {
 
 /// Set for the roles that `sector up` starts.
 const PART_OF_UP: &str = "SECTOR_PART_OF_UP";
+/// Time between two looks at whether all roles are there.
+const LOOK_PERIOD: std::time::Duration = std::time::Duration::from_millis(250);
 /// How long a role may take to stop.
 const STOP_PATIENCE: std::time::Duration = std::time::Duration::from_secs(10);

@@ -14,22 +14,21 @@ use serde::Serialize;
 use tokio::task::JoinSet;
 
 use crate::{
-    arguments::{Bench, BenchNames, Global},
+    arguments::{BenchNames, Global},
     failure::Failure,
     show,
 };
 
 /// `sector bench`.
-pub(crate) async fn run(cloud: &Client, bench: Bench, global: &Global) -> Result<(), Failure> {
-    let Bench::Names(names) = bench;
+pub(crate) async fn names(cloud: &Client, names: &BenchNames, global: &Global) -> Result<(), Failure> {
     let folder = SectorPath::parse(&format!("/.bench-names-{}", std::process::id()))?;
     cloud.make_folder(&folder, false).await?;
     let measured = tokio::select! {
-        measured = measure(cloud, &folder, &names) => measured,
+        measured = measure(cloud, &folder, names) => measured,
         // The command as a whole listens for it too; here the folder must go first.
         () = super::interrupted() => Err(Failure::failed("interrupted")),
     };
-    let removed = cloud.remove(&folder, true).await;
+    let removed = cloud.remove_now(&folder, true).await;
     let figures = measured?;
     removed?;
     if global.json {

@@ -1,6 +1,9 @@
 //! One function a command. Each reads its arguments, calls the client, and prints.
 
 mod bench;
+mod check;
+mod disk_bench;
+mod doctor;
 pub(crate) mod files;
 mod folders;
 pub(crate) mod jobs;
@@ -16,7 +19,7 @@ mod trash;
 use client::{Client, Profile};
 
 use crate::{
-    arguments::{Arguments, Command, Global, Node, TopologyVerb},
+    arguments::{Arguments, Bench, Command, Global, Node, TopologyVerb},
     cloud, demo,
     failure::Failure,
 };
@@ -33,6 +36,8 @@ pub(crate) async fn run(arguments: Arguments) -> Result<(), Failure> {
         Command::Master(role) => cloud::role::master(&role.config).await,
         Command::Node(Node { config: Some(config), verb: None }) => cloud::role::node(&config).await,
         Command::Topology(TopologyVerb::Check { file }) => topology::check(&file, global),
+        Command::Doctor(asked) => doctor::doctor(&asked, global),
+        Command::Bench(Bench::Io(bench)) => disk_bench::io(&bench, global),
         Command::Spe => Err(Failure::usage("`sector spe` is started by nodes only")),
         other => with_client(other, global).await,
     }
@@ -70,6 +75,7 @@ async fn run_with(cloud: &Client, command: Command, global: &Global) -> Result<(
         Command::Find(paths) => listing::find(cloud, &paths.paths, global).await,
         Command::Du(paths) => listing::du(cloud, &paths.paths, global).await,
         Command::Stat(paths) => listing::stat(cloud, &paths.paths, global).await,
+        Command::Check(asked) => check::check(cloud, asked, global).await,
         Command::Mkdir(mkdir) => folders::mkdir(cloud, mkdir).await,
         Command::Mv(from_to) => folders::mv(cloud, from_to).await,
         Command::Cp(cp) => folders::cp(cloud, cp, global).await,
@@ -81,13 +87,15 @@ async fn run_with(cloud: &Client, command: Command, global: &Global) -> Result<(
         Command::Jobs => jobs::jobs(cloud, global).await,
         Command::Job(job) => jobs::job(cloud, job, global).await,
         Command::Terasort(terasort) => terasort::run(cloud, terasort, global).await,
-        Command::Bench(bench) => bench::run(cloud, bench, global).await,
+        Command::Bench(Bench::Names(names)) => bench::names(cloud, &names, global).await,
         Command::Up(_)
         | Command::Down
         | Command::Demo(_)
         | Command::Security(_)
         | Command::Master(_)
         | Command::Node(_)
+        | Command::Doctor(_)
+        | Command::Bench(Bench::Io(_))
         | Command::Spe => Err(Failure::failed("this command needs no login")),
     }
 }

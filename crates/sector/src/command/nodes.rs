@@ -1,7 +1,10 @@
 //! `nodes` and `health`: how the cloud is.
 
 use client::{Client, NodeState, NodeStatus, Standing};
-use protocol::Status;
+use protocol::{
+    Status,
+    disk::{DiskState, DiskStatus},
+};
 use serde::Serialize;
 
 use crate::{arguments::Global, failure::Failure, show};
@@ -25,10 +28,11 @@ pub(crate) async fn nodes(cloud: &Client, global: &Global) -> Result<(), Failure
                 state.push_str(", full");
             }
             let fill = format!("{:.1} %", view.fill_percent);
-            vec![view.id, view.site, view.rack, state, used, free, fill, view.address, view.data]
+            let disks = disks_in_words(&view.disks);
+            vec![view.id, view.site, view.rack, state, used, free, fill, disks, view.address, view.data]
         })
         .collect();
-    show::table(&["id", "site", "rack", "state", " used", " free", " fill", "address", "data"], &rows);
+    show::table(&["id", "site", "rack", "state", " used", " free", " fill", "disks", "address", "data"], &rows);
     Ok(())
 }
 
@@ -78,6 +82,7 @@ struct NodeView {
     /// Whether it gets no new slices for lack of room.
     full: bool,
     slices: u64,
+    disks: Vec<DiskView>,
 }
 
 impl From<NodeStatus> for NodeView {
@@ -106,8 +111,57 @@ impl From<NodeStatus> for NodeView {
             reserve_bytes: node.reserve_bytes,
             full: node.is_full,
             slices: node.slices,
+            disks: node.disks.into_iter().map(DiskView::new).collect(),
         }
     }
+}
+
+#[derive(Serialize)]
+struct DiskView {
+    folder: String,
+    state: &'static str,
+    used_bytes: u64,
+    free_bytes: u64,
+    why: String,
+    scrub: Option<ScrubView>,
+}
+
+/// Times are RFC 3339; `None` for what has not been yet.
+#[derive(Serialize)]
+struct ScrubView {
+    pass_began: Option<String>,
+    last_pass: Option<String>,
+    position: Option<String>,
+    checked_bytes: u64,
+    total_bytes: u64,
+    corrupt: u64,
+}
+
+impl DiskView {
+    fn new(disk: DiskStatus) -> Self {
+        let state = match disk.state {
+            DiskState::Ok => "ok",
+            DiskState::Failed => "failed",
+            DiskState::Missing => "missing",
+        };
+        let time = |millis: u64| show::time(millis, true);
+        let scrub = disk.scrub.map(|scrub| ScrubView {
+            pass_began: scrub.began_unix_millis.map(time),
+            last_pass: scrub.finished_unix_millis.map(time),
+            position: scrub.position.map(|slice| slice.to_string()),
+            checked_bytes: scrub.checked_bytes,
+            total_bytes: scrub.total_bytes,
+            corrupt: scrub.corrupt,
+        });
+        let DiskStatus { folder, used_bytes, free_bytes, why, .. } = disk;
+        Self { folder, state, used_bytes, free_bytes, why, scrub }
+    }
+}
+
+/// `4`, or `3 of 4 ok`.
+fn disks_in_words(disks: &[DiskView]) -> String {
+    let ok = disks.iter().filter(|disk| disk.state == "ok").count();
+    if ok == disks.len() { ok.to_string() } else { format!("{ok} of {} ok", disks.len()) }
 }
 
 #[derive(Serialize)]

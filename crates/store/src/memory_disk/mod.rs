@@ -56,6 +56,7 @@ impl MemoryDisk {
             changes: 0,
             changes_max: u64::MAX,
             failing_change: None,
+            fault: None,
         };
         Self { disk: Arc::new(Mutex::new(state)), life: 0 }
     }
@@ -110,11 +111,19 @@ impl MemoryDisk {
         state.failing_change = state.changes.checked_add(changes);
     }
 
+    /// Breaks the disk, or repairs it (`None`): from now on what the fault says fails with its error, also after a crash.
+    pub fn set_fault(&self, fault: Option<DiskFault>) {
+        lock(&self.disk).fault = fault;
+    }
+
     /// The state, for a call that changes nothing.
     fn read(&self) -> io::Result<std::sync::MutexGuard<'_, State>> {
         let state = lock(&self.disk);
         if self.life != state.life || state.changes >= state.changes_max {
             return Err(io::Error::other("the disk in memory lost power"));
+        }
+        if let Some(DiskFault::Everything(errno)) = state.fault {
+            return Err(io::Error::from_raw_os_error(errno));
         }
         Ok(state)
     }
@@ -122,6 +131,9 @@ impl MemoryDisk {
     /// The state, for a call that changes something.
     fn change(&self) -> io::Result<std::sync::MutexGuard<'_, State>> {
         let mut state = self.read()?;
+        if let Some(DiskFault::Changes(errno)) = state.fault {
+            return Err(io::Error::from_raw_os_error(errno));
+        }
         state.changes += 1;
         if state.failing_change == Some(state.changes - 1) {
             return Err(io::Error::other("the disk in memory failed once"));
@@ -290,6 +302,16 @@ struct State {
     changes_max: u64,
     /// The change that fails, and nothing else does.
     failing_change: Option<u64>,
+    fault: Option<DiskFault>,
+}
+
+/// How a disk in memory is broken, with the system's error number (`EIO`, `EROFS`, …) that it answers with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DiskFault {
+    /// It can be read, and nothing can be changed.
+    Changes(i32),
+    /// Nothing works.
+    Everything(i32),
 }
 
 /// How a crash treats what was not synced.

@@ -2,8 +2,10 @@
 #![allow(clippy::unwrap_used)]
 
 mod crash_images;
+mod disks;
 mod faults;
 mod put_aside;
+mod scrub;
 mod slices;
 
 use std::{collections::BTreeMap, path::Path, sync::Arc};

@@ -93,7 +93,7 @@ fn what_is_in_memory_is_read_the_same_without_waiting_and_a_bad_block_is_found_t
     let (folder, store) = on_disk();
     let content = bytes(4, 3 * BLOCK + 7);
     write(&store, header(1, "/f", 1), &content).unwrap();
-    store.place(SliceId(1), &path("/f")).unwrap();
+    store.place(&header(1, "/f", 1)).unwrap();
     let reader = store.open_slice(SliceId(1)).unwrap();
     let (mut waited, mut at_once) = (Vec::new(), vec![1; 5]);
     for (offset, count) in [(0, 1), (BLOCK - 1, 2), (5, 3 * BLOCK), (3 * BLOCK, 100), (4 * BLOCK, 1)] {

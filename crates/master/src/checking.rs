@@ -1,0 +1,38 @@
+//! Every copy of a file with a way to have it verified. Serves `sector check`. Unlike [`Master::locate`] it leaves out no
+//! copy that is doubtful, and says of each that cannot be reached how it is. It changes nothing: what a node finds bad
+//! comes back as its report.
+
+use protocol::{
+    Now, Refusal, SectorPath,
+    message::{
+        client_master::{ClientReply, Copies, FoundCopy},
+        master_security::UserRights,
+    },
+};
+
+use crate::{
+    Master,
+    namespace::{is_a_folder, nothing_at},
+    replicas::ReplicaState,
+};
+
+impl Master {
+    /// A file and all its copies.
+    pub(crate) fn copies(&self, now: Now, by: &UserRights, path: &SectorPath) -> Result<ClientReply, Refusal> {
+        let id = self.names.get_file(path)?;
+        let content = self.names.content(id).ok_or_else(|| is_a_folder(path))?;
+        let mut copies = Vec::new();
+        for replica in self.replicas.of(content.slice).iter() {
+            // One too many that is being removed has no status.
+            let Some(status) = self.copy_status(replica) else { continue };
+            let node = self.nodes.get(replica.node);
+            let may_be_there = replica.state != ReplicaState::Corrupt { put_aside: true };
+            let source = (may_be_there && node.is_reachable())
+                .then(|| self.tickets.read(now, node, &by.user, content.slice, content.bytes));
+            copies.push(FoundCopy { status, source });
+        }
+        copies.sort_by(|a, b| a.status.node.cmp(&b.status.node));
+        let entry = self.entry(id).ok_or_else(|| nothing_at(path))?;
+        Ok(ClientReply::Copies(Copies { entry, copies }))
+    }
+}

@@ -1,0 +1,101 @@
+//! Nodes with several disks, and what the master makes of one that failed; every copy of a file for `sector check`.
+
+#![allow(clippy::unwrap_used)]
+
+use super::*;
+use protocol::{
+    disk::DiskState,
+    message::client_master::{Copies, CopyState},
+};
+
+fn disk(folder: &str, state: DiskState, free_bytes: u64) -> DiskStatus {
+    let why = if state == DiskState::Ok { "" } else { "input/output error" };
+    DiskStatus { folder: folder.into(), state, used_bytes: 0, free_bytes, why: why.into(), scrub: None }
+}
+
+fn copies(bench: &mut Bench, at: &str) -> Copies {
+    match bench.ask("ann", ClientRequest::Copies(path(at))) {
+        ClientReply::Copies(copies) => copies,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn a_failed_disk_is_named_and_its_copies_are_made_elsewhere_while_its_node_goes_on() {
+    let mut bench = Bench::with_nodes(&["a/1", "b/1", "c/1"]);
+    let request = CreateRequest { at: Some(node("n1")), ..create("/f") };
+    let slice = content(&bench.put("ann", request, 10)).slice;
+    bench.node_mut("n1").disks = vec![disk("/one", DiskState::Failed, 0), disk("/two", DiskState::Ok, 1_000_000)];
+    bench.report_status("n1");
+    bench.node_mut("n1").held.remove(&slice);
+    bench.report("n1", Report::Removed(slice));
+    bench.advance(seconds(5));
+    let ClientReply::Nodes(nodes) = bench.ask("ann", ClientRequest::Nodes) else { panic!("no nodes") };
+    assert_eq!(nodes[0].disks.len(), 2, "the list of nodes shows each disk");
+    let health = bench.health();
+    assert!(health.reasons.iter().any(|why| why.contains("`/one` of node n1 has failed")), "{health:?}");
+    assert_eq!((health.under_replicated, bench.holders(slice).len()), (0, 2));
+    // The node takes new files on its other disk.
+    bench.put("ann", CreateRequest { at: Some(node("n1")), ..create("/g") }, 10);
+    bench.node_mut("n1").disks.remove(0);
+    bench.report_status("n1");
+    assert_eq!(bench.health(), Health::default(), "once it was replaced, nothing is said of it");
+}
+
+#[test]
+fn a_file_goes_where_one_disk_has_room_for_it_and_not_several_together() {
+    let mut bench = Bench::with_nodes(&["a/1", "b/1"]);
+    bench.node_mut("n1").disks = vec![disk("/1", DiskState::Ok, 500_000), disk("/2", DiskState::Ok, 500_000)];
+    bench.node_mut("n2").free_bytes = 700_000;
+    bench.advance(seconds(2));
+    for number in 0..4 {
+        let request = CreateRequest { bytes_expected: Some(600_000), copies: Some(1), ..create(&format!("/{number}")) };
+        let created = bench.created("ann", request);
+        assert_eq!(created.target.node, node("n2"));
+        bench.done("ann", ClientRequest::Abandon(created.lease));
+    }
+}
+
+#[test]
+fn a_copy_on_a_disk_that_failed_before_the_commit_does_not_count_for_it() {
+    let mut bench = Bench::with_nodes(&["a/1", "b/1"]);
+    let created = bench.created("ann", create("/f"));
+    let (first, second) = if created.target.node == node("n1") { ("n1", "n2") } else { ("n2", "n1") };
+    bench.write(&created, 10);
+    assert_eq!(bench.holders(created.slice), ["n1", "n2"]);
+    for id in [first, second] {
+        bench.node_mut(id).answers = false;
+    }
+    bench.node_mut(first).held.remove(&created.slice);
+    bench.report(first, Report::Removed(created.slice));
+    let number = bench.commit_later("ann", created.lease, 10);
+    assert_eq!(bench.answer(number), None, "one synced copy is left, two were asked for");
+    bench.resume(first);
+    bench.resume(second);
+    bench.advance(seconds(2));
+    assert!(matches!(bench.answer(number), Some(ClientReply::Entry(_))));
+    assert_eq!(bench.holders(created.slice), ["n1", "n2"]);
+}
+
+#[test]
+fn every_copy_is_named_with_a_ticket_where_it_can_be_verified() {
+    let mut bench = Bench::with_nodes(&["a/1", "b/1", "c/1"]);
+    let slice = content(&bench.put("ann", CreateRequest { copies: Some(3), ..create("/f") }, 10)).slice;
+    bench.advance(seconds(5));
+    let all = copies(&mut bench, "/f").copies;
+    assert_eq!(all.len(), 3);
+    for copy in &all {
+        let ticket = read_ticket(&copy.source.as_ref().unwrap().ticket);
+        assert_eq!(ticket.node, copy.status.node);
+        assert_eq!(ticket.right, Right::Read { slice, from: 0, until: 10 });
+    }
+    bench.crash("n2");
+    bench.advance(seconds(12));
+    bench.node_mut("n3").fails_copies = true;
+    bench.node_mut("n3").held.remove(&slice);
+    bench.report("n3", Report::Corrupt(slice));
+    let all = copies(&mut bench, "/f").copies;
+    let states: Vec<_> = all.iter().map(|copy| (copy.status.state, copy.source.is_some())).collect();
+    assert_eq!(states, [(CopyState::Ok, true), (CopyState::Stale, false), (CopyState::Corrupt, false)]);
+    assert_eq!(bench.status_of("ann", ClientRequest::Copies(path("/none"))), Status::NotFound);
+}

@@ -1,0 +1,46 @@
+//! Where jobs keep their files: a folder on each disk of the node. It only names folders; what is in them is the
+//! business of [`BucketStore`](super::BucketStore).
+
+use std::{
+    fmt,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use store::DiskSet;
+
+use crate::NodeError;
+
+/// The folders for jobs, one a disk.
+pub trait JobFolders: fmt::Debug + Send + Sync {
+    /// Where a new file should be.
+    fn roomiest(&self) -> Result<PathBuf, NodeError>;
+
+    /// All of them, on the disks that work.
+    fn all(&self) -> Vec<PathBuf>;
+
+    /// The one that a file lies in: a rename to there costs nothing.
+    fn of_file(&self, file: &Path) -> Option<PathBuf> {
+        self.all().into_iter().find(|folder| file.starts_with(folder))
+    }
+}
+
+impl JobFolders for PathBuf {
+    fn roomiest(&self) -> Result<PathBuf, NodeError> {
+        Ok(self.clone())
+    }
+
+    fn all(&self) -> Vec<PathBuf> {
+        vec![self.clone()]
+    }
+}
+
+impl JobFolders for Arc<DiskSet> {
+    fn roomiest(&self) -> Result<PathBuf, NodeError> {
+        Ok(self.roomiest_jobs_folder()?)
+    }
+
+    fn all(&self) -> Vec<PathBuf> {
+        self.jobs_folders()
+    }
+}

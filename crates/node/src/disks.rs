@@ -1,0 +1,149 @@
+//! The disks of a node: opened at its start, looked at every second while it runs. It serves every path at its beginning,
+//! and where a disk ends.
+//!
+//! It never gives up a node for the sake of a disk: what still works goes on, and what failed is said to the log and to
+//! the master, who has other copies made.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
+
+use daemon::{
+    settings::NodeSettings,
+    worker::{Next, Work, WorkError, Worker},
+};
+use protocol::{disk::DiskState, names};
+use store::{DataFolder, Disk, DiskSet, LostDisk, write_file_atomically};
+
+use crate::{NodeError, blocking, hands::Hands, rules::Completion};
+
+/// Opens the data folders of a node. Blocks on the disks.
+///
+/// # Errors
+/// When another process has one of them, or none can be opened.
+pub(crate) fn open(settings: &NodeSettings, disk: &Arc<dyn Disk>) -> Result<Arc<DiskSet>, NodeError> {
+    let note = settings.folder.join(NOTE_NAME);
+    let (known, all) = (read_note(&note), settings.data_folders());
+    let folders = all.iter().map(|folder| DataFolder {
+        disk: Arc::clone(disk),
+        folder: folder.clone(),
+        known: known.contains(folder),
+    });
+    let (disks, put_aside) = DiskSet::open(folders.collect(), settings.reserve_bytes)?;
+    for file in put_aside {
+        tracing::error!(file = %file.display(), "a damaged file was put aside; look at it and remove it");
+    }
+    let statuses = disks.statuses();
+    for status in statuses.iter().filter(|status| status.state != DiskState::Ok) {
+        let (folder, why) = (&status.folder, &status.why);
+        tracing::error!(
+            event = names::EVENT_DISK_FAILED,
+            folder,
+            why,
+            "a disk cannot be used; the node goes on without it"
+        );
+    }
+    let now_known = all.iter().zip(&statuses).filter(|(folder, status)| {
+        // One that could not be opened may hold slices all the same.
+        status.state == DiskState::Ok || known.contains(folder)
+    });
+    write_note(&note, now_known.map(|(folder, _)| folder));
+    Ok(disks)
+}
+
+/// Looks after the disks while the node runs.
+pub(crate) struct DiskWatch {
+    hands: Arc<Hands>,
+}
+
+impl DiskWatch {
+    pub(crate) fn new(hands: Arc<Hands>) -> Self {
+        Self { hands }
+    }
+
+    /// Looks once; whoever met an error meanwhile has noted it.
+    pub(crate) async fn look(&mut self) -> Result<(), NodeError> {
+        let store = Arc::clone(&self.hands.store);
+        for lost in blocking("looking at the disks", move || Ok(store.look())).await? {
+            let LostDisk { folder, why, gone, replaced } = lost;
+            tracing::error!(
+                event = names::EVENT_DISK_FAILED,
+                folder = %folder.display(),
+                why,
+                slices = gone.len(),
+                "a disk has failed; nothing on it is served any more, and the node goes on without it"
+            );
+            self.hands.tell(Completion::Gone(gone)).await;
+            for metadata in replaced {
+                self.hands.tell(Completion::Stored(metadata)).await;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Work for DiskWatch {
+    async fn step(&mut self, _worker: &Worker) -> Result<Next, WorkError> {
+        self.look().await?;
+        Ok(Next::After(LOOK_PERIOD))
+    }
+}
+
+/// The folders that held slices of this node before, a line each.
+fn read_note(note: &Path) -> Vec<PathBuf> {
+    let text = fs::read_to_string(note).unwrap_or_default();
+    text.lines().filter(|line| !line.starts_with('#')).map(PathBuf::from).collect()
+}
+
+/// Best effort: without it a disk that is not mounted at the next start is begun anew, as on the first one.
+fn write_note<'a>(note: &Path, folders: impl Iterator<Item = &'a PathBuf>) {
+    let lines: Vec<_> = folders.map(|folder| folder.to_string_lossy()).collect();
+    let text = format!("# Folders that hold slices of this node; made by `sector node`.\n{}\n", lines.join("\n"));
+    if fs::read_to_string(note).is_ok_and(|known| known == text) {
+        return;
+    }
+    if let Err(error) = write_file_atomically(note, text.as_bytes(), 0o600) {
+        tracing::warn!(note = %note.display(), %error, "which folders hold slices could not be written down");
+    }
+}
+
+/// The note's name in the node's main folder.
+const NOTE_NAME: &str = "disks";
+/// Time between two looks: as often as the master hears of a node.
+const LOOK_PERIOD: Duration = Duration::from_secs(1);
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use store::OsDisk;
+
+    use super::*;
+
+    #[test]
+    fn a_disk_that_was_there_before_is_waited_for_and_a_new_one_is_begun() {
+        let home = tempfile::tempdir().unwrap();
+        let further = home.path().join("disk-2");
+        let settings = NodeSettings {
+            folder: home.path().join("main"),
+            folders: Some(vec![further.clone()]),
+            reserve_bytes: 0,
+            ..NodeSettings::default()
+        };
+        let os: Arc<dyn Disk> = Arc::new(OsDisk);
+        let states = |disks: &DiskSet| disks.statuses().iter().map(|disk| disk.state).collect::<Vec<_>>();
+        assert_eq!(states(&open(&settings, &os).unwrap()), [DiskState::Ok, DiskState::Ok]);
+        fs::remove_dir_all(&further).unwrap();
+        fs::create_dir(&further).unwrap();
+        for _ in 0..2 {
+            assert_eq!(states(&open(&settings, &os).unwrap()), [DiskState::Ok, DiskState::Missing]);
+        }
+        // Taken out of the settings and back in again, it is a new one.
+        let alone = NodeSettings { folders: None, ..settings.clone() };
+        assert_eq!(states(&open(&alone, &os).unwrap()), [DiskState::Ok]);
+        assert_eq!(states(&open(&settings, &os).unwrap()), [DiskState::Ok, DiskState::Ok]);
+    }
+}

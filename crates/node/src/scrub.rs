@@ -1,0 +1,293 @@
+//! The scrub of a node: one background worker a disk reads every slice again within the time that the operator set, so
+//! that bit rot is found while another copy is good. It serves no path and all of them.
+//!
+//! It decides how fast to go, never what a bad slice is: in proportion to what is left to read and to the time left for
+//! it, and slower while others want the disk.
+
+use std::{
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
+
+use daemon::worker::{Next, Work, WorkError, Worker, Workers};
+use net::clock::Clock;
+use protocol::disk::{DiskStatus, ScrubStatus};
+use store::{Scrub, ScrubStep, StoreError};
+use tokio::time::Instant;
+
+use crate::{NodeError, blocking, hands::Hands};
+
+/// How far each disk's scrub is, by the disk's place in the settings.
+#[derive(Debug, Default)]
+pub(crate) struct ScrubBoard(Mutex<Vec<Option<ScrubStatus>>>);
+
+impl ScrubBoard {
+    /// Fills in what is known of the scrubs.
+    pub(crate) fn fill(&self, disks: &mut [DiskStatus]) {
+        let board = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        for (disk, scrub) in disks.iter_mut().zip(&*board) {
+            disk.scrub.clone_from(scrub);
+        }
+    }
+
+    fn note(&self, disk: usize, status: ScrubStatus) {
+        let mut board = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if board.len() <= disk {
+            board.resize(disk + 1, None);
+        }
+        board[disk] = Some(status);
+    }
+}
+
+/// Starts a worker for each disk that works.
+pub(crate) fn start(workers: &Workers, hands: &Arc<Hands>, clock: Clock, period: Duration) {
+    for (disk, scrub) in hands.store.scrubs() {
+        let work = DiskScrub::new(Arc::clone(hands), clock, period, disk, scrub);
+        // It reckons its pauses itself.
+        workers.start(format!("scrub of disk {}", disk + 1), 0.0, work);
+    }
+}
+
+/// The scrub of one disk.
+pub(crate) struct DiskScrub {
+    hands: Arc<Hands>,
+    clock: Clock,
+    period: Duration,
+    disk: usize,
+    scrub: Option<Scrub>,
+    saved: Instant,
+}
+
+impl DiskScrub {
+    pub(crate) fn new(hands: Arc<Hands>, clock: Clock, period: Duration, disk: usize, scrub: Scrub) -> Self {
+        hands.scrubs.note(disk, scrub.status());
+        Self { hands, clock, period, disk, scrub: Some(scrub), saved: Instant::now() }
+    }
+
+    /// Takes one step of the scrub and says when the next is due.
+    pub(crate) async fn advance(&mut self) -> Result<Next, NodeError> {
+        let Some(mut scrub) = self.scrub.take() else {
+            return Err(NodeError::Panicked { operation: "scrubbing a disk" });
+        };
+        let now = self.clock.now().unix_millis;
+        if let Some(wait) = until_due(&scrub.status(), now, self.period) {
+            self.scrub = Some(scrub);
+            return Ok(Next::After(wait));
+        }
+        let step = blocking("scrubbing a disk", move || {
+            let step = scrub.step(now, STEP_BYTES);
+            Ok((scrub, step))
+        });
+        let (scrub, step) = step.await?;
+        let status = scrub.status();
+        self.hands.scrubs.note(self.disk, status.clone());
+        self.scrub = Some(scrub);
+        match step {
+            Ok(ScrubStep::Read(bytes)) => {
+                self.save(false).await;
+                let rate = rate_bytes_per_second(&status, now, self.period, self.busy());
+                Ok(Next::AgainAfter(pause(bytes, rate)))
+            }
+            Ok(ScrubStep::Corrupt { slice, what }) => {
+                tracing::error!(%slice, what, "the scrub found a damaged slice");
+                self.hands.found_corrupt(slice).await;
+                Ok(Next::Again)
+            }
+            Ok(ScrubStep::PassDone) => {
+                self.save(true).await;
+                Ok(Next::Again)
+            }
+            Err(StoreError::DiskFailed { .. }) => Ok(Next::Done),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Writes down how far it is, now and then. What cannot be written costs only a repetition.
+    async fn save(&mut self, now: bool) {
+        if !now && self.saved.elapsed() < SAVE_PERIOD {
+            return;
+        }
+        self.saved = Instant::now();
+        let Some(scrub) = self.scrub.take() else { return };
+        let saved = blocking("saving how far the scrub is", move || {
+            let saved = scrub.save();
+            Ok((scrub, saved))
+        });
+        if let Ok((scrub, saved)) = saved.await {
+            self.scrub = Some(scrub);
+            if let Err(error) = saved {
+                tracing::warn!(%error, "how far the scrub is could not be written down");
+            }
+        }
+    }
+
+    /// Transfers and SPEs that want the disks now.
+    fn busy(&self) -> u32 {
+        self.hands.transfers_running.value() + self.hands.spes_running.value()
+    }
+}
+
+impl Work for DiskScrub {
+    async fn step(&mut self, worker: &Worker) -> Result<Next, WorkError> {
+        let next = self.advance().await?;
+        if let Some(scrub) = &self.scrub {
+            let status = scrub.status();
+            worker.set_progress(status.checked_bytes, Some(status.total_bytes));
+        }
+        Ok(next)
+    }
+}
+
+/// How long until the next pass begins; `None` during one, and where one is due.
+fn until_due(status: &ScrubStatus, now_unix_millis: u64, period: Duration) -> Option<Duration> {
+    if status.began_unix_millis.is_some() {
+        return None;
+    }
+    let due = status.last_began_unix_millis? + period.as_millis() as u64;
+    // A clock that was set back must not put the pass off for years.
+    let wait = Duration::from_millis(due.saturating_sub(now_unix_millis)).min(period);
+    (!wait.is_zero()).then_some(wait)
+}
+
+/// Bytes to read in a second: twice what the rest of the period demands, a part of it while others are at work. What was
+/// held back then is made good later, since the demand grows.
+fn rate_bytes_per_second(status: &ScrubStatus, now_unix_millis: u64, period: Duration, busy: u32) -> u64 {
+    let began = status.began_unix_millis.unwrap_or(now_unix_millis);
+    let passed = Duration::from_millis(now_unix_millis.saturating_sub(began));
+    let left = period.saturating_sub(passed).max(period / 100).max(Duration::from_secs(1));
+    let needed = status.total_bytes.saturating_sub(status.checked_bytes) / left.as_secs().max(1);
+    let idle = needed.saturating_mul(2).max(RATE_MIN_BYTES_PER_SECOND);
+    idle / u64::from(1 + busy.min(BUSY_MAX))
+}
+
+/// The pause after a step that read so much.
+fn pause(bytes: u64, rate_bytes_per_second: u64) -> Duration {
+    let bytes = bytes.max(SLICE_COST_BYTES);
+    Duration::from_secs_f64(bytes as f64 / rate_bytes_per_second.max(1) as f64)
+}
+
+/// Bytes read in one step: in far less than a second, so that a transfer never waits long behind it.
+const STEP_BYTES: u64 = 1 << 20;
+/// Least speed where nobody else is at work: a few percent of what the slowest disk gives.
+const RATE_MIN_BYTES_PER_SECOND: u64 = 4 << 20;
+/// From so many transfers and SPEs on, it goes no slower.
+const BUSY_MAX: u32 = 7;
+/// What opening a slice counts: about as much disk time as reading so many bytes.
+const SLICE_COST_BYTES: u64 = 64 << 10;
+/// A stopped node reads again what it read in this time.
+const SAVE_PERIOD: Duration = Duration::from_secs(60);
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use std::path::PathBuf;
+
+    use protocol::SliceId;
+    use store::DiskFault;
+
+    use super::*;
+    use crate::{
+        door::tests::{Fixture, fixture},
+        rules::Completion,
+        server::Event,
+    };
+
+    const DAY: Duration = Duration::from_secs(24 * 60 * 60);
+    const MIB: u64 = 1 << 20;
+
+    fn scrub_of(made: &Fixture) -> DiskScrub {
+        let (disk, scrub) = made.hands.store.scrubs().remove(0);
+        DiskScrub::new(Arc::clone(&made.hands), made.clock, 14 * DAY, disk, scrub)
+    }
+
+    /// Steps until it waits for something else than its own pace; how many there were.
+    async fn run(scrub: &mut DiskScrub) -> (usize, Next) {
+        for steps in 1.. {
+            match scrub.advance().await.unwrap() {
+                Next::Again | Next::AgainAfter(_) => {}
+                next => return (steps, next),
+            }
+        }
+        unreachable!()
+    }
+
+    #[tokio::test]
+    async fn the_scrub_finds_a_flipped_bit_that_nobody_reads_and_the_master_hears_of_it() {
+        let mut made = fixture();
+        for slice in 1..=3 {
+            made.store(slice, 3_000_000).await;
+        }
+        let file = PathBuf::from(format!("/node/staging/{}", SliceId(2)));
+        made.disk.flip_bit(&file, 2_999_999).unwrap();
+        let mut scrub = scrub_of(&made);
+        let (steps, next) = run(&mut scrub).await;
+        // Three steps for each slice, the end of the pass, and the wait for the next one.
+        assert_eq!(steps, 11);
+        assert!(matches!(next, Next::After(wait) if wait > 13 * DAY), "{next:?}");
+        let told = made.events.recv().await.unwrap();
+        assert!(matches!(told, Event::Completion(Completion::FoundCorrupt(SliceId(2)))), "{told:?}");
+        assert!(!made.hands.store.contains(SliceId(2)), "it is out of service");
+        let mut disks = made.hands.store.statuses();
+        made.hands.scrubs.fill(&mut disks);
+        let status = disks[0].scrub.clone().unwrap();
+        assert_eq!((status.corrupt, status.began_unix_millis), (1, None));
+        assert!(status.finished_unix_millis.is_some());
+        // A node that is started again knows that the pass was made.
+        let mut again = scrub_of(&made);
+        assert!(matches!(run(&mut again).await, (1, Next::After(_))));
+    }
+
+    #[tokio::test]
+    async fn the_scrub_of_a_disk_that_fails_ends() {
+        let mut made = fixture();
+        made.store(1, 3_000_000).await;
+        let mut scrub = scrub_of(&made);
+        scrub.advance().await.unwrap();
+        made.disk.set_fault(Some(DiskFault::Everything(5)));
+        assert!(scrub.advance().await.is_err(), "the error itself is heard once");
+        assert_eq!(scrub.advance().await.unwrap(), Next::Done);
+        assert!(made.events.try_recv().is_err(), "no slice is called damaged");
+    }
+
+    fn status(checked_bytes: u64, total_bytes: u64) -> ScrubStatus {
+        ScrubStatus { began_unix_millis: Some(0), checked_bytes, total_bytes, ..ScrubStatus::default() }
+    }
+
+    #[test]
+    fn the_pace_follows_what_is_left_to_read_and_the_time_left_for_it() {
+        let period = 10 * DAY;
+        let day = DAY.as_millis() as u64;
+        let rate = |checked, at| rate_bytes_per_second(&status(checked, 1 << 44), at, period, 0);
+        let at_first = rate(0, 0);
+        assert_eq!(at_first, 2 * ((1 << 44) / (10 * 24 * 60 * 60)));
+        assert!(rate(1 << 43, 0) < at_first, "half is read");
+        assert!(rate(0, 5 * day) > at_first, "half of the time is over");
+        assert!(rate(0, 20 * day) < u64::MAX / 4, "late it is fast, and not endless");
+        assert_eq!(rate_bytes_per_second(&status(0, 1), 0, period, 0), RATE_MIN_BYTES_PER_SECOND);
+    }
+
+    #[test]
+    fn it_goes_slower_for_each_who_wants_the_disk_and_never_stops() {
+        let rate = |busy| rate_bytes_per_second(&status(0, 1 << 44), 0, 10 * DAY, busy);
+        assert!((0..7).all(|busy| rate(busy + 1) < rate(busy)));
+        assert_eq!(rate(1_000), rate(BUSY_MAX));
+        assert!(pause(MIB, rate(1_000)) < Duration::from_secs(10), "within what a worker pauses at most");
+        assert!(pause(0, 4 * MIB) > Duration::ZERO, "empty files cost time too");
+    }
+
+    #[test]
+    fn a_pass_begins_one_period_after_the_last_began_and_at_once_where_there_was_none() {
+        let period = 14 * DAY;
+        let done = ScrubStatus { last_began_unix_millis: Some(1_000), ..ScrubStatus::default() };
+        assert_eq!(until_due(&ScrubStatus::default(), 5, period), None);
+        assert_eq!(until_due(&done, 1_000, period), Some(period));
+        assert_eq!(until_due(&done, 1_000 + period.as_millis() as u64, period), None);
+        assert_eq!(
+            until_due(&done, 0, period),
+            Some(period),
+            "a clock that was set back puts it off by one period at most"
+        );
+        assert_eq!(until_due(&status(0, 1), 0, period), None, "in the middle of a pass");
+    }
+}

@@ -1,0 +1,285 @@
+//! `doctor`: what of this machine will hurt a node, a master or a client, and how to mend it. It only looks (and writes
+//! a few small files in the folders it is asked about, which it removes); it never changes a setting of the machine.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::Command,
+    time::{Duration, Instant},
+};
+
+use client::Profile;
+use rustix::{
+    fs::{StatVfsMountFlags, stat, statvfs},
+    process::{Resource, getrlimit},
+};
+use serde::Serialize;
+
+use super::disk_bench::{Scratch, sync_once};
+use crate::{
+    arguments::{Doctor, Global},
+    failure::Failure,
+    show,
+};
+
+/// `sector doctor`.
+pub(crate) fn doctor(doctor: &Doctor, global: &Global) -> Result<(), Failure> {
+    let folders = if doctor.folders.is_empty() { vec![Profile::home()?.join("data")] } else { doctor.folders.clone() };
+    let mut findings = vec![
+        buffer("rmem_max", "received", read_number("/proc/sys/net/core/rmem_max")),
+        buffer("wmem_max", "sent", read_number("/proc/sys/net/core/wmem_max")),
+        open_files(getrlimit(Resource::Nofile).maximum),
+        memory(available_memory(&fs::read_to_string("/proc/meminfo").unwrap_or_default())),
+        clock(clock_is_synchronised()),
+    ];
+    for folder in &folders {
+        findings.extend(disk(folder));
+    }
+    findings.extend(shared_file_systems(&folders));
+    if global.json {
+        return show::json(&findings);
+    }
+    for finding in &findings {
+        show::line(format!("{:8} {:18} {}", finding.state, finding.check, finding.found));
+        if !finding.advice.is_empty() {
+            show::line(format!("{:27} {}", "", finding.advice));
+        }
+    }
+    Ok(())
+}
+
+/// One thing that was looked at.
+#[derive(Debug, Serialize)]
+struct Finding {
+    check: &'static str,
+    /// `ok`, `warning`, or `unknown` where this machine does not say.
+    state: &'static str,
+    found: String,
+    /// What to do; empty where it is well.
+    advice: String,
+}
+
+impl Finding {
+    fn ok(check: &'static str, found: String) -> Self {
+        Self { check, state: "ok", found, advice: String::new() }
+    }
+
+    fn warning(check: &'static str, found: String, advice: String) -> Self {
+        Self { check, state: "warning", found, advice }
+    }
+
+    fn unknown(check: &'static str, found: impl Into<String>) -> Self {
+        Self { check, state: "unknown", found: found.into(), advice: String::new() }
+    }
+}
+
+/// The largest buffer that a UDP socket may ask for.
+fn buffer(check: &'static str, what: &str, bytes: Option<u64>) -> Finding {
+    let Some(bytes) = bytes else { return Finding::unknown(check, "this system does not say") };
+    let found = format!("at most {} are kept of what is {what} over UDP", show::size(bytes));
+    if bytes >= SOCKET_BUFFER_BYTES {
+        return Finding::ok(check, found);
+    }
+    let advice = format!("sysctl -w net.core.{check}={SOCKET_BUFFER_BYTES}, and the same in /etc/sysctl.d/sector.conf");
+    Finding::warning(check, found, advice)
+}
+
+fn open_files(maximum: Option<u64>) -> Finding {
+    let found = maximum.map_or("without limit".to_owned(), |maximum| format!("at most {maximum} in a process"));
+    if maximum.is_none_or(|maximum| maximum >= OPEN_FILES) {
+        return Finding::ok("open files", found);
+    }
+    let advice = format!("LimitNOFILE={OPEN_FILES} in the service's unit, or `ulimit -Hn {OPEN_FILES}` as root");
+    Finding::warning("open files", found, advice)
+}
+
+fn memory(bytes: Option<u64>) -> Finding {
+    let Some(bytes) = bytes else { return Finding::unknown("memory", "this system does not say") };
+    let found = format!("{} available", show::size(bytes));
+    if bytes >= MEMORY_BYTES {
+        return Finding::ok("memory", found);
+    }
+    let advice = "end other programs, or lower `transfers_max` (2 MiB each) and `spe_slots` of the nodes here".into();
+    Finding::warning("memory", found, advice)
+}
+
+fn clock(synchronised: Option<bool>) -> Finding {
+    match synchronised {
+        Some(true) => Finding::ok("clock", "kept by a time service".into()),
+        Some(false) => Finding::warning(
+            "clock",
+            "no time service keeps it".into(),
+            "start chrony or systemd-timesyncd: tickets live a minute, so clocks must agree to a few seconds".into(),
+        ),
+        None => Finding::unknown("clock", "this system does not say whether a time service keeps it"),
+    }
+}
+
+/// Free space, whether it can be written, and how long a sync takes.
+fn disk(folder: &Path) -> Vec<Finding> {
+    let there = existing(folder);
+    let shown = folder.display();
+    let Ok(counts) = statvfs(there) else {
+        let advice = "mount its disk, or name another folder".into();
+        return vec![Finding::warning("disk", format!("{shown}: it cannot be looked at"), advice)];
+    };
+    if counts.f_flag.contains(StatVfsMountFlags::RDONLY) {
+        let advice = "look in the system's log for the error that made it so, and replace the disk".into();
+        return vec![Finding::warning("disk", format!("{shown}: it is mounted read-only"), advice)];
+    }
+    let free = counts.f_bavail.saturating_mul(counts.f_frsize);
+    let all = counts.f_blocks.saturating_mul(counts.f_frsize);
+    vec![room(folder, free, all), sync_time(folder, median_sync(there))]
+}
+
+fn room(folder: &Path, free_bytes: u64, all_bytes: u64) -> Finding {
+    let found = format!("{}: {} of {} free", folder.display(), show::size(free_bytes), show::size(all_bytes));
+    if free_bytes >= FREE_BYTES {
+        return Finding::ok("disk room", found);
+    }
+    let advice = "free some, or give the node a further disk (`folders` in its settings); it takes nothing below \
+                  `reserve_bytes`";
+    Finding::warning("disk room", found, advice.into())
+}
+
+fn sync_time(folder: &Path, median: Option<Duration>) -> Finding {
+    let shown = folder.display();
+    let Some(median) = median else {
+        let advice = "let the user of the node own the folder".into();
+        return Finding::warning("disk sync", format!("{shown}: nothing could be written"), advice);
+    };
+    let found = format!("{shown}: a small file is safe after {:.1} ms", median.as_secs_f64() * 1_000.0);
+    if median <= SYNC_TIME_MAX {
+        return Finding::ok("disk sync", found);
+    }
+    let advice = "every upload waits for this: use a disk with a protected write cache, or an SSD".into();
+    Finding::warning("disk sync", found, advice)
+}
+
+/// Folders that are meant to be disks of their own and are not.
+fn shared_file_systems(folders: &[PathBuf]) -> Vec<Finding> {
+    let device = |folder: &PathBuf| stat(existing(folder)).ok().map(|found| found.st_dev);
+    let mut findings = Vec::new();
+    for (at, folder) in folders.iter().enumerate() {
+        let Some(other) = folders[..at].iter().find(|other| device(other).is_some() && device(other) == device(folder))
+        else {
+            continue;
+        };
+        let found = format!("{} and {} lie on one file system", other.display(), folder.display());
+        let advice = "as `folders` of a node they fail together and share one room: name one of them".into();
+        findings.push(Finding::warning("disks", found, advice));
+    }
+    findings
+}
+
+/// The folder, or the nearest above it that exists: where it will be made.
+fn existing(folder: &Path) -> &Path {
+    folder.ancestors().find(|folder| folder.exists()).unwrap_or(Path::new("/"))
+}
+
+fn median_sync(folder: &Path) -> Option<Duration> {
+    let scratch = Scratch::create(folder).ok()?;
+    let mut times = Vec::new();
+    for number in 0..SYNCS {
+        let begun = Instant::now();
+        sync_once(&scratch.0, number).ok()?;
+        times.push(begun.elapsed());
+    }
+    times.sort();
+    times.get(times.len() / 2).copied()
+}
+
+/// Asks whoever may know; `None` when nobody does.
+fn clock_is_synchronised() -> Option<bool> {
+    let asked = Command::new("timedatectl").args(["show", "--property=NTPSynchronized", "--value"]).output();
+    if let Ok(output) = asked
+        && output.status.success()
+    {
+        match output.stdout.trim_ascii() {
+            b"yes" => return Some(true),
+            b"no" => return Some(false),
+            _ => {}
+        }
+    }
+    if Path::new("/run/systemd/timesync/synchronized").exists() {
+        return Some(true);
+    }
+    let running = fs::read_dir("/proc").ok()?.flatten().any(|process| {
+        let name = fs::read_to_string(process.path().join("comm")).unwrap_or_default();
+        TIME_SERVICES.contains(&name.trim())
+    });
+    // Without one it may still be kept from outside, as in a container.
+    running.then_some(true)
+}
+
+fn read_number(file: &str) -> Option<u64> {
+    fs::read_to_string(file).ok()?.trim().parse().ok()
+}
+
+/// `MemAvailable` of `/proc/meminfo`, which is in KiB, in bytes.
+fn available_memory(meminfo: &str) -> Option<u64> {
+    let line = meminfo.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
+    line.split_whitespace().next()?.parse::<u64>().ok().map(|kib| kib * 1024)
+}
+
+/// What a UDP socket needs on a link of 1 Gbit/s over 100 ms: once its bandwidth-delay product, and some.
+const SOCKET_BUFFER_BYTES: u64 = 16 << 20;
+/// A node with its usual settings has 256 transfers, 4 connections each, and the files of SPEs.
+const OPEN_FILES: u64 = 65_536;
+/// A node's 256 transfers take 512 MiB, and functions as much again.
+const MEMORY_BYTES: u64 = 1 << 30;
+/// Ten times what a node keeps free.
+const FREE_BYTES: u64 = 10 << 30;
+/// A disk that turns needs about this; more means that something stands in between.
+const SYNC_TIME_MAX: Duration = Duration::from_millis(25);
+/// Small files that are synced to find the usual time.
+const SYNCS: u64 = 11;
+/// Programs that keep a clock.
+const TIME_SERVICES: [&str; 5] = ["chronyd", "ntpd", "openntpd", "systemd-timesyn", "ptp4l"];
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+
+    #[test]
+    fn what_will_hurt_comes_with_what_to_do_and_what_is_well_does_not() {
+        let pairs = [
+            (buffer("rmem_max", "received", Some(212_992)), buffer("rmem_max", "received", Some(64 << 20))),
+            (open_files(Some(1_024)), open_files(None)),
+            (memory(Some(1 << 20)), memory(Some(8 << 30))),
+            (clock(Some(false)), clock(Some(true))),
+            (room(Path::new("/x"), 1 << 30, 1 << 40), room(Path::new("/x"), 1 << 39, 1 << 40)),
+            (
+                sync_time(Path::new("/x"), Some(Duration::from_millis(80))),
+                sync_time(Path::new("/x"), Some(Duration::from_millis(2))),
+            ),
+        ];
+        for (bad, good) in pairs {
+            assert_eq!((bad.state, good.state), ("warning", "ok"), "{bad:?} {good:?}");
+            assert!(!bad.advice.is_empty() && good.advice.is_empty(), "{bad:?} {good:?}");
+        }
+        assert!(buffer("rmem_max", "received", Some(1)).advice.contains("sysctl -w net.core.rmem_max=16777216"));
+    }
+
+    #[test]
+    fn what_a_machine_does_not_say_is_unknown_and_no_warning() {
+        for finding in [buffer("wmem_max", "sent", None), memory(available_memory("nonsense")), clock(None)] {
+            assert_eq!(finding.state, "unknown", "{finding:?}");
+        }
+        assert_eq!(available_memory("MemTotal: 9 kB\nMemAvailable:   2048 kB\n"), Some(2 << 20));
+    }
+
+    #[test]
+    fn two_folders_of_one_file_system_are_said_to_be_one_disk() {
+        let folder = tempfile::tempdir().unwrap();
+        let folders = ["a", "b/not/there/yet"].map(|name| folder.path().join(name));
+        let findings = shared_file_systems(&folders);
+        assert_eq!(findings.len(), 1);
+        assert!(findings[0].found.contains("lie on one file system"));
+        assert!(shared_file_systems(&[folders[0].clone(), "/proc".into()]).is_empty());
+        assert_eq!(disk(&folders[1]).len(), 2, "a folder that is not there yet is judged by where it will be");
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0, "nothing is left behind");
+    }
+}

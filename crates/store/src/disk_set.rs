@@ -1,0 +1,471 @@
+//! The slices of a node that has several disks: one [`SliceStore`] a disk, each with its own lock, recovery and staging,
+//! behind the calls of one. Serves every path that touches slices. A disk that fails goes out of service alone.
+//!
+//! It says which disk a new slice goes to and what is true where two disks disagree; it never moves bytes between disks
+//! and never deletes a slice of which no other good copy was just read.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt, io,
+    path::{Path, PathBuf},
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicUsize, Ordering},
+    },
+};
+
+use protocol::{
+    SliceHeader, SliceId, SliceMetadata,
+    disk::{DiskState, DiskStatus},
+    message::node_master::{HeldSlice, HeldState},
+};
+
+use crate::{
+    Disk, SliceReader, SliceStore, SliceSums, SliceWriter, StoreError,
+    disk::is_folder,
+    locking::lock,
+    slice_store::check_header,
+    watched::{Failure, WatchedDisk, means_the_disk},
+};
+
+/// The disks of a node. All calls block on a disk; they may come from several threads at once.
+///
+/// Where two disks hold the same slice (disks were moved between nodes by hand), one copy serves: a placed one before a
+/// staged one before a retired one, then that of the disk that stands first in the settings. The other is a *spare*: not
+/// listed and not read, until the first is found damaged or its disk fails; it is removed once the first was read whole
+/// and found good.
+pub struct DiskSet {
+    slots: Vec<Slot>,
+    spares: Mutex<BTreeSet<(SliceId, usize)>>,
+    /// Held while a disk is chosen, so that two who write the same slice write it on the same disk.
+    choosing: Mutex<()>,
+    /// Counts jobs' scratch files, to spread them over the disks that are about equally empty.
+    turns: AtomicUsize,
+}
+
+/// A disk to open: the folder on it that holds its slices.
+#[derive(Clone)]
+pub struct DataFolder {
+    /// How it is reached.
+    pub disk: Arc<dyn Disk>,
+    /// The folder.
+    pub folder: PathBuf,
+    /// Whether it held slices of this node before: where they are not to be seen now, the disk is not mounted, and a new
+    /// folder must not be begun in its place.
+    pub known: bool,
+}
+
+/// A disk that has just failed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LostDisk {
+    /// Its folder.
+    pub folder: PathBuf,
+    /// What it said first.
+    pub why: String,
+    /// Slices that are not on this node any more.
+    pub gone: Vec<SliceId>,
+    /// Slices of which a spare on another disk serves from now on.
+    pub replaced: Vec<SliceMetadata>,
+}
+
+/// Reads one disk of the set through, slice after slice; see [`crate::Scrub`].
+pub(crate) struct Served {
+    pub(crate) set: Arc<DiskSet>,
+    pub(crate) disk: usize,
+}
+
+struct Slot {
+    folder: PathBuf,
+    /// `None` where it could not be opened.
+    store: Option<Arc<SliceStore>>,
+    failure: Arc<Failure>,
+    missing: bool,
+}
+
+impl DiskSet {
+    /// Opens all folders and keeps `reserve_bytes` free on each; the files that were put aside come along. One that
+    /// cannot be opened is out of service, as if it had failed, as long as another can.
+    ///
+    /// # Errors
+    /// When another process has one of them, or none can be opened.
+    pub fn open(folders: Vec<DataFolder>, reserve_bytes: u64) -> Result<(Arc<Self>, Vec<PathBuf>), StoreError> {
+        let (mut slots, mut put_aside, mut first_error) = (Vec::new(), Vec::new(), None);
+        for DataFolder { disk, folder, known } in folders {
+            let mut slot = Slot { store: None, failure: Arc::default(), missing: false, folder };
+            let disk = Arc::new(WatchedDisk::new(disk, Arc::clone(&slot.failure)));
+            match open_known(disk, &slot.folder, known) {
+                Ok((store, report)) => {
+                    store.set_reserve_bytes(reserve_bytes);
+                    put_aside.extend(report.put_aside);
+                    slot.store = Some(store);
+                }
+                Err(error @ StoreError::Locked { .. }) => return Err(error),
+                Err(error) => {
+                    slot.missing = is_missing(&error);
+                    slot.failure.note(error.to_string());
+                    first_error = first_error.or(Some(error));
+                }
+            }
+            slots.push(slot);
+        }
+        if let Some(error) = first_error
+            && slots.iter().all(|slot| slot.store().is_none())
+        {
+            return Err(error);
+        }
+        let set = Self { slots, spares: Mutex::default(), choosing: Mutex::default(), turns: AtomicUsize::new(0) };
+        set.find_spares();
+        Ok((Arc::new(set), put_aside))
+    }
+
+    /// A set of one disk.
+    pub fn of(store: Arc<SliceStore>) -> Arc<Self> {
+        let folder = store.folder().to_owned();
+        let slot = Slot { store: Some(store), failure: Arc::default(), missing: false, folder };
+        let (spares, choosing, turns) = (Mutex::default(), Mutex::default(), AtomicUsize::new(0));
+        Arc::new(Self { slots: vec![slot], spares, choosing, turns })
+    }
+
+    /// As [`SliceStore::begin`], on the disk with the largest share of its room still free; of several about equally
+    /// empty ones, where the fewest slices are being written now.
+    ///
+    /// # Errors
+    /// [`StoreError::Reserve`] where no disk has room, [`StoreError::DiskFailed`] where all have failed.
+    pub fn begin(&self, header: SliceHeader) -> Result<SliceWriter, StoreError> {
+        check_header(&header)?;
+        let slice = header.slice;
+        let (store, writing) = {
+            let _choosing = lock(&self.choosing);
+            if self.contains(slice) {
+                return Err(StoreError::Exists(slice));
+            }
+            let begun = self.usable().find(|(_, store)| store.is_writing(slice));
+            let store = match begun {
+                Some((_, store)) => Arc::clone(store),
+                None => Arc::clone(self.choose(|_, store| store.writing_count())?),
+            };
+            let writing = store.claim_writing(slice);
+            (store, writing)
+        };
+        // Outside the lock: a slow disk must not keep others from beginning on another.
+        SliceWriter::begin(store, header, writing)
+    }
+
+    /// As [`SliceStore::adopt`], on the disk where the file lies.
+    pub fn adopt(&self, header: SliceHeader, file: &Path, sums: SliceSums) -> Result<SliceMetadata, StoreError> {
+        if self.contains(header.slice) {
+            return Err(StoreError::Exists(header.slice));
+        }
+        let slot = self.slots.iter().filter(|slot| file.starts_with(&slot.folder)).max_by_key(depth);
+        let slot = slot.or(self.slots.first()).ok_or(StoreError::NotHeld(header.slice))?;
+        slot.store().ok_or_else(|| slot.error())?.adopt(header, file, sums)
+    }
+
+    /// As [`SliceStore::place`], also with regard to what other disks have at the path: another slice there is retired
+    /// once this one stands at it.
+    pub fn place(&self, header: &SliceHeader) -> Result<(), StoreError> {
+        let (slice, path) = (header.slice, &header.path);
+        let (disk, store) = self.serving(slice).ok_or(StoreError::NotHeld(slice))?;
+        let others = || self.usable().filter(|(other, _)| *other != disk).map(|(_, store)| store);
+        if let Some(other) = others().find(|other| other.any_placed_below(path)) {
+            let obstacle = other.folder().join("slices").join(path.relative());
+            return Err(StoreError::Obstacle { slice, path: path.clone(), obstacle });
+        }
+        store.place(header)?;
+        others().try_for_each(|other| other.retire_at(path))
+    }
+
+    /// As [`SliceStore::remove`], from all disks.
+    pub fn remove(&self, slice: SliceId) -> Result<(), StoreError> {
+        self.usable().try_for_each(|(_, store)| store.remove(slice))?;
+        lock(&self.spares).retain(|(spare, _)| *spare != slice);
+        Ok(())
+    }
+
+    /// As [`SliceStore::open_slice`].
+    ///
+    /// # Errors
+    /// [`StoreError::DiskFailed`] also where a missing file turns out to be a missing disk.
+    pub fn open_slice(&self, slice: SliceId) -> Result<SliceReader, StoreError> {
+        let (disk, store) = self.serving(slice).ok_or(StoreError::NotHeld(slice))?;
+        store.open_slice(slice).map_err(|error| match self.probe(disk) {
+            Ok(()) => error,
+            Err(failed) => failed,
+        })
+    }
+
+    /// Whether the slice is here, on a disk that works.
+    pub fn contains(&self, slice: SliceId) -> bool {
+        self.serving(slice).is_some()
+    }
+
+    /// All slices here, by id.
+    pub fn held(&self) -> Vec<HeldSlice> {
+        let mut all = Vec::new();
+        for (disk, store) in self.usable() {
+            let mut held = store.held();
+            let spares = lock(&self.spares);
+            held.retain(|held| !spares.contains(&(held.metadata.header.slice, disk)));
+            all.extend(held);
+        }
+        all.sort_by_key(|held| held.metadata.header.slice);
+        all
+    }
+
+    /// Bytes of the slices on the disks that work, sidecars not counted.
+    pub fn used_bytes(&self) -> u64 {
+        self.usable().map(|(_, store)| store.used_bytes()).sum()
+    }
+
+    /// Bytes that the disks that work can still take, above what is kept free on each.
+    pub fn room_bytes(&self) -> u64 {
+        self.usable().filter_map(|(_, store)| store.room_bytes().ok()).sum()
+    }
+
+    /// How each disk is, in the order of the settings.
+    pub fn statuses(&self) -> Vec<DiskStatus> {
+        self.slots.iter().map(Slot::status).collect()
+    }
+
+    /// Folders for scratch files of Sphere jobs, one a disk; a bucket is [adopted](Self::adopt) on its own disk.
+    pub fn jobs_folders(&self) -> Vec<PathBuf> {
+        self.usable().map(|(_, store)| store.jobs_folder()).collect()
+    }
+
+    /// Which of them the next scratch file should be in: one with much room, in turns where several are about equal.
+    pub fn roomiest_jobs_folder(&self) -> Result<PathBuf, StoreError> {
+        let turn = self.turns.fetch_add(1, Ordering::Relaxed);
+        let count = self.slots.len();
+        Ok(self.choose(|disk, _| (disk + count - turn % count) % count)?.jobs_folder())
+    }
+
+    /// As [`SliceStore::mark_corrupt`]. A spare of it serves from now on: [`contains`](Self::contains) then is still
+    /// true. Where not the slice but its disk is the trouble, that is noted instead.
+    pub fn mark_corrupt(&self, slice: SliceId) -> Result<(), StoreError> {
+        let Some((disk, store)) = self.serving(slice) else { return Ok(()) };
+        if self.probe(disk).is_err() {
+            return Ok(());
+        }
+        let marked = store.mark_corrupt(slice);
+        self.promote(slice);
+        marked
+    }
+
+    /// Notes an error that someone met who reaches a disk by himself (files of jobs), if it speaks of the disk.
+    pub fn note_error(&self, file: &Path, error: &io::Error) {
+        if means_the_disk(error)
+            && let Some(slot) = self.slots.iter().filter(|slot| file.starts_with(&slot.folder)).max_by_key(depth)
+        {
+            slot.failure.note(error.to_string());
+        }
+    }
+
+    /// Looks at every disk, and gives those that failed since the last look. Their slices are given up.
+    pub fn look(&self) -> Vec<LostDisk> {
+        let mut lost = Vec::new();
+        for (disk, slot) in self.slots.iter().enumerate() {
+            let Some(store) = &slot.store else { continue };
+            let _ = self.probe(disk);
+            let Some(why) = slot.failure.why() else { continue };
+            // What was finished while the disk failed is given up by the next look.
+            let given_up = store.give_up();
+            if given_up.is_none() {
+                continue;
+            }
+            let mut lost_disk =
+                LostDisk { folder: slot.folder.clone(), why: why.to_owned(), gone: Vec::new(), replaced: Vec::new() };
+            for slice in given_up.unwrap_or_default() {
+                let was_spare = lock(&self.spares).remove(&(slice, disk));
+                if was_spare {
+                    continue;
+                }
+                self.promote(slice);
+                match self.serving(slice).and_then(|(_, store)| store.inventory().get(slice)) {
+                    Some(held) => lost_disk.replaced.push(SliceMetadata::clone(&held.metadata)),
+                    None => lost_disk.gone.push(slice),
+                }
+            }
+            lost.push(lost_disk);
+        }
+        lost
+    }
+
+    /// The disks that work now, by their place in the settings.
+    pub(crate) fn usable(&self) -> impl Iterator<Item = (usize, &Arc<SliceStore>)> {
+        self.slots.iter().enumerate().filter_map(|(disk, slot)| slot.store().map(|store| (disk, store)))
+    }
+
+    /// The store of a disk, unless it has failed.
+    pub(crate) fn store(&self, disk: usize) -> Result<&Arc<SliceStore>, StoreError> {
+        let slot = &self.slots[disk];
+        slot.store().ok_or_else(|| slot.error())
+    }
+
+    /// Whether this disk's copy is the one that serves.
+    pub(crate) fn serves(&self, disk: usize, slice: SliceId) -> bool {
+        self.serving(slice).is_some_and(|(serving, _)| serving == disk)
+    }
+
+    /// Removes the spares of a slice whose serving copy was just read whole and found good.
+    pub(crate) fn drop_spares(&self, slice: SliceId) -> Result<(), StoreError> {
+        let spares: Vec<_> =
+            lock(&self.spares).range((slice, 0)..=(slice, usize::MAX)).map(|(_, disk)| *disk).collect();
+        for disk in spares {
+            if let Some(store) = self.slots[disk].store() {
+                store.remove(slice)?;
+            }
+            lock(&self.spares).remove(&(slice, disk));
+        }
+        Ok(())
+    }
+
+    fn serving(&self, slice: SliceId) -> Option<(usize, &Arc<SliceStore>)> {
+        self.usable().find(|(disk, store)| store.contains(slice) && !lock(&self.spares).contains(&(slice, *disk)))
+    }
+
+    /// Asks a disk for its free space, which says whether it is there and can be written.
+    fn probe(&self, disk: usize) -> Result<(), StoreError> {
+        let slot = &self.slots[disk];
+        if let Some(store) = slot.store()
+            && let Err(error) = store.free_bytes()
+        {
+            slot.failure.note(error.to_string());
+        }
+        if slot.failure.why().is_some() { Err(slot.error()) } else { Ok(()) }
+    }
+
+    /// The disk with the largest share of its room still free, or of those about equal the one that `rank` puts first.
+    fn choose<R: Ord>(&self, rank: impl Fn(usize, &SliceStore) -> R) -> Result<&Arc<SliceStore>, StoreError> {
+        let mut candidates = Vec::new();
+        let mut refusal = self.slots.first().map(Slot::error);
+        for (disk, store) in self.usable() {
+            match store.room_bytes() {
+                Ok(0) => refusal = Some(store.check_room(1).err().unwrap_or_else(|| no_room(store))),
+                Ok(room) => candidates.push((free_permille(room, store.used_bytes()), disk, store)),
+                Err(error) => refusal = Some(error),
+            }
+        }
+        let best = candidates.iter().map(|(free, ..)| *free).max().unwrap_or(0);
+        let chosen = candidates
+            .into_iter()
+            .filter(|(free, ..)| free + ABOUT_EQUAL_PERMILLE >= best)
+            .min_by_key(|(free, disk, store)| (rank(*disk, store), std::cmp::Reverse(*free), *disk));
+        match (chosen, refusal) {
+            (Some((_, _, store)), _) => Ok(store),
+            (None, Some(refusal)) => Err(refusal),
+            (None, None) => Err(StoreError::DiskFailed { folder: PathBuf::new(), why: "there is none".into() }),
+        }
+    }
+
+    /// Lets a spare serve, if there is one.
+    fn promote(&self, slice: SliceId) {
+        let mut spares = lock(&self.spares);
+        let of_slice: Vec<_> = spares.range((slice, 0)..=(slice, usize::MAX)).copied().collect();
+        if let Some(spare) = of_slice.into_iter().find(|(_, disk)| self.slots[*disk].store().is_some()) {
+            spares.remove(&spare);
+        }
+    }
+
+    /// Finds the slices that lie on several disks.
+    fn find_spares(&self) {
+        let mut first: BTreeMap<SliceId, (u8, usize)> = BTreeMap::new();
+        let mut spares = lock(&self.spares);
+        for (disk, store) in self.usable() {
+            for held in store.held() {
+                let (slice, rank) = (held.metadata.header.slice, (state_rank(held.state), disk));
+                match first.get(&slice).copied() {
+                    None => drop(first.insert(slice, rank)),
+                    Some(known) if known <= rank => drop(spares.insert((slice, disk))),
+                    Some(known) => {
+                        spares.insert((slice, known.1));
+                        first.insert(slice, rank);
+                    }
+                }
+            }
+        }
+        if !spares.is_empty() {
+            tracing::warn!(slices = spares.len(), "slices lie on two disks of this node; one copy of each serves");
+        }
+    }
+}
+
+impl fmt::Debug for DiskSet {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.slots.iter().map(|slot| &slot.folder)).finish()
+    }
+}
+
+impl Slot {
+    fn store(&self) -> Option<&Arc<SliceStore>> {
+        self.store.as_ref().filter(|_| self.failure.why().is_none())
+    }
+
+    fn error(&self) -> StoreError {
+        let why = self.failure.why().unwrap_or("it does not answer").to_owned();
+        StoreError::DiskFailed { folder: self.folder.clone(), why }
+    }
+
+    fn status(&self) -> DiskStatus {
+        let room = self.store().and_then(|store| store.room_bytes().ok());
+        let state = match (self.failure.why(), self.missing) {
+            (None, _) => DiskState::Ok,
+            (Some(_), false) => DiskState::Failed,
+            (Some(_), true) => DiskState::Missing,
+        };
+        DiskStatus {
+            folder: self.folder.display().to_string(),
+            state,
+            used_bytes: self.store().map_or(0, |store| store.used_bytes()),
+            free_bytes: room.unwrap_or(0),
+            why: self.failure.why().unwrap_or_default().to_owned(),
+            scrub: None,
+        }
+    }
+}
+
+/// A further disk's folder may lie below the main one: the innermost counts.
+fn depth(slot: &&Slot) -> usize {
+    slot.folder.components().count()
+}
+
+fn open_known(
+    disk: Arc<dyn Disk>,
+    folder: &Path,
+    known: bool,
+) -> Result<(Arc<SliceStore>, crate::OpenReport), StoreError> {
+    if known && !is_folder(&*disk, &folder.join("slices")) {
+        let source = io::Error::new(io::ErrorKind::NotFound, NOT_MOUNTED);
+        return Err(StoreError::Io { operation: "open", path: folder.to_owned(), source });
+    }
+    SliceStore::open(disk, folder)
+}
+
+fn is_missing(error: &StoreError) -> bool {
+    matches!(error, StoreError::Io { source, .. } if source.kind() == io::ErrorKind::NotFound)
+}
+
+fn no_room(store: &SliceStore) -> StoreError {
+    StoreError::NoRoom { operation: "write to", path: store.folder().to_owned() }
+}
+
+/// Which of two copies of a slice on two disks serves: less is better.
+fn state_rank(state: HeldState) -> u8 {
+    match state {
+        HeldState::Placed => 0,
+        HeldState::Staged => 1,
+        HeldState::Retired => 2,
+    }
+}
+
+/// How much of what slices have and may still take is free, in thousandths. What others keep on the disk does not count:
+/// a small disk and a large one fill up at the same time.
+fn free_permille(room_bytes: u64, used_bytes: u64) -> u64 {
+    let whole = u128::from(room_bytes) + u128::from(used_bytes);
+    (u128::from(room_bytes) * 1_000).checked_div(whole).map_or(0, |permille| permille as u64)
+}
+
+/// Disks whose free shares differ by less are equally good: work goes where there is least of it.
+const ABOUT_EQUAL_PERMILLE: u64 = 50;
+/// What is said of a folder that lost its slices between two starts.
+const NOT_MOUNTED: &str = "it held slices before and has no `slices` now: mount its disk and start the node again, or \
+                           make that folder if the disk was replaced by an empty one";

@@ -1,0 +1,225 @@
+//! A disk that remembers its own failure. An error that speaks of the disk and not of one file (an input/output error, a
+//! file system that has become read-only, a device that is gone) is noted by whoever meets it, on whatever path: upload,
+//! download, copy, order, scrub. A full disk is no failed disk.
+//!
+//! From then on nothing is written there any more, so that nothing is acknowledged that may not be safe. It never hides
+//! an error and never repairs anything: who owns the disks decides what follows (see [`crate::DiskSet`]).
+
+use std::{
+    fs::File,
+    io,
+    path::Path,
+    sync::{Arc, OnceLock},
+};
+
+use crate::disk::{Disk, DiskFile, FolderItem, FolderLock};
+
+/// Whether and why a disk has failed. Once failed it stays so until the node is started again.
+#[derive(Debug, Default)]
+pub(crate) struct Failure {
+    why: OnceLock<String>,
+}
+
+impl Failure {
+    /// Notes a failure; the first one counts.
+    pub(crate) fn note(&self, why: impl Into<String>) {
+        let _ = self.why.set(why.into());
+    }
+
+    /// Why it failed, if it has.
+    pub(crate) fn why(&self) -> Option<&str> {
+        self.why.get().map(String::as_str)
+    }
+
+    fn watch<T>(&self, result: io::Result<T>) -> io::Result<T> {
+        if let Err(error) = &result
+            && means_the_disk(error)
+        {
+            self.note(error.to_string());
+        }
+        result
+    }
+
+    /// Refuses a change of a disk that has failed.
+    fn check(&self) -> io::Result<()> {
+        match self.why() {
+            // Whatever it said first: that is told elsewhere, and a caller needs to know only that it is the disk.
+            Some(_) => Err(rustix::io::Errno::IO.into()),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Whether an error says that the disk is of no use, and not merely that one file is not.
+pub(crate) fn means_the_disk(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::ReadOnlyFilesystem
+        || error.raw_os_error().is_some_and(|code| DISK_ERRORS.iter().any(|errno| errno.raw_os_error() == code))
+}
+
+/// See the module.
+pub(crate) struct WatchedDisk {
+    disk: Arc<dyn Disk>,
+    failure: Arc<Failure>,
+}
+
+impl WatchedDisk {
+    pub(crate) fn new(disk: Arc<dyn Disk>, failure: Arc<Failure>) -> Self {
+        Self { disk, failure }
+    }
+
+    fn file(&self, opened: io::Result<Box<dyn DiskFile>>) -> io::Result<Box<dyn DiskFile>> {
+        let file = self.failure.watch(opened)?;
+        Ok(Box::new(WatchedFile { file, failure: Arc::clone(&self.failure) }))
+    }
+
+    fn change<T>(&self, change: impl FnOnce(&dyn Disk) -> io::Result<T>) -> io::Result<T> {
+        self.failure.check()?;
+        self.failure.watch(change(&*self.disk))
+    }
+}
+
+impl Disk for WatchedDisk {
+    fn create(&self, path: &Path) -> io::Result<Box<dyn DiskFile>> {
+        self.failure.check()?;
+        self.file(self.disk.create(path))
+    }
+
+    fn open(&self, path: &Path) -> io::Result<Box<dyn DiskFile>> {
+        self.failure.check()?;
+        self.file(self.disk.open(path))
+    }
+
+    fn open_to_read(&self, path: &Path) -> io::Result<Box<dyn DiskFile>> {
+        self.file(self.disk.open_to_read(path))
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        self.change(|disk| disk.rename(from, to))
+    }
+
+    fn remove_file(&self, path: &Path) -> io::Result<()> {
+        self.change(|disk| disk.remove_file(path))
+    }
+
+    fn remove_folder(&self, path: &Path) -> io::Result<()> {
+        self.change(|disk| disk.remove_folder(path))
+    }
+
+    fn create_folder_all(&self, path: &Path) -> io::Result<()> {
+        self.change(|disk| disk.create_folder_all(path))
+    }
+
+    fn sync_folder(&self, path: &Path) -> io::Result<()> {
+        self.change(|disk| disk.sync_folder(path))
+    }
+
+    fn list(&self, folder: &Path) -> io::Result<Vec<FolderItem>> {
+        self.failure.watch(self.disk.list(folder))
+    }
+
+    fn bytes(&self, path: &Path) -> io::Result<Option<u64>> {
+        self.failure.watch(self.disk.bytes(path))
+    }
+
+    fn free_bytes(&self, folder: &Path) -> io::Result<u64> {
+        self.failure.watch(self.disk.free_bytes(folder))
+    }
+
+    fn lock_folder(&self, folder: &Path) -> io::Result<FolderLock> {
+        self.failure.watch(self.disk.lock_folder(folder))
+    }
+}
+
+/// A file of a watched disk.
+struct WatchedFile {
+    file: Box<dyn DiskFile>,
+    failure: Arc<Failure>,
+}
+
+impl DiskFile for WatchedFile {
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+        self.failure.watch(self.file.read_at(buffer, offset))
+    }
+
+    fn write_all_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
+        self.failure.check()?;
+        self.failure.watch(self.file.write_all_at(bytes, offset))
+    }
+
+    fn sync_data(&self) -> io::Result<()> {
+        self.failure.check()?;
+        self.failure.watch(self.file.sync_data())
+    }
+
+    fn start_writeback(&self, from: u64, bytes: u64) -> io::Result<()> {
+        self.failure.watch(self.file.start_writeback(from, bytes))
+    }
+
+    fn set_len(&self, bytes: u64) -> io::Result<()> {
+        self.failure.check()?;
+        self.failure.watch(self.file.set_len(bytes))
+    }
+
+    fn bytes(&self) -> io::Result<u64> {
+        self.failure.watch(self.file.bytes())
+    }
+
+    fn os_file(&self) -> Option<&File> {
+        self.file.os_file()
+    }
+}
+
+/// What the system says when a disk, its file system or the way to it is broken: unreadable or unwritable blocks, a file
+/// system that was made read-only after an error or found damaged, a device or a mount that went away. Not among them:
+/// no room, no permission, no such file, too many open files.
+const DISK_ERRORS: [rustix::io::Errno; 9] = {
+    use rustix::io::Errno;
+    [
+        Errno::IO,
+        Errno::ROFS,
+        Errno::NXIO,
+        Errno::NODEV,
+        Errno::STALE,
+        Errno::NOTCONN,
+        Errno::REMOTEIO,
+        Errno::UCLEAN,
+        Errno::NOMEDIUM,
+    ]
+};
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+    use crate::{MemoryDisk, memory_disk::DiskFault};
+
+    #[test]
+    fn a_broken_device_means_the_disk_and_a_full_one_or_a_missing_file_does_not() {
+        for errno in DISK_ERRORS {
+            assert!(means_the_disk(&errno.into()), "{errno}");
+        }
+        for kind in [io::ErrorKind::StorageFull, io::ErrorKind::NotFound, io::ErrorKind::PermissionDenied] {
+            assert!(!means_the_disk(&kind.into()), "{kind}");
+        }
+        assert!(!means_the_disk(&rustix::io::Errno::NOSPC.into()));
+        assert!(!means_the_disk(&rustix::io::Errno::MFILE.into()));
+    }
+
+    #[test]
+    fn what_met_the_error_is_told_and_afterwards_nothing_is_written_though_reads_are_tried() {
+        let (memory, failure) = (MemoryDisk::new(1), Arc::new(Failure::default()));
+        let disk = WatchedDisk::new(Arc::new(memory.clone()), Arc::clone(&failure));
+        let file = disk.create(Path::new("/a")).unwrap();
+        file.write_all_at(b"abc", 0).unwrap();
+        memory.set_fault(Some(DiskFault::Changes(rustix::io::Errno::ROFS.raw_os_error())));
+        assert_eq!(file.write_all_at(b"x", 0).unwrap_err().kind(), io::ErrorKind::ReadOnlyFilesystem);
+        assert!(failure.why().unwrap().contains("ead-only"), "{failure:?}");
+        memory.set_fault(None);
+        assert!(file.sync_data().is_err(), "a disk that came back may have lost what it had not written");
+        assert!(disk.rename(Path::new("/a"), Path::new("/b")).is_err());
+        assert!(disk.create(Path::new("/c")).is_err());
+        let mut buffer = [0; 3];
+        assert_eq!(disk.open_to_read(Path::new("/a")).unwrap().read_at(&mut buffer, 0).unwrap(), 3);
+    }
+}

@@ -1,0 +1,172 @@
+//! Disks: a flipped bit that `sector check` finds, one that fills, one whose mount goes away, and a role that dies.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+};
+
+use cluster::{Cloud, kill, random_bytes};
+use serde_json::Value;
+
+/// The results of a check by node, and its exit code.
+fn check(cloud: &Cloud, path: &str) -> (i32, Vec<(String, String)>) {
+    let ended = cloud.run(&["check", path, "--json"]);
+    let views: Value = serde_json::from_str(&ended.text()).expect("one JSON document");
+    let text = |value: &Value| value.as_str().unwrap_or("-").to_owned();
+    let mut results: Vec<_> =
+        views.as_array().unwrap().iter().map(|view| (text(&view["node"]), text(&view["result"]))).collect();
+    results.sort();
+    (ended.code, results)
+}
+
+fn results(states: [&str; 2]) -> Vec<(String, String)> {
+    ["node-1", "node-2"].iter().zip(states).map(|(node, state)| ((*node).to_owned(), state.to_owned())).collect()
+}
+
+#[test]
+fn a_check_finds_a_flipped_bit_and_later_the_copy_that_replaced_it() {
+    let cloud = Cloud::start(&["--nodes", "2", "--sites", "2", "--processes"]);
+    let file = cloud.random_file("in", 12_000_000);
+    cloud.ok(&["put", "--copies", "2", file.to_str().unwrap(), "/d/in"]);
+    let native = cloud.node_folder("node-1").join("slices/d/in");
+    cloud.until("both copies are good", |cloud| native.exists() && check(cloud, "/d/in") == (0, results(["ok", "ok"])));
+    let mut bytes = fs::read(&native).unwrap();
+    bytes[11_999_999] ^= 1;
+    fs::write(&native, &bytes).unwrap();
+    assert_eq!(check(&cloud, "/d/in"), (6, results(["corrupt", "ok"])));
+    cloud.until("the copy is made again", |cloud| check(cloud, "/d/in") == (0, results(["ok", "ok"])));
+    assert_eq!(fs::read(&native).unwrap(), random_bytes(12_000_000));
+    // For people, over folders and globs; a folder only with -r.
+    assert!(cloud.ok(&["check", "-r", "/d"]).contains("2 copies: 2 ok, 0 corrupt, 0 missing"));
+    cloud.ok(&["check", "/d/*"]);
+    assert!(cloud.fails(2, &["check", "/d"]).contains("-r"));
+    cloud.fails(3, &["check", "/nothing"]);
+    kill(cloud.node_pid("node-2"));
+    cloud.until("the node is lost", |cloud| check(cloud, "/d/in") == (1, results(["ok", "missing"])));
+}
+
+#[test]
+fn a_disk_that_fills_refuses_writes_and_nothing_else_until_there_is_room() {
+    let folder = tempfile::tempdir().unwrap();
+    let disk = folder.path().join("disk");
+    fs::create_dir(&disk).unwrap();
+    let Some(_mounted) = Mounted::tmpfs(&disk, "200m") else { return };
+    let cloud = Cloud::start_in(folder, disk.join("data"), &["--nodes", "1", "--sites", "1"]);
+    let file = cloud.random_file("in", 1_000_000);
+    cloud.ok(&["put", file.to_str().unwrap(), "/before"]);
+    // Somebody else fills the disk, up to the middle of what is kept free.
+    let filler = disk.join("filler");
+    let free_mib = free_mib(&disk);
+    fs::write(&filler, vec![7; (free_mib - 16) << 20]).unwrap();
+    let errors = cloud.fails(5, &["put", file.to_str().unwrap(), "/while-full"]);
+    assert!(errors.contains("room"), "{errors}");
+    cloud.until("the master knows", |cloud| cloud.json(&["nodes"])[0]["free_bytes"] == 0);
+    cloud.fails(5, &["put", file.to_str().unwrap(), "/while-full"]);
+    assert_eq!(cloud.run(&["cat", "/before"]).out, random_bytes(1_000_000));
+    cloud.ok(&["mv", "/before", "/renamed"]);
+    assert_eq!(cloud.run(&["cat", "/renamed"]).out, random_bytes(1_000_000));
+    assert_eq!(cloud.json(&["nodes"])[0]["disks"][0]["state"], "ok", "a full disk has not failed");
+    fs::remove_file(&filler).unwrap();
+    cloud.until("there is room again", |cloud| cloud.run(&["put", file.to_str().unwrap(), "/after"]).code == 0);
+    assert_eq!(cloud.run(&["cat", "/after"]).out, random_bytes(1_000_000));
+    cloud.fails(3, &["stat", "/while-full"]);
+}
+
+#[test]
+fn a_disk_whose_mount_goes_away_takes_one_copy_of_its_files_and_its_node_goes_on() {
+    let folder = tempfile::tempdir().unwrap();
+    let data = folder.path().join("data");
+    let disk = data.join("node-1/disk-2");
+    fs::create_dir_all(&disk).unwrap();
+    let Some(mounted) = Mounted::tmpfs(&disk, "300m") else { return };
+    let arguments = ["--nodes", "2", "--sites", "2", "--disks-per-node", "2"];
+    let cloud = Cloud::start_in(folder, data, &arguments);
+    let file = cloud.random_file("in", 2_000_000);
+    // The main disk is of the machine, the second a small one of its own: enough files that both get some.
+    for number in 0..12 {
+        cloud.ok(&["put", "--copies", "2", file.to_str().unwrap(), &format!("/{number}")]);
+    }
+    let on_disk = || fs::read_dir(disk.join("slices")).map_or(0, Iterator::count);
+    assert!(on_disk() > 0, "the fault must fire");
+    drop(mounted);
+    let state = |cloud: &Cloud| cloud.json(&["nodes"])[0]["disks"][1]["state"].clone();
+    cloud.until("the disk is named", |cloud| state(cloud) == "failed");
+    assert!(cloud.run(&["health"]).text().contains("disk-2"), "{}", cloud.run(&["health"]).text());
+    cloud.until("every file has two copies again", |cloud| cloud.run(&["check", "-r", "/"]).code == 0);
+    for number in 0..12 {
+        assert_eq!(cloud.good_copies(&format!("/{number}")).len(), 2);
+    }
+    cloud.ok(&["put", "--copies", "2", file.to_str().unwrap(), "/new"]);
+    assert_eq!(fs::read_dir(&disk).unwrap().count(), 0, "nothing is begun where the disk was mounted");
+    // Nor at the next start, which goes on without it and says so.
+    cloud.down();
+    cloud.up();
+    assert_eq!(state(&cloud), "missing");
+    cloud.until("all is there", |cloud| cloud.run(&["check", "-r", "/"]).code == 0);
+    assert_eq!(fs::read_dir(&disk).unwrap().count(), 0);
+}
+
+#[test]
+fn a_role_that_dies_is_said_and_the_cloud_ends_with_its_last_one() {
+    let cloud = Cloud::start(&["--nodes", "2", "--sites", "2", "--processes"]);
+    let pid = cloud.node_pid("node-2");
+    kill(pid);
+    let log = cloud.home.join("sector.log");
+    let said = |what: &str| fs::read_to_string(&log).unwrap().contains(what);
+    let sentence = format!("the node-2 (process {pid}) has ended by itself (signal: 9");
+    cloud.until("it is said", |cloud| cloud.run(&["nodes"]).code == 0 && said(&sentence));
+    assert_eq!(cloud.json(&["nodes"]).as_array().unwrap().len(), 2, "the others go on");
+    let running = fs::read_to_string(cloud.home.join("running.toml")).unwrap();
+    let up = running.lines().find_map(|line| line.strip_prefix("pid = ")).unwrap().to_owned();
+    let children = Command::new("pgrep").args(["-P", &up]).output().unwrap();
+    let children = String::from_utf8_lossy(&children.stdout).into_owned();
+    let children: Vec<u32> = children.split_whitespace().map(|pid| pid.parse().unwrap()).collect();
+    assert_eq!(children.len(), 3, "security server, master, one node");
+    children.into_iter().for_each(kill);
+    let ended = |cloud: &Cloud| cloud.run(&["nodes"]).code == 5 && said("every role of the cloud has ended");
+    cloud.until("that is said too", ended);
+    cloud.until("nothing runs any more", |cloud| cloud.run(&["down"]).code == 3);
+}
+
+#[test]
+fn the_doctor_and_the_bench_of_a_disk_say_what_they_found() {
+    let cloud = Cloud::start(&["--nodes", "1", "--sites", "1"]);
+    let findings = cloud.json(&["doctor"]);
+    let names: Vec<_> = findings.as_array().unwrap().iter().map(|item| item["check"].as_str().unwrap()).collect();
+    for name in ["rmem_max", "wmem_max", "open files", "memory", "clock", "disk room", "disk sync"] {
+        assert!(names.contains(&name), "{names:?}");
+    }
+    let folder = cloud.folder().to_str().unwrap().to_owned();
+    let figures = cloud.json(&["bench", "io", &folder, "--bytes", "8MiB"]);
+    assert!(figures.as_array().unwrap().iter().all(|figure| figure["bytes_per_s"].as_f64().unwrap() > 0.0));
+    assert_eq!(figures.as_array().unwrap().len(), 4);
+}
+
+fn free_mib(folder: &Path) -> usize {
+    let output = Command::new("df").args(["--output=avail", "-BM"]).arg(folder).output().unwrap();
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    text.lines().last().unwrap().trim().trim_end_matches('M').parse().unwrap()
+}
+
+/// A mounted file system, unmounted at the end.
+struct Mounted(PathBuf);
+
+impl Mounted {
+    fn tmpfs(at: &Path, size: &str) -> Option<Self> {
+        let options = format!("size={size}");
+        let status =
+            Command::new("mount").args(["-t", "tmpfs", "-o", &options, "tmpfs"]).arg(at).stderr(Stdio::null()).status();
+        let mounted = status.is_ok_and(|status| status.success()).then(|| Self(at.into()));
+        if mounted.is_none() {
+            println!("SKIPPED: this test mounts a tmpfs, which is not permitted here");
+        }
+        mounted
+    }
+}
+
+impl Drop for Mounted {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg("-l").arg(&self.0).status();
+    }
+}
