@@ -16,14 +16,14 @@ use protocol::{SectorPath, SliceHeader, SliceId, SliceMetadata, limits, message:
 
 use crate::{
     Disk, FolderLock, SliceReader, SliceSums, SliceWriter, StoreError, disk::empty_folder, error::WhileDoing,
-    inventory::Inventory, layout::Layout, locking::lock, recovery::recover, shared_sync::SharedSync,
-    writer::Unfinished,
+    inventory::Inventory, layout::Layout, locking::lock, partials::Partials, recovery::recover,
+    shared_sync::SharedSync, writer::Unfinished,
 };
 
 /// The slices of one data folder: `slices/` (placed, `/a/b` at `slices/a/b` with sidecar `slices/a/.b.sector`),
 /// `staging/` (complete, synced, not yet placed, named by slice id), `retired/` (set aside by a newer one at their
-/// path), `corrupt/` (put aside for the operator), `unfinished/` (never seen, emptied at open), `jobs/` (scratch of
-/// Sphere jobs, emptied at open; its content is the node's business).
+/// path), `corrupt/` (put aside for the operator), `unfinished/` (never seen, emptied at open), `partial/` (what is safe
+/// of broken uploads), `jobs/` (scratch of Sphere jobs, emptied at open; its content is the node's business).
 ///
 /// All calls block on the disk; they may come from several threads at once.
 pub struct SliceStore {
@@ -33,6 +33,8 @@ pub struct SliceStore {
     /// Held by whoever moves files of slices, so that files and inventory change as one. Taken before `inventory`.
     pub(crate) moves: Mutex<()>,
     pub(crate) staging_sync: SharedSync,
+    /// What is kept of broken uploads, and what is being written so that it can be kept.
+    pub(crate) partials: Mutex<Partials>,
     /// The last number given to a sidecar or to a file in `unfinished/`, which was empty at the start.
     number: AtomicU64,
     _lock: FolderLock,
@@ -74,12 +76,14 @@ impl SliceStore {
         let mut inventory = Inventory::default();
         let (mut report, sequence) = recover(&*disk, &layout, &mut inventory)?;
         report.slices = inventory.len();
+        let partials = Partials::scan(&*disk, &layout.partial)?;
         let store = Self {
             disk,
             layout,
             inventory: RwLock::new(inventory),
             moves: Mutex::new(()),
             staging_sync: SharedSync::default(),
+            partials: Mutex::new(partials),
             number: AtomicU64::new(sequence),
             _lock: folder_lock,
         };
@@ -155,6 +159,11 @@ impl SliceStore {
         self.inventory().contains(slice)
     }
 
+    /// The length of a slice that is here.
+    pub fn bytes_of(&self, slice: SliceId) -> Option<u64> {
+        self.inventory().get(slice).map(|held| held.metadata.bytes)
+    }
+
     /// All slices here, by id.
     pub fn held(&self) -> Vec<HeldSlice> {
         self.inventory().list()
@@ -203,7 +212,7 @@ impl SliceStore {
 }
 
 /// Refuses what a sidecar cannot hold or a path cannot take, before a byte is written.
-fn check_header(header: &SliceHeader) -> Result<(), StoreError> {
+pub(crate) fn check_header(header: &SliceHeader) -> Result<(), StoreError> {
     let user_bytes: usize = header.user.iter().map(|(key, value)| key.len() + value.len()).sum();
     let why = if header.path.is_root() {
         "its path is the root folder: give it a name"

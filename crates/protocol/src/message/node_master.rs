@@ -4,7 +4,10 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{JobId, Refusal, SectorPath, SliceHeader, SliceId, SliceMetadata, message::client_master::Source};
+use crate::{
+    JobId, Refusal, ResumeKey, SectorPath, SliceHeader, SliceId, SliceMetadata, UserName,
+    message::client_master::Source,
+};
 
 /// What the master orders.
 // Messages live for one call; a box would be an allocation for nothing.
@@ -68,6 +71,17 @@ pub enum Report {
         /// SPEs at work.
         spes: u32,
     },
+}
+
+/// A broken upload whose bytes a node keeps.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HeldPartial {
+    /// Who may go on with it.
+    pub user: UserName,
+    /// Under which key.
+    pub key: ResumeKey,
+    /// Bytes that are safe here.
+    pub bytes: u64,
 }
 
 /// A slice a node holds.
