@@ -191,8 +191,9 @@ fn is_repeatable(request: &ClientRequest) -> bool {
     };
     match request {
         Locate(_) | Stat(_) | List { .. } | Usage(_) | Nodes | Health | Jobs | Job(_) | Renew(_) | ReportJob(_) => true,
-        Create(_)
-        | Commit { .. }
+        // A later attempt at the same upload takes an earlier one's place.
+        Create(create) => create.resume.is_some(),
+        Commit { .. }
         | Abandon(_)
         | MakeFolder { .. }
         | Rename { .. }

@@ -90,7 +90,11 @@ impl Master {
             .map(|replica| replica.node)
             .collect();
         spread_from.extend(self.replication.targets(slice));
-        let shunned = self.replication.shunned(slice);
+        let mut shunned = self.replication.shunned(slice);
+        if let Some(lease) = self.leases.of_slice(slice).and_then(|id| self.leases.get(id)) {
+            spread_from.extend(&lease.awaited);
+            shunned.extend(&lease.failed);
+        }
         let wanted = Wanted {
             bytes,
             reserve_bytes: self.config.reserve_bytes,

@@ -22,6 +22,7 @@ use crate::{
     actions::{Action, Caller, Completion, JOBS_TABLE, Message, NodeJoin, StoredRow},
     config::MasterConfig,
     error::MasterError,
+    interrupted::Interrupted,
     jobs::Jobs,
     leases::Leases,
     namespace::Namespace,
@@ -48,6 +49,7 @@ pub struct Master {
     pub(crate) nodes: Nodes,
     pub(crate) replicas: Replicas,
     pub(crate) leases: Leases,
+    pub(crate) interrupted: Interrupted,
     pub(crate) orders: Orders,
     pub(crate) replication: Replication,
     pub(crate) superseded: Superseded,
@@ -99,6 +101,7 @@ impl Master {
             nodes: Nodes::default(),
             replicas: Replicas::default(),
             leases: Leases::default(),
+            interrupted: Interrupted::default(),
             orders: Orders::default(),
             replication: Replication::default(),
             superseded: Superseded::default(),
@@ -313,6 +316,7 @@ impl Master {
         self.watch_nodes(now);
         self.watch_jobs(now);
         self.orders.wake(now.monotonic);
+        self.give_up_chains(now);
         self.revive_copies(now);
         let idle = self.sessions.close_idle(now);
         self.actions.extend(idle.into_iter().map(Action::CloseSession));
@@ -320,6 +324,7 @@ impl Master {
             self.next_unpark = now.monotonic + UNPARK_AFTER;
             self.unpark_copies(now);
             self.advance_leases(now);
+            self.interrupted.expire(now.monotonic);
         }
         if !self.has_begun_replication && now.monotonic >= self.replication_begins {
             self.has_begun_replication = true;

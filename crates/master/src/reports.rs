@@ -2,10 +2,10 @@
 //! the master lost its journal. Never believes a node about names that the journal has: there the node is told.
 
 use protocol::{
-    Now, SessionId, SliceId, SliceMetadata, Version,
+    Now, SessionId, SliceId, SliceMetadata, Version, limits,
     message::{
         client_master::{FileContent, NodeState},
-        node_master::{Ack, HeldSlice, HeldState, Report},
+        node_master::{Ack, HeldPartial, HeldSlice, HeldState, Report},
     },
     names::{EVENT_NODE_JOINED, EVENT_NODE_LOST, EVENT_SLICE_CORRUPT},
 };
@@ -35,6 +35,12 @@ impl Master {
             Report::Status { used_bytes, free_bytes, transfers, .. } => {
                 self.nodes.get_mut(key).note_status(used_bytes, free_bytes, transfers);
             }
+            Report::ForwardFailed { slice, node } => self.note_forward_failed(now, slice, &node),
+            Report::Partials(partials) => {
+                for HeldPartial { user, key: upload, .. } in partials.iter().take(limits::PARTIALS_MAX) {
+                    self.interrupted.learn(now.monotonic, user, *upload, key);
+                }
+            }
         }
         self.actions.push_back(Action::Ack { to: from, ack: Ack::Done });
     }
@@ -51,6 +57,7 @@ impl Master {
         }
         self.sweeps.push_back(Sweep::Node(key, None));
         self.actions.extend(session.map(Action::CloseSession));
+        self.end_awaiting_at(key);
         self.advance_leases(now);
     }
 

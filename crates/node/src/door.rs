@@ -90,9 +90,9 @@ pub(crate) async fn answer_requests(
                 // Boxed, as below: the largest of the conversations decides the size of all.
                 Box::pin(read::read(hands, &mut stream, &ticket, slice, from..until)).await?
             }
-            TransferRequest::Write { ticket } => {
-                let Some(_turn) = turn(hands, &mut stream).await? else { continue };
-                Box::pin(write::write(hands, &mut stream, &ticket)).await?
+            TransferRequest::Write { ticket, chain } => {
+                let Some(_turn) = turn_to_write(hands, &mut stream).await? else { continue };
+                Box::pin(write::write(hands, &mut stream, &ticket, chain, stopping)).await?
             }
             TransferRequest::Piece { ticket, piece, bytes } => {
                 let Some(_turn) = turn(hands, &mut stream).await? else { continue };
@@ -131,7 +131,21 @@ struct Turn {
 
 /// Waits for a turn; when none comes, the peer is told to come back.
 async fn turn(hands: &Hands, stream: &mut TransferStream) -> Result<Option<Turn>, NodeError> {
-    match timeout(TURN_WAIT_MAX, Arc::clone(&hands.transfers).acquire_owned()).await {
+    turn_of(hands, &hands.transfers, stream).await
+}
+
+/// The same for one who writes; another node passes a slice on, and has turns of its own.
+async fn turn_to_write(hands: &Hands, stream: &mut TransferStream) -> Result<Option<Turn>, NodeError> {
+    let turns = if stream.peer_fingerprint().is_some() { &hands.forwards } else { &hands.transfers };
+    turn_of(hands, turns, stream).await
+}
+
+async fn turn_of(
+    hands: &Hands,
+    turns: &Arc<Semaphore>,
+    stream: &mut TransferStream,
+) -> Result<Option<Turn>, NodeError> {
+    match timeout(TURN_WAIT_MAX, Arc::clone(turns).acquire_owned()).await {
         Ok(Ok(permit)) => Ok(Some(Turn { _permit: permit, _counted: hands.transfers_running.count() })),
         _ => {
             let sentence = format!("node {} serves as many transfers as it may; try again a little later", hands.node);

@@ -94,6 +94,7 @@ pub(crate) fn unexpected(peer: Peer, operation: &'static str, reply: &TransferRe
         TransferReply::Stored { .. } => "\"stored\"",
         TransferReply::Taken => "\"taken\"",
         TransferReply::Refused(_) => "\"refused\"",
+        TransferReply::Partial { .. } => "\"partial\"",
     };
     NodeError::Answer { node: peer.node, operation, answer }
 }

@@ -3,10 +3,10 @@
 
 mod fake_cloud;
 
-use fake_cloud::{FakeCloud, JOB, content, damage, get, header, path, put};
+use fake_cloud::{FakeCloud, JOB, content, damage, get, header, path, put, write_right};
 use net::transfer::TransferStream;
 use protocol::{
-    JobId, LeaseId, NodeId, SliceId, Status,
+    JobId, NodeId, SliceId, Status,
     message::{
         node_master::{Ack, HeldState, Order, Report},
         spe::{BucketId, PieceId, SealOrder, SpeReply, SpeRequest, Winner},
@@ -83,7 +83,7 @@ async fn of_a_writer_that_goes_away_nothing_remains_and_it_may_come_back() {
     let mut cloud = FakeCloud::start().await;
     let node = cloud.node("n1").await;
     let mut stream = cloud.connect(&node).await;
-    stream.send(&TransferRequest::Write { ticket: cloud.write_ticket(&node, 1) }).await.unwrap();
+    stream.send(&TransferRequest::Write { ticket: cloud.write_ticket(&node, 1), chain: vec![] }).await.unwrap();
     assert_eq!(stream.receive::<TransferReply>().await.unwrap(), TransferReply::Ready);
     stream.send_frame(&content(200_000)).await.unwrap();
     drop(stream);
@@ -233,7 +233,7 @@ async fn a_bucket_becomes_a_slice_and_the_job_is_forgotten() {
     order.publish = true;
     assert_eq!(driver.ask(SpeRequest::Seal(order)).await, SpeReply::Sealed { bytes: 6 });
     assert_eq!(driver.ask(SpeRequest::Fetch(piece(0).bucket)).await, SpeReply::Bytes(b"result".to_vec()));
-    let ticket = cloud.ticket(&node.id, Right::Write { lease: LeaseId(2), header: header(5) });
+    let ticket = cloud.ticket(&node.id, write_right(5));
     let publish = SpeRequest::Publish { bucket: piece(0).bucket, ticket };
     let published = driver.ask(publish.clone()).await;
     assert!(matches!(published, SpeReply::Published { bytes: 6, .. }), "{published:?}");

@@ -1,6 +1,7 @@
 //! Files: their bytes go between the caller and a node, by a ticket of the master (paths: upload, download). At most
 //! [`FRAMES_IN_FLIGHT`] frames are in memory for each transfer, however large the file.
 
+mod attempt;
 pub mod copy;
 pub mod get;
 pub(crate) mod pump;

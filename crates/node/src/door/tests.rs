@@ -20,7 +20,7 @@ use tokio::sync::mpsc;
 use super::*;
 use crate::{
     bucket::BucketStore, hands::Gauge, peers::Peers, rules::Completion, server::Event, spe::SpeProgram,
-    tickets::TicketDoor,
+    tickets::TicketDoor, uploads::Uploads,
 };
 
 struct Fixture {
@@ -48,7 +48,9 @@ fn fixture() -> Fixture {
         tickets,
         peers: Peers::new(TcpCarrier::new(identity)),
         transfers: Arc::new(Semaphore::new(1)),
+        forwards: Arc::new(Semaphore::new(1)),
         transfers_running: Gauge::default(),
+        uploads: Uploads::default(),
         spe: SpeProgram { executable: "none".into(), arguments: vec![] },
         spe_slots: Arc::new(Semaphore::new(1)),
         spes_running: Gauge::default(),
@@ -76,7 +78,7 @@ impl Fixture {
             records: RecordFormat::File,
             user: BTreeMap::new(),
         };
-        self.ticket(Right::Write { lease: LeaseId(1), header })
+        self.ticket(Right::Write { lease: LeaseId(1), header, resume: None, base: None })
     }
 
     /// The other end of a connection that the door serves.
@@ -90,7 +92,7 @@ impl Fixture {
 }
 
 async fn put(stream: &mut TransferStream, ticket: SignedTicket, bytes: usize) -> TransferReply {
-    stream.send(&TransferRequest::Write { ticket }).await.unwrap();
+    stream.send(&TransferRequest::Write { ticket, chain: vec![] }).await.unwrap();
     assert_eq!(stream.receive::<TransferReply>().await.unwrap(), TransferReply::Ready);
     for _ in 0..bytes / 100_000 {
         stream.send_frame(&[7; 100_000]).await.unwrap();
@@ -120,7 +122,7 @@ async fn a_full_disk_sends_the_writer_elsewhere_and_keeps_the_connection() {
 async fn a_request_that_gets_no_turn_is_told_to_come_back() {
     let made = fixture();
     let (mut slow, mut second) = (made.connect(), made.connect());
-    slow.send(&TransferRequest::Write { ticket: made.write_ticket(1) }).await.unwrap();
+    slow.send(&TransferRequest::Write { ticket: made.write_ticket(1), chain: vec![] }).await.unwrap();
     assert_eq!(slow.receive::<TransferReply>().await.unwrap(), TransferReply::Ready);
     assert_eq!(made.hands.transfers_running.value(), 1);
     let ticket = made.ticket(Right::Read { slice: SliceId(1), from: 0, until: 10 });

@@ -5,8 +5,8 @@ use std::{collections::BTreeMap, net::SocketAddr};
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    Digest, FileId, JobId, LeaseId, NodeId, Place, RecordFormat, Refusal, SectorPath, SliceId, UserName, Version,
-    ticket::SignedTicket,
+    Digest, FileId, JobId, LeaseId, NodeId, Place, RecordFormat, Refusal, ResumeKey, SectorPath, SliceId, UserName,
+    Version, ticket::SignedTicket,
 };
 
 /// A client's request. Each is answered by the [`ClientReply`] variant named in its comment, or by a [`Refusal`].
@@ -138,6 +138,12 @@ pub struct CreateRequest {
     pub parents: bool,
     /// Write at this node (job output stays where it was made); else the master chooses.
     pub at: Option<NodeId>,
+    /// Names this upload over all its attempts: a later one goes on where an earlier one broke off, and takes over the
+    /// lease that the earlier one left.
+    pub resume: Option<ResumeKey>,
+    /// Write behind the bytes that the file has: the new version is the old one with what is sent behind it. Where there
+    /// is no file, one is created.
+    pub append: bool,
 }
 
 /// What must hold of a path for a write to be published.
@@ -161,6 +167,10 @@ pub struct Created {
     pub slice: SliceId,
     /// The node to send the bytes to.
     pub target: Source,
+    /// The nodes that get the bytes from the target, one from the other in this order, each with its own write ticket.
+    pub chain: Vec<Source>,
+    /// Bytes that the target begins the slice with by itself (an append); 0 otherwise.
+    pub base_bytes: u64,
 }
 
 /// A node to talk to, with the ticket for it.

@@ -5,7 +5,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    JobId, Refusal, ResumeKey, SectorPath, SliceHeader, SliceId, SliceMetadata, UserName,
+    JobId, NodeId, Refusal, ResumeKey, SectorPath, SliceHeader, SliceId, SliceMetadata, UserName,
     message::client_master::Source,
 };
 
@@ -71,6 +71,16 @@ pub enum Report {
         /// SPEs at work.
         spes: u32,
     },
+    /// A slice that is being written here could not be passed on to the next node of its chain, or not whole.
+    ForwardFailed {
+        /// The slice.
+        slice: SliceId,
+        /// The node that does not have it.
+        node: NodeId,
+    },
+    /// The broken uploads whose bytes are kept here, after joining; at most
+    /// [`PARTIALS_MAX`](crate::limits::PARTIALS_MAX).
+    Partials(Vec<HeldPartial>),
 }
 
 /// A broken upload whose bytes a node keeps.
