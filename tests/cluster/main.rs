@@ -7,3 +7,4 @@ mod faults;
 mod files;
 mod jobs;
 mod starting;
+mod uploads;
