@@ -9,6 +9,7 @@ use net::transfer::{Frame, TransferStream};
 use protocol::Status;
 use store::{Checkpoint, SliceDigest, SliceFile, SliceWriter};
 use tokio::{
+    runtime::Handle,
     sync::mpsc,
     task::{JoinHandle, spawn_blocking},
     time::timeout,
@@ -141,7 +142,11 @@ struct FileSink {
 impl FrameSink for FileSink {
     fn take(&mut self, frame: &Frame) -> Result<(), NodeError> {
         self.file.write_checked(&frame.payload, &frame.checksums)?;
-        if self.checkpoint.as_ref().is_none_or(JoinHandle::is_finished) {
+        if self.file.is_checkpoint_due() {
+            if let Some(running) = self.checkpoint.take() {
+                // The disk is a whole checkpoint behind: what is not safe must not grow further.
+                let _ = Handle::current().block_on(running);
+            }
             self.checkpoint = self.file.checkpoint_due().map(|checkpoint| spawn_blocking(move || run(checkpoint)));
         }
         Ok(())

@@ -77,6 +77,11 @@ impl PartialFile {
         BlockSums::of_blocks(std::mem::take(&mut self.there))
     }
 
+    /// Bytes in full blocks for which no checkpoint was taken.
+    pub(crate) fn bytes_without_checkpoint(&self, sums: &BlockSums) -> u64 {
+        (sums.full().len() - self.taken.min(sums.full().len())) as u64 * limits::BLOCK_BYTES
+    }
+
     /// A checkpoint for all full blocks so far, if at least `bytes_min` bytes have come since the last.
     pub(crate) fn checkpoint(&mut self, sums: &BlockSums, bytes_min: u64) -> Option<Checkpoint> {
         let blocks = sums.full().get(self.taken..)?;

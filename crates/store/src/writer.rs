@@ -170,6 +170,14 @@ impl SliceFile {
         Ok(())
     }
 
+    /// Whether it is time for a checkpoint.
+    pub fn is_checkpoint_due(&self) -> bool {
+        match &self.at {
+            At::Unfinished(_) => false,
+            At::Partial(partial) => partial.bytes_without_checkpoint(&self.sums) >= CHECKPOINT_BYTES,
+        }
+    }
+
     /// What makes the bytes so far safe, where it is time for it and the slice can be resumed. To be
     /// [run](Checkpoint::run), on whatever thread, before the next one is asked for.
     pub fn checkpoint_due(&mut self) -> Option<Checkpoint> {

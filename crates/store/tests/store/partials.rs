@@ -234,3 +234,26 @@ fn when_one_change_fails_a_broken_upload_goes_on_with_the_right_bytes_or_begins_
         }
     }
 }
+
+#[test]
+fn a_checkpoint_is_due_every_64_mib_and_makes_safe_what_came_before_it() {
+    let (disk, content) = (MemoryDisk::new(3), bytes(3, 8 * MIB));
+    let (store, _) = open(&disk);
+    let mut writer = store.begin_resumable(header(1, "/f", 1), key(1)).unwrap().split().0;
+    for _ in 0..7 {
+        assert!(!writer.is_checkpoint_due() && writer.checkpoint_due().is_none());
+        writer.write_checked(&content, &[]).unwrap();
+    }
+    writer.write_checked(&content, &[]).unwrap();
+    assert!(writer.is_checkpoint_due());
+    let checkpoint = writer.checkpoint_due().unwrap();
+    // What comes while it waits for its turn is not covered by it.
+    writer.write_checked(&content, &[]).unwrap();
+    checkpoint.run().unwrap();
+    let disk = disk.crash();
+    let (store, _) = open(&disk);
+    assert_eq!(store.partials()[0].bytes, 64 << 20);
+    let resumed = store.begin_resumable(header(2, "/f", 1), key(1)).unwrap();
+    assert_eq!(resumed.digest_so_far(), digest(&content.repeat(8)));
+    drop(writer);
+}
