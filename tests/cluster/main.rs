@@ -9,3 +9,4 @@ mod files;
 mod jobs;
 mod keeping;
 mod starting;
+mod uploads;

@@ -196,8 +196,9 @@ fn is_repeatable(request: &ClientRequest) -> bool {
         // Each says how things shall be, not what to change.
         Drain(_) | Rebalance(_) | Topology { .. } => true,
         Policy(_) | SetPolicy { .. } | Trash { .. } | EmptyTrash { .. } | Quotas { .. } | SetQuota { .. } => true,
-        Create(_)
-        | Commit { .. }
+        // A later attempt at the same upload takes an earlier one's place.
+        Create(create) => create.resume.is_some(),
+        Commit { .. }
         | Abandon(_)
         | MakeFolder { .. }
         | Rename { .. }

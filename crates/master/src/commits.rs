@@ -4,8 +4,10 @@
 //! How many nodes are enough: as many as the uploader wished, but no more than are up and may have one, and at least one. So a cloud of
 //! one node works, and one that has lost nodes goes on; the missing copies are made when nodes come back.
 
+use std::time::Duration;
+
 use protocol::{
-    Digest, LeaseId, Now, Refusal, SliceMetadata, Status,
+    Digest, LeaseId, NodeId, Now, Refusal, SliceId, SliceMetadata, Status,
     message::{
         client_master::{ClientReply, FileContent},
         master_security::UserRights,
@@ -54,13 +56,56 @@ impl Master {
         self.set_replica(slice, key, ReplicaState::Staged);
         let Some(lease) = self.leases.of_slice(slice).and_then(|id| self.leases.get_mut(id)) else { return };
         lease.stored.insert(key, Stored { bytes: metadata.bytes, digest: metadata.digest });
-        let (id, arrived) = (lease.id, lease.target == key && lease.incoming);
-        if arrived {
-            lease.incoming = false;
-            let promised = lease.bytes_promised;
+        let id = lease.id;
+        self.end_awaiting(id, key);
+        // All bytes have left the client: whoever is behind in the chain has them at hand, and only their sync to do.
+        let patience = CHAIN_PATIENCE + Duration::from_secs(metadata.bytes / CHAIN_BYTES_PER_SECOND_MIN);
+        self.leases.end_chain_at(id, now.monotonic + patience);
+        self.advance_lease(now, id);
+    }
+
+    /// Notes that the chain of a write does not reach a node: a copy is made elsewhere, or there in another way.
+    pub(crate) fn note_forward_failed(&mut self, now: Now, slice: SliceId, to: &NodeId) {
+        let Some((id, key)) = self.leases.of_slice(slice).zip(self.nodes.of_id(to)) else { return };
+        if self.end_awaiting(id, key) {
+            if let Some(lease) = self.leases.get_mut(id) {
+                lease.failed.push(key);
+            }
+            self.advance_lease(now, id);
+        }
+    }
+
+    /// Stops waiting for nodes of chains that others have long been behind.
+    pub(crate) fn give_up_chains(&mut self, now: Now) {
+        while let Some(id) = self.leases.chain_ended(now.monotonic) {
+            let Some(lease) = self.leases.get(id) else { continue };
+            for key in lease.awaited.clone() {
+                tracing::warn!(lease = %id, node = %self.nodes.get(key).id, "a node of a chain does not report its copy");
+                self.end_awaiting(id, key);
+                if let Some(lease) = self.leases.get_mut(id) {
+                    lease.failed.push(key);
+                }
+            }
+            self.advance_lease(now, id);
+        }
+    }
+
+    /// Stops waiting for bytes at a node that is lost.
+    pub(crate) fn end_awaiting_at(&mut self, key: NodeKey) {
+        for id in self.leases.awaiting(key) {
+            self.end_awaiting(id, key);
+        }
+    }
+
+    /// Notes that bytes of a write are not on their way to a node any more; whether they were.
+    fn end_awaiting(&mut self, id: LeaseId, key: NodeKey) -> bool {
+        let Some(lease) = self.leases.get_mut(id) else { return false };
+        let was_awaited = lease.awaited.remove(&key);
+        let promised = lease.bytes_promised;
+        if was_awaited {
             self.nodes.get_mut(key).end_incoming(promised);
         }
-        self.advance_lease(now, id);
+        was_awaited
     }
 
     /// Notes that a copy under a lease is bad.
@@ -99,7 +144,8 @@ impl Master {
         if synced == 0 {
             return;
         }
-        for _ in synced + self.replication.targets(slice).len()..needed {
+        let under_way = lease.awaited.len() + self.replication.targets(slice).len();
+        for _ in synced + under_way..needed {
             if self.begin_copy(now, slice, bytes, true) != Begun::Yes {
                 break;
             }
@@ -132,8 +178,20 @@ impl Master {
         self.end_lease_with(now, id, Refusal::new(Status::Refused, sentence));
     }
 
+    /// Ends a lease because its writer comes again: the one who held it is gone, or is not the one who counts.
+    pub(crate) fn take_over(&mut self, now: Now, id: LeaseId) {
+        let sentence = "the same file was put to the same path again, and that upload took this one's place";
+        self.end_lease_with(now, id, Refusal::new(Status::Refused, sentence));
+    }
+
     fn end_lease_with(&mut self, now: Now, id: LeaseId, refusal: Refusal) {
         let Some(lease) = self.take_lease(id) else { return };
+        // What the target has of it is kept there; where it has all, it is a slice, and removed as one.
+        if let Some(key) = lease.resume
+            && !lease.stored.contains_key(&lease.target)
+        {
+            self.interrupted.remember(now.monotonic, &lease.by.user, key, lease.target);
+        }
         self.replication.forget(lease.header.slice);
         self.settle(now, lease.header.slice);
         if let Some(commit) = lease.commit {
@@ -143,8 +201,8 @@ impl Master {
 
     fn take_lease(&mut self, id: LeaseId) -> Option<Lease> {
         let lease = self.leases.remove(id)?;
-        if lease.incoming {
-            self.nodes.get_mut(lease.target).end_incoming(lease.bytes_promised);
+        for key in &lease.awaited {
+            self.nodes.get_mut(*key).end_incoming(lease.bytes_promised);
         }
         Some(lease)
     }
@@ -185,6 +243,9 @@ impl Master {
         let modified = header.modified_unix_millis;
         let change = self.put_entry(now, &header.path, lease.parents, &header.owner, content, modified)?;
         let Some(file) = change.entry else { return Ok(()) };
+        if let Some(key) = lease.resume {
+            self.interrupted.forget(&lease.by.user, key);
+        }
         self.leases.remember_used(Used { lease: lease.id, file, slice: header.slice });
         let mut effects = Vec::new();
         if let (Some(commit), Some(entry)) = (lease.commit, self.entry(file)) {
@@ -208,3 +269,8 @@ impl Master {
         lease.stored.keys().filter(|node| self.nodes.get(**node).is_reachable()).count()
     }
 }
+
+/// How long the other nodes of a chain may take for their sync after the first has reported its own: a few slow syncs ...
+const CHAIN_PATIENCE: Duration = Duration::from_secs(10);
+/// ... and the bytes that a slow disk may still hold in memory, in bytes per second.
+const CHAIN_BYTES_PER_SECOND_MIN: u64 = 64 << 20;

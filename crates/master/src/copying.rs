@@ -105,8 +105,13 @@ impl Master {
     /// client waits, are begun however busy the nodes and links are.
     pub(crate) fn begin_copy(&mut self, now: Now, slice: SliceId, bytes: u64, urgent: bool) -> Begun {
         let Some(terms) = self.terms_of_slice(now, slice) else { return Begun::Nowhere };
-        let (holders, mut closed) = self.occupied(slice);
-        let shunned = self.replication.shunned(slice);
+        let (mut holders, mut closed) = self.occupied(slice);
+        let mut shunned = self.replication.shunned(slice);
+        if let Some(lease) = self.leases.of_slice(slice).and_then(|id| self.leases.get(id)) {
+            // They will have it soon, or have just failed to take it.
+            holders.extend(&lease.awaited);
+            shunned.extend(&lease.failed);
+        }
         // Copies that will go do not count for the spread: what is made now is to stay.
         let (staying, leaving): (Vec<_>, Vec<_>) = holders.iter().partition(|key| terms.is_fit(&self.nodes, **key));
         closed.extend(leaving);

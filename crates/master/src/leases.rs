@@ -6,7 +6,7 @@ use std::{
 };
 
 use protocol::{
-    Digest, FileId, LeaseId, SectorPath, SliceHeader, SliceId,
+    Digest, FileId, LeaseId, ResumeKey, SectorPath, SliceHeader, SliceId,
     message::{client_master::Condition, master_security::UserRights},
 };
 
@@ -24,10 +24,16 @@ pub(crate) struct Lease {
     pub(crate) sync_copies: usize,
     /// The node that the client writes to.
     pub(crate) target: NodeKey,
-    /// Bytes promised to the target's disk until they are stored.
+    /// The nodes that the bytes are still on their way to: the target, and those behind it in the chain.
+    pub(crate) awaited: BTreeSet<NodeKey>,
+    /// Bytes promised to the disk of each of these.
     pub(crate) bytes_promised: u64,
-    /// Whether the target still waits for the bytes.
-    pub(crate) incoming: bool,
+    /// When those that are awaited then count as failed; set once one node has all bytes.
+    pub(crate) chain_ends: Option<Duration>,
+    /// Nodes that the chain did not reach: copies are made elsewhere if that is possible.
+    pub(crate) failed: Vec<NodeKey>,
+    /// Under which key a later attempt may take this one's place.
+    pub(crate) resume: Option<ResumeKey>,
     /// When it ends, on the monotonic clock.
     pub(crate) ends: Duration,
     /// What nodes reported synced.
@@ -57,6 +63,7 @@ pub(crate) struct Leases {
     by_path: BTreeMap<SectorPath, LeaseId>,
     by_slice: BTreeMap<SliceId, LeaseId>,
     by_end: BTreeSet<(Duration, LeaseId)>,
+    by_chain_end: BTreeSet<(Duration, LeaseId)>,
     used: VecDeque<Used>,
 }
 
@@ -86,6 +93,9 @@ impl Leases {
         self.by_path.remove(&lease.header.path);
         self.by_slice.remove(&lease.header.slice);
         self.by_end.remove(&(lease.ends, id));
+        if let Some(at) = lease.chain_ends {
+            self.by_chain_end.remove(&(at, id));
+        }
         Some(lease)
     }
 
@@ -123,6 +133,31 @@ impl Leases {
     /// A lease that has ended by `now`.
     pub(crate) fn ended(&self, now: Duration) -> Option<LeaseId> {
         self.by_end.first().filter(|(end, _)| *end <= now).map(|(_, id)| *id)
+    }
+
+    /// Lets those who are awaited have time until `at`, unless that was set before.
+    pub(crate) fn end_chain_at(&mut self, id: LeaseId, at: Duration) {
+        if let Some(lease) = self.by_id.get_mut(&id)
+            && lease.chain_ends.is_none()
+        {
+            lease.chain_ends = Some(at);
+            self.by_chain_end.insert((at, id));
+        }
+    }
+
+    /// A lease whose chain has had its time by `now`; it is given once.
+    pub(crate) fn chain_ended(&mut self, now: Duration) -> Option<LeaseId> {
+        let (at, id) = *self.by_chain_end.first()?;
+        if at > now {
+            return None;
+        }
+        self.by_chain_end.pop_first();
+        Some(id)
+    }
+
+    /// The leases whose bytes are on their way to a node.
+    pub(crate) fn awaiting(&self, node: NodeKey) -> Vec<LeaseId> {
+        self.by_id.values().filter(|lease| lease.awaited.contains(&node)).map(|lease| lease.id).collect()
     }
 
     /// The leases that have bytes at some node: those whose copies may have to be seen to.

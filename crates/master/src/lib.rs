@@ -15,6 +15,7 @@ mod drain;
 mod error;
 mod files;
 mod health;
+mod interrupted;
 mod jobs;
 mod joins;
 mod journal_writer;

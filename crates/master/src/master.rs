@@ -25,6 +25,7 @@ use crate::{
     },
     config::MasterConfig,
     error::MasterError,
+    interrupted::Interrupted,
     jobs::Jobs,
     leases::Leases,
     lifetimes::Lifetimes,
@@ -64,6 +65,7 @@ pub struct Master {
     pub(crate) nodes: Nodes,
     pub(crate) replicas: Replicas,
     pub(crate) leases: Leases,
+    pub(crate) interrupted: Interrupted,
     pub(crate) orders: Orders,
     pub(crate) replication: Replication,
     pub(crate) links: Links,
@@ -155,6 +157,7 @@ impl Master {
             lifetimes: Lifetimes::default(),
             replicas: Replicas::default(),
             leases: Leases::default(),
+            interrupted: Interrupted::default(),
             orders: Orders::default(),
             replication: Replication::default(),
             links: Links::default(),
@@ -404,6 +407,7 @@ impl Master {
         self.nodes.compare_speeds();
         self.watch_jobs(now);
         self.orders.wake(now.monotonic);
+        self.give_up_chains(now);
         self.revive_copies(now);
         self.begin_expiry(now);
         let idle = self.sessions.close_idle(now);
@@ -413,6 +417,7 @@ impl Master {
             self.unpark_copies(false);
             self.make_room_from_trash(now);
             self.advance_leases(now);
+            self.interrupted.expire(now.monotonic);
         }
         if !self.has_begun_replication && now.monotonic >= self.replication_begins {
             self.has_begun_replication = true;

@@ -122,7 +122,7 @@ impl Master {
 
     /// Begins further moves, if nothing more important is to be done.
     pub(crate) fn go_on_rebalancing(&mut self, now: Now) {
-        if !self.rebalance.running || !std::mem::take(&mut self.rebalance.stirred) || !self.replication.is_idle() {
+        if !self.rebalance.running || !std::mem::take(&mut self.rebalance.stirred) || self.is_repairing() {
             return;
         }
         while self.rebalance.moves.len() < MOVES_MAX {
@@ -163,6 +163,13 @@ impl Master {
             }
         }
         if waits { Sought::NotNow } else { Sought::Even }
+    }
+
+    /// Whether files that lack copies wait for them, or get them now.
+    fn is_repairing(&self) -> bool {
+        let moves = &self.rebalance.moves;
+        !self.replication.is_idle()
+            || self.replication.copies_where(|_, _| true).iter().any(|(slice, _)| !moves.contains_key(slice))
     }
 
     /// Looks through some of a node's slices. [`Sought::Even`] when all have been seen in vain.

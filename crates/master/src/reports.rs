@@ -2,10 +2,10 @@
 //! the master lost its journal. Never believes a node about names that the journal has: there the node is told.
 
 use protocol::{
-    Now, SessionId, SliceId, SliceMetadata, Version,
+    Now, SessionId, SliceId, SliceMetadata, Version, limits,
     message::{
         client_master::{FileContent, NodeState},
-        node_master::{Ack, HeldSlice, HeldState, Report},
+        node_master::{Ack, HeldPartial, HeldSlice, HeldState, Report},
     },
     names::{EVENT_DISK_FAILED, EVENT_NODE_JOINED, EVENT_NODE_LOST, EVENT_SLICE_CORRUPT},
 };
@@ -46,6 +46,12 @@ impl Master {
                     tracing::error!(event = EVENT_DISK_FAILED, node = %self.nodes.get(key).id, folder, why, "a disk failed");
                 }
             }
+            Report::ForwardFailed { slice, node } => self.note_forward_failed(now, slice, &node),
+            Report::Partials(partials) => {
+                for HeldPartial { user, key: upload, .. } in partials.iter().take(limits::PARTIALS_MAX) {
+                    self.interrupted.learn(now.monotonic, user, *upload, key);
+                }
+            }
         }
         self.actions.push_back(Action::Ack { to: from, ack: Ack::Done });
     }
@@ -62,6 +68,7 @@ impl Master {
         }
         self.sweeps.push_back(Sweep::Node(key, 0));
         self.actions.extend(session.map(Action::CloseSession));
+        self.end_awaiting_at(key);
         self.advance_leases(now);
     }
 

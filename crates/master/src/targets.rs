@@ -1,7 +1,14 @@
-//! The node that a client writes a new file to. Serves upload, and owns the rule that a write is refused only when no node
-//! has room: a policy that cannot be kept now is kept later, by moving.
+//! Which nodes an upload goes to: the one that the client sends to, and those behind it in the chain, which get the bytes
+//! from node to node. Serves upload, and owns the rule that a write is refused only when no node has room: a policy that
+//! cannot be kept now is kept later, by moving. Never starts anything: it only chooses.
 
-use protocol::{FileId, Now, Refusal, SectorPath, Status, message::client_master::CreateRequest};
+use protocol::{
+    FileId, Now, Refusal, ResumeKey, SectorPath, SliceId, Status, Version,
+    message::{
+        client_master::{Condition, CreateRequest, FileContent},
+        master_security::UserRights,
+    },
+};
 
 use crate::{
     Master,
@@ -11,7 +18,137 @@ use crate::{
     wish::Wish,
 };
 
+/// What an appended file begins with.
+pub(crate) struct Base {
+    pub(crate) slice: SliceId,
+    pub(crate) version: Version,
+    pub(crate) content: FileContent,
+}
+
 impl Master {
+    /// The content that a request wants to write behind, and what must then hold of the path: that it still has this
+    /// content, or none if it had none.
+    pub(crate) fn base_of(&self, request: &CreateRequest) -> (Option<Base>, Condition) {
+        if !request.append {
+            return (None, request.condition);
+        }
+        let content = self.names.find(&request.path).and_then(|file| self.names.content(file));
+        let base = content.map(|content| Base { slice: content.slice, version: content.version, content });
+        let condition = match (request.condition, &base) {
+            (Condition::Any, Some(base)) => Condition::Version(base.version),
+            // As `>>` in a shell: where there is none, one is made.
+            (Condition::Any, None) => Condition::Absent,
+            (asked, _) => asked,
+        };
+        (base, condition)
+    }
+
+    /// The nodes for a new slice of `bytes` bytes, of which so many copies are wanted, and so many synced: first the one
+    /// that the client sends to.
+    pub(crate) fn choose_targets(
+        &mut self,
+        now: Now,
+        by: &UserRights,
+        request: &CreateRequest,
+        base: Option<&Base>,
+        bytes: u64,
+        copies: (u8, u8),
+    ) -> Result<Vec<NodeKey>, Refusal> {
+        let (copies, sync_copies) = (copies.0, usize::from(copies.1));
+        let terms = self.terms_at(now, &request.path, copies);
+        let synced = self.nodes.takers_count(&terms.forbidden, sync_copies).max(1);
+        if let Some(base) = base {
+            return self.choose_among_holders(base, request, &terms, bytes, synced);
+        }
+        if request.at.is_none()
+            && let Some(key) = request.resume
+            && let Some(node) = self.choose_again(now, by, key, bytes)?
+        {
+            // What is there already cannot be passed on by frames; further copies are fetched when it is complete.
+            return Ok(vec![node]);
+        }
+        let mut targets = vec![self.choose_target(now, request, copies, bytes)?];
+        // Results of a job are published from where they were made, without frames that a chain could pass on.
+        let chained = if request.at.is_some() { 1 } else { synced };
+        while targets.len() < chained {
+            let wanted = Wanted {
+                bytes,
+                reserve_bytes: self.config.reserve_bytes,
+                terms: &terms,
+                holders: &targets,
+                closed: &[],
+                shunned: &[],
+                incoming_max: u32::MAX,
+                patient: false,
+            };
+            let Choice::Node(next) = choose(&self.nodes, &wanted, &mut self.rng) else { break };
+            targets.push(next);
+        }
+        Ok(targets)
+    }
+
+    /// The node where an earlier attempt of the same upload broke off, as long as it can go on there.
+    fn choose_again(
+        &mut self,
+        now: Now,
+        by: &UserRights,
+        key: ResumeKey,
+        bytes: u64,
+    ) -> Result<Option<NodeKey>, Refusal> {
+        let Some(there) = self.interrupted.node(&by.user, key) else { return Ok(None) };
+        let node = self.nodes.get(there);
+        if node.is_up() {
+            // What arrived already lies on the same disk: asking for room for all of it is on the safe side.
+            let room = node.room_bytes() >= bytes.saturating_add(self.config.reserve_bytes);
+            return Ok(room.then_some(there));
+        }
+        if self.interrupted.is_worth_waiting(now.monotonic, &by.user, key) {
+            let id = &self.nodes.get(there).id;
+            let sentence =
+                format!("node {id}, which has the first bytes of this upload, is away; try again in a moment");
+            return Err(Refusal::new(Status::Unavailable, sentence));
+        }
+        self.interrupted.forget(&by.user, key);
+        Ok(None)
+    }
+
+    /// Nodes that hold a good copy of the base and have room for all of the new version: the least busy first, then the
+    /// farthest from it.
+    fn choose_among_holders(
+        &mut self,
+        base: &Base,
+        request: &CreateRequest,
+        terms: &Terms,
+        bytes: u64,
+        count: usize,
+    ) -> Result<Vec<NodeKey>, Refusal> {
+        let least_room = bytes.saturating_add(self.config.reserve_bytes);
+        let replicas = self.replicas.of(base.slice);
+        let fits = |key: &NodeKey| {
+            let node = self.nodes.get(*key);
+            node.is_up() && terms.is_fit(&self.nodes, *key) && node.room_bytes() >= least_room
+        };
+        let mut holders: Vec<_> =
+            replicas.iter().filter(|replica| replica.is_good()).map(|replica| replica.node).filter(fits).collect();
+        holders.sort_by_cached_key(|key| {
+            let node = self.nodes.get(*key);
+            (node.load(), node.filled_bytes(), *key)
+        });
+        let Some(first) = holders.first().copied() else {
+            let path = &request.path;
+            let sentence = format!(
+                "no node that can be reached has both a good copy of `{path}` and room for {bytes} bytes; \
+                 see `sector stat {path}`"
+            );
+            return Err(Refusal::new(Status::Unavailable, sentence));
+        };
+        let place = self.nodes.get(first).place.clone();
+        // Stable: among those equally far the least busy stays first.
+        holders[1..].sort_by_key(|key| std::cmp::Reverse(self.nodes.get(*key).place.distance(&place)));
+        holders.truncate(count);
+        Ok(holders)
+    }
+
     /// Chooses the node for a write of so many bytes.
     pub(crate) fn choose_target(
         &mut self,

@@ -3,7 +3,7 @@
 //! behind [`SignTickets`], so that the rules hold no secret and the simulation can sign with nothing.
 
 use protocol::{
-    JobId, LeaseId, Now, SliceHeader, SliceId, UserName, limits,
+    JobId, LeaseId, Now, ResumeKey, SliceHeader, SliceId, UserName, limits,
     message::client_master::Source,
     ticket::{Right, SignedTicket, Ticket},
 };
@@ -37,9 +37,18 @@ impl Tickets {
         self.source(now, node, user, Right::Read { slice, from: 0, until: bytes })
     }
 
-    /// For writing a new slice under a lease.
-    pub(crate) fn write(&self, now: Now, node: &Node, user: &UserName, lease: LeaseId, header: SliceHeader) -> Source {
-        self.source(now, node, user, Right::Write { lease, header })
+    /// For writing a new slice under a lease; `from` says what of it may be at the node already.
+    pub(crate) fn write(
+        &self,
+        now: Now,
+        node: &Node,
+        user: &UserName,
+        lease: LeaseId,
+        header: SliceHeader,
+        from: WriteFrom,
+    ) -> Source {
+        let WriteFrom { resume, base } = from;
+        self.source(now, node, user, Right::Write { lease, header, resume, base })
     }
 
     /// For running SPEs of a job.
@@ -62,4 +71,13 @@ impl Tickets {
             ticket: self.signer.sign(&ticket),
         }
     }
+}
+
+/// What of a new slice may be at its node before the first byte is sent.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct WriteFrom {
+    /// What an earlier attempt under this key brought.
+    pub(crate) resume: Option<ResumeKey>,
+    /// All of this slice.
+    pub(crate) base: Option<SliceId>,
 }

@@ -11,26 +11,33 @@ use protocol::{
     },
 };
 
-use crate::{Master, leases::Lease, namespace::is_a_folder, rights};
+use crate::{Master, leases::Lease, namespace::is_a_folder, rights, targets::Base, tickets::WriteFrom};
 
 impl Master {
-    /// Gives the right to write a path, and names the node to write to.
+    /// Gives the right to write a path, and names the node to write to and those that get the bytes from it.
     pub(crate) fn create(&mut self, now: Now, by: &UserRights, request: CreateRequest) -> Result<ClientReply, Refusal> {
         check_request(&request)?;
-        let path = &request.path;
-        self.check_write(by, path, request.parents, request.condition)?;
-        if let Some(lease) = self.leases.of_path(path) {
-            return Err(being_written(lease, now));
+        let (base, condition) = self.base_of(&request);
+        self.check_write(by, &request.path, request.parents, condition)?;
+        if let Some(lease) = self.leases.of_path(&request.path) {
+            if !is_same_upload(lease, by, &request) {
+                return Err(being_written(lease, now));
+            }
+            self.take_over(now, lease.id);
         }
         if !self.leases.has_room() {
             return Err(Refusal::new(Status::Unavailable, "too many files are being written; try again in a minute"));
         }
-        let bytes = request.bytes_expected.unwrap_or(0);
+        let base_bytes = base.as_ref().map_or(0, |base| base.content.bytes);
+        let bytes = request.bytes_expected.unwrap_or(0).saturating_add(base_bytes);
+        check_length(bytes)?;
+        let request = inheriting(request, base.as_ref());
+        let path = &request.path;
         let there = self.names.find(path);
         let copies = self.wish_at(path, request.copies).copies;
-        let target = self.choose_target(now, &request, copies, bytes)?;
         let sync_copies =
             request.sync_copies.map_or_else(|| self.sync_copies_at(path, copies), |wish| wish.min(copies));
+        let targets = self.choose_targets(now, by, &request, base.as_ref(), bytes, (copies, sync_copies))?;
         // A file that is replaced stays its owner's, whoever writes it, and keeps what it says of its copies.
         let owner = there.and_then(|id| self.names.owner(id)).unwrap_or(&by.user).clone();
         let own_copies = there.and_then(|id| self.names.content(id)).map_or(0, |content| content.copies);
@@ -46,24 +53,36 @@ impl Master {
             user: request.user,
         };
         let id = LeaseId(self.rng.u64(..));
-        let (slice, node) = (header.slice, self.nodes.get(target));
-        let source = self.tickets.write(now, node, &by.user, id, header.clone());
-        self.nodes.get_mut(target).begin_incoming(bytes);
+        let slice = header.slice;
+        let base_slice = base.map(|base| base.slice);
+        let mut chain = Vec::new();
+        for (place, target) in targets.iter().enumerate() {
+            // Only who is sent to by the client keeps what arrived of a broken upload, and of an append nobody does: it
+            // would have to be known what the file was then.
+            let resume = request.resume.filter(|_| place == 0 && base_slice.is_none());
+            let from = WriteFrom { resume, base: base_slice };
+            chain.push(self.tickets.write(now, self.nodes.get(*target), &by.user, id, header.clone(), from));
+            self.nodes.get_mut(*target).begin_incoming(bytes);
+        }
+        let target = chain.remove(0);
         self.leases.add(Lease {
             id,
             by: by.clone(),
             header,
-            condition: request.condition,
+            condition,
             parents: request.parents,
             sync_copies: usize::from(sync_copies),
-            target,
+            target: targets[0],
+            awaited: targets.into_iter().collect(),
             bytes_promised: bytes,
-            incoming: true,
+            chain_ends: None,
+            failed: Vec::new(),
+            resume: request.resume,
             ends: now.monotonic + limits::LEASE_LIFE,
             stored: BTreeMap::new(),
             commit: None,
         });
-        Ok(ClientReply::Created(Created { lease: id, slice, target: source }))
+        Ok(ClientReply::Created(Created { lease: id, slice, target, chain, base_bytes }))
     }
 
     /// Lets a lease live on.
@@ -148,12 +167,30 @@ fn check_request(request: &CreateRequest) -> Result<(), Refusal> {
             limits::USER_METADATA_BYTES_MAX
         ));
     }
-    match request.bytes_expected {
-        Some(bytes) if bytes > limits::SLICE_BYTES_MAX => {
-            usage(format!("a file of {bytes} bytes is too large; cut it into files of at most 16 TiB"))
-        }
-        _ => Ok(()),
+    check_length(request.bytes_expected.unwrap_or(0))
+}
+
+fn check_length(bytes: u64) -> Result<(), Refusal> {
+    if bytes > limits::SLICE_BYTES_MAX {
+        let sentence = format!("a file of {bytes} bytes is too large; cut it into files of at most 16 TiB");
+        return Err(Refusal::new(Status::Usage, sentence));
     }
+    Ok(())
+}
+
+/// The request with what an appended file keeps of what it was.
+fn inheriting(request: CreateRequest, base: Option<&Base>) -> CreateRequest {
+    let Some(Base { content, .. }) = base else { return request };
+    CreateRequest {
+        records: content.records,
+        user: if request.user.is_empty() { content.user.clone() } else { request.user },
+        ..request
+    }
+}
+
+/// Whether a lease is that of an earlier attempt at the same upload.
+fn is_same_upload(lease: &Lease, by: &UserRights, request: &CreateRequest) -> bool {
+    lease.resume.is_some() && lease.resume == request.resume && lease.by.user == by.user
 }
 
 fn being_written(lease: &Lease, now: Now) -> Refusal {

@@ -113,9 +113,9 @@ pub(crate) async fn answer_requests(
                 // Boxed, as below: the largest of the conversations decides the size of all.
                 Box::pin(read::read(hands, &mut stream, &mut open, ticket, slice, from..until)).await?
             }
-            TransferRequest::Write { ticket } => {
-                let Some(_turn) = turn(hands, &mut stream).await? else { continue };
-                Box::pin(write::write(hands, &mut stream, &ticket)).await?
+            TransferRequest::Write { ticket, chain } => {
+                let Some(_turn) = turn_to_write(hands, &mut stream).await? else { continue };
+                Box::pin(write::write(hands, &mut stream, &ticket, chain, stopping)).await?
             }
             TransferRequest::Piece { ticket, piece, bytes } => {
                 let Some(_turn) = turn(hands, &mut stream).await? else { continue };
@@ -173,7 +173,21 @@ struct Turn {
 
 /// Waits for a turn; when none comes, the peer is told to come back.
 async fn turn(hands: &Hands, stream: &mut TransferStream) -> Result<Option<Turn>, NodeError> {
-    let turn = take_turn(hands).await;
+    turn_of(hands, &hands.transfers, stream).await
+}
+
+/// The same for one who writes; another node passes a slice on, and has turns of its own.
+async fn turn_to_write(hands: &Hands, stream: &mut TransferStream) -> Result<Option<Turn>, NodeError> {
+    let turns = if stream.peer_fingerprint().is_some() { &hands.forwards } else { &hands.transfers };
+    turn_of(hands, turns, stream).await
+}
+
+async fn turn_of(
+    hands: &Hands,
+    turns: &Arc<Semaphore>,
+    stream: &mut TransferStream,
+) -> Result<Option<Turn>, NodeError> {
+    let turn = wait_for_turn(hands, turns).await;
     if turn.is_none() {
         stream.send(&TransferReply::Refused(too_busy(hands).refusal())).await?;
     }
@@ -182,7 +196,11 @@ async fn turn(hands: &Hands, stream: &mut TransferStream) -> Result<Option<Turn>
 
 /// Waits for a turn, but not for ever.
 async fn take_turn(hands: &Hands) -> Option<Turn> {
-    match timeout(TURN_WAIT_MAX, Arc::clone(&hands.transfers).acquire_owned()).await {
+    wait_for_turn(hands, &hands.transfers).await
+}
+
+async fn wait_for_turn(hands: &Hands, turns: &Arc<Semaphore>) -> Option<Turn> {
+    match timeout(TURN_WAIT_MAX, Arc::clone(turns).acquire_owned()).await {
         Ok(Ok(permit)) => Some(Turn { _permit: permit, _counted: hands.transfers_running.count() }),
         _ => None,
     }

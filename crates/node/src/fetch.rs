@@ -126,6 +126,7 @@ pub(crate) fn unexpected(peer: Peer, operation: &'static str, reply: &TransferRe
         TransferReply::Refused(_) => "\"refused\"",
         TransferReply::Verifying { .. } => "\"verifying\"",
         TransferReply::Verified { .. } => "\"verified\"",
+        TransferReply::Partial { .. } => "\"partial\"",
     };
     NodeError::Answer { node: peer.node, operation, answer }
 }

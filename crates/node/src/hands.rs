@@ -12,7 +12,7 @@ use tokio::sync::{Semaphore, mpsc};
 
 use crate::{
     NodeError, blocking, bucket::BucketStore, peers::Peers, rules::Completion, scrub::ScrubBoard, server::Event,
-    spe::SpeProgram, tickets::TicketDoor,
+    spe::SpeProgram, tickets::TicketDoor, uploads::Uploads,
 };
 
 /// Shared by all tasks of a node.
@@ -24,9 +24,13 @@ pub(crate) struct Hands {
     pub(crate) scrubs: ScrubBoard,
     pub(crate) buckets: Arc<BucketStore>,
     pub(crate) tickets: TicketDoor,
+    pub(crate) uploads: Uploads,
     pub(crate) peers: Peers,
     /// Transfers at once (`transfers_max` of the settings).
     pub(crate) transfers: Arc<Semaphore>,
+    /// Slices passed on by other nodes at once. Apart from the others, so that of two nodes whose turns are all taken by
+    /// uploads neither waits for the other.
+    pub(crate) forwards: Arc<Semaphore>,
     pub(crate) transfers_running: Gauge,
     pub(crate) spe: SpeProgram,
     /// SPEs at work at once (`spe_slots` of the settings).

@@ -11,7 +11,9 @@ mod door;
 mod error;
 mod fetch;
 mod flow;
+mod forward;
 mod hands;
+mod intake;
 mod link;
 mod peers;
 pub mod rules;
@@ -20,6 +22,7 @@ mod server;
 pub mod spe;
 mod task;
 mod tickets;
+mod uploads;
 
 pub use error::NodeError;
 pub(crate) use error::blocking;

@@ -14,10 +14,10 @@ mod tests;
 use std::{collections::VecDeque, time::Duration};
 
 use protocol::{
-    JobId, Now, Refusal, SessionId, SliceHeader, SliceId, SliceMetadata, Status,
+    JobId, NodeId, Now, Refusal, SessionId, SliceHeader, SliceId, SliceMetadata, Status,
     message::{
         client_master::Source,
-        node_master::{Ack, HeldSlice, Order, Report},
+        node_master::{Ack, HeldPartial, HeldSlice, Order, Report},
     },
 };
 
@@ -115,6 +115,9 @@ impl Node {
             Completion::Gone(slices) => slices.into_iter().for_each(|slice| self.report(Report::Removed(slice))),
             Completion::Inventory(slices) => self.outbox.inventory(slices),
             Completion::Acknowledged(report) => self.outbox.acknowledged(report),
+            Completion::ForwardFailed { slice, node } => self.report(Report::ForwardFailed { slice, node }),
+            Completion::Partials(partials) if partials.is_empty() => {}
+            Completion::Partials(partials) => self.report(Report::Partials(partials)),
         }
         self.start_waiting();
     }
@@ -306,6 +309,15 @@ pub enum Completion {
     Acknowledged(ReportId),
     /// These slices are not here any more, since their disk has failed.
     Gone(Vec<SliceId>),
+    /// A slice that is written here could not be passed on to the next node of its chain.
+    ForwardFailed {
+        /// The slice.
+        slice: SliceId,
+        /// The node that does not have it.
+        node: NodeId,
+    },
+    /// The broken uploads that are kept here; told behind the inventory.
+    Partials(Vec<HeldPartial>),
 }
 
 /// A copy to make (see [`Order::Replicate`]).

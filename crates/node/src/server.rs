@@ -45,6 +45,7 @@ use crate::{
     scrub,
     spe::SpeProgram,
     tickets::TicketDoor,
+    uploads::Uploads,
 };
 
 /// A node that has its port and its slices, and serves once it [runs](Self::run).
@@ -98,7 +99,9 @@ impl Server {
             tickets: TicketDoor::new(settings.id.clone(), clock),
             peers: Peers::new(TcpCarrier::new(identity.clone())),
             transfers: Arc::new(Semaphore::new(settings.transfers_max as usize)),
+            forwards: Arc::new(Semaphore::new(settings.transfers_max as usize)),
             transfers_running: Gauge::default(),
+            uploads: Uploads::default(),
             spe,
             spe_slots: Arc::new(Semaphore::new(slots)),
             spes_running: Gauge::default(),

@@ -14,7 +14,7 @@ use std::{
 
 use net::{clock::Clock, identity::TicketChecker};
 use protocol::{
-    JobId, NodeId, Now, SliceHeader, SliceId, Status, names,
+    JobId, NodeId, Now, ResumeKey, SliceHeader, SliceId, Status, UserName, names,
     ticket::{Right, SignedTicket, Ticket},
 };
 
@@ -49,10 +49,10 @@ impl TicketDoor {
     }
 
     /// The slice that may be written, once.
-    pub(crate) fn write(&self, ticket: &SignedTicket) -> Result<(SliceHeader, WriteClaim), NodeError> {
+    pub(crate) fn write(&self, ticket: &SignedTicket) -> Result<(WriteGrant, WriteClaim), NodeError> {
         let now = self.clock.now();
         let ticket = self.check(ticket, now)?;
-        let Right::Write { header, .. } = ticket.right else {
+        let Right::Write { header, resume, base, .. } = ticket.right else {
             return Err(self.refuse("the ticket does not allow to write a slice".into()));
         };
         let mut used = lock(&self.used);
@@ -68,7 +68,7 @@ impl TicketDoor {
             used: Arc::clone(&self.used),
         };
         drop(used);
-        Ok((header, claim))
+        Ok((WriteGrant { header, user: ticket.user, resume, base }, claim))
     }
 
     /// The job for which SPEs may be run here.
@@ -121,6 +121,19 @@ impl TicketDoor {
     }
 }
 
+/// What a write ticket allows.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct WriteGrant {
+    /// The new slice.
+    pub(crate) header: SliceHeader,
+    /// Who writes.
+    pub(crate) user: UserName,
+    /// Under which key it is kept if it breaks off.
+    pub(crate) resume: Option<ResumeKey>,
+    /// The slice that it begins with.
+    pub(crate) base: Option<SliceId>,
+}
+
 /// The right to write one slice. While it is unused the ticket may be tried again: a writer whose connection broke comes
 /// back before we notice, and the store keeps the first that is finished.
 #[derive(Debug)]
@@ -153,7 +166,7 @@ const DELIVERY_TIME_MAX: Duration = Duration::from_secs(6 * 60 * 60);
 mod tests {
     #![allow(clippy::unwrap_used)]
     use net::identity::TicketSigner;
-    use protocol::{LeaseId, RecordFormat, SectorPath, UserName, Version};
+    use protocol::{LeaseId, RecordFormat, SectorPath, Version};
 
     use super::*;
 
@@ -187,7 +200,10 @@ mod tests {
                 records: RecordFormat::File,
                 user: BTreeMap::new(),
             };
-            self.sign(Right::Write { lease: LeaseId(1), header }, self.now_unix_millis + 60_000)
+            self.sign(
+                Right::Write { lease: LeaseId(1), header, resume: None, base: None },
+                self.now_unix_millis + 60_000,
+            )
         }
     }
 

@@ -8,10 +8,10 @@ use std::{
     io::{Read, Seek, Write},
 };
 
-use fake_cloud::{FakeCloud, JOB, content, damage, get, header, path, put};
+use fake_cloud::{FakeCloud, JOB, content, damage, get, header, path, put, write_right};
 use net::{local::LocalStream, transfer::TransferStream};
 use protocol::{
-    JobId, LeaseId, NodeId, SliceHeader, SliceId, Status,
+    JobId, NodeId, SliceHeader, SliceId, Status,
     message::{
         local::{LocalReply, LocalRequest},
         node_master::{Ack, HeldState, Order, Report},
@@ -89,7 +89,7 @@ async fn of_a_writer_that_goes_away_nothing_remains_and_it_may_come_back() {
     let mut cloud = FakeCloud::start().await;
     let node = cloud.node("n1").await;
     let mut stream = cloud.connect(&node).await;
-    stream.send(&TransferRequest::Write { ticket: cloud.write_ticket(&node, 1) }).await.unwrap();
+    stream.send(&TransferRequest::Write { ticket: cloud.write_ticket(&node, 1), chain: vec![] }).await.unwrap();
     assert_eq!(stream.receive::<TransferReply>().await.unwrap(), TransferReply::Ready);
     stream.send_frame(&content(200_000)).await.unwrap();
     drop(stream);
@@ -242,7 +242,8 @@ async fn a_copy_that_was_made_again_is_not_blamed_for_the_bad_one_that_a_connect
     let (first, second) = (cloud.node("n1").await, cloud.node("n2").await);
     let bytes = content(2_500_000);
     cloud.put(&first, 1, &bytes).await;
-    let copy = |from| Order::Replicate { header: header(1), bytes: bytes.len() as u64, from, rate_bytes_per_second: None };
+    let copy =
+        |from| Order::Replicate { header: header(1), bytes: bytes.len() as u64, from, rate_bytes_per_second: None };
     assert_eq!(cloud.order(&second, copy(cloud.source(&first, 1))).await, Ack::Done);
     assert!(matches!(cloud.report(second.session).await, Report::Stored(_)));
     let (mut early, mut midway) = (cloud.connect(&first).await, cloud.connect(&first).await);
@@ -401,7 +402,7 @@ async fn a_bucket_becomes_a_slice_and_the_job_is_forgotten() {
     order.publish = true;
     assert_eq!(driver.ask(SpeRequest::Seal(order)).await, SpeReply::Sealed { bytes: 6 });
     assert_eq!(driver.ask(SpeRequest::Fetch(piece(0).bucket)).await, SpeReply::Bytes(b"result".to_vec()));
-    let ticket = cloud.ticket(&node.id, Right::Write { lease: LeaseId(2), header: header(5) });
+    let ticket = cloud.ticket(&node.id, write_right(5));
     let publish = SpeRequest::Publish { bucket: piece(0).bucket, ticket };
     let published = driver.ask(publish.clone()).await;
     assert!(matches!(published, SpeReply::Published { bytes: 6, .. }), "{published:?}");

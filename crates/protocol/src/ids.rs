@@ -66,6 +66,11 @@ number_id!(
     LeaseId(u64), "16", "lease id"
 );
 number_id!(
+    /// Stands for one upload of one local file to one path, the same at every attempt: made by the client from what the
+    /// file is (path, length, time of change) and where it goes. Means something only together with the user.
+    ResumeKey(u128), "32", "resume key"
+);
+number_id!(
     /// A Sphere job.
     JobId(u64), "16", "job id"
 );

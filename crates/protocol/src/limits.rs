@@ -41,6 +41,11 @@ pub const COPIES_MAX: u8 = 16;
 pub const TICKET_LIFE: Duration = Duration::from_secs(60);
 /// Life of a write lease that its holder does not renew.
 pub const LEASE_LIFE: Duration = Duration::from_secs(60);
+/// How long what arrived of a broken upload is kept without being asked for: longer than a person needs to see the error
+/// and type the command again, short enough that forgotten ones do not fill the disk.
+pub const PARTIAL_LIFE: Duration = Duration::from_secs(60 * 60);
+/// Most broken uploads that one node keeps.
+pub const PARTIALS_MAX: usize = 64;
 /// Most buckets a Sphere stage may have.
 pub const BUCKETS_MAX: u32 = 4_096;
 /// Most stages a Sphere job may have.

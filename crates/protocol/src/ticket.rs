@@ -3,7 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{JobId, LeaseId, NodeId, SliceId, UserName, slice::SliceHeader, time::Now};
+use crate::{JobId, LeaseId, NodeId, ResumeKey, SliceId, UserName, slice::SliceHeader, time::Now};
 
 /// What a ticket allows, on one node, until a time.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -36,6 +36,10 @@ pub enum Right {
         lease: LeaseId,
         /// The new slice, as it will stand in the sidecar.
         header: SliceHeader,
+        /// Under which key the bytes are kept if the connection breaks, for the same user's next attempt.
+        resume: Option<ResumeKey>,
+        /// The slice that the new one begins with: its bytes are copied at the node, what is sent comes behind them.
+        base: Option<SliceId>,
     },
     /// Run SPEs for a job, keep its intermediate results, and give them to the job's other nodes.
     Compute {

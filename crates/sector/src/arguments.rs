@@ -301,6 +301,15 @@ pub(crate) struct Put {
     /// How the bytes fall into records: fixed:BYTES, lines or file
     #[arg(long, default_value_t, value_name = "FORMAT")]
     pub(crate) records: RecordFormat,
+    /// Write behind what the file has; where there is none, make it
+    #[arg(long, conflicts_with_all = ["recursive", "records"])]
+    pub(crate) append: bool,
+    /// Only where nothing is at the path; else exit with 7
+    #[arg(long, conflicts_with_all = ["append", "if_version"])]
+    pub(crate) if_absent: bool,
+    /// Only where the file has this version (`sector stat` shows it); else exit with 4, or with 3 where there is none
+    #[arg(long, value_name = "VERSION", conflicts_with = "recursive")]
+    pub(crate) if_version: Option<u64>,
     /// Local files, or `-`, and at last the path in Sector
     #[arg(required = true, num_args = 2.., value_names = ["SRC", "DST"])]
     pub(crate) paths: Vec<String>,

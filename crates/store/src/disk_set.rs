@@ -12,19 +12,20 @@ use std::{
         Arc, Mutex,
         atomic::{AtomicUsize, Ordering},
     },
+    time::Duration,
 };
 
 use protocol::{
     SliceHeader, SliceId, SliceMetadata,
     disk::{DiskState, DiskStatus},
-    message::node_master::{HeldSlice, HeldState},
+    message::node_master::{HeldPartial, HeldSlice, HeldState},
 };
 
 use crate::{
-    Disk, SliceReader, SliceStore, SliceSums, SliceWriter, StoreError,
+    Disk, PartialKey, SliceReader, SliceStore, SliceSums, SliceWriter, StoreError,
     disk::is_folder,
     locking::lock,
-    slice_store::check_header,
+    slice_store::{Writing, check_header},
     watched::{Failure, WatchedDisk, means_the_disk},
 };
 
@@ -133,22 +134,34 @@ impl DiskSet {
     /// [`StoreError::Reserve`] where no disk has room, [`StoreError::DiskFailed`] where all have failed.
     pub fn begin(&self, header: SliceHeader) -> Result<SliceWriter, StoreError> {
         check_header(&header)?;
-        let slice = header.slice;
-        let (store, writing) = {
-            let _choosing = lock(&self.choosing);
-            if self.contains(slice) {
-                return Err(StoreError::Exists(slice));
-            }
-            let begun = self.usable().find(|(_, store)| store.is_writing(slice));
-            let store = match begun {
-                Some((_, store)) => Arc::clone(store),
-                None => Arc::clone(self.choose(|_, store| store.writing_count())?),
-            };
-            let writing = store.claim_writing(slice);
-            (store, writing)
-        };
+        let (store, writing) = self.claim(header.slice, |store| store.is_writing(header.slice))?;
         // Outside the lock: a slow disk must not keep others from beginning on another.
         SliceWriter::begin(store, header, writing)
+    }
+
+    /// As [`SliceStore::begin_resumable`], on the disk that has the first bytes, else as [`begin`](Self::begin).
+    ///
+    /// # Errors
+    /// As both.
+    pub fn begin_resumable(&self, header: SliceHeader, key: PartialKey) -> Result<SliceWriter, StoreError> {
+        check_header(&header)?;
+        let (store, _writing) = self.claim(header.slice, |store| store.has_partial(&key))?;
+        store.begin_resumable(header, key)
+    }
+
+    /// As [`SliceStore::partials`], on all disks.
+    pub fn partials(&self) -> Vec<HeldPartial> {
+        self.usable().flat_map(|(_, store)| store.partials()).collect()
+    }
+
+    /// As [`SliceStore::drop_idle_partials`], on all disks.
+    pub fn drop_idle_partials(&self, idle_for: Duration) -> usize {
+        self.usable().map(|(_, store)| store.drop_idle_partials(idle_for)).sum()
+    }
+
+    /// As [`SliceStore::bytes_of`].
+    pub fn bytes_of(&self, slice: SliceId) -> Option<u64> {
+        self.serving(slice).and_then(|(_, store)| store.bytes_of(slice))
     }
 
     /// As [`SliceStore::adopt`], on the disk where the file lies.
@@ -332,6 +345,25 @@ impl DiskSet {
             slot.failure.note(error.to_string());
         }
         if slot.failure.why().is_some() { Err(slot.error()) } else { Ok(()) }
+    }
+
+    /// The disk for a new slice, which then counts as being written there: one that `has` something of it, else the
+    /// best.
+    fn claim(
+        &self,
+        slice: SliceId,
+        has: impl Fn(&SliceStore) -> bool,
+    ) -> Result<(Arc<SliceStore>, Writing), StoreError> {
+        let _choosing = lock(&self.choosing);
+        if self.contains(slice) {
+            return Err(StoreError::Exists(slice));
+        }
+        let store = match self.usable().find(|(_, store)| has(store)) {
+            Some((_, store)) => store,
+            None => self.choose(|_, store| store.writing_count())?,
+        };
+        let writing = store.claim_writing(slice);
+        Ok((Arc::clone(store), writing))
     }
 
     /// The disk with the largest share of its room still free, or of those about equal the one that `rank` puts first.

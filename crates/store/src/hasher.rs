@@ -8,11 +8,7 @@ use protocol::{Digest, limits};
 #[derive(Clone, Debug, Default)]
 pub struct SliceHasher {
     whole: blake3::Hasher,
-    /// Checksums of the full blocks.
-    blocks: Vec<u32>,
-    /// Checksum of the bytes behind the last full block.
-    partial: u32,
-    bytes: u64,
+    blocks: BlockSums,
 }
 
 impl SliceHasher {
@@ -24,6 +20,62 @@ impl SliceHasher {
     /// Takes the next bytes.
     pub fn update(&mut self, bytes: &[u8]) {
         self.whole.update(bytes);
+        self.blocks.update(bytes);
+    }
+
+    /// As `update`, where the CRC32C of each 64 KiB block of `bytes` is already known and checked (a frame's). They are
+    /// used where `bytes` begins at a block of the slice; where it does not, they are blocks of something else and the
+    /// checksums are computed anew.
+    pub fn update_checked(&mut self, bytes: &[u8], checksums: &[u32]) {
+        self.whole.update(bytes);
+        self.blocks.update_checked(bytes, checksums);
+    }
+
+    /// Bytes seen so far.
+    pub fn bytes(&self) -> u64 {
+        self.blocks.bytes
+    }
+
+    /// Where we are now, for [`rollback`](Self::rollback).
+    pub fn mark(&self) -> HasherMark {
+        HasherMark { whole: self.whole.clone(), partial: self.blocks.partial, bytes: self.blocks.bytes }
+    }
+
+    /// Forgets all bytes since the mark, which must be this hasher's own.
+    pub fn rollback(&mut self, mark: HasherMark) {
+        // Blocks completed since are behind the mark's number of full blocks; those before it never change.
+        self.blocks.full.truncate((mark.bytes / limits::BLOCK_BYTES) as usize);
+        self.whole = mark.whole;
+        self.blocks.partial = mark.partial;
+        self.blocks.bytes = mark.bytes;
+    }
+
+    /// The sums of all bytes seen.
+    pub fn finish(self) -> SliceSums {
+        self.blocks.finish(Digest(*self.whole.finalize().as_bytes()))
+    }
+}
+
+/// CRC32C of each 64 KiB block: the half of a [`SliceHasher`] that goes with the file. The other half, BLAKE3, may be
+/// computed on another thread.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct BlockSums {
+    /// Checksums of the full blocks.
+    full: Vec<u32>,
+    /// Checksum of the bytes behind the last full block.
+    partial: u32,
+    bytes: u64,
+}
+
+impl BlockSums {
+    /// The sums of whole blocks that are there already.
+    pub(crate) fn of_blocks(full: Vec<u32>) -> Self {
+        let bytes = full.len() as u64 * limits::BLOCK_BYTES;
+        Self { full, partial: 0, bytes }
+    }
+
+    /// See [`SliceHasher::update`].
+    pub(crate) fn update(&mut self, bytes: &[u8]) {
         let mut rest = bytes;
         while !rest.is_empty() {
             let (head, tail) = rest.split_at(rest.len().min(BLOCK_BYTES - self.partial_bytes()));
@@ -33,44 +85,31 @@ impl SliceHasher {
         }
     }
 
-    /// As `update`, where the CRC32C of each 64 KiB block of `bytes` is already known and checked (a frame's). They are
-    /// used where `bytes` begins at a block of the slice; where it does not, they are blocks of something else and the
-    /// checksums are computed anew.
-    pub fn update_checked(&mut self, bytes: &[u8], checksums: &[u32]) {
+    /// See [`SliceHasher::update_checked`].
+    pub(crate) fn update_checked(&mut self, bytes: &[u8], checksums: &[u32]) {
         if self.partial_bytes() != 0 || checksums.len() != bytes.len().div_ceil(BLOCK_BYTES) {
             return self.update(bytes);
         }
-        self.whole.update(bytes);
         for (block, checksum) in bytes.chunks(BLOCK_BYTES).zip(checksums) {
             self.take_checksum(*checksum, block.len());
         }
     }
 
-    /// Bytes seen so far.
-    pub fn bytes(&self) -> u64 {
+    pub(crate) fn bytes(&self) -> u64 {
         self.bytes
     }
 
-    /// Where we are now, for [`rollback`](Self::rollback).
-    pub fn mark(&self) -> HasherMark {
-        HasherMark { whole: self.whole.clone(), partial: self.partial, bytes: self.bytes }
+    /// The checksums of the full blocks so far.
+    pub(crate) fn full(&self) -> &[u32] {
+        &self.full
     }
 
-    /// Forgets all bytes since the mark, which must be this hasher's own.
-    pub fn rollback(&mut self, mark: HasherMark) {
-        // Blocks completed since are behind the mark's number of full blocks; those before it never change.
-        self.blocks.truncate((mark.bytes / limits::BLOCK_BYTES) as usize);
-        self.whole = mark.whole;
-        self.partial = mark.partial;
-        self.bytes = mark.bytes;
-    }
-
-    /// The sums of all bytes seen.
-    pub fn finish(mut self) -> SliceSums {
+    /// All sums, with the digest that was computed elsewhere.
+    pub(crate) fn finish(mut self, digest: Digest) -> SliceSums {
         if self.partial_bytes() != 0 {
-            self.blocks.push(self.partial);
+            self.full.push(self.partial);
         }
-        SliceSums { bytes: self.bytes, digest: Digest(*self.whole.finalize().as_bytes()), blocks: self.blocks }
+        SliceSums { bytes: self.bytes, digest, blocks: self.full }
     }
 
     fn partial_bytes(&self) -> usize {
@@ -81,7 +120,7 @@ impl SliceHasher {
     fn take_checksum(&mut self, checksum: u32, bytes: usize) {
         self.bytes += bytes as u64;
         if self.partial_bytes() == 0 {
-            self.blocks.push(checksum);
+            self.full.push(checksum);
             self.partial = 0;
         } else {
             self.partial = checksum;

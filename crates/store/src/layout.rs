@@ -17,6 +17,7 @@ pub(crate) struct Layout {
     pub(crate) retired: PathBuf,
     pub(crate) corrupt: PathBuf,
     pub(crate) unfinished: PathBuf,
+    pub(crate) partial: PathBuf,
     pub(crate) jobs: PathBuf,
 }
 
@@ -36,12 +37,13 @@ impl Layout {
             retired: folder.join("retired"),
             corrupt: folder.join("corrupt"),
             unfinished: folder.join("unfinished"),
+            partial: folder.join("partial"),
             jobs: folder.join("jobs"),
         }
     }
 
-    pub(crate) fn subfolders(&self) -> [&Path; 6] {
-        [&self.slices, &self.staging, &self.retired, &self.corrupt, &self.unfinished, &self.jobs]
+    pub(crate) fn subfolders(&self) -> [&Path; 7] {
+        [&self.slices, &self.staging, &self.retired, &self.corrupt, &self.unfinished, &self.partial, &self.jobs]
     }
 
     /// The files of a slice in this state; `path` is its metadata's.

@@ -17,14 +17,14 @@ use protocol::{SliceHeader, SliceId, SliceMetadata, limits, message::node_master
 
 use crate::{
     Disk, FolderLock, SliceReader, SliceSums, SliceWriter, StoreError, disk::empty_folder, error::WhileDoing,
-    inventory::Inventory, layout::Layout, locking::lock, recovery::recover, shared_sync::SharedSync,
-    writer::Unfinished,
+    inventory::Inventory, layout::Layout, locking::lock, partials::Partials, recovery::recover,
+    shared_sync::SharedSync, writer::Unfinished,
 };
 
 /// The slices of one data folder: `slices/` (placed, `/a/b` at `slices/a/b` with sidecar `slices/a/.b.sector`),
 /// `staging/` (complete, synced, not yet placed, named by slice id), `retired/` (set aside by a newer one at their
-/// path), `corrupt/` (put aside for the operator), `unfinished/` (never seen, emptied at open), `jobs/` (scratch of
-/// Sphere jobs, emptied at open; its content is the node's business).
+/// path), `corrupt/` (put aside for the operator), `unfinished/` (never seen, emptied at open), `partial/` (what is safe
+/// of broken uploads), `jobs/` (scratch of Sphere jobs, emptied at open; its content is the node's business).
 ///
 /// All calls block on the disk; they may come from several threads at once.
 pub struct SliceStore {
@@ -34,6 +34,8 @@ pub struct SliceStore {
     /// Held by whoever moves files of slices, so that files and inventory change as one. Taken before `inventory`.
     pub(crate) moves: Mutex<()>,
     pub(crate) staging_sync: SharedSync,
+    /// What is kept of broken uploads, and what is being written so that it can be kept.
+    pub(crate) partials: Mutex<Partials>,
     /// The last number given to a sidecar or to a file in `unfinished/`, which was empty at the start.
     number: AtomicU64,
     /// How many write each slice now.
@@ -80,12 +82,14 @@ impl SliceStore {
         let mut inventory = Inventory::default();
         let (mut report, sequence) = recover(&*disk, &layout, &mut inventory)?;
         report.slices = inventory.len();
+        let partials = Partials::scan(&*disk, &layout.partial)?;
         let store = Self {
             disk,
             layout,
             inventory: RwLock::new(inventory),
             moves: Mutex::new(()),
             staging_sync: SharedSync::default(),
+            partials: Mutex::new(partials),
             number: AtomicU64::new(sequence),
             writing: Arc::default(),
             reserve_bytes: AtomicU64::new(0),
@@ -161,6 +165,11 @@ impl SliceStore {
     /// Whether the slice is here: complete, synced and not known to be damaged.
     pub fn contains(&self, slice: SliceId) -> bool {
         self.inventory().contains(slice)
+    }
+
+    /// The length of a slice that is here.
+    pub fn bytes_of(&self, slice: SliceId) -> Option<u64> {
+        self.inventory().get(slice).map(|held| held.metadata.bytes)
     }
 
     /// All slices here, by id.

@@ -1,5 +1,6 @@
-//! A slice on its way in (upload, copy): bytes go to `unfinished/`, are hashed as they pass, and are sent on to the disk
-//! in the background, so that little is left for the sync at the end.
+//! A slice on its way in (upload, copy): bytes go to a file, are hashed as they pass, and are sent on to the disk in the
+//! background, so that little is left for the sync at the end. File and digest are halves that two threads may feed at
+//! the same time.
 
 use std::{
     io,
@@ -9,70 +10,152 @@ use std::{
 
 use protocol::{Digest, SliceHeader, SliceMetadata, limits};
 
-use crate::{Disk, DiskFile, SliceHasher, SliceStore, StoreError, error::WhileDoing, slice_store::Writing};
+use crate::{
+    Checkpoint, Disk, DiskFile, SliceReader, SliceStore, StoreError, error::WhileDoing, hasher::BlockSums,
+    partial::PartialFile, slice_store::Writing,
+};
 
-/// A slice being written. Dropped without `finish`: nothing remains.
+/// A slice being written. Dropped without `finish`: nothing remains, unless it was begun as one that can be
+/// [resumed](SliceStore::begin_resumable).
 pub struct SliceWriter {
-    // Declared before `unfinished`, so that the file is closed before it is removed.
-    file: Box<dyn DiskFile>,
-    unfinished: Unfinished,
+    file: SliceFile,
+    digest: SliceDigest,
+}
+
+/// The half of a [`SliceWriter`] that keeps the bytes and the checksums of their blocks.
+pub struct SliceFile {
+    // Declared before `at`, so that the file is closed before it is removed.
+    file: Arc<dyn DiskFile>,
+    at: At,
     store: Arc<SliceStore>,
     header: SliceHeader,
-    _writing: Writing,
-    hasher: SliceHasher,
+    /// Until it is dropped the slice counts as being written.
+    writing: Writing,
+    sums: BlockSums,
     /// Up to here the disk has been told to write, in bytes.
     sent_on: u64,
     failed: bool,
+}
+
+/// The half of a [`SliceWriter`] that hashes the whole.
+pub struct SliceDigest {
+    whole: blake3::Hasher,
+    bytes: u64,
+}
+
+/// Where the bytes are until they are a slice.
+enum At {
+    Unfinished(Unfinished),
+    Partial(PartialFile),
 }
 
 impl SliceWriter {
     pub(crate) fn begin(store: Arc<SliceStore>, header: SliceHeader, writing: Writing) -> Result<Self, StoreError> {
         let unfinished = store.unfinished(header.slice);
         let file = store.disk.create(unfinished.path()).while_doing("create", unfinished.path())?;
-        let hasher = SliceHasher::new();
-        Ok(Self { file, unfinished, store, header, _writing: writing, hasher, sent_on: 0, failed: false })
+        let at = At::Unfinished(unfinished);
+        let sums = BlockSums::default();
+        let file = SliceFile { file: Arc::from(file), at, store, header, writing, sums, sent_on: 0, failed: false };
+        Ok(Self { file, digest: SliceDigest { whole: blake3::Hasher::new(), bytes: 0 } })
+    }
+
+    /// Goes on behind what `partial` has, whose hash is `whole`.
+    pub(crate) fn resume(
+        store: Arc<SliceStore>,
+        header: SliceHeader,
+        writing: Writing,
+        mut partial: PartialFile,
+        whole: blake3::Hasher,
+    ) -> Self {
+        let sums = partial.take_sums();
+        let bytes = sums.bytes();
+        let (file, at) = (Arc::clone(partial.file()), At::Partial(partial));
+        let file = SliceFile { file, at, store, header, writing, sums, sent_on: bytes, failed: false };
+        Self { file, digest: SliceDigest { whole, bytes } }
+    }
+
+    /// Drops all bytes and begins anew.
+    pub fn restart(self) -> Result<Self, StoreError> {
+        let SliceFile { file, at, store, header, writing, .. } = self.file;
+        drop(file);
+        match at {
+            At::Unfinished(_) => Self::begin(store, header, writing),
+            At::Partial(partial) => Ok(Self::resume(store, header, writing, partial.restart()?, blake3::Hasher::new())),
+        }
     }
 
     /// Appends bytes. After an error the slice can only be dropped.
     pub fn write(&mut self, bytes: &[u8]) -> Result<(), StoreError> {
-        self.append(bytes)?;
-        self.hasher.update(bytes);
-        Ok(())
+        self.write_checked(bytes, &[])
     }
 
     /// As `write`, where the CRC32C of each 64 KiB block of `bytes` is already known and checked (a frame's).
     pub fn write_checked(&mut self, bytes: &[u8], checksums: &[u32]) -> Result<(), StoreError> {
-        self.append(bytes)?;
-        self.hasher.update_checked(bytes, checksums);
+        self.file.write_checked(bytes, checksums)?;
+        self.digest.update(bytes);
         Ok(())
     }
 
-    /// Bytes written so far.
+    /// Appends all bytes of another slice, each verified as it is read.
+    pub fn write_slice(&mut self, from: &SliceReader) -> Result<(), StoreError> {
+        let (mut buffer, mut at, bytes) = (Vec::new(), 0, from.metadata().bytes);
+        while at < bytes {
+            from.read_at(&mut buffer, at, limits::FRAME_BYTES_MAX)?;
+            self.write_checked(&buffer, from.checksums(at, buffer.len() as u64))?;
+            at += buffer.len() as u64;
+        }
+        Ok(())
+    }
+
+    /// Bytes so far, with those that were there at the beginning.
     pub fn bytes(&self) -> u64 {
-        self.hasher.bytes()
+        self.digest.bytes
+    }
+
+    /// BLAKE3 of the bytes so far.
+    pub fn digest_so_far(&self) -> Digest {
+        Digest(*self.digest.whole.finalize().as_bytes())
+    }
+
+    /// The two halves: each must be given the same bytes.
+    pub fn split(self) -> (SliceFile, SliceDigest) {
+        (self.file, self.digest)
+    }
+
+    /// Puts the halves together again.
+    pub fn join(file: SliceFile, digest: SliceDigest) -> Self {
+        Self { file, digest }
     }
 
     /// Syncs data, sidecar and folder; the slice is then staged. Refuses when `expected` names another digest. On an
-    /// error nothing remains.
+    /// error nothing remains, but for what an upload that can be resumed had made safe.
     pub fn finish(self, expected: Option<Digest>) -> Result<SliceMetadata, StoreError> {
-        let Self { file, unfinished, store, header, hasher, failed, _writing, .. } = self;
+        let Self { file: SliceFile { file, at, store, header, writing: _writing, sums, failed, .. }, digest } = self;
         let slice = header.slice;
-        if failed {
+        if failed || digest.bytes != sums.bytes() {
             return Err(StoreError::WriterFailed { slice });
         }
-        let sums = hasher.finish();
+        let sums = sums.finish(Digest(*digest.whole.finalize().as_bytes()));
         if let Some(expected) = expected.filter(|expected| *expected != sums.digest) {
             return Err(StoreError::DigestMismatch { slice, expected, found: sums.digest });
         }
-        store.stage(header, &*file, unfinished.path(), sums)
+        let metadata = store.stage(header, &*file, at.path(), sums)?;
+        if let At::Partial(partial) = at {
+            partial.finished();
+        }
+        Ok(metadata)
     }
+}
 
-    fn append(&mut self, bytes: &[u8]) -> Result<(), StoreError> {
+impl SliceFile {
+    /// As [`SliceWriter::write_checked`], for this half; checksums of another number than there are blocks are computed
+    /// anew.
+    pub fn write_checked(&mut self, bytes: &[u8], checksums: &[u32]) -> Result<(), StoreError> {
         let slice = self.header.slice;
         if self.failed {
             return Err(StoreError::WriterFailed { slice });
         }
-        let offset = self.hasher.bytes();
+        let offset = self.sums.bytes();
         let end = offset + bytes.len() as u64;
         if end > limits::SLICE_BYTES_MAX {
             return Err(StoreError::TooLong { slice });
@@ -80,17 +163,72 @@ impl SliceWriter {
         let written = self
             .store
             .check_room(bytes.len() as u64)
-            .and_then(|()| self.file.write_all_at(bytes, offset).while_doing("write", self.unfinished.path()));
+            .and_then(|()| self.file.write_all_at(bytes, offset).while_doing("write", self.at.path()));
         if let Err(error) = written {
             self.failed = true;
             return Err(error);
         }
+        self.sums.update_checked(bytes, checksums);
         if end - self.sent_on >= WRITEBACK_BYTES {
             // A hint; if the disk fails, the sync will tell.
             let _ = self.file.start_writeback(self.sent_on, end - self.sent_on);
             self.sent_on = end;
         }
         Ok(())
+    }
+
+    /// Whether it is time for a checkpoint.
+    pub fn is_checkpoint_due(&self) -> bool {
+        match &self.at {
+            At::Unfinished(_) => false,
+            At::Partial(partial) => partial.bytes_without_checkpoint(&self.sums) >= CHECKPOINT_BYTES,
+        }
+    }
+
+    /// What makes the bytes so far safe, where it is time for it and the slice can be resumed. To be
+    /// [run](Checkpoint::run), on whatever thread, before the next one is asked for.
+    pub fn checkpoint_due(&mut self) -> Option<Checkpoint> {
+        self.checkpoint(CHECKPOINT_BYTES)
+    }
+
+    /// Nothing more comes: makes what there is safe for the next attempt, where the slice can be resumed, up to a whole
+    /// block. Every checkpoint must have run. How many bytes are kept, 0 if it is not worth it.
+    pub fn keep(mut self) -> Result<u64, StoreError> {
+        if self.failed {
+            return Ok(0);
+        }
+        if self.sums.bytes() >= crate::partials::PARTIAL_BYTES_MIN
+            && let Some(checkpoint) = self.checkpoint(0)
+        {
+            checkpoint.run()?;
+        }
+        let full = self.sums.bytes() / limits::BLOCK_BYTES * limits::BLOCK_BYTES;
+        let is_kept = matches!(self.at, At::Partial(_)) && full >= crate::partials::PARTIAL_BYTES_MIN;
+        Ok(if is_kept { full } else { 0 })
+    }
+
+    fn checkpoint(&mut self, bytes_min: u64) -> Option<Checkpoint> {
+        match &mut self.at {
+            At::Unfinished(_) => None,
+            At::Partial(partial) => partial.checkpoint(&self.sums, bytes_min),
+        }
+    }
+}
+
+impl SliceDigest {
+    /// Takes the next bytes.
+    pub fn update(&mut self, bytes: &[u8]) {
+        self.whole.update(bytes);
+        self.bytes += bytes.len() as u64;
+    }
+}
+
+impl At {
+    fn path(&self) -> &Path {
+        match self {
+            Self::Unfinished(unfinished) => unfinished.path(),
+            Self::Partial(partial) => partial.path(),
+        }
     }
 }
 
@@ -121,6 +259,9 @@ impl Drop for Unfinished {
     }
 }
 
-/// The disk is told to write after this many bytes: enough for large requests, little enough that the last sync is
-/// short.
-const WRITEBACK_BYTES: u64 = 8 << 20;
+/// The disk is told to write after this many bytes: enough for large requests, little enough that the disk begins at once
+/// and the last sync is short.
+const WRITEBACK_BYTES: u64 = 4 << 20;
+/// Bytes between two checkpoints of an upload that can be resumed: what is sent again at most, a second or less on most
+/// links, and few enough syncs that they cost nothing beside the bytes.
+const CHECKPOINT_BYTES: u64 = 64 << 20;

@@ -79,7 +79,7 @@ impl Upload {
             (Step::Creating, Some(ClientReply::Created(created))) => {
                 let bytes = Rc::clone(&env.book.contents.get(self.content).bytes);
                 let node = created.target.node.as_str()[1..].parse().unwrap_or(usize::MAX);
-                let request = TransferRequest::Write { ticket: created.target.ticket };
+                let request = TransferRequest::Write { ticket: created.target.ticket, chain: created.chain };
                 let call = env.transfer((seat.who, seat.life), node, request, bytes);
                 self.step = Step::Writing(created.lease, call);
                 Stage::Goes
@@ -210,5 +210,7 @@ pub(crate) fn create_request(path: protocol::SectorPath, bytes: u64) -> CreateRe
         condition: Condition::Any,
         parents: true,
         at: None,
+        resume: None,
+        append: false,
     }
 }

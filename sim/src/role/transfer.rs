@@ -5,8 +5,8 @@ use std::rc::Rc;
 
 use ::node::rules::{Completion, CopyOrder};
 use protocol::{
-    Refusal, SliceId, Status,
-    message::{spe::SpeRequest, transfer::TransferRequest},
+    NodeId, Refusal, SliceId, Status,
+    message::{client_master::Source, spe::SpeRequest, transfer::TransferRequest},
     ticket::SignedTicket,
 };
 use store::{SliceReader, SliceWriter, StoreError};
@@ -26,8 +26,18 @@ use crate::{
 // A few at a time: a box would be an allocation for nothing.
 #[allow(clippy::large_enum_variant)]
 pub(crate) enum Transfer {
-    Read { reader: SliceReader, until: u64, bytes: Vec<u8>, from: u64 },
-    Write { writer: Box<SliceWriter>, ticket_until_unix_millis: u64 },
+    Read {
+        reader: SliceReader,
+        until: u64,
+        bytes: Vec<u8>,
+        from: u64,
+    },
+    Write {
+        writer: Box<SliceWriter>,
+        ticket_until_unix_millis: u64,
+        /// The call by which the same bytes go on to the next node of the chain.
+        forward: Option<CallId>,
+    },
     Piece(PieceWriter),
 }
 
@@ -37,6 +47,11 @@ pub(crate) enum Outgoing {
         slice: SliceId,
         bytes: u64,
         writer: Box<SliceWriter>,
+    },
+    /// A slice for these nodes, which the first of them passes on.
+    Forward {
+        slice: SliceId,
+        nodes: Vec<NodeId>,
     },
     /// A segment of a task's input.
     Segment {
@@ -82,13 +97,13 @@ impl Process {
         };
         if env.calls.get(id).is_none() || (!env.is_healing && env.rng.u32(..300) == 0) {
             // The caller is gone, or the connection broke by itself.
-            self.give_up(transfer);
+            self.give_up(env, transfer);
             return env.answer(id, CallReply::Broken);
         }
         match transfer {
             Transfer::Read { reader, until, bytes, from } => self.read_on(env, id, (reader, until), bytes, from),
-            Transfer::Write { writer, ticket_until_unix_millis } => {
-                self.write_on(env, id, writer, ticket_until_unix_millis, &payload);
+            Transfer::Write { writer, ticket_until_unix_millis, forward } => {
+                self.write_on(env, id, writer, (ticket_until_unix_millis, forward), &payload);
             }
             Transfer::Piece(mut writer) => {
                 let rest = &payload[writer.written()..];
@@ -106,7 +121,7 @@ impl Process {
     /// The caller hung up.
     pub(crate) fn call_dropped(&mut self, env: &mut Environment, id: CallId) {
         if let Some(transfer) = self.transfers.remove(&id) {
-            self.give_up(transfer);
+            self.give_up(env, transfer);
         }
         self.drop_task(env, id);
     }
@@ -121,6 +136,13 @@ impl Process {
                 };
                 env.note(format_args!("n{} copied {slice}: {:?}", self.number, result.as_ref().err()));
                 self.rules.handle_completion(env.now, Completion::Copied { slice, result });
+            }
+            Some(Outgoing::Forward { .. }) if matches!(reply, CallReply::Stored { .. }) => {}
+            Some(Outgoing::Forward { slice, nodes }) => {
+                env.note(format_args!("n{} could not pass {slice} on: {reply:?}", self.number));
+                for node in nodes {
+                    self.rules.handle_completion(env.now, Completion::ForwardFailed { slice, node });
+                }
             }
             Some(Outgoing::Segment { task, number }) => self.segment_came(env, task, number, reply),
             Some(Outgoing::Piece { task }) => self.piece_delivered(env, task, reply),
@@ -139,7 +161,7 @@ impl Process {
     pub(super) fn read_from(
         &self,
         env: &mut Environment,
-        node: &protocol::NodeId,
+        node: &NodeId,
         ticket: &SignedTicket,
         slice: SliceId,
         range: std::ops::Range<u64>,
@@ -181,10 +203,12 @@ impl Process {
                 }
                 Transfer::Read { reader, until, bytes: Vec::new(), from }
             }
-            TransferRequest::Write { ticket } => {
+            TransferRequest::Write { ticket, chain } => {
                 let (header, ticket_until_unix_millis) = self.door.write(env.now, &ticket)?;
+                let slice = header.slice;
                 let writer = Box::new(self.store.begin(header).map_err(|error| error.refusal())?);
-                Transfer::Write { writer, ticket_until_unix_millis }
+                let forward = self.forward(env, id, slice, chain);
+                Transfer::Write { writer, ticket_until_unix_millis, forward }
             }
             TransferRequest::Piece { ticket, piece, bytes } => {
                 if self.door.compute(env.now, &ticket)? != piece.bucket.job {
@@ -207,6 +231,23 @@ impl Process {
         self.transfers.insert(id, transfer);
         env.go_on(id);
         Ok(None)
+    }
+
+    /// Passes what a call brings on to the next node of its chain; as `node::forward`.
+    fn forward(&mut self, env: &mut Environment, id: CallId, slice: SliceId, mut chain: Vec<Source>) -> Option<CallId> {
+        let nodes: Vec<_> = chain.iter().map(|source| source.node.clone()).collect();
+        if chain.is_empty() {
+            return None;
+        }
+        let next = chain.remove(0);
+        let payload = match env.calls.get(id).map(|call| &call.wish) {
+            Some(Wish::Transfer(_, payload)) => Rc::clone(payload),
+            _ => Rc::default(),
+        };
+        let request = TransferRequest::Write { ticket: next.ticket, chain };
+        let call = env.transfer((Who::Node(self.number), self.seat.life), node_number(&next.node), request, payload);
+        self.outgoing.insert(call, Outgoing::Forward { slice, nodes });
+        Some(call)
     }
 
     /// A word of a job's driver.
@@ -285,16 +326,17 @@ impl Process {
         env: &mut Environment,
         id: CallId,
         mut writer: Box<SliceWriter>,
-        ticket_until_unix_millis: u64,
+        (ticket_until_unix_millis, forward): (u64, Option<CallId>),
         payload: &[u8],
     ) {
         let rest = &payload[writer.bytes() as usize..];
         let count = part(env, rest.len());
         if let Err(error) = writer.write(&rest[..count]) {
+            self.break_off(env, forward);
             return env.answer(id, CallReply::Refused(error.refusal()));
         }
         if count < rest.len() {
-            self.transfers.insert(id, Transfer::Write { writer, ticket_until_unix_millis });
+            self.transfers.insert(id, Transfer::Write { writer, ticket_until_unix_millis, forward });
             return env.go_on(id);
         }
         match writer.finish(None) {
@@ -308,9 +350,19 @@ impl Process {
         }
     }
 
-    fn give_up(&mut self, transfer: Transfer) {
-        if let Transfer::Piece(writer) = transfer {
-            self.buckets.abandon(&writer);
+    fn give_up(&mut self, env: &mut Environment, transfer: Transfer) {
+        match transfer {
+            Transfer::Piece(writer) => self.buckets.abandon(&writer),
+            Transfer::Write { forward, .. } => self.break_off(env, forward),
+            Transfer::Read { .. } => {}
+        }
+    }
+
+    /// What comes no further here goes no further in the chain.
+    fn break_off(&mut self, env: &mut Environment, forward: Option<CallId>) {
+        if let Some(call) = forward {
+            self.outgoing.remove(&call);
+            env.hang_up(call);
         }
     }
 }

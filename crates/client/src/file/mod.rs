@@ -1,6 +1,7 @@
 //! Files: their bytes go between the caller and nodes, by tickets of the master (paths: upload, download). At most
 //! [`FRAMES_IN_FLIGHT`] frames wait in memory between a disk and the network, however large the file.
 
+mod attempt;
 pub mod check;
 pub mod copy;
 pub(crate) mod fetch;

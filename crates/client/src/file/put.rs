@@ -1,19 +1,28 @@
 //! Upload (path: `docs/paths/upload.md`): create, send, commit. The file is seen by others after the commit, whole, or
-//! never.
+//! never. A file that breaks off is tried again and goes on where it broke off, also in another process.
 
-use std::{collections::BTreeMap, fs::File, io::Read, path::Path, time::Duration};
-
-use net::transfer::TransferStream;
-use protocol::{
-    Digest, LeaseId, RecordFormat, SectorPath,
-    message::{
-        client_master::{ClientReply, ClientRequest, Condition, CreateRequest, Created, Entry},
-        transfer::{TransferReply, TransferRequest},
+use std::{
+    collections::BTreeMap,
+    fs::{File, Metadata},
+    io::{self, Read},
+    path::Path,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicU64, Ordering},
     },
+    time::{Duration, UNIX_EPOCH},
+};
+
+use protocol::{
+    Digest, LeaseId, RecordFormat, Refusal, ResumeKey, SectorPath, Status,
+    message::client_master::{ClientReply, ClientRequest, Condition, CreateRequest, Created, Entry},
     status::ErrorClass,
 };
 
-use super::{Progress, pump::ReadAhead};
+use super::{
+    Progress,
+    attempt::{Attempt, Origin},
+};
 use crate::{Client, ClientError};
 
 /// How a file is written.
@@ -36,6 +45,8 @@ pub struct PutOptions {
     pub user: BTreeMap<String, String>,
     /// Write at this node instead of where the master thinks best.
     pub at: Option<protocol::NodeId>,
+    /// Counts the bytes that [`put_file`](Client::put_file) did not send because an earlier call had.
+    pub kept_bytes: Option<Arc<AtomicU64>>,
 }
 
 impl Client {
@@ -52,20 +63,16 @@ impl Client {
         options: &PutOptions,
         progress: Progress<'_>,
     ) -> Result<Entry, ClientError> {
-        let created = self.create(path, options).await?;
-        let lease = created.lease;
-        match self.put_under_lease(from, path, created, progress).await {
-            Ok(entry) => Ok(entry),
-            Err(error) => {
-                self.leases().remove(&lease);
-                // Best effort, and not for long: the lease ends by itself too, and the master may be what is gone.
-                let _ = tokio::time::timeout(LAST_WORD_DEADLINE, self.ask(ClientRequest::Abandon(lease))).await;
-                Err(error)
-            }
-        }
+        let request = create_request(path, options);
+        self.write_once(Origin::Stream(from), request, &Tries::default(), progress).await
     }
 
-    /// [`put`](Self::put) of a local file; tries again, from the file's beginning, when a node fails.
+    /// [`put`](Self::put) of a local file; tries again when a connection or a node fails. Each attempt, also that of a
+    /// later call with the same file and path, goes on behind what arrived before, as long as the node that has it keeps
+    /// it (an hour) and the file is the same one.
+    ///
+    /// # Errors
+    /// As `put`; `Refused` also where the same file is put to the same path by another call, which takes over.
     pub async fn put_file(
         &self,
         file: &Path,
@@ -73,40 +80,42 @@ impl Client {
         options: &PutOptions,
         progress: Progress<'_>,
     ) -> Result<Entry, ClientError> {
-        let mut attempt = 1;
-        loop {
-            let source = File::open(file).map_err(ClientError::file("open", file))?;
-            let length = source.metadata().map_err(ClientError::file("open", file))?.len();
-            let options = PutOptions { bytes_expected: Some(length), ..options.clone() };
-            match self.put(source, path, &options, progress).await {
-                Err(error) if error.class() == ErrorClass::RetryElsewhere && attempt < PUT_ATTEMPTS_MAX => {
-                    tracing::info!(%path, %error, attempt, "put begins again");
-                    attempt += 1;
-                }
-                result => return result,
-            }
-        }
+        self.write_file(file, path, options, false, progress).await
+    }
+
+    /// Writes all that `from` gives behind what `path` has: the new version is the old one with the new bytes behind it,
+    /// and is published as a whole. Where there is no file, one is made. Length and record format are the old file's.
+    ///
+    /// # Errors
+    /// As `put`; `Refused` also where the file got another version meanwhile, or someone else writes it.
+    pub async fn append(
+        &self,
+        from: impl Read + Send + 'static,
+        path: &SectorPath,
+        options: &PutOptions,
+        progress: Progress<'_>,
+    ) -> Result<Entry, ClientError> {
+        let request = CreateRequest { append: true, ..create_request(path, options) };
+        self.write_once(Origin::Stream(from), request, &Tries::default(), progress).await
+    }
+
+    /// [`append`](Self::append) of a local file; tries again, from the file's beginning, as long as it is certain that
+    /// nothing was appended.
+    ///
+    /// # Errors
+    /// As `append`. Without an answer to the commit it is not known whether the bytes were appended.
+    pub async fn append_file(
+        &self,
+        file: &Path,
+        path: &SectorPath,
+        options: &PutOptions,
+        progress: Progress<'_>,
+    ) -> Result<Entry, ClientError> {
+        self.write_file(file, path, options, true, progress).await
     }
 
     pub(crate) async fn create(&self, path: &SectorPath, options: &PutOptions) -> Result<Created, ClientError> {
-        let request = ClientRequest::Create(CreateRequest {
-            path: path.clone(),
-            bytes_expected: options.bytes_expected,
-            copies: options.copies,
-            sync_copies: options.sync_copies,
-            records: options.records,
-            user: options.user.clone(),
-            condition: options.condition,
-            parents: options.parents,
-            at: options.at.clone(),
-        });
-        match self.ask(request).await? {
-            ClientReply::Created(created) => {
-                self.leases().insert(created.lease);
-                Ok(created)
-            }
-            _ => Err(ClientError::Unexpected { who: "master", request: "create" }),
-        }
+        self.create_as(create_request(path, options)).await
     }
 
     /// Publishes what a node has stored under a lease.
@@ -120,35 +129,6 @@ impl Client {
         }
     }
 
-    async fn put_under_lease(
-        &self,
-        from: impl Read + Send + 'static,
-        path: &SectorPath,
-        created: Created,
-        progress: Progress<'_>,
-    ) -> Result<Entry, ClientError> {
-        let what = format!("cannot write `{path}` to node {}", created.target.node);
-        let request = TransferRequest::Write { ticket: created.target.ticket.clone() };
-        let (mut stream, reply) =
-            self.connections().open(&created.target, &request).await.map_err(ClientError::net(what.clone()))?;
-        if let TransferReply::Refused(refusal) = reply {
-            self.connections().keep(&created.target.node, stream);
-            return Err(refusal.into());
-        }
-        // Until the commit is answered: it waits for copies to be synced on other nodes, which may take longer than a
-        // lease lives.
-        let writing = async {
-            let (bytes, digest) = send(&mut stream, from, &what, progress).await?;
-            self.commit(created.lease, bytes, digest).await
-        };
-        let entry = tokio::select! {
-            entry = writing => entry?,
-            error = self.renew_for_ever(created.lease) => return Err(error),
-        };
-        self.connections().keep(&created.target.node, stream);
-        Ok(entry)
-    }
-
     /// Keeps a lease alive; ends only when the master refuses.
     pub(crate) async fn renew_for_ever(&self, lease: LeaseId) -> ClientError {
         loop {
@@ -159,47 +139,232 @@ impl Client {
             }
         }
     }
-}
 
-/// Sends all of `from` and gives what the node stored.
-async fn send(
-    stream: &mut TransferStream,
-    from: impl Read + Send + 'static,
-    what: &str,
-    progress: Progress<'_>,
-) -> Result<(u64, Digest), ClientError> {
-    let mut source = ReadAhead::start(from);
-    let mut sent: u64 = 0;
-    while let Some(frame) = source.next().await {
-        let frame = frame.map_err(|source| ClientError::Stream { what: "read what is to be written", source })?;
-        if let Err(error) = stream.send_frame(&frame).await {
-            return Err(reason_of_refusal(stream, what, error).await);
+    async fn create_as(&self, request: CreateRequest) -> Result<Created, ClientError> {
+        match self.ask(ClientRequest::Create(request)).await? {
+            ClientReply::Created(created) => {
+                self.leases().insert(created.lease);
+                Ok(created)
+            }
+            _ => Err(ClientError::Unexpected { who: "master", request: "create" }),
         }
-        sent += frame.len() as u64;
-        progress(frame.len() as u64);
-        source.recycle(frame);
     }
-    if let Err(error) = stream.end_frames().await {
-        return Err(reason_of_refusal(stream, what, error).await);
+
+    async fn write_file(
+        &self,
+        file: &Path,
+        path: &SectorPath,
+        options: &PutOptions,
+        append: bool,
+        progress: Progress<'_>,
+    ) -> Result<Entry, ClientError> {
+        let (tries, shown) = (Tries::default(), AtomicU64::new(0));
+        let (mut attempt, mut attempts_max, mut furthest) = (1, ATTEMPTS_MAX, 0);
+        loop {
+            let opened = File::open(file).and_then(|opened| opened.metadata().map(|metadata| (opened, metadata)));
+            let (source, metadata) = opened.map_err(ClientError::file("open", file))?;
+            let request = CreateRequest {
+                bytes_expected: Some(metadata.len()),
+                resume: resume_key(file, &metadata, path).filter(|_| !append),
+                append,
+                ..create_request(path, options)
+            };
+            // What was shown of an earlier attempt is not shown again.
+            let position = AtomicU64::new(0);
+            let progress = |bytes: u64| {
+                let now = position.fetch_add(bytes, Ordering::Relaxed) + bytes;
+                let before = shown.fetch_max(now, Ordering::Relaxed);
+                progress(now.saturating_sub(before));
+            };
+            let shown_before = shown.load(Ordering::Relaxed);
+            let written = self.write_once::<io::Empty>(Origin::File(source), request.clone(), &tries, &progress).await;
+            let kept = tries.kept.swap(0, Ordering::Relaxed);
+            if let Some(kept_bytes) = &options.kept_bytes {
+                kept_bytes.fetch_add(kept.saturating_sub(shown_before), Ordering::Relaxed);
+            }
+            let error = match written {
+                Ok(entry) => return Ok(entry),
+                Err(error) => error,
+            };
+            if matches!(error, ClientError::Net { .. }) {
+                attempts_max = ATTEMPTS_AFTER_BREAK_MAX;
+            }
+            // One that comes further each time may take as many attempts as it needs.
+            if kept > furthest {
+                (furthest, attempt) = (kept, 1);
+            }
+            if attempt >= attempts_max || !tries.may_repeat(&error, &request) {
+                return Err(error);
+            }
+            tracing::info!(%path, %error, attempt, "put tries again");
+            tokio::time::sleep(ATTEMPT_PAUSE_MIN.saturating_mul(1 << attempt.min(16)).min(ATTEMPT_PAUSE_MAX)).await;
+            attempt += 1;
+        }
     }
-    match stream.receive().await.map_err(ClientError::net(what))? {
-        TransferReply::Stored { bytes, digest } if bytes == sent => Ok((bytes, digest)),
-        TransferReply::Refused(refusal) => Err(refusal.into()),
-        _ => Err(ClientError::Unexpected { who: "node", request: "write" }),
+
+    /// One attempt; gives the lease back when it fails.
+    async fn write_once<R: Read + Send + 'static>(
+        &self,
+        from: Origin<R>,
+        request: CreateRequest,
+        tries: &Tries,
+        progress: Progress<'_>,
+    ) -> Result<Entry, ClientError> {
+        let (path, is_resumable) = (request.path.clone(), request.resume.is_some());
+        tries.commits.store(false, Ordering::Relaxed);
+        let created = self.create_as(request).await?;
+        let lease = created.lease;
+        let attempt = Attempt { client: self, path: &path, created, tries, progress };
+        let error = match attempt.run(from).await {
+            Ok(entry) => return Ok(entry),
+            Err(error) => error,
+        };
+        self.leases().remove(&lease);
+        // Best effort, and not for long: the lease ends by itself too, and the master may be what is gone.
+        let given_back = tokio::time::timeout(LAST_WORD_DEADLINE, self.ask(ClientRequest::Abandon(lease))).await;
+        match (error, given_back) {
+            // It had ended before. A writer that has lost its lease must not take it from who has it now.
+            (ClientError::Net { .. }, Ok(Err(ClientError::Refused(gone))))
+                if is_resumable && gone.status == Status::NotFound && !tries.commits.load(Ordering::Relaxed) =>
+            {
+                let sentence = format!("the right to write `{path}` has ended: the same file is being put there again");
+                Err(Refusal::new(Status::Refused, sentence).into())
+            }
+            (error, _) => Err(error),
+        }
     }
 }
 
-/// A node that cannot go on (its disk is full) says so and closes; the sender sees the broken connection first.
-async fn reason_of_refusal(stream: &mut TransferStream, what: &str, error: net::NetError) -> ClientError {
-    match tokio::time::timeout(LAST_WORD_DEADLINE, stream.receive()).await {
-        Ok(Ok(TransferReply::Refused(refusal))) => refusal.into(),
-        _ => ClientError::net(what)(error),
+/// What the attempts at one upload know of each other.
+#[derive(Debug, Default)]
+pub(super) struct Tries {
+    /// The commit has been asked for: without an answer nobody knows whether it took place.
+    pub(super) commits: AtomicBool,
+    /// What the node kept is not to be trusted.
+    pub(super) begins_anew: AtomicBool,
+    /// Bytes that the last attempt began behind.
+    pub(super) kept: AtomicU64,
+}
+
+impl Tries {
+    /// Whether another attempt may bring what this one, which failed so, did not.
+    fn may_repeat(&self, error: &ClientError, request: &CreateRequest) -> bool {
+        if matches!(error, ClientError::Corrupt { .. }) {
+            // Once: the file has changed meanwhile, or the node's copy of its beginning.
+            return !self.begins_anew.swap(true, Ordering::Relaxed);
+        }
+        let may_be_published = self.commits.load(Ordering::Relaxed) && matches!(error, ClientError::Net { .. });
+        if may_be_published && (request.append || request.condition != Condition::Any) {
+            // Done twice it would be something else.
+            return false;
+        }
+        match error.class() {
+            ErrorClass::RetryElsewhere => true,
+            ErrorClass::RetryHere => request.resume.is_some(),
+            _ => false,
+        }
     }
 }
 
-/// How often a file is sent again when a node fails.
-const PUT_ATTEMPTS_MAX: u32 = 3;
+fn create_request(path: &SectorPath, options: &PutOptions) -> CreateRequest {
+    CreateRequest {
+        path: path.clone(),
+        bytes_expected: options.bytes_expected,
+        copies: options.copies,
+        sync_copies: options.sync_copies,
+        records: options.records,
+        user: options.user.clone(),
+        condition: options.condition,
+        parents: options.parents,
+        at: options.at.clone(),
+        resume: None,
+        append: false,
+    }
+}
+
+/// The key of one upload, the same in every process: which local file, as it is now, goes where. `None` for what is no
+/// ordinary file: it cannot be read again.
+fn resume_key(file: &Path, metadata: &Metadata, path: &SectorPath) -> Option<ResumeKey> {
+    if !metadata.is_file() {
+        return None;
+    }
+    let absolute = file.canonicalize().ok()?;
+    let changed = metadata.modified().ok()?.duration_since(UNIX_EPOCH).ok()?;
+    let mut hasher = blake3::Hasher::new();
+    // Each part behind its length, so that no two files give the same bytes.
+    for part in [b"sector upload\0", absolute.as_os_str().as_encoded_bytes(), path.as_str().as_bytes()] {
+        hasher.update(&(part.len() as u64).to_be_bytes());
+        hasher.update(part);
+    }
+    hasher.update(&metadata.len().to_be_bytes());
+    hasher.update(&changed.as_nanos().to_be_bytes());
+    let mut key = [0; 16];
+    hasher.finalize_xof().fill(&mut key);
+    Some(ResumeKey(u128::from_be_bytes(key)))
+}
+
+/// How often a file is tried that a node or the master refuses.
+const ATTEMPTS_MAX: u32 = 3;
+/// How often one is tried whose connection broke ...
+const ATTEMPTS_AFTER_BREAK_MAX: u32 = 10;
+/// ... with pauses between attempts, doubled each time: together 24 s, in which a node that was killed has either started
+/// again or been given up by the master, which then names another.
+const ATTEMPT_PAUSE_MIN: Duration = Duration::from_millis(125);
+const ATTEMPT_PAUSE_MAX: Duration = Duration::from_secs(4);
 /// A third of a lease's life, so that two renewals may be lost.
 const RENEWAL_PERIOD: Duration = Duration::from_secs(protocol::limits::LEASE_LIFE.as_secs() / 3);
-/// How long the last word is waited for, from a node or the master, after something broke.
+/// How long the master's last word is waited for after something broke.
 const LAST_WORD_DEADLINE: Duration = Duration::from_secs(2);
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+
+    fn key_of(file: &Path, to: &str) -> Option<ResumeKey> {
+        resume_key(file, &file.metadata().unwrap(), &SectorPath::parse(to).unwrap())
+    }
+
+    #[test]
+    fn an_upload_has_the_same_key_until_file_or_destination_change() {
+        let folder = tempfile::tempdir().unwrap();
+        let (file, other) = (folder.path().join("a"), folder.path().join("b"));
+        std::fs::write(&file, "bytes").unwrap();
+        std::fs::copy(&file, &other).unwrap();
+        let key = key_of(&file, "/x").unwrap();
+        assert_eq!(
+            key_of(&folder.path().join("../").join(folder.path().file_name().unwrap()).join("a"), "/x"),
+            Some(key)
+        );
+        assert_ne!(key_of(&file, "/y"), Some(key));
+        assert_ne!(key_of(&other, "/x"), Some(key));
+        let touched = File::options().write(true).open(&file).unwrap();
+        touched.set_modified(UNIX_EPOCH + Duration::from_secs(5)).unwrap();
+        assert_ne!(key_of(&file, "/x"), Some(key));
+        assert_eq!(key_of(folder.path(), "/x"), None, "a folder is no file");
+    }
+
+    #[test]
+    fn what_may_have_been_published_is_repeated_only_where_twice_is_as_good_as_once() {
+        let put = create_request(&SectorPath::parse("/x").unwrap(), &PutOptions::default());
+        let append = CreateRequest { append: true, ..put.clone() };
+        let absent = CreateRequest { condition: Condition::Absent, ..put.clone() };
+        let lost = || {
+            ClientError::net("committing")(net::NetError::Closed {
+                peer: ([127, 0, 0, 1], 9).into(),
+                operation: "waiting",
+            })
+        };
+        let tries = Tries::default();
+        assert!([&put, &append, &absent].iter().all(|request| tries.may_repeat(&lost(), request)));
+        tries.commits.store(true, Ordering::Relaxed);
+        assert!(tries.may_repeat(&lost(), &put));
+        assert!(!tries.may_repeat(&lost(), &append) && !tries.may_repeat(&lost(), &absent));
+        // The master says that it was not published.
+        let refused = ClientError::Refused(Refusal::new(Status::Unavailable, "only 1 of 2"));
+        assert!(tries.may_repeat(&refused, &append));
+        let corrupt = ClientError::Corrupt { path: put.path.clone() };
+        assert!(tries.may_repeat(&corrupt, &put) && !tries.may_repeat(&corrupt, &put), "once, from the beginning");
+    }
+}

@@ -251,7 +251,9 @@ impl World {
                 self.leases.insert(lease, (create.path, slice, create.records));
                 let node = create.at.expect("a job says where its output lies");
                 match self.source(&node, slice.0.to_be_bytes().to_vec()) {
-                    Some(target) => ClientReply::Created(Created { lease, slice, target }),
+                    Some(target) => {
+                        ClientReply::Created(Created { lease, slice, target, chain: vec![], base_bytes: 0 })
+                    }
                     None => ClientReply::Refused(Refusal::new(Status::Unavailable, "the node is gone")),
                 }
             }

@@ -3,6 +3,8 @@
 
 #![allow(clippy::unwrap_used)]
 
+mod attempts;
+mod chains;
 mod coming_and_going;
 mod disks;
 mod drain;
@@ -36,7 +38,7 @@ use protocol::{
     message::{
         client_master::{
             ClientReply, ClientRequest, Condition, CreateRequest, Created, Entry, EntryKind, EntryStatus, Health,
-            Located,
+            Located, Source,
         },
         master_security::UserRights,
         node_master::{Ack, HeldSlice, HeldState, Order, Report},
@@ -105,6 +107,14 @@ pub(super) fn read_ticket(ticket: &SignedTicket) -> Ticket {
     codec::decode(&ticket.ticket).unwrap()
 }
 
+/// The header of the slice that a write ticket is for.
+pub(super) fn write_header(source: &Source) -> SliceHeader {
+    match read_ticket(&source.ticket).right {
+        Right::Write { header, .. } => header,
+        other => panic!("no write ticket: {other:?}"),
+    }
+}
+
 pub(super) fn path(text: &str) -> SectorPath {
     SectorPath::parse(text).unwrap()
 }
@@ -134,6 +144,8 @@ pub(super) fn create(at: &str) -> CreateRequest {
         condition: Condition::Any,
         parents: false,
         at: None,
+        resume: None,
+        append: false,
     }
 }
 
@@ -356,10 +368,26 @@ impl Bench {
         }
     }
 
-    /// The target node gets all bytes and reports them.
+    /// The target node gets all bytes and reports them, and so do the nodes of the chain up to the first that does not
+    /// answer; one that cannot copy is reported by the one before it.
     pub(super) fn write(&mut self, created: &Created, bytes: u64) {
-        let Right::Write { header, .. } = read_ticket(&created.target.ticket).right else { panic!("no write ticket") };
-        self.store(created.target.node.as_str(), header, bytes);
+        self.write_to_target(created, bytes);
+        for source in &created.chain {
+            let fake = &self.nodes[&source.node];
+            if fake.session.is_none() || !fake.answers {
+                return;
+            }
+            if fake.fails_copies {
+                let failed = Report::ForwardFailed { slice: created.slice, node: source.node.clone() };
+                return self.report(created.target.node.as_str(), failed);
+            }
+            self.store(source.node.as_str(), write_header(source), bytes);
+        }
+    }
+
+    /// The target node alone gets all bytes and reports them.
+    pub(super) fn write_to_target(&mut self, created: &Created, bytes: u64) {
+        self.store(created.target.node.as_str(), write_header(&created.target), bytes);
     }
 
     /// A node has synced a slice and says so.

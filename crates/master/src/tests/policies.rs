@@ -120,14 +120,13 @@ fn an_upload_waits_for_as_many_synced_copies_as_its_folder_says() {
     let mut bench = Bench::with_nodes(&["a/1", "b/1", "c/1"]);
     bench.done("ann", folder("/d"));
     bench.set_policy("ann", "/d", Policy { copies: Some(3), sync_copies: Some(3), ..Policy::default() });
-    ["n1", "n2", "n3"].iter().for_each(|id| bench.node_mut(id).answers = false);
     let created = bench.created("ann", CreateRequest { parents: true, ..create("/d/e/f") });
-    bench.write(&created, 10);
+    assert_eq!(created.chain.len(), 2);
+    bench.write_to_target(&created, 10);
     let number = bench.commit_later("ann", created.lease, 10);
-    let others: Vec<_> = ["n1", "n2", "n3"].into_iter().filter(|id| node(id) != created.target.node).collect();
-    bench.resume(others[0]);
+    bench.store(created.chain[0].node.as_str(), write_header(&created.chain[0]), 10);
     assert_eq!(bench.answer(number), None, "two of three");
-    bench.resume(others[1]);
+    bench.store(created.chain[1].node.as_str(), write_header(&created.chain[1]), 10);
     assert!(matches!(bench.answer(number), Some(ClientReply::Entry(_))));
 }
 

@@ -35,14 +35,12 @@ fn a_file_is_answered_and_placed_only_once_its_row_is_saved() {
 fn a_commit_is_answered_only_when_the_second_copy_is_synced() {
     let mut bench = Bench::with_nodes(&["a/1", "b/1"]);
     let created = bench.created("ann", create("/f"));
-    let other = if created.target.node == node("n1") { "n2" } else { "n1" };
-    bench.node_mut(other).answers = false;
-    bench.write(&created, 10);
+    bench.write_to_target(&created, 10);
     let number = bench.commit_later("ann", created.lease, 10);
     bench.advance(seconds(5));
     assert_eq!(bench.answer(number), None);
     assert!(!bench.exists("/f"));
-    bench.resume(other);
+    bench.store(created.chain[0].node.as_str(), write_header(&created.chain[0]), 10);
     assert!(matches!(bench.answer(number), Some(ClientReply::Entry(_))));
 }
 

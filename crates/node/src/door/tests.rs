@@ -20,7 +20,7 @@ use tokio::sync::mpsc;
 use super::*;
 use crate::{
     bucket::BucketStore, hands::Gauge, peers::Peers, rules::Completion, server::Event, spe::SpeProgram,
-    tickets::TicketDoor,
+    tickets::TicketDoor, uploads::Uploads,
 };
 
 pub(crate) struct Fixture {
@@ -51,7 +51,9 @@ pub(crate) fn fixture() -> Fixture {
         tickets,
         peers: Peers::new(TcpCarrier::new(identity)),
         transfers: Arc::new(Semaphore::new(1)),
+        forwards: Arc::new(Semaphore::new(1)),
         transfers_running: Gauge::default(),
+        uploads: Uploads::default(),
         spe: SpeProgram { executable: "none".into(), arguments: vec![] },
         spe_slots: Arc::new(Semaphore::new(1)),
         spes_running: Gauge::default(),
@@ -86,7 +88,7 @@ impl Fixture {
             records: RecordFormat::File,
             user: BTreeMap::new(),
         };
-        self.ticket(Right::Write { lease: LeaseId(1), header })
+        self.ticket(Right::Write { lease: LeaseId(1), header, resume: None, base: None })
     }
 
     /// The other end of a connection that the door serves.
@@ -100,7 +102,7 @@ impl Fixture {
 }
 
 async fn put(stream: &mut TransferStream, ticket: SignedTicket, bytes: usize) -> TransferReply {
-    stream.send(&TransferRequest::Write { ticket }).await.unwrap();
+    stream.send(&TransferRequest::Write { ticket, chain: vec![] }).await.unwrap();
     assert_eq!(stream.receive::<TransferReply>().await.unwrap(), TransferReply::Ready);
     for _ in 0..bytes / 100_000 {
         stream.send_frame(&[7; 100_000]).await.unwrap();
@@ -130,7 +132,7 @@ async fn a_full_disk_sends_the_writer_elsewhere_and_keeps_the_connection() {
 async fn a_request_that_gets_no_turn_is_told_to_come_back() {
     let made = fixture();
     let (mut slow, mut second) = (made.connect(), made.connect());
-    slow.send(&TransferRequest::Write { ticket: made.write_ticket(1) }).await.unwrap();
+    slow.send(&TransferRequest::Write { ticket: made.write_ticket(1), chain: vec![] }).await.unwrap();
     assert_eq!(slow.receive::<TransferReply>().await.unwrap(), TransferReply::Ready);
     assert_eq!(made.hands.transfers_running.value(), 1);
     let ticket = made.ticket(Right::Read { slice: SliceId(1), from: 0, until: 10 });
@@ -208,7 +210,7 @@ async fn an_upload_whose_disk_fails_is_refused_and_not_reported() {
     let mut made = fixture();
     made.store(1, 100_000).await;
     let mut stream = made.connect();
-    stream.send(&TransferRequest::Write { ticket: made.write_ticket(2) }).await.unwrap();
+    stream.send(&TransferRequest::Write { ticket: made.write_ticket(2), chain: Vec::new() }).await.unwrap();
     assert_eq!(stream.receive::<TransferReply>().await.unwrap(), TransferReply::Ready);
     stream.send_frame(&[7; 100_000]).await.unwrap();
     made.disk.set_fault(Some(DiskFault::Changes(5)));

@@ -1,40 +1,112 @@
-//! Taking a new slice: hashed while it arrives, synced before it is acknowledged, and gone without a trace when the
-//! sender goes away before the end.
+//! Taking a new slice: hashed while it arrives, passed on to the next node of its chain, synced before it is acknowledged.
+//! When the sender goes away before the end it is gone without a trace, unless the master's ticket says under which key
+//! it is kept for the next attempt.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
+use daemon::stop::Stopping;
 use net::transfer::{Frame, TransferStream};
-use protocol::{SliceMetadata, Status, message::transfer::TransferReply, ticket::SignedTicket};
-use store::SliceWriter;
+use protocol::{
+    SliceHeader, SliceId, SliceMetadata, Status,
+    message::{
+        client_master::Source,
+        transfer::{ResumeFrom, TransferReply},
+    },
+    ticket::SignedTicket,
+};
+use store::{PartialKey, SliceWriter, StoreError};
+use tokio::time::{sleep, timeout};
 
 use super::{After, refuse};
 use crate::{
     NodeError, blocking,
-    flow::{FrameSink, ReceiveError, UPLOAD_STALL_MAX, drain, receive},
+    flow::{FrameSink, UPLOAD_STALL_MAX, drain},
+    forward::{BASE_BYTES_PER_SECOND_MIN, Forward, READY_TIME_MAX, report_failed},
     hands::Hands,
+    intake::{self, Ended},
     rules::Completion,
+    tickets::{WriteClaim, WriteGrant},
+    uploads::UploadTurn,
 };
 
+/// Takes a slice with the ticket's right.
 pub(super) async fn write(
-    hands: &Hands,
+    hands: &Arc<Hands>,
     stream: &mut TransferStream,
     ticket: &SignedTicket,
+    chain: Vec<Source>,
+    stopping: &Stopping,
 ) -> Result<After, NodeError> {
-    let (header, claim) = match hands.tickets.write(ticket) {
+    let (grant, claim) = match hands.tickets.write(ticket) {
         Ok(allowed) => allowed,
         Err(error) => return refuse(stream, &error).await,
     };
-    let store = Arc::clone(&hands.store);
-    let writer = match blocking("beginning a slice", move || Ok(store.begin(header)?)).await {
-        Ok(writer) => writer,
-        Err(error) => return refuse(stream, &error).await,
-    };
+    let WriteGrant { header, user, resume, base } = grant;
+    let slice = header.slice;
+    match (resume, base) {
+        (_, Some(base)) => {
+            // The next node copies the same bytes at the same time.
+            let bytes = hands.store.bytes_of(base).unwrap_or(0);
+            let patience = READY_TIME_MAX + Duration::from_secs(bytes / BASE_BYTES_PER_SECOND_MIN);
+            let forward = Forward::begin(hands, slice, chain, patience);
+            match begin_with(hands, header, base).await {
+                Ok(writer) => take(hands, stream, (writer, forward, None), claim, stopping).await,
+                Err(error) => refuse(stream, &error).await,
+            }
+        }
+        (Some(key), None) => {
+            let begun = begin_resumable(hands, header, PartialKey { user, key }).await;
+            let (turn, writer) = match begun {
+                Ok(begun) => begun,
+                Err(error) => return refuse(stream, &error).await,
+            };
+            let writer = offer(stream, writer, &turn).await?;
+            // What is there already cannot be passed on in frames.
+            let is_resumed = writer.bytes() > 0;
+            let forward = if is_resumed {
+                report_failed(hands, slice, chain.into_iter().map(|source| source.node)).await;
+                None
+            } else {
+                Forward::begin(hands, slice, chain, READY_TIME_MAX)
+            };
+            take(hands, stream, (writer, forward, Some(turn)), claim, stopping).await
+        }
+        (None, None) => {
+            let forward = Forward::begin(hands, slice, chain, READY_TIME_MAX);
+            let store = Arc::clone(&hands.store);
+            match blocking("beginning a slice", move || Ok(store.begin(header)?)).await {
+                Ok(writer) => take(hands, stream, (writer, forward, None), claim, stopping).await,
+                Err(error) => refuse(stream, &error).await,
+            }
+        }
+    }
+}
+
+/// Receives what comes behind the writer's bytes, and finishes the slice.
+async fn take(
+    hands: &Arc<Hands>,
+    stream: &mut TransferStream,
+    (writer, mut forward, turn): (SliceWriter, Option<Forward>, Option<UploadTurn>),
+    claim: WriteClaim,
+    stopping: &Stopping,
+) -> Result<After, NodeError> {
     stream.send(&TransferReply::Ready).await?;
-    let writer = match receive(stream, writer, UPLOAD_STALL_MAX).await {
-        Ok(writer) => writer,
-        Err(ReceiveError::Stream(error)) => return Err(error),
-        Err(ReceiveError::Sink(error)) => return refuse_midway(stream, &error).await,
+    let stop = let_go(turn.as_ref(), stopping);
+    let writer = match intake::receive(stream, writer, &mut forward, UPLOAD_STALL_MAX, stop).await {
+        Ok((writer, Ended::Whole)) => writer,
+        Ok((writer, Ended::Broken(error))) => {
+            drop(forward);
+            keep(writer, turn).await;
+            return Err(error);
+        }
+        Err(error) => {
+            make_room(hands, &error).await;
+            return refuse_midway(stream, &error).await;
+        }
     };
+    if let Some(forward) = forward {
+        forward.end();
+    }
     let store = Arc::clone(&hands.store);
     let finished = blocking("finishing a slice", move || {
         let metadata = writer.finish(None)?;
@@ -50,7 +122,97 @@ pub(super) async fn write(
             stream.send(&reply).await?;
             Ok(After::Next)
         }
-        Err(error) => refuse(stream, &error).await,
+        Err(error) => {
+            make_room(hands, &error).await;
+            refuse(stream, &error).await
+        }
+    }
+}
+
+/// A writer that begins with all bytes of another slice of this node.
+async fn begin_with(hands: &Hands, header: SliceHeader, base: SliceId) -> Result<SliceWriter, NodeError> {
+    let store = Arc::clone(&hands.store);
+    let begun = blocking("copying what an append begins with", move || {
+        let reader = store.open_slice(base)?;
+        let mut writer = store.begin(header)?;
+        writer.write_slice(&reader)?;
+        Ok(writer)
+    });
+    let error = match begun.await {
+        Ok(writer) => return Ok(writer),
+        Err(error) => hands.watch_for_corruption(base, error).await,
+    };
+    make_room(hands, &error).await;
+    Err(match error {
+        NodeError::Store(StoreError::NotHeld(_) | StoreError::Corrupt { .. }) => NodeError::refused(
+            Status::Unavailable,
+            format!("node {} has no good copy of what is to be appended to; try again", hands.node),
+        ),
+        other => other,
+    })
+}
+
+/// The newest connection of an upload has it.
+async fn begin_resumable(
+    hands: &Hands,
+    header: SliceHeader,
+    key: PartialKey,
+) -> Result<(UploadTurn, SliceWriter), NodeError> {
+    let turn = hands.uploads.turn(key.clone()).await?;
+    let store = Arc::clone(&hands.store);
+    let writer = blocking("beginning a slice", move || Ok(store.begin_resumable(header, key)?)).await?;
+    Ok((turn, writer))
+}
+
+/// Offers what is there of an upload, and makes of the writer what its sender wants: one that goes on, or begins anew.
+async fn offer(stream: &mut TransferStream, writer: SliceWriter, turn: &UploadTurn) -> Result<SliceWriter, NodeError> {
+    let bytes = writer.bytes();
+    if bytes == 0 {
+        return Ok(writer);
+    }
+    stream.send(&TransferReply::Partial { bytes, digest: writer.digest_so_far() }).await?;
+    let answer = tokio::select! {
+        // The sender reads and hashes as many bytes first.
+        answer = timeout(UPLOAD_STALL_MAX, stream.receive::<ResumeFrom>()) => answer,
+        () = turn.replaced() => {
+            return Err(NodeError::refused(Status::Unavailable, "a newer connection goes on with this upload"));
+        }
+    };
+    match answer {
+        Ok(Ok(ResumeFrom(from))) if from == bytes => Ok(writer),
+        Ok(Ok(ResumeFrom(_))) => blocking("beginning a slice anew", move || Ok(writer.restart()?)).await,
+        Ok(Err(error)) => Err(error.into()),
+        Err(_) => Err(NodeError::Stalled { operation: "waiting for a word", after: UPLOAD_STALL_MAX }),
+    }
+}
+
+/// Ends when an upload that can be gone on with is to be broken off: a newer connection has come, or the node stops.
+async fn let_go(turn: Option<&UploadTurn>, stopping: &Stopping) {
+    match turn {
+        Some(turn) => tokio::select! {
+            () = turn.replaced() => {}
+            () = async { stopping.asked().await; sleep(STOP_PATIENCE).await } => {}
+        },
+        None => std::future::pending().await,
+    }
+}
+
+/// Keeps what came of a broken upload, where it can be gone on with; else drops it.
+async fn keep(writer: SliceWriter, turn: Option<UploadTurn>) {
+    let kept = blocking("keeping a broken upload", move || Ok(writer.split().0.keep()?)).await;
+    match kept {
+        Ok(0) => {}
+        Ok(bytes) => tracing::info!(bytes, "an upload broke off; what came is kept for the next attempt"),
+        Err(error) => tracing::warn!(%error, "an upload broke off, and could not be kept"),
+    }
+    drop(turn);
+}
+
+/// Where the disk is full, what is kept of broken uploads goes first.
+async fn make_room(hands: &Hands, error: &NodeError) {
+    if error.is_full() {
+        let store = Arc::clone(&hands.store);
+        let _ = blocking("making room", move || Ok(store.drop_idle_partials(Duration::ZERO))).await;
     }
 }
 
@@ -73,3 +235,7 @@ impl FrameSink for SliceWriter {
         Ok(self.write_checked(&frame.payload, &frame.checksums)?)
     }
 }
+
+/// How long an upload that can be gone on with may still come to its end when the node stops: its bytes must be safe
+/// before the door closes.
+const STOP_PATIENCE: Duration = Duration::from_secs(1);

@@ -121,8 +121,11 @@ pub(super) struct OutboxFull;
 fn slice_of(report: &Report) -> Option<SliceId> {
     match report {
         Report::Stored(metadata) => Some(metadata.header.slice),
-        Report::ReplicateFailed { slice, .. } | Report::Corrupt(slice) | Report::Removed(slice) => Some(*slice),
-        Report::Inventory { .. } | Report::Status { .. } => None,
+        Report::ReplicateFailed { slice, .. }
+        | Report::Corrupt(slice)
+        | Report::Removed(slice)
+        | Report::ForwardFailed { slice, .. } => Some(*slice),
+        Report::Inventory { .. } | Report::Status { .. } | Report::Partials(_) => None,
     }
 }
 

@@ -4,8 +4,8 @@
 use std::collections::BTreeMap;
 
 use protocol::{
-    Digest, NodeId, Place, RecordFormat, SectorPath, UserName, Version, limits, message::node_master::HeldState,
-    ticket::SignedTicket,
+    Digest, NodeId, Place, RecordFormat, ResumeKey, SectorPath, UserName, Version, limits,
+    message::node_master::HeldState, ticket::SignedTicket,
 };
 
 use super::*;
@@ -322,4 +322,28 @@ fn the_end_of_an_older_session_does_not_end_the_present_one() {
     node.handle_session_lost(SessionId(6));
     node.handle_completion(NOW, Completion::Stored(metadata(1)));
     assert_eq!(reports(&mut node).len(), 1);
+}
+
+#[test]
+fn what_could_not_be_passed_on_is_reported_before_that_the_slice_is_stored() {
+    let mut node = joined();
+    let next = NodeId::new("next").unwrap();
+    node.handle_completion(NOW, Completion::ForwardFailed { slice: SliceId(1), node: next.clone() });
+    node.handle_completion(NOW, Completion::Stored(metadata(1)));
+    let first = reports(&mut node);
+    assert_eq!(first.len(), 1);
+    assert_eq!(first[0].1, Report::ForwardFailed { slice: SliceId(1), node: next });
+    node.handle_completion(NOW, Completion::Acknowledged(first[0].0));
+    assert_eq!(reports(&mut node)[0].1, Report::Stored(metadata(1)));
+}
+
+#[test]
+fn broken_uploads_are_told_behind_the_inventory_where_there_are_any() {
+    let mut node = unjoined();
+    join(&mut node, vec![]);
+    node.handle_completion(NOW, Completion::Partials(vec![]));
+    assert!(reports(&mut node).is_empty(), "there is nothing to tell");
+    let partial = HeldPartial { user: UserName::new("ann").unwrap(), key: ResumeKey(1), bytes: 1 << 20 };
+    node.handle_completion(NOW, Completion::Partials(vec![partial.clone()]));
+    assert_eq!(reports(&mut node)[0].1, Report::Partials(vec![partial]));
 }

@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use net::messenger::Delivered;
 use protocol::{
-    Refusal, SessionId, Status,
+    Refusal, SessionId, Status, limits,
     message::node_master::{Ack, Order, Report},
     wire::codec,
 };
@@ -42,6 +42,8 @@ impl Desk {
                 Action::TakeInventory => {
                     let held = self.hands.store.held();
                     self.node.handle_completion(self.clock.now(), Completion::Inventory(held));
+                    let partials = self.hands.store.partials();
+                    self.node.handle_completion(self.clock.now(), Completion::Partials(partials));
                 }
                 Action::Rejoin { session } => {
                     self.messenger.remove_session(session);
@@ -129,7 +131,13 @@ impl Desk {
 async fn status(hands: &Hands) -> Report {
     let store = Arc::clone(&hands.store);
     // Asked away from the network's threads: a sick disk may take long to answer even this.
-    let measured = blocking("measuring the disks", move || Ok((store.room_bytes(), store.statuses())));
+    let measured = blocking("measuring the disks", move || {
+        let room_bytes = store.room_bytes();
+        // What nobody comes back for goes after a while, and at once where its room is wanted.
+        let life = if room_bytes < PARTIALS_FREE_BYTES_MIN { Duration::ZERO } else { limits::PARTIAL_LIFE };
+        store.drop_idle_partials(life);
+        Ok((room_bytes, store.statuses()))
+    });
     // Disks that do not answer have no room for new slices.
     let (free_bytes, mut disks) = measured.await.unwrap_or_default();
     hands.scrubs.fill(&mut disks);
@@ -148,3 +156,5 @@ const ANSWER_TIME_MAX: Duration = Duration::from_secs(20);
 /// The same for a status, which a master answers without a thought: one that was started again knows no old session and
 /// says nothing, so this is how long its nodes take to find out.
 const STATUS_ANSWER_TIME_MAX: Duration = Duration::from_secs(8);
+/// While the disk has less free than this, no broken uploads are kept: twice what a master by default leaves free at a node.
+const PARTIALS_FREE_BYTES_MIN: u64 = 512 << 20;

@@ -115,7 +115,7 @@ impl Engine {
     async fn publish(&mut self, bucket: BucketId, ticket: &SignedTicket) -> Result<SpeReply, NodeError> {
         self.own(bucket)?;
         let (header, claim) = match self.hands.tickets.write(ticket) {
-            Ok(allowed) => allowed,
+            Ok((grant, claim)) => (grant.header, claim),
             Err(error) => {
                 // The ticket may have been used for just this, and the answer lost.
                 let published = self.hands.buckets.published(bucket).filter(|slice| ticket_names(ticket, slice));

@@ -241,7 +241,13 @@ impl FakeCloud {
     }
 
     pub(crate) fn write_ticket(&self, node: &FakeNode, slice: u128) -> SignedTicket {
-        self.ticket(&node.id, Right::Write { lease: LeaseId(1), header: header(slice) })
+        self.ticket(&node.id, write_right(slice))
+    }
+
+    /// A node of a chain with its write ticket.
+    pub(crate) fn write_source(&self, node: &FakeNode, right: Right) -> Source {
+        let ticket = self.ticket(&node.id, right);
+        Source { node: node.id.clone(), place: Place::new("s", "r"), address: node.address, local: None, ticket }
     }
 
     pub(crate) fn compute_ticket(&self, node: &FakeNode) -> SignedTicket {
@@ -339,16 +345,42 @@ impl Driver {
 }
 
 pub(crate) async fn put(stream: &mut TransferStream, ticket: SignedTicket, bytes: &[u8]) -> TransferReply {
-    stream.send(&TransferRequest::Write { ticket }).await.unwrap();
-    match stream.receive::<TransferReply>().await.unwrap() {
+    put_along(stream, ticket, vec![], bytes).await
+}
+
+/// The same with a chain behind the first node.
+pub(crate) async fn put_along(
+    stream: &mut TransferStream,
+    ticket: SignedTicket,
+    chain: Vec<Source>,
+    bytes: &[u8],
+) -> TransferReply {
+    match ask_to_write(stream, ticket, chain).await {
         TransferReply::Ready => {}
         refused => return refused,
     }
+    send_frames(stream, bytes).await;
+    stream.end_frames().await.unwrap();
+    stream.receive().await.unwrap()
+}
+
+pub(crate) async fn ask_to_write(
+    stream: &mut TransferStream,
+    ticket: SignedTicket,
+    chain: Vec<Source>,
+) -> TransferReply {
+    stream.send(&TransferRequest::Write { ticket, chain }).await.unwrap();
+    stream.receive().await.unwrap()
+}
+
+pub(crate) async fn send_frames(stream: &mut TransferStream, bytes: &[u8]) {
     for frame in bytes.chunks(FRAME_BYTES) {
         stream.send_frame(frame).await.unwrap();
     }
-    stream.end_frames().await.unwrap();
-    stream.receive().await.unwrap()
+}
+
+pub(crate) fn write_right(slice: u128) -> Right {
+    Right::Write { lease: LeaseId(1), header: header(slice), resume: None, base: None }
 }
 
 /// Reads a range; an error of the connection is a panic.

@@ -8,8 +8,8 @@ use super::cluster::{
     DrainRequest, MovePlan, NodeRemoval, RebalanceStatus, RebalanceVerb, RemoveNodeRequest, Standing, TopologyStatus,
 };
 use crate::{
-    Digest, FileId, JobId, LeaseId, NodeId, Place, Policy, RecordFormat, Refusal, SectorPath, SliceId, UserName,
-    Version, disk::DiskStatus, ticket::SignedTicket,
+    Digest, FileId, JobId, LeaseId, NodeId, Place, Policy, RecordFormat, Refusal, ResumeKey, SectorPath, SliceId,
+    UserName, Version, disk::DiskStatus, ticket::SignedTicket,
 };
 
 /// A client's request. Each is answered by the [`ClientReply`] variant named in its comment, or by a [`Refusal`].
@@ -226,6 +226,12 @@ pub struct CreateRequest {
     pub parents: bool,
     /// Write at this node (job output stays where it was made); else the master chooses.
     pub at: Option<NodeId>,
+    /// Names this upload over all its attempts: a later one goes on where an earlier one broke off, and takes over the
+    /// lease that the earlier one left.
+    pub resume: Option<ResumeKey>,
+    /// Write behind the bytes that the file has: the new version is the old one with what is sent behind it. Where there
+    /// is no file, one is created.
+    pub append: bool,
 }
 
 /// What must hold of a path for a write to be published.
@@ -249,6 +255,10 @@ pub struct Created {
     pub slice: SliceId,
     /// The node to send the bytes to.
     pub target: Source,
+    /// The nodes that get the bytes from the target, one from the other in this order, each with its own write ticket.
+    pub chain: Vec<Source>,
+    /// Bytes that the target begins the slice with by itself (an append); 0 otherwise.
+    pub base_bytes: u64,
 }
 
 /// A node to talk to, with the ticket for it.

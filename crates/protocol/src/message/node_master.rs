@@ -4,7 +4,10 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{JobId, Refusal, SliceHeader, SliceId, SliceMetadata, disk::DiskStatus, message::client_master::Source};
+use crate::{
+    JobId, NodeId, Refusal, ResumeKey, SliceHeader, SliceId, SliceMetadata, UserName, disk::DiskStatus,
+    message::client_master::Source,
+};
 
 /// What the master orders.
 // Messages live for one call; a box would be an allocation for nothing.
@@ -71,6 +74,27 @@ pub enum Report {
         /// Its disks, in the order of its settings.
         disks: Vec<DiskStatus>,
     },
+    /// A slice that is being written here could not be passed on to the next node of its chain, or not whole.
+    ForwardFailed {
+        /// The slice.
+        slice: SliceId,
+        /// The node that does not have it.
+        node: NodeId,
+    },
+    /// The broken uploads whose bytes are kept here, after joining; at most
+    /// [`PARTIALS_MAX`](crate::limits::PARTIALS_MAX).
+    Partials(Vec<HeldPartial>),
+}
+
+/// A broken upload whose bytes a node keeps.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HeldPartial {
+    /// Who may go on with it.
+    pub user: UserName,
+    /// Under which key.
+    pub key: ResumeKey,
+    /// Bytes that are safe here.
+    pub bytes: u64,
 }
 
 /// A slice a node holds.

@@ -4,7 +4,11 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Digest, Refusal, SliceId, message::spe::PieceId, ticket::SignedTicket};
+use crate::{
+    Digest, Refusal, SliceId,
+    message::{client_master::Source, spe::PieceId},
+    ticket::SignedTicket,
+};
 
 /// What one who connects to a node wants.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -20,10 +24,14 @@ pub enum TransferRequest {
         /// First byte no longer wanted.
         until: u64,
     },
-    /// Write a new slice: [`TransferReply::Ready`], then frames from the caller, then [`TransferReply::Stored`].
+    /// Write a new slice: [`TransferReply::Ready`], then frames from the caller, then [`TransferReply::Stored`]. Where
+    /// bytes of an earlier attempt are there, [`TransferReply::Partial`] comes first, and the caller answers it with
+    /// [`ResumeFrom`].
     Write {
         /// Right: write.
         ticket: SignedTicket,
+        /// The nodes that the bytes go on to, one from the other in this order, each with its own write ticket.
+        chain: Vec<Source>,
     },
     /// Give a piece to a bucket: [`TransferReply::Ready`] or [`TransferReply::Taken`] at once when the bucket has it
     /// already, then frames, then [`TransferReply::Taken`].
@@ -81,4 +89,16 @@ pub enum TransferReply {
         /// The digest, computed from what the disk gave.
         digest: Digest,
     },
+    /// So much of this upload is here and safe from an earlier attempt; answer with [`ResumeFrom`].
+    Partial {
+        /// Bytes, from the file's beginning.
+        bytes: u64,
+        /// BLAKE3 of these bytes.
+        digest: Digest,
+    },
 }
+
+/// The answer to [`TransferReply::Partial`]: from which byte on frames will come. Either as many as are there, or 0 to
+/// begin anew. [`TransferReply::Ready`] follows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ResumeFrom(pub u64);

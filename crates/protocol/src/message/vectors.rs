@@ -26,16 +26,16 @@ use super::{
     join::{JoinReply, JoinRequest, Secret},
     local::{LocalReply, LocalRequest},
     master_security::{SecurityReply, SecurityRequest, UserRights},
-    node_master::{Ack, HeldSlice, HeldState, Order, Report},
+    node_master::{Ack, HeldPartial, HeldSlice, HeldState, Order, Report},
     spe::{
         AttemptId, BucketId, BucketPlace, Function, FunctionCode, FunctionError, Output, PieceId, SealOrder,
         SegmentOrder, SegmentSource, SpeReply, SpeRequest, TaskOrder, TaskResult, Winner,
     },
-    transfer::{TransferReply, TransferRequest},
+    transfer::{ResumeFrom, TransferReply, TransferRequest},
 };
 use crate::{
-    Digest, FileId, JobId, LeaseId, NodeId, Place, Policy, RecordFormat, Refusal, SectorPath, SessionId, SliceHeader,
-    SliceId, SliceMetadata, Status, Topology, UserName, Version,
+    Digest, FileId, JobId, LeaseId, NodeId, Place, Policy, RecordFormat, Refusal, ResumeKey, SectorPath, SessionId,
+    SliceHeader, SliceId, SliceMetadata, Status, Topology, UserName, Version,
     disk::{DiskState, DiskStatus, ScrubStatus},
     ticket::{Right, SignedTicket, Ticket},
     topology::{Link, SitePair},
@@ -154,6 +154,8 @@ fn the_requests_of_a_client_have_their_bytes() {
         condition: Condition::Version(Version(17)),
         parents: true,
         at: Some(node()),
+        resume: Some(ResumeKey(0x1234)),
+        append: true,
     };
     let list =
         ClientRequest::List { folder: SectorPath::root(), recursive: true, after: Some(path()), with_nodes: false };
@@ -198,7 +200,8 @@ fn the_requests_of_a_client_have_their_bytes() {
             ClientRequest::SetQuota { user: user(), bytes: Some(1 << 40), files: None },
         "copies": ClientRequest::Copies(_) => ClientRequest::Copies(path()),
     });
-    let absent = CreateRequest { condition: Condition::Absent, at: None, ..create.clone() };
+    let absent =
+        CreateRequest { condition: Condition::Absent, at: None, resume: None, append: false, ..create.clone() };
     vectors.compare("ClientRequest.create-absent", &ClientRequest::Create(absent));
     let any = CreateRequest { condition: Condition::Any, records: RecordFormat::Lines, ..create };
     vectors.compare("ClientRequest.create-any", &ClientRequest::Create(any));
@@ -231,7 +234,13 @@ fn the_replies_to_a_client_have_their_bytes() {
     compare!(vectors, ClientReply {
         "done": ClientReply::Done => ClientReply::Done,
         "created": ClientReply::Created(_) =>
-            ClientReply::Created(Created { lease: LeaseId(5), slice: slice(), target: source() }),
+            ClientReply::Created(Created {
+                lease: LeaseId(5),
+                slice: slice(),
+                target: source(),
+                chain: vec![source()],
+                base_bytes: 1 << 20,
+            }),
         "entry": ClientReply::Entry(_) => ClientReply::Entry(entry()),
         "located": ClientReply::Located(_) => ClientReply::Located(Located { entry: entry(), sources: vec![source()] }),
         "status": ClientReply::Status(_) => ClientReply::Status(EntryStatus { entry: folder.clone(), copies }),
@@ -295,6 +304,9 @@ fn the_words_of_node_and_master_have_their_bytes() {
         "removed": Report::Removed(_) => Report::Removed(slice()),
         "status": Report::Status { .. } =>
             Report::Status { used_bytes: 7, free_bytes: 1 << 44, transfers: 3, spes: 2, disks: disks() },
+        "forward-failed": Report::ForwardFailed { .. } => Report::ForwardFailed { slice: slice(), node: node() },
+        "partials": Report::Partials(_) =>
+            Report::Partials(vec![HeldPartial { user: user(), key: ResumeKey(7), bytes: 1 << 26 }]),
     });
     compare!(vectors, Ack {
         "done": Ack::Done => Ack::Done,
@@ -310,7 +322,8 @@ fn the_words_of_a_transfer_have_their_bytes() {
     compare!(vectors, TransferRequest {
         "read": TransferRequest::Read { .. } =>
             TransferRequest::Read { ticket: signed(), slice: slice(), from: 65_536, until: 1 << 33 },
-        "write": TransferRequest::Write { .. } => TransferRequest::Write { ticket: signed() },
+        "write": TransferRequest::Write { .. } =>
+            TransferRequest::Write { ticket: signed(), chain: vec![source()] },
         "piece": TransferRequest::Piece { .. } => TransferRequest::Piece { ticket: signed(), piece, bytes: 77 },
         "spe": TransferRequest::Spe { .. } => TransferRequest::Spe { ticket: signed() },
         "verify": TransferRequest::Verify { .. } => TransferRequest::Verify { ticket: signed(), slice: slice() },
@@ -323,7 +336,9 @@ fn the_words_of_a_transfer_have_their_bytes() {
         "refused": TransferReply::Refused(_) => TransferReply::Refused(refusal(Status::Corrupt)),
         "verifying": TransferReply::Verifying { .. } => TransferReply::Verifying { bytes: 1 << 26 },
         "verified": TransferReply::Verified { .. } => TransferReply::Verified { digest: digest() },
+        "partial": TransferReply::Partial { .. } => TransferReply::Partial { bytes: 1 << 26, digest: digest() },
     });
+    vectors.compare("ResumeFrom", &ResumeFrom(1 << 26));
     vectors.finish();
 }
 
@@ -384,7 +399,12 @@ fn tickets_have_their_bytes() {
         "read": Ticket { right: Right::Read { .. }, .. } =>
             ticket(Right::Read { slice: slice(), from: 0, until: 1 << 20 }),
         "write": Ticket { right: Right::Write { .. }, .. } =>
-            ticket(Right::Write { lease: LeaseId(5), header: header() }),
+            ticket(Right::Write {
+                lease: LeaseId(5),
+                header: header(),
+                resume: Some(ResumeKey(7)),
+                base: Some(slice()),
+            }),
         "compute": Ticket { right: Right::Compute { .. }, .. } => ticket(Right::Compute { job: JobId(6) }),
     });
     vectors.compare("SignedTicket", &signed());

@@ -4,40 +4,73 @@ use std::{
     io,
     ops::Range,
     path::{Path, PathBuf},
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
 };
 
-use client::{Client, EntryKind, FileContent, GetOptions, PutOptions, SectorPath};
-use protocol::Status;
+use client::{Client, Condition, EntryKind, FileContent, GetOptions, PutOptions, SectorPath};
+use protocol::{Status, Version};
 use tokio::task::JoinSet;
 
 use crate::{
     arguments::{Cat, Get, Global, Put},
     failure::{Failure, Failures},
-    show::Meter,
+    show::{Meter, size},
 };
 
 /// `sector put`.
 pub(crate) async fn put(cloud: &Client, put: Put, global: &Global) -> Result<(), Failure> {
     let Some((to, from)) = put.paths.split_last() else { return Err(Failure::usage("put needs SRC and DST")) };
+    if (put.append || put.if_version.is_some()) && from.len() > 1 {
+        return Err(Failure::usage("--append and --if-version are for one file"));
+    }
+    let condition = match put.if_version {
+        Some(version) => Condition::Version(Version(version)),
+        None if put.if_absent => Condition::Absent,
+        None => Condition::Any,
+    };
     let options = PutOptions {
         copies: put.copies,
         sync_copies: put.sync_copies,
         records: put.records,
+        condition,
         parents: true,
         ..PutOptions::default()
     };
     let into = destination(cloud, to, from.len()).await?;
     if from == ["-"] {
         let path = into.file_for(None)?;
-        cloud.put(io::stdin(), &path, &options, &|_| ()).await?;
+        if put.append {
+            cloud.append(io::stdin(), &path, &options, &|_| ()).await?;
+        } else {
+            cloud.put(io::stdin(), &path, &options, &|_| ()).await?;
+        }
         return Ok(());
     }
     let mut uploads = Vec::new();
     for source in from {
         uploads.extend(plan_upload(Path::new(source), &into, put.recursive)?);
     }
+    if put.append {
+        return append_one(cloud, uploads, &options, global).await;
+    }
     upload_all(cloud, uploads, &options, "put", global).await
+}
+
+/// Writes a file behind what another one has.
+async fn append_one(
+    cloud: &Client,
+    uploads: Vec<Upload>,
+    options: &PutOptions,
+    global: &Global,
+) -> Result<(), Failure> {
+    let [Upload { file, to, bytes }] = &uploads[..] else { return Err(Failure::usage("--append is for one file")) };
+    let meter = Meter::start("append", *bytes, global);
+    cloud.append_file(file, to, options, &|bytes| meter.add(bytes)).await?;
+    meter.finish();
+    Ok(())
 }
 
 /// A local file and where it goes.
@@ -56,8 +89,10 @@ pub(crate) async fn upload_all(
     what: &str,
     global: &Global,
 ) -> Result<(), Failure> {
-    let total = uploads.iter().map(|upload| upload.bytes).sum();
+    let total: u64 = uploads.iter().map(|upload| upload.bytes).sum();
     let meter = Arc::new(Meter::start(what, total, global));
+    let kept_bytes = Arc::new(AtomicU64::new(0));
+    let options = PutOptions { kept_bytes: Some(Arc::clone(&kept_bytes)), ..options.clone() };
     let mut running = JoinSet::new();
     let mut failures = Failures::default();
     for upload in uploads {
@@ -66,7 +101,8 @@ pub(crate) async fn upload_all(
         }
         let (cloud, options, meter) = (cloud.clone(), options.clone(), Arc::clone(&meter));
         running.spawn(async move {
-            if is_there_already(&cloud, &upload).await? {
+            // Who sets a condition wants to know whether it holds.
+            if options.condition == Condition::Any && is_there_already(&cloud, &upload).await? {
                 meter.add(upload.bytes);
                 return Ok(());
             }
@@ -78,6 +114,10 @@ pub(crate) async fn upload_all(
         failures.note_task(Some(ended));
     }
     meter.finish();
+    let kept_bytes = kept_bytes.load(Ordering::Relaxed);
+    if kept_bytes > 0 && !global.quiet && !global.json {
+        eprintln!("{what}: {} of {} had arrived before and were not sent again", size(kept_bytes), size(total));
+    }
     failures.into_result()
 }
 

@@ -246,7 +246,7 @@ fn check_settled(store: &SliceStore, disk: &MemoryDisk, told: &str) {
 }
 
 /// As many as a quick run has time for, or as `SECTOR_CRASH_SEEDS` says.
-fn seeds() -> u64 {
+pub(crate) fn seeds() -> u64 {
     std::env::var("SECTOR_CRASH_SEEDS").ok().and_then(|seeds| seeds.parse().ok()).unwrap_or(20)
 }
 

@@ -4,6 +4,7 @@
 mod crash_images;
 mod disks;
 mod faults;
+mod partials;
 mod put_aside;
 mod scrub;
 mod slices;

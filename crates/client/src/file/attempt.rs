@@ -1,0 +1,233 @@
+//! One attempt at an upload (path: `docs/paths/upload.md`), from the lease to the commit: what an earlier attempt brought
+//! is looked at first, then the rest is sent. Never tries again: `put` does.
+
+use std::{
+    fs::File,
+    io::{self, Read, Seek},
+    sync::{Arc, Mutex, PoisonError, atomic::Ordering},
+    time::Duration,
+};
+
+use net::transfer::TransferStream;
+use protocol::{
+    Digest, SectorPath,
+    message::{
+        client_master::{Created, Entry},
+        transfer::{ResumeFrom, TransferReply, TransferRequest},
+    },
+};
+
+use super::{Progress, pump::ReadAhead, put::Tries};
+use crate::{Client, ClientError};
+
+/// Where the bytes come from.
+pub(super) enum Origin<R> {
+    /// Anything that can be read once.
+    Stream(R),
+    /// A local file, which can be read again.
+    File(File),
+}
+
+/// An upload whose lease has been given.
+pub(super) struct Attempt<'a> {
+    pub(super) client: &'a Client,
+    pub(super) path: &'a SectorPath,
+    pub(super) created: Created,
+    pub(super) tries: &'a Tries,
+    pub(super) progress: Progress<'a>,
+}
+
+impl Attempt<'_> {
+    /// Sends all bytes and publishes them. The lease is kept alive meanwhile: also while a node copies what an append
+    /// begins with, or other nodes sync their copies.
+    pub(super) async fn run<R: Read + Send + 'static>(self, from: Origin<R>) -> Result<Entry, ClientError> {
+        let (client, lease) = (self.client, self.created.lease);
+        tokio::select! {
+            entry = self.write_and_commit(from) => entry,
+            error = client.renew_for_ever(lease) => Err(error),
+        }
+    }
+
+    async fn write_and_commit<R: Read + Send + 'static>(self, from: Origin<R>) -> Result<Entry, ClientError> {
+        let Self { client, path, created, tries, progress } = self;
+        let what = format!("cannot write `{path}` to node {}", created.target.node);
+        let request = TransferRequest::Write { ticket: created.target.ticket.clone(), chain: created.chain };
+        let (mut stream, reply) =
+            client.connections().open(&created.target, &request).await.map_err(ClientError::net(what.clone()))?;
+        let (from, kept) = match reply {
+            TransferReply::Ready => (from, None),
+            TransferReply::Partial { bytes, digest } => go_on(&mut stream, from, (bytes, digest), &what, tries).await?,
+            TransferReply::Refused(refusal) => {
+                client.connections().keep(&created.target.node, stream);
+                return Err(refusal.into());
+            }
+            _ => return Err(ClientError::Unexpected { who: "node", request: "write" }),
+        };
+        let kept_bytes = kept.as_ref().map_or(0, |kept| kept.bytes);
+        if kept_bytes > 0 {
+            tracing::info!(%path, bytes = kept_bytes, "an earlier upload is gone on with");
+            tries.kept.store(kept_bytes, Ordering::Relaxed);
+            progress(kept_bytes);
+        }
+        let hasher = kept.map(|kept| Arc::new(Mutex::new(kept.hasher)));
+        let from = Hashed { from: from.into_reader(), hasher: hasher.clone() };
+        let (bytes, digest) = send(&mut stream, from, created.base_bytes + kept_bytes, &what, progress).await?;
+        // Only here does someone know all bytes who was there at both attempts.
+        if let Some(hasher) = hasher
+            && Digest(*lock(&hasher).finalize().as_bytes()) != digest
+        {
+            return Err(ClientError::Corrupt { path: path.clone() });
+        }
+        tries.commits.store(true, Ordering::Relaxed);
+        let entry = client.commit(created.lease, bytes, digest).await?;
+        client.connections().keep(&created.target.node, stream);
+        Ok(entry)
+    }
+}
+
+/// What a node has of an earlier attempt and what it is the hash of.
+struct Kept {
+    bytes: u64,
+    hasher: blake3::Hasher,
+}
+
+/// Compares what the node has with the file, and says from where on bytes will come.
+async fn go_on<R: Read + Send + 'static>(
+    stream: &mut TransferStream,
+    from: Origin<R>,
+    (bytes, digest): (u64, Digest),
+    what: &str,
+    tries: &Tries,
+) -> Result<(Origin<R>, Option<Kept>), ClientError> {
+    let (from, kept) = match from {
+        Origin::File(file) if !tries.begins_anew.load(Ordering::Relaxed) => {
+            let compared = tokio::task::spawn_blocking(move || compare(file, bytes, digest)).await;
+            let compared = compared.unwrap_or_else(|_| Err(io::Error::other("the reading thread ended early")));
+            let (file, hasher) = compared.map_err(|source| ClientError::Stream { what: READ, source })?;
+            (Origin::File(file), hasher.map(|hasher| Kept { bytes, hasher }))
+        }
+        other => (other, None),
+    };
+    let resume_from = ResumeFrom(kept.as_ref().map_or(0, |kept| kept.bytes));
+    let answered = async {
+        stream.send(&resume_from).await?;
+        stream.receive().await
+    };
+    match answered.await.map_err(ClientError::net(what))? {
+        TransferReply::Ready => Ok((from, kept)),
+        TransferReply::Refused(refusal) => Err(refusal.into()),
+        _ => Err(ClientError::Unexpected { who: "node", request: "write" }),
+    }
+}
+
+/// Reads the first `bytes` of a file; it then stands behind them where they have this digest, at its beginning where they
+/// have another.
+fn compare(mut file: File, bytes: u64, digest: Digest) -> io::Result<(File, Option<blake3::Hasher>)> {
+    let mut hasher = blake3::Hasher::new();
+    let read = io::copy(&mut (&mut file).take(bytes), &mut hasher)?;
+    if read == bytes && Digest(*hasher.finalize().as_bytes()) == digest {
+        return Ok((file, Some(hasher)));
+    }
+    file.rewind()?;
+    Ok((file, None))
+}
+
+/// Sends all of `from` behind `before` bytes that the node has, and gives what it stored in all.
+async fn send(
+    stream: &mut TransferStream,
+    from: impl Read + Send + 'static,
+    before: u64,
+    what: &str,
+    progress: Progress<'_>,
+) -> Result<(u64, Digest), ClientError> {
+    let mut source = ReadAhead::start(from);
+    let mut sent: u64 = 0;
+    while let Some(frame) = source.next().await {
+        let frame = frame.map_err(|source| ClientError::Stream { what: READ, source })?;
+        if let Err(error) = stream.send_frame(&frame).await {
+            return Err(reason_of_refusal(stream, what, error).await);
+        }
+        sent += frame.len() as u64;
+        progress(frame.len() as u64);
+        source.recycle(frame);
+    }
+    if let Err(error) = stream.end_frames().await {
+        return Err(reason_of_refusal(stream, what, error).await);
+    }
+    match stream.receive().await.map_err(ClientError::net(what))? {
+        TransferReply::Stored { bytes, digest } if bytes == before + sent => Ok((bytes, digest)),
+        TransferReply::Refused(refusal) => Err(refusal.into()),
+        _ => Err(ClientError::Unexpected { who: "node", request: "write" }),
+    }
+}
+
+/// A node that cannot go on (its disk is full) says so and closes; the sender sees the broken connection first.
+async fn reason_of_refusal(stream: &mut TransferStream, what: &str, error: net::NetError) -> ClientError {
+    match tokio::time::timeout(LAST_WORD_DEADLINE, stream.receive()).await {
+        Ok(Ok(TransferReply::Refused(refusal))) => refusal.into(),
+        _ => ClientError::net(what)(error),
+    }
+}
+
+impl<R: Read + Send + 'static> Origin<R> {
+    fn into_reader(self) -> Box<dyn Read + Send> {
+        match self {
+            Self::Stream(stream) => Box::new(stream),
+            Self::File(file) => Box::new(file),
+        }
+    }
+}
+
+/// Hashes what is read, on the thread that reads it.
+struct Hashed {
+    from: Box<dyn Read + Send>,
+    hasher: Option<Arc<Mutex<blake3::Hasher>>>,
+}
+
+impl Read for Hashed {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let bytes = self.from.read(buffer)?;
+        if let Some(hasher) = &self.hasher {
+            lock(hasher).update(&buffer[..bytes]);
+        }
+        Ok(bytes)
+    }
+}
+
+fn lock(hasher: &Mutex<blake3::Hasher>) -> std::sync::MutexGuard<'_, blake3::Hasher> {
+    hasher.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// What is being done when a source fails.
+const READ: &str = "read what is to be written";
+/// How long a node's last word is waited for after something broke.
+const LAST_WORD_DEADLINE: Duration = Duration::from_secs(2);
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+
+    #[test]
+    fn a_file_is_gone_on_with_only_where_it_begins_as_what_was_kept() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("file");
+        std::fs::write(&path, b"0123456789").unwrap();
+        let open = || File::open(&path).unwrap();
+        let digest = |bytes: &[u8]| Digest(*blake3::hash(bytes).as_bytes());
+        let rest = |mut file: File| {
+            let mut rest = String::new();
+            file.read_to_string(&mut rest).unwrap();
+            rest
+        };
+        let (file, hasher) = compare(open(), 4, digest(b"0123")).unwrap();
+        assert_eq!(rest(file), "456789");
+        assert_eq!(hasher.unwrap().finalize(), blake3::hash(b"0123"));
+        for (bytes, kept) in [(4, &b"9123"[..]), (12, b"0123456789ab"), (12, b"0123456789")] {
+            let (file, hasher) = compare(open(), bytes, digest(kept)).unwrap();
+            assert!(hasher.is_none(), "{kept:?}");
+            assert_eq!(rest(file), "0123456789", "from its beginning");
+        }
+    }
+}

@@ -1,0 +1,136 @@
+//! Passing a slice on to the next node of its chain while it is still being received (Sector/Sphere paper, 2.4, has the
+//! client send once and the nodes copy; here they do it at the same time). Serves upload.
+//!
+//! It never holds up the one who sends for longer than its bounds: a next node that is slow or gone is left behind, and
+//! the master told, who has the copy made in another way. It never holds more than a few frames.
+
+use std::{sync::Arc, time::Duration};
+
+use net::transfer::Frame;
+use protocol::{
+    NodeId, SliceId,
+    message::{
+        client_master::Source,
+        transfer::{TransferReply, TransferRequest},
+    },
+};
+use tokio::{sync::mpsc, time::timeout};
+
+use crate::{
+    NodeError,
+    fetch::{ask, unexpected},
+    flow::STALL_MAX,
+    hands::Hands,
+    peers::Peer,
+    rules::Completion,
+};
+
+/// The way to the next node of a chain. Dropped before [`end`](Self::end), it breaks off, and so does the chain behind.
+pub(crate) struct Forward {
+    words: mpsc::Sender<Word>,
+}
+
+enum Word {
+    Frame(Arc<Frame>),
+    End,
+}
+
+impl Forward {
+    /// Begins to pass a slice on; `None` where the chain has no node. `patience` is how long the next node may take to
+    /// say that it is ready.
+    pub(crate) fn begin(hands: &Arc<Hands>, slice: SliceId, chain: Vec<Source>, patience: Duration) -> Option<Self> {
+        if chain.is_empty() {
+            return None;
+        }
+        let (words, received) = mpsc::channel(FRAMES_AHEAD);
+        let hands = Arc::clone(hands);
+        // It outlives the conversation with the sender, who does not wait for the other nodes' syncs. It ends by itself.
+        tokio::spawn(async move {
+            let failed: Vec<_> = chain.iter().map(|source| source.node.clone()).collect();
+            if let Err(error) = pass_on(&hands, chain, patience, received).await {
+                tracing::warn!(%slice, next = %failed[0], %error, "a slice cannot be passed on; this node goes on alone");
+                report_failed(&hands, slice, failed).await;
+            }
+        });
+        Some(Self { words })
+    }
+
+    /// Passes a frame on; waits while the next node is behind. False when it is left behind for good.
+    pub(crate) async fn give(&self, frame: &Arc<Frame>) -> bool {
+        self.words.send(Word::Frame(Arc::clone(frame))).await.is_ok()
+    }
+
+    /// All frames were given. The next node's own answer is waited for elsewhere.
+    pub(crate) fn end(self) {
+        tokio::spawn(async move { self.words.send(Word::End).await });
+    }
+}
+
+/// Tells the master that these nodes will not get the slice from here.
+pub(crate) async fn report_failed(hands: &Hands, slice: SliceId, nodes: impl IntoIterator<Item = NodeId>) {
+    for node in nodes {
+        hands.tell(Completion::ForwardFailed { slice, node }).await;
+    }
+}
+
+async fn pass_on(
+    hands: &Hands,
+    mut chain: Vec<Source>,
+    patience: Duration,
+    mut words: mpsc::Receiver<Word>,
+) -> Result<(), NodeError> {
+    let next = chain.remove(0);
+    let peer = Peer { node: next.node, address: next.address };
+    let request = TransferRequest::Write { ticket: next.ticket, chain };
+    let (mut stream, reply) =
+        within(patience, "waiting for the next node of a chain", ask(hands, &peer, &request)).await?;
+    match reply {
+        TransferReply::Ready => {}
+        TransferReply::Refused(refusal) => {
+            hands.peers.give_back(peer, stream);
+            return Err(NodeError::Refused(refusal));
+        }
+        other => return Err(unexpected(peer, "take a slice", &other)),
+    }
+    const PASSING: &str = "passing bytes on to the next node of a chain";
+    while let Some(word) = words.recv().await {
+        match word {
+            Word::Frame(frame) => {
+                let sent = async { Ok(stream.send_checked_frame(&frame.payload, &frame.checksums).await?) };
+                within(FORWARD_STALL_MAX, PASSING, sent).await?;
+            }
+            Word::End => {
+                within(FORWARD_STALL_MAX, PASSING, async { Ok(stream.end_frames().await?) }).await?;
+                // Its report to the master is what counts; this is for the case that there will be none.
+                let reply = async { Ok(stream.receive::<TransferReply>().await?) };
+                return match within(STALL_MAX, "waiting for the next node's sync", reply).await? {
+                    TransferReply::Stored { .. } => {
+                        hands.peers.give_back(peer, stream);
+                        Ok(())
+                    }
+                    TransferReply::Refused(refusal) => Err(NodeError::Refused(refusal)),
+                    other => Err(unexpected(peer, "take a slice", &other)),
+                };
+            }
+        }
+    }
+    // Our own sender broke off: the connection is dropped, and with it what the next node has.
+    Ok(())
+}
+
+async fn within<T>(
+    after: Duration,
+    operation: &'static str,
+    work: impl Future<Output = Result<T, NodeError>>,
+) -> Result<T, NodeError> {
+    timeout(after, work).await.unwrap_or(Err(NodeError::Stalled { operation, after }))
+}
+
+/// How long the next node may take to be ready to receive a new slice ...
+pub(crate) const READY_TIME_MAX: Duration = Duration::from_secs(5);
+/// ... and longer where it first copies bytes that it has, at this rate in bytes per second.
+pub(crate) const BASE_BYTES_PER_SECOND_MIN: u64 = 32 << 20;
+/// How long the next node may hold up a frame before it is left behind: a write that its disk is slow with, no more.
+const FORWARD_STALL_MAX: Duration = Duration::from_secs(10);
+/// Frames that the next node may be behind: 4 MiB.
+const FRAMES_AHEAD: usize = 4;
