@@ -304,7 +304,7 @@ impl Master {
                 | ClientRequest::Topology { .. }
         );
         let outcome = match request {
-            ClientRequest::Create(create) => self.create(now, by, create).map(Some),
+            ClientRequest::Create(create) => self.create(now, by, client.address, create).map(Some),
             ClientRequest::Renew(lease) => self.renew(now, by, lease).map(Some),
             ClientRequest::Commit { lease, bytes, digest } => self.commit(now, from, by, lease, bytes, digest),
             ClientRequest::Abandon(lease) => self.abandon(now, by, lease).map(Some),

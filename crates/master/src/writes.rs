@@ -1,12 +1,12 @@
 //! A client's write, up to the wish to publish it: create, renew, abandon. Serves upload (`docs/paths`). Publishing
 //! itself is in `commits`.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, net::IpAddr};
 
 use protocol::{
     LeaseId, Now, RecordFormat, Refusal, SectorPath, SliceHeader, SliceId, Status, limits,
     message::{
-        client_master::{ClientReply, Condition, CreateRequest, Created},
+        client_master::{ClientReply, Condition, CreateRequest, Created, Source},
         master_security::UserRights,
     },
 };
@@ -15,7 +15,13 @@ use crate::{Master, leases::Lease, namespace::is_a_folder, rights, targets::Base
 
 impl Master {
     /// Gives the right to write a path, and names the node to write to and those that get the bytes from it.
-    pub(crate) fn create(&mut self, now: Now, by: &UserRights, request: CreateRequest) -> Result<ClientReply, Refusal> {
+    pub(crate) fn create(
+        &mut self,
+        now: Now,
+        by: &UserRights,
+        address: IpAddr,
+        request: CreateRequest,
+    ) -> Result<ClientReply, Refusal> {
         check_request(&request)?;
         let (base, condition) = self.base_of(&request);
         self.check_write(by, &request.path, request.parents, condition)?;
@@ -64,7 +70,8 @@ impl Master {
             chain.push(self.tickets.write(now, self.nodes.get(*target), &by.user, id, header.clone(), from));
             self.nodes.get_mut(*target).begin_incoming(bytes);
         }
-        let target = chain.remove(0);
+        let local = self.nodes.get(targets[0]).local_for(address);
+        let target = Source { local, ..chain.remove(0) };
         self.leases.add(Lease {
             id,
             by: by.clone(),

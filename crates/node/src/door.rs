@@ -5,6 +5,7 @@
 //! connection has its own task, and all are counted.
 
 mod local;
+mod local_write;
 mod piece;
 mod read;
 #[cfg(test)]

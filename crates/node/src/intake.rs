@@ -26,13 +26,33 @@ pub(crate) enum Ended {
     Broken(NodeError),
 }
 
+/// Where frames come from.
+pub(crate) trait Arrival: Send {
+    /// Replaces the content of `frame` by the next bytes and their checksums; false at the end.
+    fn next(&mut self, frame: &mut Frame) -> impl Future<Output = Result<bool, NodeError>> + Send;
+}
+
+/// Frames of a connection; a peer that keeps still for `stall` is given up.
+pub(crate) struct Sent<'a> {
+    pub(crate) stream: &'a mut TransferStream,
+    pub(crate) stall: Duration,
+}
+
+impl Arrival for Sent<'_> {
+    async fn next(&mut self, frame: &mut Frame) -> Result<bool, NodeError> {
+        match timeout(self.stall, self.stream.receive_frame(frame)).await {
+            Ok(received) => Ok(received?),
+            Err(_) => Err(NodeError::Stalled { operation: "waiting for bytes", after: self.stall }),
+        }
+    }
+}
+
 /// Receives frames into `writer`, and passes them on, until the end of the data or until `stop` ends; gives the writer
 /// back with all that came. An error is one of writing here; the sender may still be sending.
 pub(crate) async fn receive(
-    stream: &mut TransferStream,
+    arrival: &mut impl Arrival,
     writer: SliceWriter,
     forward: &mut Option<Forward>,
-    stall: Duration,
     stop: impl Future<Output = ()>,
 ) -> Result<(SliceWriter, Ended), NodeError> {
     let (file, digest) = writer.split();
@@ -43,14 +63,13 @@ pub(crate) async fn receive(
     let ended = loop {
         let mut frame = ring.spare();
         let received = tokio::select! {
-            received = timeout(stall, stream.receive_frame(&mut frame)) => received,
+            received = arrival.next(&mut frame) => received,
             () = &mut stop => break Ended::Broken(stopped()),
         };
         match received {
-            Ok(Ok(true)) => {}
-            Ok(Ok(false)) => break Ended::Whole,
-            Ok(Err(error)) => break Ended::Broken(error.into()),
-            Err(_) => break Ended::Broken(NodeError::Stalled { operation: "waiting for bytes", after: stall }),
+            Ok(true) => {}
+            Ok(false) => break Ended::Whole,
+            Err(error) => break Ended::Broken(error),
         }
         let frame = ring.share(frame);
         if let Some(next) = forward

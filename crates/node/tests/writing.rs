@@ -3,19 +3,21 @@
 
 mod fake_cloud;
 
-use std::net::TcpListener;
+use std::{fs::File, net::TcpListener, os::fd::AsFd};
 
 use fake_cloud::{
     FakeCloud, FakeNode, ask_to_write, content, damage, header, put, put_along, send_frames, write_right,
 };
-use net::transfer::TransferStream;
+use net::{local::LocalStream, transfer::TransferStream};
 use protocol::{
     Digest, LeaseId, ResumeKey, SliceId, Status,
     message::{
+        client_master::Source,
+        local::{LocalReply, LocalRequest},
         node_master::Report,
         transfer::{ResumeFrom, TransferReply},
     },
-    ticket::Right,
+    ticket::{Right, SignedTicket},
 };
 
 const MIB: usize = 1 << 20;
@@ -291,4 +293,85 @@ async fn an_append_to_a_bad_or_missing_copy_is_sent_elsewhere() {
 #[ignore = "the child process of other tests"]
 fn the_spe_of_the_other_tests() {
     fake_cloud::serve_as_spe();
+}
+
+/// Passes a file at a node's local door; all answers but those that tell of progress, whose bytes are counted.
+async fn pass(node: &FakeNode, right: SignedTicket, chain: Vec<Source>, file: &File, bytes: u64) -> (u64, LocalReply) {
+    let mut door = LocalStream::connect(&node.local).await.unwrap();
+    let request = LocalRequest::Store { ticket: right, chain, bytes };
+    door.send_with_file(&request, file.as_fd()).await.unwrap();
+    let mut told = 0;
+    loop {
+        match door.receive::<LocalReply>().await.unwrap().unwrap().0 {
+            LocalReply::Taken { bytes } | LocalReply::Kept { bytes } => told += bytes,
+            last => return (told, last),
+        }
+    }
+}
+
+fn file_of(bytes: &[u8]) -> File {
+    let mut file = tempfile::tempfile().unwrap();
+    std::io::Write::write_all(&mut file, bytes).unwrap();
+    file
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_file_that_is_passed_is_stored_and_sent_along_the_chain_without_being_sent_here() {
+    let mut cloud = FakeCloud::start().await;
+    let (first, second) = (cloud.node("n1").await, cloud.node("n2").await);
+    let bytes = content(35 * MIB + 11);
+    let chain = vec![cloud.write_source(&second, write_right(1))];
+    let file = file_of(&bytes);
+    let (told, reply) = pass(&first, cloud.write_ticket(&first, 1), chain, &file, bytes.len() as u64).await;
+    assert_eq!(reply, LocalReply::Stored { bytes: bytes.len() as u64, digest: digest(&bytes) });
+    assert_eq!(told, bytes.len() as u64);
+    report_of(&mut cloud, &first, 1).await;
+    report_of(&mut cloud, &second, 1).await;
+    for node in [&first, &second] {
+        assert!(cloud.get(node, 1).await.unwrap() == bytes);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_passed_file_goes_on_where_a_sent_one_broke_off_if_it_is_the_same() {
+    let mut cloud = FakeCloud::start().await;
+    let node = cloud.node("n1").await;
+    let bytes = content(22 * MIB + 123);
+    for (slice, begins_alike) in [(2, true), (4, false)] {
+        break_off(&cloud, &node, slice - 1, &bytes[..BROKEN_OFF_AT]).await;
+        let mut whole = bytes.clone();
+        whole[5] ^= u8::from(!begins_alike);
+        let right = cloud.ticket(&node.id, resumable(slice, 1));
+        let (told, reply) = pass(&node, right, vec![], &file_of(&whole), whole.len() as u64).await;
+        assert_eq!(reply, LocalReply::Stored { bytes: whole.len() as u64, digest: digest(&whole) });
+        assert_eq!(told, whole.len() as u64, "what was kept is told too");
+        report_of(&mut cloud, &node, slice).await;
+        assert!(cloud.get(&node, slice).await.unwrap() == whole);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_passed_without_a_right_without_a_file_or_shorter_than_said_is_refused() {
+    let mut cloud = FakeCloud::start().await;
+    let node = cloud.node("n1").await;
+    let bytes = content(2 * MIB);
+    let file = file_of(&bytes);
+    let refused = |reply: LocalReply| match reply {
+        LocalReply::Refused(refusal) => refusal,
+        other => panic!("{other:?}"),
+    };
+    let (_, reply) = pass(&node, cloud.read_ticket(&node, 1), vec![], &file, MIB as u64).await;
+    assert_eq!(refused(reply).status, Status::Refused);
+    let (_, reply) = pass(&node, cloud.write_ticket(&node, 1), vec![], &file, bytes.len() as u64 + 1).await;
+    assert!(refused(reply).sentence.contains("shorter"));
+    let (_, pipe) = std::io::pipe().unwrap();
+    let mut door = LocalStream::connect(&node.local).await.unwrap();
+    let request = LocalRequest::Store { ticket: cloud.write_ticket(&node, 2), chain: vec![], bytes: 7 };
+    door.send_with_file(&request, pipe.as_fd()).await.unwrap();
+    let (reply, _) = door.receive::<LocalReply>().await.unwrap().unwrap();
+    assert!(refused(reply).sentence.contains("no ordinary file"));
+    door.send(&request).await.unwrap();
+    let (reply, _) = door.receive::<LocalReply>().await.unwrap().unwrap();
+    assert!(refused(reply).sentence.contains("no file"));
+    assert_eq!(cloud.get(&node, 1).await.err().map(|refusal| refusal.status), Some(Status::NotFound));
 }

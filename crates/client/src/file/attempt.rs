@@ -17,7 +17,12 @@ use protocol::{
     },
 };
 
-use super::{Progress, pump::ReadAhead, put::Tries};
+use super::{
+    Progress,
+    pass::{self, Passed},
+    pump::ReadAhead,
+    put::Tries,
+};
 use crate::{Client, ClientError};
 
 /// Where the bytes come from.
@@ -51,6 +56,18 @@ impl Attempt<'_> {
     async fn write_and_commit<R: Read + Send + 'static>(self, from: Origin<R>) -> Result<Entry, ClientError> {
         let Self { client, path, created, tries, progress } = self;
         let what = format!("cannot write `{path}` to node {}", created.target.node);
+        let from = match from {
+            Origin::File(file) if created.base_bytes == 0 => {
+                match pass::pass(client, &created, file, &what, tries, progress).await? {
+                    Passed::Stored(bytes, digest) => {
+                        tries.commits.store(true, Ordering::Relaxed);
+                        return client.commit(created.lease, bytes, digest).await;
+                    }
+                    Passed::Not(file) => Origin::File(file),
+                }
+            }
+            other => other,
+        };
         let request = TransferRequest::Write { ticket: created.target.ticket.clone(), chain: created.chain };
         let (mut stream, reply) =
             client.connections().open(&created.target, &request).await.map_err(ClientError::net(what.clone()))?;

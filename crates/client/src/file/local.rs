@@ -230,11 +230,11 @@ pub(crate) struct LocalDoors {
 }
 
 impl LocalDoors {
-    fn may_try(&self, name: &str) -> bool {
+    pub(super) fn may_try(&self, name: &str) -> bool {
         !self.silent.lock().unwrap_or_else(PoisonError::into_inner).contains(name)
     }
 
-    fn give_up(&self, name: &str) {
+    pub(super) fn give_up(&self, name: &str) {
         let mut silent = self.silent.lock().unwrap_or_else(PoisonError::into_inner);
         if silent.len() >= SILENT_DOORS_MAX {
             silent.clear();

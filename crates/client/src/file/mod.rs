@@ -8,6 +8,7 @@ pub(crate) mod fetch;
 pub mod get;
 pub(crate) mod local;
 pub(crate) mod part;
+mod pass;
 pub(crate) mod pump;
 pub mod put;
 pub(crate) mod ranges;

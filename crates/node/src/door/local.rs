@@ -1,5 +1,6 @@
 //! The node's local door (door 5 on one machine): a client of this machine gets a slice's file itself, open for
-//! reading, with its block checksums, and reads and verifies it alone. Serves the path *download*.
+//! reading, with its block checksums, and reads and verifies it alone; or gives a file of its own to be stored. Serves the
+//! paths *download* and *upload*.
 //!
 //! It never passes a file without a ticket for the whole slice, never one that can be written through, and never lets
 //! one client hold up another: each conversation has its own task, all are counted, and each wait has an end.
@@ -20,7 +21,11 @@ use tokio::{
     time::{sleep, timeout},
 };
 
-use super::{ACCEPT_PAUSE, REQUEST_IDLE_MAX, STOP_PATIENCE, take_turn};
+use super::{
+    ACCEPT_PAUSE, REQUEST_IDLE_MAX, STOP_PATIENCE,
+    local_write::{self, Upload},
+    take_turn,
+};
 use crate::{NodeError, blocking, flow::STALL_MAX, hands::Hands};
 
 /// Serves the local socket until the node stops.
@@ -53,13 +58,12 @@ pub(super) async fn serve(hands: Arc<Hands>, listener: LocalListener, connection
 }
 
 /// Answers one request after the other, until the client closes.
-async fn answer_requests(hands: &Hands, mut stream: LocalStream, stopping: &Stopping) -> Result<(), NodeError> {
+async fn answer_requests(hands: &Arc<Hands>, mut stream: LocalStream, stopping: &Stopping) -> Result<(), NodeError> {
     let mut patience = HELLO_WAIT_MAX;
     loop {
         let next = stopping.unless(timeout(patience, stream.receive::<LocalRequest>()));
         let Some(Ok(received)) = next.await else { return Ok(()) };
-        // A file that came along is closed here: nobody gives us any.
-        let Some((request, _)) = received? else { return Ok(()) };
+        let Some((request, file)) = received? else { return Ok(()) };
         patience = REQUEST_IDLE_MAX;
         let answered = match request {
             LocalRequest::Open { ticket, slice } => match open(hands, &ticket, slice).await {
@@ -69,6 +73,14 @@ async fn answer_requests(hands: &Hands, mut stream: LocalStream, stopping: &Stop
             LocalRequest::Suspect { ticket, slice, from, until } => {
                 let reply = match look_again(hands, &ticket, slice, from, until).await {
                     Ok(()) => LocalReply::Done,
+                    Err(error) => LocalReply::Refused(error.refusal()),
+                };
+                timeout(STALL_MAX, async { Ok(stream.send(&reply).await?) }).await
+            }
+            LocalRequest::Store { ticket, chain, bytes } => {
+                let upload = Upload { ticket, chain, file, bytes };
+                let reply = match local_write::store(hands, &mut stream, upload, stopping).await {
+                    Ok((bytes, digest)) => LocalReply::Stored { bytes, digest },
                     Err(error) => LocalReply::Refused(error.refusal()),
                 };
                 timeout(STALL_MAX, async { Ok(stream.send(&reply).await?) }).await

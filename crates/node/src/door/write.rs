@@ -7,7 +7,7 @@ use std::{sync::Arc, time::Duration};
 use daemon::stop::Stopping;
 use net::transfer::{Frame, TransferStream};
 use protocol::{
-    SliceHeader, SliceId, SliceMetadata, Status,
+    Digest, SliceHeader, SliceId, SliceMetadata, Status,
     message::{
         client_master::Source,
         transfer::{ResumeFrom, TransferReply},
@@ -23,7 +23,7 @@ use crate::{
     flow::{FrameSink, UPLOAD_STALL_MAX, drain},
     forward::{BASE_BYTES_PER_SECOND_MIN, Forward, READY_TIME_MAX, report_failed},
     hands::Hands,
-    intake::{self, Ended},
+    intake::{self, Ended, Sent},
     rules::Completion,
     tickets::{WriteClaim, WriteGrant},
     uploads::UploadTurn,
@@ -92,7 +92,8 @@ async fn take(
 ) -> Result<After, NodeError> {
     stream.send(&TransferReply::Ready).await?;
     let stop = let_go(turn.as_ref(), stopping);
-    let writer = match intake::receive(stream, writer, &mut forward, UPLOAD_STALL_MAX, stop).await {
+    let mut sent = Sent { stream: &mut *stream, stall: UPLOAD_STALL_MAX };
+    let writer = match intake::receive(&mut sent, writer, &mut forward, stop).await {
         Ok((writer, Ended::Whole)) => writer,
         Ok((writer, Ended::Broken(error))) => {
             drop(forward);
@@ -107,19 +108,9 @@ async fn take(
     if let Some(forward) = forward {
         forward.end();
     }
-    let store = Arc::clone(&hands.store);
-    let finished = blocking("finishing a slice", move || {
-        let metadata = writer.finish(None)?;
-        // Its disk may have failed meanwhile: then it is not acknowledged, although the writer met no error.
-        if store.contains(metadata.header.slice) { Ok(metadata) } else { Err(gone(&metadata)) }
-    });
-    match finished.await {
-        Ok(metadata) => {
-            claim.used();
-            let reply = TransferReply::Stored { bytes: metadata.bytes, digest: metadata.digest };
-            // The master first: the writer's commit waits for this report.
-            hands.tell(Completion::Stored(metadata)).await;
-            stream.send(&reply).await?;
+    match finish(hands, writer, claim).await {
+        Ok((bytes, digest)) => {
+            stream.send(&TransferReply::Stored { bytes, digest }).await?;
             Ok(After::Next)
         }
         Err(error) => {
@@ -127,6 +118,21 @@ async fn take(
             refuse(stream, &error).await
         }
     }
+}
+
+/// Makes the slice of what was written, and tells the master: the writer's commit waits for that.
+pub(super) async fn finish(hands: &Hands, writer: SliceWriter, claim: WriteClaim) -> Result<(u64, Digest), NodeError> {
+    let store = Arc::clone(&hands.store);
+    let finished = blocking("finishing a slice", move || {
+        let metadata = writer.finish(None)?;
+        // Its disk may have failed meanwhile: then it is not acknowledged, although the writer met no error.
+        if store.contains(metadata.header.slice) { Ok(metadata) } else { Err(gone(&metadata)) }
+    });
+    let metadata = finished.await?;
+    claim.used();
+    let stored = (metadata.bytes, metadata.digest);
+    hands.tell(Completion::Stored(metadata)).await;
+    Ok(stored)
 }
 
 /// A writer that begins with all bytes of another slice of this node.
@@ -153,7 +159,7 @@ async fn begin_with(hands: &Hands, header: SliceHeader, base: SliceId) -> Result
 }
 
 /// The newest connection of an upload has it.
-async fn begin_resumable(
+pub(super) async fn begin_resumable(
     hands: &Hands,
     header: SliceHeader,
     key: PartialKey,
@@ -187,7 +193,7 @@ async fn offer(stream: &mut TransferStream, writer: SliceWriter, turn: &UploadTu
 }
 
 /// Ends when an upload that can be gone on with is to be broken off: a newer connection has come, or the node stops.
-async fn let_go(turn: Option<&UploadTurn>, stopping: &Stopping) {
+pub(super) async fn let_go(turn: Option<&UploadTurn>, stopping: &Stopping) {
     match turn {
         Some(turn) => tokio::select! {
             () = turn.replaced() => {}
@@ -198,7 +204,7 @@ async fn let_go(turn: Option<&UploadTurn>, stopping: &Stopping) {
 }
 
 /// Keeps what came of a broken upload, where it can be gone on with; else drops it.
-async fn keep(writer: SliceWriter, turn: Option<UploadTurn>) {
+pub(super) async fn keep(writer: SliceWriter, turn: Option<UploadTurn>) {
     let kept = blocking("keeping a broken upload", move || Ok(writer.split().0.keep()?)).await;
     match kept {
         Ok(0) => {}
@@ -209,7 +215,7 @@ async fn keep(writer: SliceWriter, turn: Option<UploadTurn>) {
 }
 
 /// Where the disk is full, what is kept of broken uploads goes first.
-async fn make_room(hands: &Hands, error: &NodeError) {
+pub(super) async fn make_room(hands: &Hands, error: &NodeError) {
     if error.is_full() {
         let store = Arc::clone(&hands.store);
         let _ = blocking("making room", move || Ok(store.drop_idle_partials(Duration::ZERO))).await;

@@ -1,10 +1,11 @@
 //! Door 5 on one machine: a client that can reach a node's local socket gets the slice's bytes as an open file
-//! (`SCM_RIGHTS`) instead of having them sent. Words only; each is a length of 4 bytes in network byte order, then the
-//! encoded message. It serves the path *download*; a ticket is needed here as at the transfer port.
+//! (`SCM_RIGHTS`) instead of having them sent, and gives a file to be stored in the same way. Words only; each is a length
+//! of 4 bytes in network byte order, then the encoded message. It serves the paths *download* and *upload*; a ticket is
+//! needed here as at the transfer port.
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Digest, Refusal, SliceId, ticket::SignedTicket};
+use crate::{Digest, Refusal, SliceId, message::client_master::Source, ticket::SignedTicket};
 
 /// What a client asks at a node's local socket.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -28,6 +29,17 @@ pub enum LocalRequest {
         /// First byte behind them; a node looks at no more than [`SUSPECT_BYTES_MAX`].
         until: u64,
     },
+    /// Store the file that comes with this word as a new slice: [`LocalReply::Taken`] now and then, at last
+    /// [`LocalReply::Stored`]. What an earlier attempt left is used where it is the file's beginning; then
+    /// [`LocalReply::Kept`] comes first.
+    Store {
+        /// Right: write.
+        ticket: SignedTicket,
+        /// The further nodes that shall have it, as at the transfer port.
+        chain: Vec<Source>,
+        /// Length of the file in bytes.
+        bytes: u64,
+    },
 }
 
 /// What the node answers.
@@ -46,6 +58,23 @@ pub enum LocalReply {
     Done,
     /// No, and why.
     Refused(Refusal),
+    /// So many more bytes of the file were taken.
+    Taken {
+        /// Bytes since the last word.
+        bytes: u64,
+    },
+    /// So much of the file is here and safe from an earlier attempt.
+    Kept {
+        /// Bytes, from the file's beginning.
+        bytes: u64,
+    },
+    /// The slice is complete and synced.
+    Stored {
+        /// Its length.
+        bytes: u64,
+        /// Its digest.
+        digest: Digest,
+    },
 }
 
 /// Most checksums in one word: those of a slice of 1 GiB, 80 KiB at most.

@@ -350,12 +350,17 @@ fn the_words_of_a_local_socket_have_their_bytes() {
         "suspect": LocalRequest::Suspect { .. } => LocalRequest::Suspect {
             ticket: signed(), slice: slice(), from: 65_536, until: 131_072,
         },
+        "store": LocalRequest::Store { .. } =>
+            LocalRequest::Store { ticket: signed(), chain: vec![source()], bytes: 1 << 30 },
     });
     compare!(vectors, LocalReply {
         "opened": LocalReply::Opened { .. } => LocalReply::Opened { bytes: 300, digest: digest() },
         "checksums": LocalReply::Checksums(_) => LocalReply::Checksums(vec![0, 0xDEAD_BEEF]),
         "done": LocalReply::Done => LocalReply::Done,
         "refused": LocalReply::Refused(_) => LocalReply::Refused(refusal(Status::Corrupt)),
+        "taken": LocalReply::Taken { .. } => LocalReply::Taken { bytes: 1 << 24 },
+        "kept": LocalReply::Kept { .. } => LocalReply::Kept { bytes: 1 << 26 },
+        "stored": LocalReply::Stored { .. } => LocalReply::Stored { bytes: 1 << 30, digest: digest() },
     });
     vectors.finish();
 }

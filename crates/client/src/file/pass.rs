@@ -1,0 +1,87 @@
+//! Giving a file to a node of this machine as an open file (path: `docs/paths/upload.md`): the node reads it itself, and no
+//! byte is copied from process to process. Where that cannot be, the file goes over the network.
+
+use std::{fs::File, os::fd::AsFd, sync::atomic::Ordering, time::Duration};
+
+use net::local::LocalStream;
+use protocol::{
+    Digest,
+    message::{
+        client_master::Created,
+        local::{LocalReply, LocalRequest},
+    },
+};
+use tokio::time::timeout;
+
+use super::{Progress, put::Tries};
+use crate::{Client, ClientError};
+
+/// What came of it.
+pub(super) enum Passed {
+    /// The node has stored so many bytes with this digest.
+    Stored(u64, Digest),
+    /// There is no node of this machine, or the file is not worth it: nothing was asked.
+    Not(File),
+}
+
+/// Gives the file to the node that it is to go to, if that is on this machine.
+pub(super) async fn pass(
+    client: &Client,
+    created: &Created,
+    file: File,
+    what: &str,
+    tries: &Tries,
+    progress: Progress<'_>,
+) -> Result<Passed, ClientError> {
+    let doors = client.connections().local();
+    let Some(name) = created.target.local.as_deref().filter(|name| doors.may_try(name)) else {
+        return Ok(Passed::Not(file));
+    };
+    let metadata =
+        file.metadata().map_err(|source| ClientError::Stream { what: "look at what is to be written", source })?;
+    if !metadata.is_file() || metadata.len() < PASSED_BYTES_MIN {
+        return Ok(Passed::Not(file));
+    }
+    let ticket = created.target.ticket.clone();
+    let request = LocalRequest::Store { ticket, chain: created.chain.clone(), bytes: metadata.len() };
+    let asking = async {
+        let mut stream = LocalStream::connect(name).await?;
+        stream.send_with_file(&request, file.as_fd()).await?;
+        Ok::<_, net::NetError>(stream)
+    };
+    let mut stream = match timeout(ASK_WAIT_MAX, asking).await {
+        Ok(Ok(stream)) => stream,
+        Ok(Err(error)) => {
+            tracing::debug!(node = %created.target.node, %error, "not passed on this machine");
+            return Ok(Passed::Not(file));
+        }
+        Err(_) => {
+            doors.give_up(name);
+            return Ok(Passed::Not(file));
+        }
+    };
+    loop {
+        match stream.receive::<LocalReply>().await.map_err(ClientError::net(what))? {
+            Some((LocalReply::Taken { bytes }, _)) => progress(bytes),
+            Some((LocalReply::Kept { bytes }, _)) => {
+                tries.kept.store(bytes, Ordering::Relaxed);
+                progress(bytes);
+            }
+            Some((LocalReply::Stored { bytes, digest }, _)) => return Ok(Passed::Stored(bytes, digest)),
+            Some((LocalReply::Refused(refusal), _)) => return Err(refusal.into()),
+            Some(_) => return Err(ClientError::Unexpected { who: "node", request: "store" }),
+            None => {
+                let source = std::io::ErrorKind::UnexpectedEof.into();
+                return Err(ClientError::net(what)(net::NetError::Local {
+                    operation: "storing a passed file",
+                    source,
+                }));
+            }
+        }
+    }
+}
+
+/// A smaller file is on its way over a kept connection before a local one is made.
+const PASSED_BYTES_MIN: u64 = 256 * 1024;
+/// How long a node of this machine may take to answer the knock.
+const ASK_WAIT_MAX: Duration = Duration::from_secs(5);
