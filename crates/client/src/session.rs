@@ -19,6 +19,7 @@ use protocol::{
     message::{
         client_master::{ClientReply, ClientRequest},
         join::{JoinReply, JoinRequest, KEY_LABEL},
+        rebuild::RebuildRequest,
     },
     status::ErrorClass,
     wire::codec,
@@ -186,11 +187,13 @@ fn same_family(peer: IpAddr) -> IpAddr {
 /// Whether asking twice is the same as asking once.
 fn is_repeatable(request: &ClientRequest) -> bool {
     use ClientRequest::{
-        Abandon, AdmitJob, CancelJob, Commit, Create, Health, Job, Jobs, List, Locate, Logout, MakeFolder, Nodes,
-        Remove, Rename, Renew, ReportJob, Stat, Usage,
+        Abandon, AdmitJob, CancelJob, Commit, Create, Health, Import, Job, Jobs, List, Locate, Logout, MakeFolder,
+        Nodes, Rebuild, Remove, Rename, Renew, ReportJob, Stat, Usage,
     };
     match request {
         Locate(_) | Stat(_) | List { .. } | Usage(_) | Nodes | Health | Jobs | Job(_) | Renew(_) | ReportJob(_) => true,
+        Import { .. } | Rebuild(RebuildRequest::Status { .. }) => true,
+        Rebuild(_) => false,
         Create(_)
         | Commit { .. }
         | Abandon(_)

@@ -140,5 +140,13 @@ pub struct StoredRow {
 pub(crate) const NAMES_TABLE: &str = "names";
 /// Table of jobs, by [`JobId`](protocol::JobId).
 pub(crate) const JOBS_TABLE: &str = "jobs";
+/// Table of the journal's own id and state.
+pub(crate) const JOURNAL_TABLE: &str = "journal";
+/// Table of the nodes that are known, by name.
+pub(crate) const MEMBERS_TABLE: &str = "members";
+/// Table of removals that nodes missed, by slice.
+pub(crate) const REMOVED_TABLE: &str = "removed";
+/// Table of slices in doubt, by slice.
+pub(crate) const CONFLICTS_TABLE: &str = "conflicts";
 /// All tables, in the order in which they are loaded.
-pub const TABLES: [&str; 2] = [NAMES_TABLE, JOBS_TABLE];
+pub const TABLES: [&str; 6] = [NAMES_TABLE, JOBS_TABLE, JOURNAL_TABLE, MEMBERS_TABLE, REMOVED_TABLE, CONFLICTS_TABLE];

@@ -6,6 +6,7 @@
 //! replication.
 
 mod actions;
+mod aside;
 mod commits;
 mod config;
 mod copying;
@@ -15,12 +16,14 @@ mod health;
 mod jobs;
 mod joins;
 mod journal_writer;
+mod keeping;
 mod leases;
 mod master;
 pub mod namespace;
 mod nodes;
 mod orders;
 mod placement;
+mod rebuild;
 mod reconcile;
 mod replicas;
 mod replication;
@@ -38,6 +41,7 @@ mod writes;
 mod tests;
 
 pub use actions::{Action, BatchId, Caller, Completion, Message, NodeJoin, OrderId, OrderOutcome, StoredRow, TABLES};
+pub use aside::set_journal_aside;
 pub use config::MasterConfig;
 pub use error::MasterError;
 pub use master::Master;

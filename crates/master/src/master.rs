@@ -2,15 +2,11 @@
 //! the order between what is saved and what is said. Serves every path. Never does I/O, never reads a clock, draws no
 //! lot but from its seed.
 
-use std::{
-    collections::{BTreeSet, VecDeque},
-    net::IpAddr,
-    time::Duration,
-};
+use std::{collections::VecDeque, net::IpAddr, time::Duration};
 
 use fastrand::Rng;
 use protocol::{
-    Now, Refusal, SessionId, SliceId, Version,
+    Now, Refusal, SessionId, Version,
     message::{
         client_master::{ClientReply, ClientRequest},
         master_security::UserRights,
@@ -19,14 +15,16 @@ use protocol::{
 use store::RowChange;
 
 use crate::{
-    actions::{Action, Caller, Completion, JOBS_TABLE, Message, NodeJoin, StoredRow},
+    actions::{Action, Caller, Completion, JOBS_TABLE, JOURNAL_TABLE, Message, NAMES_TABLE, NodeJoin, StoredRow},
     config::MasterConfig,
     error::MasterError,
     jobs::Jobs,
+    keeping::Keeping,
     leases::Leases,
     namespace::Namespace,
     nodes::Nodes,
     orders::Orders,
+    rebuild::Rebuild,
     reconcile::{Superseded, Sweep},
     replicas::Replicas,
     replication::Replication,
@@ -56,8 +54,8 @@ pub struct Master {
     pub(crate) saves: Saves,
     pub(crate) sweeps: VecDeque<Sweep>,
     pub(crate) actions: VecDeque<Action>,
-    /// Slices older than the journal that could not be given a name; they are never removed.
-    pub(crate) unclaimed: BTreeSet<SliceId>,
+    pub(crate) keeping: Keeping,
+    pub(crate) rebuild: Rebuild,
     /// No version that this master gave is as old as this.
     pub(crate) version_at_start: Version,
     /// When copies of older files may be made: until then nodes have time to come back.
@@ -79,12 +77,20 @@ impl Master {
         signer: Box<dyn SignTickets + Send>,
         rows: impl IntoIterator<Item = StoredRow>,
     ) -> Result<Self, MasterError> {
-        let (job_rows, name_rows): (Vec<_>, Vec<_>) = rows.into_iter().partition(|row| row.table == JOBS_TABLE);
+        let mut rng = Rng::with_seed(seed);
+        let rows: Vec<_> = rows.into_iter().collect();
+        let (rebuild, sequence) = Rebuild::load(now, &config, &mut rng, &rows)?;
+        let keeping = Keeping::load(&rows, sequence);
+        let (name_rows, rows): (Vec<_>, Vec<_>) = rows.into_iter().partition(|row| row.table == NAMES_TABLE);
         let mut jobs = Jobs::default();
-        for row in &job_rows {
+        for row in rows.iter().filter(|row| row.table == JOBS_TABLE) {
             jobs.load(now, row)?;
         }
-        let (names, first_rows) = Namespace::load(now, name_rows.into_iter())?;
+        let (mut names, mut first_rows) = Namespace::load(now, name_rows.into_iter())?;
+        names.raise_version(rebuild.version_floor());
+        if rows.iter().all(|row| row.table != JOURNAL_TABLE) {
+            first_rows.push(rebuild.state_row());
+        }
         let mut master = Self {
             // Also what the nodes may bring that is older than an empty journal.
             version_at_start: names.last_version().max(Version(names.birth().0.saturating_sub(1))),
@@ -94,7 +100,7 @@ impl Master {
             next_unpark: now.monotonic + UNPARK_AFTER,
             config,
             tickets: Tickets::new(signer),
-            rng: Rng::with_seed(seed),
+            rng,
             names,
             nodes: Nodes::default(),
             replicas: Replicas::default(),
@@ -107,7 +113,8 @@ impl Master {
             saves: Saves::default(),
             sweeps: VecDeque::new(),
             actions: VecDeque::new(),
-            unclaimed: BTreeSet::new(),
+            keeping,
+            rebuild,
         };
         master.save(now, first_rows, Vec::new());
         // All files begin without copies; nodes tell what they hold when they join.
@@ -217,6 +224,9 @@ impl Master {
 
     fn handle_request(&mut self, now: Now, from: Caller, client: &ClientSession, request: ClientRequest) {
         let by = &client.rights;
+        if let Some(refusal) = self.refuse_while_rebuilding(&request) {
+            return self.reply_saved(from, ClientReply::Refused(refusal));
+        }
         // What these answer does not come from names, so it need not wait until names are saved.
         let is_about_names = !matches!(
             request,
@@ -248,6 +258,8 @@ impl Master {
             ClientRequest::Jobs => Ok(Some(self.job_list())),
             ClientRequest::Job(job) => self.job(job).map(Some),
             ClientRequest::CancelJob(job) => self.cancel_job(now, from, by, job),
+            ClientRequest::Rebuild(request) => self.ask_rebuild(now, from, by, request),
+            ClientRequest::Import { node } => self.import(now, by, &node).map(Some),
             ClientRequest::Logout => {
                 self.sessions.close(from.session);
                 self.reply(from, ClientReply::Done);
@@ -279,7 +291,9 @@ impl Master {
     }
 
     /// Saves rows; `effects` follow once they are durable. Without rows they follow what is being saved already.
-    pub(crate) fn save(&mut self, now: Now, changes: Vec<RowChange>, effects: Vec<Effect>) {
+    pub(crate) fn save(&mut self, now: Now, mut changes: Vec<RowChange>, mut effects: Vec<Effect>) {
+        self.note_freed(&mut changes, &effects);
+        self.keep_changes(&mut changes, &mut effects);
         if !changes.is_empty() {
             let batch = self.saves.begin(effects);
             self.actions.push_back(Action::Save { batch, changes });
@@ -299,19 +313,32 @@ impl Master {
             Effect::Supersede(old, new) => self.superseded.add(old, new),
             Effect::Moved(entry) => self.sweeps.push_back(Sweep::Moved(vec![entry])),
             Effect::Forget(job) => self.forget_job(job),
+            Effect::Kept(sequence) => self.keeping.note_durable(sequence),
+            Effect::Told(node) => self.open_keeping(node),
         }
+    }
+
+    /// The names were put together anew: nodes have time to come before copies of what was found are made.
+    pub(crate) fn wait_for_copies(&mut self, now: Now) {
+        self.version_at_start = self.names.last_version();
+        self.replication_begins = now.monotonic + self.config.replicate_after;
+        self.has_begun_replication = false;
     }
 
     /// What follows from any change: a step of the sweeps, copies, orders.
     fn go_on(&mut self, now: Now) {
         self.sweep(now);
-        self.begin_copies(now);
+        if !self.rebuild.is_running() {
+            self.begin_copies(now);
+        }
         self.send_orders(now);
     }
 
     fn tick(&mut self, now: Now) {
         self.watch_nodes(now);
         self.watch_jobs(now);
+        self.watch_rebuild(now);
+        self.send_kept(now);
         self.orders.wake(now.monotonic);
         self.revive_copies(now);
         let idle = self.sessions.close_idle(now);

@@ -79,6 +79,7 @@ impl Server {
             sync_copies: settings.sync_copies,
             node_lost_after: settings.node_lost_after(),
             replicate_after: settings.replicate_after(),
+            rebuild_wait: settings.rebuild_wait(),
             reserve_bytes: settings.reserve_bytes,
         };
         let folder = settings.folder.clone();
@@ -311,7 +312,7 @@ fn load_rows(journal: &Journal) -> Result<Vec<StoredRow>, MasterError> {
 }
 
 /// The journal's file in the master's folder.
-const JOURNAL_FILE: &str = "journal.redb";
+pub(crate) const JOURNAL_FILE: &str = "journal.redb";
 /// Admissions that wait for the desk: no more than joins are under way at once.
 const ADMISSIONS_MAX: usize = 128;
 /// How long a node may take to answer an order. The longest is the placing of a slice on a busy disk; what takes

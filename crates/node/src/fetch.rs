@@ -94,6 +94,8 @@ pub(crate) fn unexpected(peer: Peer, operation: &'static str, reply: &TransferRe
         TransferReply::Stored { .. } => "\"stored\"",
         TransferReply::Taken => "\"taken\"",
         TransferReply::Refused(_) => "\"refused\"",
+        TransferReply::Files { .. } => "\"files\"",
+        TransferReply::Imported { .. } => "\"imported\"",
     };
     NodeError::Answer { node: peer.node, operation, answer }
 }

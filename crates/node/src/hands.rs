@@ -11,8 +11,8 @@ use store::SliceStore;
 use tokio::sync::{Semaphore, mpsc};
 
 use crate::{
-    NodeError, blocking, bucket::BucketStore, peers::Peers, rules::Completion, server::Event, spe::SpeProgram,
-    tickets::TicketDoor,
+    NodeError, blocking, bucket::BucketStore, import::ImportFolders, keeping::KeptRows, peers::Peers,
+    rules::Completion, server::Event, spe::SpeProgram, tickets::TicketDoor,
 };
 
 /// Shared by all tasks of a node.
@@ -20,6 +20,8 @@ pub(crate) struct Hands {
     pub(crate) node: NodeId,
     pub(crate) store: Arc<SliceStore>,
     pub(crate) buckets: Arc<BucketStore>,
+    pub(crate) kept: Arc<KeptRows>,
+    pub(crate) import: Arc<ImportFolders>,
     pub(crate) tickets: TicketDoor,
     pub(crate) peers: Peers,
     /// Transfers at once (`transfers_max` of the settings).

@@ -18,6 +18,7 @@ use protocol::{
     message::{
         client_master::Source,
         node_master::{Ack, HeldSlice, Order, Report},
+        rebuild::{Keep, KeptKey, KeptMark},
     },
 };
 
@@ -99,6 +100,12 @@ impl Node {
                 self.actions.push_back(Action::ForgetJob(job));
                 self.ack(from, Ok(()));
             }
+            // Answered when the rows are on the disk.
+            Order::Keep(keep) => self.actions.push_back(Action::Keep { to: from, keep }),
+            Order::TellKept { after } => {
+                self.actions.push_back(Action::ReadKept { after });
+                self.ack(from, Ok(()));
+            }
         }
         self.start_waiting();
     }
@@ -112,6 +119,9 @@ impl Node {
             Completion::FoundCorrupt(slice) => self.report(Report::Corrupt(slice)),
             Completion::Inventory(slices) => self.outbox.inventory(slices),
             Completion::Acknowledged(report) => self.outbox.acknowledged(report),
+            Completion::KeptMark(mark) => self.outbox.kept_mark(mark),
+            Completion::Kept { to, result } => self.ack(to, result),
+            Completion::KeptPage(page) => self.report(page),
         }
         self.start_waiting();
     }
@@ -257,7 +267,7 @@ pub enum Action {
         /// Over this session.
         session: SessionId,
     },
-    /// Call [`Node::handle_completion`] with [`Completion::Inventory`] before any other completion is handled: whatever
+    /// Call [`Node::handle_completion`] with [`Completion::KeptMark`] and [`Completion::Inventory`] before any other completion is handled: whatever
     /// is stored or removed from then on is reported on its own.
     TakeInventory,
     /// Give this session up and join again.
@@ -276,6 +286,18 @@ pub enum Action {
     },
     /// Remove all that a job left here.
     ForgetJob(JobId),
+    /// Keep these rows; then [`Completion::Kept`].
+    Keep {
+        /// Whom to answer.
+        to: Asker,
+        /// The rows.
+        keep: Keep,
+    },
+    /// Read a page of what is kept; then [`Completion::KeptPage`].
+    ReadKept {
+        /// The last row of the page before.
+        after: Option<KeptKey>,
+    },
 }
 
 /// What the hands give back.
@@ -303,6 +325,17 @@ pub enum Completion {
     Inventory(Vec<HeldSlice>),
     /// The master answered a report.
     Acknowledged(ReportId),
+    /// Which copy of the master's small rows is here; told before the inventory.
+    KeptMark(Option<KeptMark>),
+    /// Rows are kept, or not.
+    Kept {
+        /// Who waits for it.
+        to: Asker,
+        /// How it went.
+        result: Result<(), Refusal>,
+    },
+    /// A page of what is kept ([`Report::Kept`]).
+    KeptPage(Report),
 }
 
 /// A copy to make (see [`Order::Replicate`]).

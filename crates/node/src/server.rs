@@ -35,6 +35,8 @@ use crate::{
     bucket::BucketStore,
     door,
     hands::{Gauge, Hands},
+    import::ImportFolders,
+    keeping::KeptRows,
     link::{Joined, Link},
     peers::Peers,
     rules::{Completion, Node, NodeLimits},
@@ -77,6 +79,8 @@ impl Server {
         let folder = settings.folder.clone();
         let opened = blocking("opening the data folder", move || Ok(SliceStore::open(Arc::new(OsDisk), &folder)?));
         let (store, found) = opened.await?;
+        let folder = settings.folder.clone();
+        let kept = blocking("opening the kept rows", move || KeptRows::open(&folder)).await?;
         for file in &found.put_aside {
             tracing::error!(file = %file.display(), "a damaged file was put aside; look at it and remove it");
         }
@@ -89,6 +93,11 @@ impl Server {
             node: settings.id.clone(),
             buckets: Arc::new(BucketStore::new(store.jobs_folder())),
             store,
+            kept: Arc::new(kept),
+            import: Arc::new(ImportFolders::new(
+                &settings.folder,
+                settings.import_folders.as_deref().unwrap_or_default(),
+            )),
             tickets: TicketDoor::new(settings.id.clone(), clock),
             peers: Peers::new(TcpCarrier::new(identity.clone())),
             transfers: Arc::new(Semaphore::new(settings.transfers_max as usize)),

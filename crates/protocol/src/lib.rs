@@ -20,7 +20,7 @@ pub mod time;
 pub mod topology;
 pub mod wire;
 
-pub use ids::{FileId, JobId, LeaseId, NodeId, SessionId, SliceId, UserName, Version};
+pub use ids::{FileId, JobId, JournalId, LeaseId, NodeId, SessionId, SliceId, UserName, Version};
 pub use path::SectorPath;
 pub use policy::Policy;
 pub use slice::{Digest, RecordFormat, SliceHeader, SliceMetadata};

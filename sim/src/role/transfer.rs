@@ -199,6 +199,11 @@ impl Process {
                 self.door.compute(env.now, &ticket)?;
                 return Ok(Some(CallReply::Ready(self.seat.life)));
             }
+            TransferRequest::ListFiles { .. }
+            | TransferRequest::ImportFile { .. }
+            | TransferRequest::LeaveFile { .. } => {
+                return Err(Refusal::new(Status::Refused, "nobody imports files here"));
+            }
         };
         self.transfers.insert(id, transfer);
         env.go_on(id);

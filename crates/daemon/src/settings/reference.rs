@@ -27,6 +27,7 @@ fn kind(key: &Key) -> &'static str {
     match key.kind {
         "SocketAddr" | "Option<SocketAddr>" => "address and port",
         "PathBuf" => "path",
+        "Option<Vec<PathBuf>>" => "list of paths",
         "String" | "NodeId" => "text",
         _ => "number",
     }

@@ -16,7 +16,7 @@ mod reference;
 use std::collections::BTreeMap;
 
 use protocol::{
-    FileId, Now, Refusal, SectorPath, SliceHeader, SliceId, Status, UserName, Version,
+    FileId, JournalId, Now, Refusal, SectorPath, SliceHeader, SliceId, Status, UserName, Version,
     message::client_master::{Entry, EntryKind, FileContent, Usage},
 };
 use store::RowChange;
@@ -24,7 +24,7 @@ use store::RowChange;
 use crate::{actions::StoredRow, error::MasterError};
 
 pub(crate) use change::is_a_folder;
-pub(crate) use rows::{damaged, decode_row, encode_row};
+pub(crate) use rows::{damaged, decode_row, encode_row, is_folder_row, removal};
 
 /// Every file and folder of the cloud.
 #[derive(Debug)]
@@ -73,8 +73,13 @@ impl Namespace {
 
     /// A version larger than any before (the wall clock's, unless it lags).
     pub(crate) fn next_version(&mut self, now: Now) -> Version {
-        self.last_version = now.unix_millis.max(self.last_version + 1);
+        self.last_version = now.unix_millis.max(self.last_version.saturating_add(1));
         Version(self.last_version)
+    }
+
+    /// Lets every version from now on be larger than this one.
+    pub(crate) fn raise_version(&mut self, version: Version) {
+        self.last_version = self.last_version.max(version.0);
     }
 
     /// The newest version given so far.
@@ -152,8 +157,8 @@ impl Namespace {
         self.by_slice.get(&slice).copied()
     }
 
-    /// The header that a copy of this slice should have now.
-    pub(crate) fn header_of_slice(&self, slice: SliceId) -> Option<SliceHeader> {
+    /// The header that a copy of this slice should have now, where it is made under `journal`.
+    pub(crate) fn header_of_slice(&self, slice: SliceId, journal: JournalId) -> Option<SliceHeader> {
         let id = self.file_of_slice(slice)?;
         let (item, content) = (self.items.get(&id)?, self.content(id)?);
         Some(SliceHeader {
@@ -165,6 +170,7 @@ impl Namespace {
             copies: content.copies,
             records: content.records,
             user: content.user.clone(),
+            journal,
         })
     }
 

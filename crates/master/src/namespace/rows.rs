@@ -23,7 +23,7 @@ struct ItemRow {
 
 impl Namespace {
     /// The row that holds the item `id` as it is now; none when there is no such item.
-    pub(super) fn row(&self, id: FileId) -> Vec<RowChange> {
+    pub(crate) fn row(&self, id: FileId) -> Vec<RowChange> {
         let Some(item) = self.items.get(&id) else { return Vec::new() };
         let row = ItemRow {
             parent: item.parent,
@@ -40,8 +40,13 @@ impl Namespace {
 }
 
 /// The change that takes an item's row away.
-pub(super) fn removal(id: FileId) -> RowChange {
+pub(crate) fn removal(id: FileId) -> RowChange {
     RowChange::Remove { table: NAMES_TABLE, key: key(id) }
+}
+
+/// Whether the value of a row is a folder's.
+pub(crate) fn is_folder_row(value: &[u8]) -> bool {
+    decode_row::<ItemRow>(value).is_some_and(|row| row.content.is_none())
 }
 
 /// Reads a row back.

@@ -216,6 +216,7 @@ fn a_bucket_is_published_with_the_digest_of_its_bytes() {
         copies: 1,
         records: RecordFormat::File,
         user: BTreeMap::new(),
+        journal: protocol::JournalId(1),
     };
     let open = made.buckets.publish(bucket(0), header(5), &store).unwrap_err();
     assert_eq!(open.refusal().status, Status::Refused, "an open bucket is not published");

@@ -19,8 +19,8 @@ use tokio::sync::mpsc;
 
 use super::*;
 use crate::{
-    bucket::BucketStore, hands::Gauge, peers::Peers, rules::Completion, server::Event, spe::SpeProgram,
-    tickets::TicketDoor,
+    bucket::BucketStore, hands::Gauge, keeping::KeptRows, peers::Peers, rules::Completion, server::Event,
+    spe::SpeProgram, tickets::TicketDoor,
 };
 
 struct Fixture {
@@ -41,10 +41,13 @@ fn fixture() -> Fixture {
     let authority = Authority::create("test").unwrap();
     let identity = TlsIdentity::client(authority.certificate_pem()).unwrap();
     let (sender, events) = mpsc::channel(16);
+    let kept = Arc::new(MemoryDisk::new(2));
     let hands = Hands {
         node,
         buckets: Arc::new(BucketStore::new(store.jobs_folder())),
         store,
+        kept: Arc::new(KeptRows::on(store::Journal::open_on(kept, Path::new("/kept.redb")).unwrap()).unwrap()),
+        import: Arc::new(crate::import::ImportFolders::new(Path::new("/node"), &[])),
         tickets,
         peers: Peers::new(TcpCarrier::new(identity)),
         transfers: Arc::new(Semaphore::new(1)),
@@ -75,6 +78,7 @@ impl Fixture {
             copies: 1,
             records: RecordFormat::File,
             user: BTreeMap::new(),
+            journal: protocol::JournalId(1),
         };
         self.ticket(Right::Write { lease: LeaseId(1), header })
     }

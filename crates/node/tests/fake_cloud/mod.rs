@@ -357,6 +357,7 @@ pub(crate) fn header(slice: u128) -> SliceHeader {
         copies: 1,
         records: RecordFormat::File,
         user: BTreeMap::new(),
+        journal: protocol::JournalId(1),
     }
 }
 

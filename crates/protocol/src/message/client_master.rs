@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     Digest, FileId, JobId, LeaseId, NodeId, Place, RecordFormat, Refusal, SectorPath, SliceId, UserName, Version,
+    message::rebuild::{RebuildRequest, RebuildStatus},
     ticket::SignedTicket,
 };
 
@@ -86,6 +87,15 @@ pub enum ClientRequest {
     CancelJob(JobId),
     /// The end of the session: [`ClientReply::Done`].
     Logout,
+    /// How the names were put together after the journal was lost: [`ClientReply::Rebuild`], or [`ClientReply::Done`]
+    /// where something is changed.
+    Rebuild(RebuildRequest),
+    /// Take files in that already lie on a node: [`ClientReply::Source`] with a ticket (right: import). Administrators
+    /// only.
+    Import {
+        /// The node.
+        node: NodeId,
+    },
 }
 
 /// The master's answer.
@@ -115,6 +125,10 @@ pub enum ClientReply {
     Jobs(Vec<JobRecord>),
     /// No, and why.
     Refused(Refusal),
+    /// How a rebuild is.
+    Rebuild(RebuildStatus),
+    /// A node to talk to.
+    Source(Source),
 }
 
 /// See [`ClientRequest::Create`].

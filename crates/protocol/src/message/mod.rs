@@ -6,6 +6,7 @@ pub mod client_master;
 pub mod join;
 pub mod master_security;
 pub mod node_master;
+pub mod rebuild;
 pub mod spe;
 pub mod transfer;
 

@@ -4,7 +4,13 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{JobId, Refusal, SectorPath, SliceHeader, SliceId, SliceMetadata, message::client_master::Source};
+use crate::{
+    JobId, Refusal, SectorPath, SliceHeader, SliceId, SliceMetadata,
+    message::{
+        client_master::Source,
+        rebuild::{Keep, KeptKey, KeptMark, KeptRow},
+    },
+};
 
 /// What the master orders.
 // Messages live for one call; a box would be an allocation for nothing.
@@ -32,6 +38,14 @@ pub enum Order {
     Remove(SliceId),
     /// Remove all that a job left behind.
     ForgetJob(JobId),
+    /// Keep these rows for a master that loses its journal. Answered when they are on the disk; refused where they do not
+    /// fit onto what is kept.
+    Keep(Keep),
+    /// Tell what you keep: [`Report::Kept`], one page.
+    TellKept {
+        /// The last row of the page before.
+        after: Option<KeptKey>,
+    },
 }
 
 /// What a node reports.
@@ -67,6 +81,19 @@ pub enum Report {
         transfers: u32,
         /// SPEs at work.
         spes: u32,
+    },
+    /// Which copy of the master's small rows it keeps; sent after joining, before the inventory.
+    KeptMark(Option<KeptMark>),
+    /// A page of that copy.
+    Kept {
+        /// The whole copy's mark, at the time of this page.
+        mark: KeptMark,
+        /// The page before ended with this row.
+        after: Option<KeptKey>,
+        /// Rows.
+        rows: Vec<KeptRow>,
+        /// Whether these were the last.
+        last: bool,
     },
 }
 

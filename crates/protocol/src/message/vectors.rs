@@ -22,15 +22,18 @@ use super::{
     join::{JoinReply, JoinRequest, Secret},
     master_security::{SecurityReply, SecurityRequest, UserRights},
     node_master::{Ack, HeldSlice, HeldState, Order, Report},
+    rebuild::{
+        Conflict, ConflictKind, Keep, KeptBase, KeptKey, KeptMark, KeptRow, RebuildRequest, RebuildState, RebuildStatus,
+    },
     spe::{
         AttemptId, BucketId, BucketPlace, Function, FunctionCode, FunctionError, Output, PieceId, SealOrder,
         SegmentOrder, SegmentSource, SpeReply, SpeRequest, TaskOrder, TaskResult, Winner,
     },
-    transfer::{TransferReply, TransferRequest},
+    transfer::{NativeFile, TransferReply, TransferRequest},
 };
 use crate::{
-    Digest, FileId, JobId, LeaseId, NodeId, Place, RecordFormat, Refusal, SectorPath, SessionId, SliceHeader, SliceId,
-    SliceMetadata, Status, UserName, Version,
+    Digest, FileId, JobId, JournalId, LeaseId, NodeId, Place, RecordFormat, Refusal, SectorPath, SessionId,
+    SliceHeader, SliceId, SliceMetadata, Status, UserName, Version,
     ticket::{Right, SignedTicket, Ticket},
     wire::codec,
 };
@@ -171,6 +174,14 @@ fn the_requests_of_a_client_have_their_bytes() {
         "job": ClientRequest::Job(_) => ClientRequest::Job(JobId(6)),
         "cancel-job": ClientRequest::CancelJob(_) => ClientRequest::CancelJob(JobId(6)),
         "logout": ClientRequest::Logout => ClientRequest::Logout,
+        "rebuild": ClientRequest::Rebuild(_) => ClientRequest::Rebuild(RebuildRequest::Status { after: Some(slice()) }),
+        "import": ClientRequest::Import { .. } => ClientRequest::Import { node: node() },
+    });
+    compare!(vectors, RebuildRequest {
+        "status": RebuildRequest::Status { .. } => RebuildRequest::Status { after: None },
+        "finish": RebuildRequest::Finish => RebuildRequest::Finish,
+        "recover": RebuildRequest::Recover { .. } => RebuildRequest::Recover { slice: slice(), path: path() },
+        "dismiss": RebuildRequest::Dismiss(_) => RebuildRequest::Dismiss(Some(slice())),
     });
     let absent = CreateRequest { condition: Condition::Absent, at: None, ..create.clone() };
     vectors.compare("ClientRequest.create-absent", &ClientRequest::Create(absent));
@@ -204,6 +215,22 @@ fn the_replies_to_a_client_have_their_bytes() {
         "admitted": ClientReply::Admitted(_) => ClientReply::Admitted(admitted),
         "jobs": ClientReply::Jobs(_) => ClientReply::Jobs(jobs),
         "refused": ClientReply::Refused(_) => ClientReply::Refused(refusal(Status::Exists)),
+        "rebuild": ClientReply::Rebuild(_) =>
+            ClientReply::Rebuild(rebuild(RebuildState::Running, ConflictKind::OlderVersion)),
+        "source": ClientReply::Source(_) => ClientReply::Source(source()),
+    });
+    compare!(vectors, RebuildState {
+        "new": RebuildState::New => RebuildState::New,
+        "running": RebuildState::Running => RebuildState::Running,
+        "settled": RebuildState::Settled => RebuildState::Settled,
+    });
+    compare!(vectors, ConflictKind {
+        "older-version": ConflictKind::OlderVersion => ConflictKind::OlderVersion,
+        "never-placed": ConflictKind::NeverPlaced => ConflictKind::NeverPlaced,
+        "path-taken": ConflictKind::PathTaken => ConflictKind::PathTaken,
+        "two-paths": ConflictKind::TwoPaths => ConflictKind::TwoPaths,
+        "two-owners": ConflictKind::TwoOwners => ConflictKind::TwoOwners,
+        "written-since": ConflictKind::WrittenSince => ConflictKind::WrittenSince,
     });
     vectors.finish();
 }
@@ -216,6 +243,12 @@ fn the_words_of_node_and_master_have_their_bytes() {
         "place": Order::Place { .. } => Order::Place { slice: slice(), path: path() },
         "remove": Order::Remove(_) => Order::Remove(slice()),
         "forget-job": Order::ForgetJob(_) => Order::ForgetJob(JobId(6)),
+        "keep": Order::Keep(_) => Order::Keep(keep(KeptBase::Change(6))),
+        "tell-kept": Order::TellKept { .. } => Order::TellKept { after: Some(kept_key()) },
+    });
+    compare!(vectors, KeptBase {
+        "change": KeptBase::Change(_) => KeptBase::Change(300),
+        "page": KeptBase::Page { .. } => KeptBase::Page { page: 1, last: true },
     });
     let states = [HeldState::Staged, HeldState::Placed, HeldState::Retired];
     let slices = states.map(|state| HeldSlice { metadata: metadata(), state }).to_vec();
@@ -227,6 +260,9 @@ fn the_words_of_node_and_master_have_their_bytes() {
         "corrupt": Report::Corrupt(_) => Report::Corrupt(slice()),
         "removed": Report::Removed(_) => Report::Removed(slice()),
         "status": Report::Status { .. } => Report::Status { used_bytes: 7, free_bytes: 1 << 44, transfers: 3, spes: 2 },
+        "kept-mark": Report::KeptMark(_) => Report::KeptMark(Some(kept_mark())),
+        "kept": Report::Kept { .. } =>
+            Report::Kept { mark: kept_mark(), after: Some(kept_key()), rows: keep(KeptBase::Change(6)).rows, last: true },
     });
     compare!(vectors, Ack {
         "done": Ack::Done => Ack::Done,
@@ -245,6 +281,21 @@ fn the_words_of_a_transfer_have_their_bytes() {
         "write": TransferRequest::Write { .. } => TransferRequest::Write { ticket: signed() },
         "piece": TransferRequest::Piece { .. } => TransferRequest::Piece { ticket: signed(), piece, bytes: 77 },
         "spe": TransferRequest::Spe { .. } => TransferRequest::Spe { ticket: signed() },
+        "list-files": TransferRequest::ListFiles { .. } =>
+            TransferRequest::ListFiles { ticket: signed(), folder: "/srv".into(), after: Some("a/b".into()) },
+        "import-file": TransferRequest::ImportFile { .. } => TransferRequest::ImportFile {
+            ticket: signed(),
+            write: signed(),
+            folder: "/srv".into(),
+            file: "a/b".into(),
+            keep: true,
+        },
+        "leave-file": TransferRequest::LeaveFile { .. } => TransferRequest::LeaveFile {
+            ticket: signed(),
+            folder: "/srv".into(),
+            file: "a/b".into(),
+            slice: slice(),
+        },
     });
     compare!(vectors, TransferReply {
         "reading": TransferReply::Reading { .. } => TransferReply::Reading { bytes: 300 },
@@ -252,6 +303,9 @@ fn the_words_of_a_transfer_have_their_bytes() {
         "stored": TransferReply::Stored { .. } => TransferReply::Stored { bytes: 300, digest: digest() },
         "taken": TransferReply::Taken => TransferReply::Taken,
         "refused": TransferReply::Refused(_) => TransferReply::Refused(refusal(Status::Corrupt)),
+        "files": TransferReply::Files { .. } =>
+            TransferReply::Files { files: vec![NativeFile { path: "a/b".into(), bytes: 300 }], more: true },
+        "imported": TransferReply::Imported { .. } => TransferReply::Imported { bytes: 300 },
     });
     vectors.finish();
 }
@@ -297,6 +351,7 @@ fn tickets_have_their_bytes() {
         "write": Ticket { right: Right::Write { .. }, .. } =>
             ticket(Right::Write { lease: LeaseId(5), header: header() }),
         "compute": Ticket { right: Right::Compute { .. }, .. } => ticket(Right::Compute { job: JobId(6) }),
+        "import": Ticket { right: Right::Import, .. } => ticket(Right::Import),
     });
     vectors.compare("SignedTicket", &signed());
     vectors.finish();
@@ -357,11 +412,42 @@ fn header() -> SliceHeader {
         copies: 3,
         records: RecordFormat::Lines,
         user: keys(),
+        journal: JournalId(0x2a),
     }
 }
 
 fn metadata() -> SliceMetadata {
     SliceMetadata { header: header(), bytes: 1 << 34, digest: digest() }
+}
+
+fn kept_mark() -> KeptMark {
+    KeptMark { journal: JournalId(0x2a), generation: 2, sequence: 300 }
+}
+
+fn kept_key() -> KeptKey {
+    KeptKey { table: "names".into(), key: vec![0, 1] }
+}
+
+fn keep(onto: KeptBase) -> Keep {
+    let row = |key, value| KeptRow { table: "names".into(), key: vec![key], value };
+    Keep { mark: kept_mark(), onto, rows: vec![row(1, Some(vec![2, 3])), row(2, None)] }
+}
+
+fn rebuild(state: RebuildState, kind: ConflictKind) -> RebuildStatus {
+    let conflict = Conflict { metadata: metadata(), node: node(), kind, other: Some(slice()), aside: true };
+    RebuildStatus {
+        state,
+        journal: JournalId(0x2a),
+        generation: 2,
+        told: vec![node()],
+        missing: Vec::new(),
+        copy: Some((node(), kept_mark())),
+        files: 10,
+        folders: 3,
+        conflicts_total: 1,
+        conflicts: vec![conflict],
+        more: false,
+    }
 }
 
 fn entry() -> Entry {

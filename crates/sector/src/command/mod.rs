@@ -2,15 +2,17 @@
 
 pub(crate) mod files;
 mod folders;
+mod import;
 pub(crate) mod jobs;
 mod listing;
 mod nodes;
+mod rebuild;
 pub(crate) mod terasort;
 
 use client::{Client, Profile};
 
 use crate::{
-    arguments::{Arguments, Command, Global},
+    arguments::{Arguments, Command, Global, MasterCommand, MasterRole},
     cloud, demo,
     failure::Failure,
 };
@@ -24,7 +26,11 @@ pub(crate) async fn run(arguments: Arguments) -> Result<(), Failure> {
         Command::Down => cloud::down(global).await,
         Command::Demo(demo) => demo::run(demo, global).await,
         Command::Security(role) => cloud::role::security(&role.config).await,
-        Command::Master(role) => cloud::role::master(&role.config).await,
+        Command::Master(MasterRole { command: Some(MasterCommand::Rebuild(role)), .. }) => {
+            rebuild::set_aside(&role, global)
+        }
+        Command::Master(MasterRole { config: Some(config), .. }) => cloud::role::master(&config).await,
+        Command::Master(_) => Err(Failure::usage("name the settings with `--config`")),
         Command::Node(role) => cloud::role::node(&role.config).await,
         Command::Spe => Err(Failure::usage("`sector spe` is started by nodes only")),
         other => with_client(other, global).await,
@@ -67,6 +73,8 @@ async fn run_with(cloud: &Client, command: Command, global: &Global) -> Result<(
         Command::Run(run) => jobs::run(cloud, run, global).await,
         Command::Jobs => jobs::jobs(cloud, global).await,
         Command::Job(job) => jobs::job(cloud, job, global).await,
+        Command::Import(files) => import::import(cloud, files, global).await,
+        Command::Rebuild(rebuild) => rebuild::run(cloud, rebuild, global).await,
         Command::Terasort(terasort) => terasort::run(cloud, terasort, global).await,
         Command::Up(_)
         | Command::Down

@@ -30,6 +30,7 @@ fn header(slice: u128, at: &str, version: u64) -> SliceHeader {
         copies: 3,
         records: RecordFormat::File,
         user: BTreeMap::new(),
+        journal: protocol::JournalId(1),
     }
 }
 
