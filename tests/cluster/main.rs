@@ -6,4 +6,5 @@
 mod faults;
 mod files;
 mod jobs;
+mod rebuild;
 mod starting;

@@ -314,7 +314,7 @@ impl Master {
             Effect::Moved(entry) => self.sweeps.push_back(Sweep::Moved(vec![entry])),
             Effect::Forget(job) => self.forget_job(job),
             Effect::Kept(sequence) => self.keeping.note_durable(sequence),
-            Effect::Told(node) => self.open_keeping(node),
+            Effect::Told(node) => self.open_keeping(now, node),
         }
     }
 

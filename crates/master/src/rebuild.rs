@@ -57,6 +57,8 @@ pub(crate) struct Rebuild {
     absent: BTreeSet<NodeId>,
     /// Which copy of the small rows each node said it has, when it joined.
     marks: BTreeMap<NodeKey, KeptMark>,
+    /// When a node last told all that it holds.
+    last_told: Duration,
     /// The copy that was taken.
     copy: Option<(NodeId, KeptMark)>,
     gather: Option<Gather>,
@@ -100,6 +102,7 @@ impl Rebuild {
             absent: read.members.clone(),
             members: read.members,
             marks: BTreeMap::new(),
+            last_told: now.monotonic,
             copy: state.copy,
             gather: None,
             removed: read.removed,
@@ -184,6 +187,7 @@ impl Master {
     pub(crate) fn note_told(&mut self, now: Now, key: NodeKey) {
         let id = self.nodes.get(key).id.clone();
         self.rebuild.absent.remove(&id);
+        self.rebuild.last_told = now.monotonic;
         let mut rows = self.confirm_removals_of(key);
         if self.rebuild.members.insert(id.clone()) {
             rows.push(rows::member(&id));
@@ -195,11 +199,12 @@ impl Master {
     }
 
     /// A node has told all, and that is durable.
-    pub(crate) fn open_keeping(&mut self, key: NodeKey) {
+    pub(crate) fn open_keeping(&mut self, now: Now, key: NodeKey) {
         let node = self.nodes.get(key);
         if node.is_up() && !self.rebuild.is_running() {
             let mark = self.rebuild.marks.get(&key).copied();
             self.keeping.open(key, mark);
+            self.send_kept(now);
         }
     }
 
@@ -277,6 +282,14 @@ impl Master {
                 self.save(now, vec![row], Vec::new());
             }
             RebuildState::Running if is_due => self.settle_names(now),
+            // Where no node has a copy, nobody knows which nodes there are: those that come, come soon.
+            RebuildState::Running if self.rebuild.copy.is_none() && self.rebuild.absent.is_empty() => {
+                self.advance_gather(now);
+                let is_quiet = now.monotonic >= self.rebuild.last_told + self.config.replicate_after;
+                if is_quiet && self.rebuild.gather.is_none() && self.rebuild.copy.is_none() {
+                    self.settle_names(now);
+                }
+            }
             RebuildState::Running => self.advance_gather(now),
             RebuildState::New | RebuildState::Settled => {}
         }

@@ -162,6 +162,21 @@ fn a_rebuild_ends_when_an_administrator_says_so_or_after_a_time() {
 }
 
 #[test]
+fn where_no_node_has_a_copy_it_ends_when_no_further_node_comes_for_a_while() {
+    let mut bench = filled(&["a/1", "b/1"]);
+    bench.nodes.values_mut().for_each(|fake| fake.kept = None);
+    bench.lose_journal(0);
+    bench.join_each(&["n1"]);
+    bench.advance(config().replicate_after / 2);
+    bench.join_each(&["n2"]);
+    bench.advance(config().replicate_after / 2);
+    assert_eq!(bench.rebuild_status().state, RebuildState::Running);
+    bench.advance(config().replicate_after);
+    let status = bench.rebuild_status();
+    assert_eq!((status.state, status.files, status.copy), (RebuildState::Settled, 12, None));
+}
+
+#[test]
 fn a_master_that_restarts_in_the_midst_goes_on() {
     let mut bench = filled(&["a/1", "b/1", "c/1"]);
     let before = bench.names_of();
