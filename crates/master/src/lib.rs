@@ -13,6 +13,7 @@ mod copying;
 mod error;
 mod files;
 mod health;
+mod inspect;
 mod jobs;
 mod joins;
 mod journal_writer;
@@ -44,6 +45,7 @@ pub use actions::{Action, BatchId, Caller, Completion, Message, NodeJoin, OrderI
 pub use aside::set_journal_aside;
 pub use config::MasterConfig;
 pub use error::MasterError;
+pub use inspect::{JournalReport, RowProblem, inspect_journal};
 pub use master::Master;
 pub use namespace::Namespace;
 pub use server::{Server, serve};

@@ -15,6 +15,8 @@ mod copy;
 mod removals;
 mod rows;
 
+pub(crate) use rows::{check_row, identity, new_identity};
+
 use std::{
     collections::{BTreeMap, BTreeSet},
     time::Duration,

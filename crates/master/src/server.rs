@@ -302,7 +302,7 @@ fn open_journal(folder: &std::path::Path) -> Result<Journal, MasterError> {
 }
 
 /// All rows of the journal. Blocks.
-fn load_rows(journal: &Journal) -> Result<Vec<StoredRow>, MasterError> {
+pub(crate) fn load_rows(journal: &Journal) -> Result<Vec<StoredRow>, MasterError> {
     let mut rows = Vec::new();
     for table in TABLES {
         let mut take = |key: &[u8], value: &[u8]| rows.push(StoredRow { table, key: key.into(), value: value.into() });

@@ -113,6 +113,9 @@ pub(crate) enum Command {
     /// The names after the master's journal was lost: how far they are, and what was in doubt
     #[command(subcommand, after_help = "Example: sector rebuild status")]
     Rebuild(Rebuild),
+    /// Look at what lies on a disk while nobody uses it: a journal, a sidecar, a node's data folder
+    #[command(subcommand, after_help = "Example: sector inspect inventory /srv/node-1")]
+    Inspect(Inspect),
     /// The process that runs user functions for a node
     #[command(hide = true)]
     Spe,
@@ -210,6 +213,32 @@ pub(crate) enum Rebuild {
         #[arg(long, conflicts_with = "slice")]
         all: bool,
     },
+}
+
+#[derive(Clone, Debug, Subcommand)]
+pub(crate) enum Inspect {
+    /// A master's journal: what is in it, and whether a master can start from it
+    #[command(after_help = "Example: sector inspect journal /srv/master")]
+    Journal(Inspected),
+    /// A slice's sidecar
+    #[command(after_help = "Example: sector inspect sidecar --check /srv/node-1/slices/a/.b.dat.sector")]
+    Sidecar(Inspected),
+    /// A node's data folder
+    #[command(after_help = "Example: sector inspect inventory --check /srv/node-1")]
+    Inventory(Inspected),
+}
+
+#[derive(Clone, Debug, Args)]
+pub(crate) struct Inspected {
+    /// Read all bytes too and compare them with their checksums
+    #[arg(long)]
+    pub(crate) check: bool,
+    /// Repair what can be repaired; nothing is deleted
+    #[arg(long)]
+    pub(crate) repair: bool,
+    /// The file or folder
+    #[arg(value_name = "FILE")]
+    pub(crate) at: PathBuf,
 }
 
 #[derive(Clone, Debug, Args)]

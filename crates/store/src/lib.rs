@@ -9,6 +9,7 @@ mod atomic_file;
 mod disk;
 mod error;
 mod hasher;
+mod inspect;
 mod inventory;
 mod journal;
 mod layout;
@@ -28,6 +29,10 @@ pub use atomic_file::write_file_atomically;
 pub use disk::{Disk, DiskFile, FolderItem, FolderLock};
 pub use error::StoreError;
 pub use hasher::{HasherMark, SliceHasher, SliceSums};
+pub use inspect::{
+    FolderProblem, FolderReport, FoundSlice, SidecarReport, data_folder_of, inspect_folder, inspect_sidecar,
+    rebuild_sidecar,
+};
 pub use journal::{Journal, RowChange};
 pub use memory_disk::MemoryDisk;
 pub use os_disk::OsDisk;

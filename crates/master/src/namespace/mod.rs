@@ -66,6 +66,11 @@ impl Namespace {
         Ok((names, Vec::new()))
     }
 
+    /// Whether a row of the names can be read.
+    pub(crate) fn check_row(row: &StoredRow) -> Result<(), MasterError> {
+        rows::parse(row).map(drop)
+    }
+
     /// When this name space began, as a version: an older slice was written before there was this journal.
     pub(crate) fn birth(&self) -> Version {
         Version(self.items.get(&ROOT).map_or(0, |root| root.modified_unix_millis))

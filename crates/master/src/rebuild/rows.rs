@@ -94,6 +94,23 @@ impl StateRow {
     }
 }
 
+/// The journal's id and number, where the row with them can be read.
+pub(crate) fn identity(rows: &[StoredRow]) -> Option<(JournalId, u64)> {
+    let row = rows.iter().find(|row| row.table == JOURNAL_TABLE && row.key == STATE_KEY)?;
+    let state: StateRow = decode_row(&row.value)?;
+    Some((state.id, state.generation))
+}
+
+/// The row that gives a journal another id.
+pub(crate) fn new_identity(id: JournalId, generation: u64, state: RebuildState) -> RowChange {
+    StateRow { generation, state, ..StateRow::born(id) }.change()
+}
+
+/// Whether a row of a rebuild, or of a table that is not known here, can be read.
+pub(crate) fn check_row(row: &StoredRow) -> Result<(), MasterError> {
+    Read::of(std::slice::from_ref(row)).map(drop)
+}
+
 /// The row of a node that is known.
 pub(super) fn member(id: &NodeId) -> RowChange {
     set(MEMBERS_TABLE, id.as_str().into(), &())

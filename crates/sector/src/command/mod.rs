@@ -3,6 +3,7 @@
 pub(crate) mod files;
 mod folders;
 mod import;
+mod inspect;
 pub(crate) mod jobs;
 mod listing;
 mod nodes;
@@ -32,6 +33,7 @@ pub(crate) async fn run(arguments: Arguments) -> Result<(), Failure> {
         Command::Master(MasterRole { config: Some(config), .. }) => cloud::role::master(&config).await,
         Command::Master(_) => Err(Failure::usage("name the settings with `--config`")),
         Command::Node(role) => cloud::role::node(&role.config).await,
+        Command::Inspect(inspect) => inspect::run(inspect, global),
         Command::Spe => Err(Failure::usage("`sector spe` is started by nodes only")),
         other => with_client(other, global).await,
     }
@@ -82,6 +84,7 @@ async fn run_with(cloud: &Client, command: Command, global: &Global) -> Result<(
         | Command::Security(_)
         | Command::Master(_)
         | Command::Node(_)
+        | Command::Inspect(_)
         | Command::Spe => Err(Failure::failed("this command needs no login")),
     }
 }

@@ -3,6 +3,7 @@
 
 mod crash_images;
 mod faults;
+mod inspecting;
 mod put_aside;
 mod slices;
 
