@@ -132,3 +132,53 @@ fn files_that_lie_on_a_node_are_taken_in_where_they_are() {
     assert_eq!(import(&["--force", "--keep"], "survey").code, 0);
     assert_eq!((cloud.ok(&["cat", "/sky/a"]).as_str(), fs::read(folder.join("a")).unwrap()), ("new", b"new".to_vec()));
 }
+
+#[test]
+fn damaged_copies_are_told_and_repaired_while_nobody_uses_them() {
+    let cloud = Cloud::start(&["--nodes", "2", "--sites", "2"]);
+    let file = cloud.random_file("f", 200_000);
+    for path in ["/a", "/b"] {
+        cloud.ok(&["put", "--copies", "2", file.to_str().unwrap(), path]);
+    }
+    let folder = cloud.node_folder("node-1");
+    let (bytes, sidecar) = (folder.join("slices/a"), folder.join("slices/.b.sector"));
+    cloud.until("both slices are at their paths", |_| bytes.exists() && sidecar.exists());
+    let inspect = |kind: &str, extra: &str, at: &std::path::Path| {
+        let words = ["inspect", kind, "--json", extra, at.to_str().unwrap()];
+        cloud.run(&words.into_iter().filter(|word| !word.is_empty()).collect::<Vec<_>>())
+    };
+    assert_eq!(inspect("inventory", "", &folder).code, 4, "a node uses it");
+    assert_eq!(inspect("journal", "", &journal(&cloud)).code, 4, "a master uses it");
+    cloud.down();
+
+    let found: Value = serde_json::from_slice(&inspect("journal", "", &journal(&cloud)).out).unwrap();
+    assert_eq!((&found["files"], &found["problems"]), (&2.into(), &Value::Array(vec![])));
+    assert_eq!(inspect("inventory", "--check", &folder).code, 0);
+    let flip = |file: &std::path::Path, at: usize| {
+        let mut content = fs::read(file).unwrap();
+        content[at] ^= 1;
+        fs::write(file, content).unwrap();
+    };
+    flip(&bytes, 100_000);
+    flip(&sidecar, 30);
+    let ended = inspect("inventory", "--check", &folder);
+    assert_eq!(ended.code, 6);
+    let found: Value = serde_json::from_slice(&ended.out).unwrap();
+    let damaged = found["problems"].as_array().unwrap().iter().filter(|problem| problem["is_damage"] == true);
+    assert_eq!(damaged.count(), 2, "{found}");
+    assert_eq!(inspect("sidecar", "", &sidecar).code, 6);
+    assert_eq!(inspect("sidecar", "--check", &folder.join("slices/.a.sector")).code, 6);
+    let ended = inspect("sidecar", "--repair", &sidecar);
+    assert_eq!(ended.code, 0, "{}", ended.errors);
+    let made: Value = serde_json::from_slice(&ended.out).unwrap();
+    assert!(made["lost"].as_str().unwrap().contains("owner") && made["sidecar"]["path"] == "/b", "{made}");
+    // Both files are whole again from the other node, and what was made anew is not mistaken for the file.
+    cloud.up();
+    for path in ["/a", "/b"] {
+        assert_eq!(cloud.run(&["cat", path]).out, random_bytes(200_000));
+    }
+    cloud.until("the made one is listed", |cloud| {
+        let conflicts = &cloud.json(&["rebuild", "status"])["conflicts"];
+        conflicts.as_array().unwrap().iter().any(|conflict| conflict["kind"] == "written-since")
+    });
+}
