@@ -2,7 +2,7 @@
 //! alone; path: `docs/paths/rebuild.md`).
 
 use protocol::{
-    SectorPath, SliceId,
+    NodeId, SectorPath, SliceId,
     message::{
         client_master::{ClientReply, ClientRequest},
         rebuild::{RebuildRequest, RebuildStatus},
@@ -50,6 +50,14 @@ impl Client {
     /// `Refused` for anyone but administrators, `NotFound` for a slice that is not in doubt.
     pub async fn dismiss_conflict(&self, slice: Option<SliceId>) -> Result<(), ClientError> {
         self.decide(RebuildRequest::Dismiss(slice)).await
+    }
+
+    /// Says that a node will never come back.
+    ///
+    /// # Errors
+    /// `Refused` for anyone but administrators and for a node that is there, `NotFound` for one that is not known.
+    pub async fn forget_node(&self, node: &NodeId) -> Result<(), ClientError> {
+        self.decide(RebuildRequest::Forget(node.clone())).await
     }
 
     async fn rebuild_page(&self, after: Option<SliceId>) -> Result<RebuildStatus, ClientError> {

@@ -224,7 +224,6 @@ impl Master {
     }
 
     /// Forgets a node that will never come back; nothing waits for it any longer.
-    #[allow(dead_code)] // for whoever removes nodes from the cloud
     pub(crate) fn forget_member(&mut self, now: Now, id: &NodeId) {
         self.rebuild.absent.remove(id);
         let mut changes = self.confirm_removals(id, |_| true);

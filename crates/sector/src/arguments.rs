@@ -195,6 +195,12 @@ pub(crate) enum Rebuild {
     /// Wait for no further node
     #[command(after_help = "Example: sector rebuild finish")]
     Finish,
+    /// Say that a node will never come back: nothing waits for it any longer
+    #[command(after_help = "Example: sector rebuild forget node-7")]
+    Forget {
+        /// The node
+        node: NodeId,
+    },
     /// Give a slice that was set aside a name
     #[command(after_help = "Example: sector rebuild recover 3f2a77c01b9d4e553f2a77c01b9d4e55 /found/a.dat")]
     Recover {

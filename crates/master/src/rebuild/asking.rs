@@ -33,6 +33,16 @@ impl Master {
                 return Err(Refusal::new(Status::NotFound, "no rebuild is under way: there is nothing to finish"));
             }
             RebuildRequest::Recover { slice, path } => self.recover(now, slice, &path)?,
+            RebuildRequest::Forget(id) => {
+                if self.nodes.of_id(&id).is_some_and(|key| self.nodes.get(key).session.is_some()) {
+                    return Err(Refusal::new(Status::Refused, format!("node {id} is there; stop it first")));
+                }
+                if !self.rebuild.members.contains(&id) {
+                    let sentence = format!("no node {id} is known; `sector rebuild status` names those that are");
+                    return Err(Refusal::new(Status::NotFound, sentence));
+                }
+                self.forget_member(now, &id);
+            }
             RebuildRequest::Dismiss(None) => {
                 for slice in self.rebuild.conflicts.keys().copied().collect::<Vec<_>>() {
                     self.dismiss(now, slice);

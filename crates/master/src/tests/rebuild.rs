@@ -162,6 +162,27 @@ fn a_rebuild_ends_when_an_administrator_says_so_or_after_a_time() {
 }
 
 #[test]
+fn nothing_waits_for_a_node_that_will_never_come_back() {
+    let mut bench = filled(&["a/1", "b/1", "c/1"]);
+    bench.crash("n3");
+    bench.advance(seconds(12));
+    bench.remove("/ann");
+    assert!(bench.rows.keys().any(|(table, _)| *table == "removed"), "n3 has something that it should remove");
+    bench.lose_journal(0);
+    bench.join_each(&["n1", "n2"]);
+    let forget = |id: &str| ClientRequest::Rebuild(RebuildRequest::Forget(node(id)));
+    assert_eq!(bench.status_of("ann", forget("n3")), Status::Refused);
+    assert_eq!(bench.status_of("admin", forget("n1")), Status::Refused, "it is there");
+    assert_eq!(bench.status_of("admin", forget("n9")), Status::NotFound);
+    bench.done("admin", forget("n3"));
+    let status = bench.rebuild_status();
+    assert_eq!((status.state, status.missing), (RebuildState::Settled, vec![]));
+    assert!(!bench.rows.keys().any(|(table, _)| *table == "removed"));
+    bench.restart_master();
+    assert_eq!(bench.rebuild_status().missing.len(), 2, "of those that are known, none has told yet");
+}
+
+#[test]
 fn where_no_node_has_a_copy_it_ends_when_no_further_node_comes_for_a_while() {
     let mut bench = filled(&["a/1", "b/1"]);
     bench.nodes.values_mut().for_each(|fake| fake.kept = None);

@@ -84,6 +84,8 @@ pub enum RebuildRequest {
     /// Take a conflict off the list, all of them where `None`; slices that were set aside are removed. Administrators
     /// only.
     Dismiss(Option<SliceId>),
+    /// A node will never come back: nothing waits for it any longer. Administrators only.
+    Forget(NodeId),
 }
 
 /// How a rebuild is.

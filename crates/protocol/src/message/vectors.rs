@@ -182,6 +182,7 @@ fn the_requests_of_a_client_have_their_bytes() {
         "finish": RebuildRequest::Finish => RebuildRequest::Finish,
         "recover": RebuildRequest::Recover { .. } => RebuildRequest::Recover { slice: slice(), path: path() },
         "dismiss": RebuildRequest::Dismiss(_) => RebuildRequest::Dismiss(Some(slice())),
+        "forget": RebuildRequest::Forget(_) => RebuildRequest::Forget(node()),
     });
     let absent = CreateRequest { condition: Condition::Absent, at: None, ..create.clone() };
     vectors.compare("ClientRequest.create-absent", &ClientRequest::Create(absent));

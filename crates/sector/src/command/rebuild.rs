@@ -19,6 +19,7 @@ pub(crate) async fn run(cloud: &Client, rebuild: Rebuild, global: &Global) -> Re
     match rebuild {
         Rebuild::Status => status(&cloud.rebuild_status().await?, global),
         Rebuild::Finish => Ok(cloud.finish_rebuild().await?),
+        Rebuild::Forget { node } => Ok(cloud.forget_node(&node).await?),
         Rebuild::Recover { slice, path } => Ok(cloud.recover_slice(slice, &SectorPath::parse(&path)?).await?),
         Rebuild::Dismiss { slice: Some(slice), .. } => Ok(cloud.dismiss_conflict(Some(slice)).await?),
         Rebuild::Dismiss { slice: None, .. } => Ok(cloud.dismiss_conflict(None).await?),
