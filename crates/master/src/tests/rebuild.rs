@@ -508,3 +508,32 @@ fn a_node_whose_disk_another_has_taken_over_is_believed_and_a_known_disk_is_not_
     bench.join_each(&["n1"]);
     assert!(bench.exists("/ann/f0"));
 }
+
+#[test]
+fn rows_of_policies_and_quotas_come_back_and_files_that_have_one_keep_their_ids() {
+    let mut bench = filled(&["a/1", "b/1"]);
+    let (file, folder) = (bench.stat("/ann/f2").entry.id, bench.stat("/bob").entry.id);
+    let key = |id: protocol::FileId| id.0.to_be_bytes().to_vec();
+    let set = |table, key, value: &[u8]| RowChange::Set { table, key, value: value.to_vec() };
+    let rows = vec![
+        set("policies", key(folder), b"a folder's"),
+        set("policies", key(file), b"a file's"),
+        set("quotas", b"ann".to_vec(), b"a user's"),
+    ];
+    bench.master.save(bench.now, rows, Vec::new());
+    bench.run();
+    // The file changes after it has its policy.
+    bench.put("ann", create("/ann/f2"), 222);
+    bench.advance(seconds(3));
+    let expected: Vec<_> = bench.rows.iter().filter(|((table, _), _)| ["policies", "quotas"].contains(table)).collect();
+    let expected: Vec<_> = expected.into_iter().map(|(key, value)| (key.clone(), value.clone())).collect();
+    assert_eq!(expected.len(), 3);
+    bench.lose_journal(0);
+    bench.join_each(&["n1", "n2"]);
+    for (key, value) in expected {
+        assert_eq!(bench.rows.get(&key), Some(&value), "{}", key.0);
+    }
+    assert_eq!((bench.stat("/ann/f2").entry.id, bench.stat("/bob").entry.id), (file, folder));
+    assert_eq!(content(&bench.stat("/ann/f2").entry).bytes, 222);
+    assert_eq!(bench.conflicts(), []);
+}

@@ -177,6 +177,7 @@ impl FakeCloud {
                         return held;
                     }
                 }
+                Report::KeptMark(_) => {}
                 other => panic!("{other:?} before the inventory"),
             }
         }
