@@ -8,4 +8,5 @@ mod faults;
 mod files;
 mod jobs;
 mod keeping;
+mod rebuild;
 mod starting;

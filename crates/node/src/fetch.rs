@@ -126,6 +126,8 @@ pub(crate) fn unexpected(peer: Peer, operation: &'static str, reply: &TransferRe
         TransferReply::Refused(_) => "\"refused\"",
         TransferReply::Verifying { .. } => "\"verifying\"",
         TransferReply::Verified { .. } => "\"verified\"",
+        TransferReply::Files { .. } => "\"files\"",
+        TransferReply::Imported { .. } => "\"imported\"",
     };
     NodeError::Answer { node: peer.node, operation, answer }
 }

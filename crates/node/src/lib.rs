@@ -12,6 +12,8 @@ mod error;
 mod fetch;
 mod flow;
 mod hands;
+mod import;
+pub mod keeping;
 mod link;
 mod peers;
 pub mod rules;
