@@ -10,21 +10,24 @@ use protocol::{
     gmp::{Action, Endpoint, Frames, Message, MessageKind, Opening},
     limits,
     message::{client_master, join, master_security, node_master, spe, transfer},
+    slice::block_count,
     ticket::{SignedTicket, Ticket},
     wire::{codec, datagram, frame},
 };
 use serde::{Serialize, de::DeserializeOwned};
+use store::{SIDECAR_VERSION, Sidecar};
 
 /// A fuzz target.
 pub type Target = fn(&[u8]);
 
 /// Every target by its name.
-pub const TARGETS: [(&str, Target); 5] = [
+pub const TARGETS: [(&str, Target); 6] = [
     ("sector_path", sector_path),
     ("messages", messages),
     ("datagram", datagram),
     ("frame_head", frame_head),
     ("ticket", ticket),
+    ("sidecar", sidecar),
 ];
 
 /// A text as a path: what is taken is normal, stays below the root, and reads as itself.
@@ -107,6 +110,25 @@ pub fn ticket(bytes: &[u8]) {
     decoded::<Ticket>(bytes);
     if let Some(signed) = decoded::<SignedTicket>(bytes) {
         decoded::<Ticket>(&signed.ticket);
+    }
+}
+
+/// The bytes as a sidecar, as they are and with a true head and checksum in front of and behind them, so that the inside
+/// is reached too. What is taken is written as the newest version, which reads as the same.
+pub fn sidecar(bytes: &[u8]) {
+    for version in [None, Some(1), Some(SIDECAR_VERSION)] {
+        let sealed = match version {
+            Some(version) => {
+                let mut sealed = [b"SSID", &[version][..], bytes].concat();
+                sealed.extend(crc32c::crc32c(&sealed).to_be_bytes());
+                sealed
+            }
+            None => bytes.to_vec(),
+        };
+        let Ok(sidecar) = Sidecar::decode(&sealed) else { continue };
+        assert!(sidecar.metadata.bytes <= limits::SLICE_BYTES_MAX);
+        assert_eq!(sidecar.blocks.len() as u64, block_count(sidecar.metadata.bytes));
+        assert_eq!(Sidecar::decode(&sidecar.encode()).as_ref(), Ok(&sidecar));
     }
 }
 

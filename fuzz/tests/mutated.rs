@@ -18,7 +18,7 @@ const INPUTS_OF_NOISE: usize = 2_000;
 
 #[test]
 fn no_mutated_input_breaks_a_parser() {
-    let seeds = [messages(), datagrams(), paths(), frames()].concat();
+    let seeds = [messages(), datagrams(), paths(), frames(), sidecars()].concat();
     assert!(seeds.len() > 80, "the vectors were found");
     let mut rng = Rng::with_seed(0x5ec7);
     for (name, target) in TARGETS {
@@ -116,4 +116,18 @@ fn frames() -> Vec<Vec<u8>> {
         [bytes, payload].concat()
     });
     framed.to_vec()
+}
+
+/// Sidecars of both versions, whole and as the target wraps them: without head and checksum.
+fn sidecars() -> Vec<Vec<u8>> {
+    let old = concat!(
+        "5353494401000000000000010200",
+        "00003aab01042f612f62ac0205616c69636501030201016b0176818004",
+        "0707070707070707070707070707070707070707070707070707070707070707",
+        "00000001fffefdfc9b05a547",
+    );
+    let old = HEXLOWER.decode(old.as_bytes()).expect("hex");
+    let new = store::Sidecar::decode(&old).expect("a sidecar").encode();
+    let inside = |whole: &[u8]| whole[5..whole.len() - 4].to_vec();
+    vec![inside(&old), inside(&new), old, new]
 }

@@ -8,5 +8,6 @@ mod faults;
 mod files;
 mod jobs;
 mod keeping;
+mod rebuild;
 mod starting;
 mod uploads;

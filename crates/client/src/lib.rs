@@ -26,8 +26,10 @@ pub mod error;
 pub mod expand;
 pub mod file;
 pub mod folder;
+pub mod import;
 pub mod job;
 pub mod profile;
+pub mod rebuild;
 pub mod session;
 
 pub use error::ClientError;

@@ -19,6 +19,7 @@ use protocol::{
     message::{
         client_master::{ClientReply, ClientRequest},
         join::{JoinReply, JoinRequest, KEY_LABEL},
+        rebuild::RebuildRequest,
     },
     status::ErrorClass,
     wire::codec,
@@ -186,9 +187,9 @@ fn same_family(peer: IpAddr) -> IpAddr {
 /// Whether asking twice is the same as asking once.
 fn is_repeatable(request: &ClientRequest) -> bool {
     use ClientRequest::{
-        Abandon, AdmitJob, CancelJob, Commit, Copies, Create, Drain, EmptyTrash, Health, Job, Jobs, List, Locate,
-        Logout, MakeFolder, Nodes, Policy, Quotas, Rebalance, Remove, RemoveNode, Rename, Renew, ReportJob, Restore,
-        SetPolicy, SetQuota, Stat, Topology, Trash, Usage,
+        Abandon, AdmitJob, CancelJob, Commit, Copies, Create, Drain, EmptyTrash, Health, Import, Job, Jobs, List,
+        Locate, Logout, MakeFolder, Nodes, Policy, Quotas, Rebalance, Rebuild, Remove, RemoveNode, Rename, Renew,
+        ReportJob, Restore, SetPolicy, SetQuota, Stat, Topology, Trash, Usage,
     };
     match request {
         Locate(_) | Copies(_) | Stat(_) | List { .. } | Usage(_) | Nodes | Health => true,
@@ -196,6 +197,8 @@ fn is_repeatable(request: &ClientRequest) -> bool {
         // Each says how things shall be, not what to change.
         Drain(_) | Rebalance(_) | Topology { .. } => true,
         Policy(_) | SetPolicy { .. } | Trash { .. } | EmptyTrash { .. } | Quotas { .. } | SetQuota { .. } => true,
+        Import { .. } | Rebuild(RebuildRequest::Status { .. }) => true,
+        Rebuild(_) => false,
         // A later attempt at the same upload takes an earlier one's place.
         Create(create) => create.resume.is_some(),
         Commit { .. }

@@ -163,6 +163,7 @@ fn held(number: u64) -> HeldSlice {
         copies: content.copies,
         records: content.records,
         user: content.user,
+        journal: protocol::JournalId(1),
     };
     let metadata = SliceMetadata { header, bytes: content.bytes, digest: content.digest };
     HeldSlice { metadata, state: HeldState::Placed }

@@ -160,5 +160,24 @@ pub(crate) const POLICIES_TABLE: &str = "policies";
 pub(crate) const TRASH_TABLE: &str = "trash";
 /// Table of users' quotas, by [`UserName`](protocol::UserName).
 pub(crate) const QUOTAS_TABLE: &str = "quotas";
+/// Table of the journal's own id and state.
+pub(crate) const JOURNAL_TABLE: &str = "journal";
+/// Table of the nodes that ever told what they hold, by name.
+pub(crate) const MEMBERS_TABLE: &str = "members";
+/// Table of removals that nodes missed, by slice.
+pub(crate) const REMOVED_TABLE: &str = "removed";
+/// Table of slices in doubt, by slice.
+pub(crate) const CONFLICTS_TABLE: &str = "conflicts";
 /// All tables, in the order in which they are loaded.
-pub const TABLES: [&str; 6] = [NAMES_TABLE, JOBS_TABLE, NODES_TABLE, POLICIES_TABLE, TRASH_TABLE, QUOTAS_TABLE];
+pub const TABLES: [&str; 10] = [
+    NAMES_TABLE,
+    JOBS_TABLE,
+    NODES_TABLE,
+    POLICIES_TABLE,
+    TRASH_TABLE,
+    QUOTAS_TABLE,
+    JOURNAL_TABLE,
+    MEMBERS_TABLE,
+    REMOVED_TABLE,
+    CONFLICTS_TABLE,
+];

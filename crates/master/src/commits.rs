@@ -222,6 +222,9 @@ impl Master {
 
     fn put_written(&mut self, now: Now, lease: &Lease, written: Stored) -> Result<(), Refusal> {
         let header = &lease.header;
+        if self.rebuild.is_running() {
+            return Err(self.being_rebuilt());
+        }
         self.check_write(&lease.by, &header.path, lease.parents, lease.condition)?;
         self.check_quotas(&header.path, &header.owner, written.bytes)?;
         let there = self.names.find(&header.path).and_then(|id| self.names.content(id));

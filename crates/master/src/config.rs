@@ -14,6 +14,8 @@ pub struct MasterConfig {
     /// How long a lost node's copies still count before they are made anew elsewhere: a node that only restarts
     /// should cost no copying. Also the time nodes have to come back after the master itself restarted.
     pub replicate_after: Duration,
+    /// How long a rebuild of the names waits for nodes that are known and do not come.
+    pub rebuild_wait: Duration,
     /// Space in bytes that stays free on every node, for sidecars and the scratch files of jobs.
     pub reserve_bytes: u64,
     /// How long what was removed can be restored; zero: not at all.
@@ -27,6 +29,7 @@ impl Default for MasterConfig {
             sync_copies: 2,
             node_lost_after: Duration::from_secs(10),
             replicate_after: Duration::from_secs(60),
+            rebuild_wait: Duration::from_secs(600),
             reserve_bytes: 256 << 20,
             trash: Duration::from_secs(7 * 86_400),
         }

@@ -4,7 +4,7 @@
 use std::net::IpAddr;
 
 use protocol::{
-    FileId, Now, Refusal, SectorPath, SliceId,
+    FileId, NodeId, Now, Refusal, SectorPath, SliceId, Status,
     message::{
         client_master::{
             ClientReply, CopyState, CopyStatus, Entry, EntryKind, EntryStatus, Located, NodeState, Page, Source,
@@ -129,7 +129,12 @@ impl Master {
         if moved_slice.is_none() {
             effects.push(Effect::Moved(id));
         }
-        self.save(now, change.rows, effects);
+        let mut rows = change.rows;
+        if moved_slice.is_some() {
+            // So that a copy of the rows that a node has tells whether it knows the new name.
+            self.count_moment(&mut rows, &mut effects);
+        }
+        self.save(now, rows, effects);
         Ok(None)
     }
 
@@ -184,6 +189,20 @@ impl Master {
         let replaced = self.names.find(to).filter(|replaced| *replaced != id);
         let replaced = replaced.and_then(|replaced| self.tally_of_file(replaced)).unwrap_or_default();
         self.check_folder_quotas(to, folder, self.tally_below(id).beyond(replaced), &self.counted_folders(id))
+    }
+
+    /// A ticket for taking in native files at a node. They may be anyone's: so only administrators may.
+    pub(crate) fn import(&self, now: Now, by: &UserRights, node: &NodeId) -> Result<ClientReply, Refusal> {
+        if !by.admin {
+            let sentence = format!("{} is no administrator: only one may import files from a node's disk", by.user);
+            return Err(Refusal::new(Status::Refused, sentence));
+        }
+        let unknown = || Refusal::new(Status::NotFound, format!("there is no node {node}; `sector nodes` shows them"));
+        let key = self.nodes.of_id(node).ok_or_else(unknown)?;
+        if !self.nodes.get(key).is_up() {
+            return Err(Refusal::new(Status::Unavailable, format!("the node {node} cannot be reached now")));
+        }
+        Ok(ClientReply::Source(self.tickets.import(now, self.nodes.get(key), &by.user)))
     }
 
     /// The nodes with a good copy that can be reached.

@@ -58,12 +58,7 @@ impl Master {
             reasons
                 .push(format!("{corrupt} copies are corrupt and are being replaced; check the disks of their nodes"));
         }
-        if !self.unclaimed.is_empty() {
-            reasons.push(format!(
-                "{} slices are older than the master's journal and were never placed; they are kept on their nodes",
-                self.unclaimed.len()
-            ));
-        }
+        reasons.extend(self.rebuild_reasons());
         reasons.extend(self.topology.fault.as_ref().map(|fault| format!("the topology before it is in use: {fault}")));
         ClientReply::Health(Health { reasons, under_replicated, corrupt, lost, misplaced, short_of_nodes })
     }

@@ -6,6 +6,7 @@
 //! replication.
 
 mod actions;
+mod aside;
 mod checking;
 mod commits;
 mod config;
@@ -15,10 +16,12 @@ mod drain;
 mod error;
 mod files;
 mod health;
+mod inspect;
 mod interrupted;
 mod jobs;
 mod joins;
 mod journal_writer;
+mod keeping;
 mod leases;
 mod lifetimes;
 mod links;
@@ -31,6 +34,7 @@ mod placement;
 mod policies;
 mod quotas;
 mod rebalance;
+mod rebuild;
 mod reconcile;
 mod removal;
 mod replicas;
@@ -56,8 +60,10 @@ mod writes;
 mod tests;
 
 pub use actions::{Action, BatchId, Caller, Completion, Message, NodeJoin, OrderId, OrderOutcome, StoredRow, TABLES};
+pub use aside::set_journal_aside;
 pub use config::MasterConfig;
 pub use error::MasterError;
+pub use inspect::{JournalReport, RowProblem, inspect_journal};
 pub use loading::Loading;
 pub use master::Master;
 pub use namespace::Namespace;

@@ -20,6 +20,11 @@ impl Loading {
         Self { names: namespace::Loading::new(), others: Vec::new() }
     }
 
+    /// Whether there was no row at all: the journal is just born.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.others.is_empty() && self.names.is_empty()
+    }
+
     /// Takes a row of any table; rows may come in any order.
     ///
     /// # Errors

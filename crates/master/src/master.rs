@@ -2,15 +2,11 @@
 //! the order between what is saved and what is said. Serves every path. Never does I/O, never reads a clock, draws no
 //! lot but from its seed.
 
-use std::{
-    collections::{BTreeSet, VecDeque},
-    net::IpAddr,
-    time::Duration,
-};
+use std::{collections::VecDeque, net::IpAddr, time::Duration};
 
 use fastrand::Rng;
 use protocol::{
-    Now, Refusal, SessionId, SliceId, Version,
+    Now, Refusal, SessionId, Version,
     message::{
         client_master::{ClientReply, ClientRequest},
         master_security::UserRights,
@@ -20,13 +16,14 @@ use store::RowChange;
 
 use crate::{
     actions::{
-        Action, Caller, Completion, JOBS_TABLE, Message, NODES_TABLE, NodeJoin, POLICIES_TABLE, QUOTAS_TABLE,
-        StoredRow, TRASH_TABLE,
+        Action, CONFLICTS_TABLE, Caller, Completion, JOBS_TABLE, JOURNAL_TABLE, MEMBERS_TABLE, Message, NODES_TABLE,
+        NodeJoin, POLICIES_TABLE, QUOTAS_TABLE, REMOVED_TABLE, StoredRow, TRASH_TABLE,
     },
     config::MasterConfig,
     error::MasterError,
     interrupted::Interrupted,
     jobs::Jobs,
+    keeping::Keeping,
     leases::Leases,
     lifetimes::Lifetimes,
     links::Links,
@@ -37,6 +34,7 @@ use crate::{
     policies::Policies,
     quotas::Quotas,
     rebalance::Rebalance,
+    rebuild::Rebuild,
     reconcile::{Superseded, Sweep},
     replicas::Replicas,
     replication::Replication,
@@ -78,8 +76,8 @@ pub struct Master {
     pub(crate) saves: Saves,
     pub(crate) sweeps: VecDeque<Sweep>,
     pub(crate) actions: VecDeque<Action>,
-    /// Slices older than the journal that could not be given a name; they are never removed.
-    pub(crate) unclaimed: BTreeSet<SliceId>,
+    pub(crate) keeping: Keeping,
+    pub(crate) rebuild: Rebuild,
     /// No version that this master gave is as old as this.
     pub(crate) version_at_start: Version,
     /// When copies of older files may be made: until then nodes have time to come back.
@@ -126,6 +124,8 @@ impl Master {
         signer: Box<dyn SignTickets + Send>,
         loading: Loading,
     ) -> Result<Self, MasterError> {
+        let mut rng = Rng::with_seed(seed);
+        let (rebuild, sequence) = Rebuild::load(now, &config, &mut rng, &loading)?;
         let (mut jobs, mut policies, mut nodes) = (Jobs::default(), Policies::default(), Nodes::default());
         let (mut trash, mut quotas) = (Trash::default(), Quotas::default());
         for row in &loading.others {
@@ -135,10 +135,17 @@ impl Master {
                 POLICIES_TABLE => policies.load(row)?,
                 TRASH_TABLE => trash.load(row)?,
                 QUOTAS_TABLE => quotas.load(row)?,
+                JOURNAL_TABLE | MEMBERS_TABLE | REMOVED_TABLE | CONFLICTS_TABLE => {}
                 _ => return Err(damaged(row)),
             }
         }
-        let (names, first_rows) = loading.names.finish(now)?;
+        let (mut names, mut first_rows) = loading.names.finish(now)?;
+        names.raise_version(rebuild.version_floor());
+        if loading.others.iter().all(|row| row.table != JOURNAL_TABLE) {
+            first_rows.push(rebuild.state_row());
+        }
+        let pinned = policies.entries().chain(trash.entries());
+        let keeping = Keeping::load(&names, pinned, &loading.others, sequence);
         let mut master = Self {
             // Also what the nodes may bring that is older than an empty journal.
             version_at_start: names.last_version().max(Version(names.birth().0.saturating_sub(1))),
@@ -148,7 +155,7 @@ impl Master {
             next_unpark: now.monotonic + UNPARK_AFTER,
             config,
             tickets: Tickets::new(signer),
-            rng: Rng::with_seed(seed),
+            rng,
             names,
             nodes,
             policies,
@@ -170,7 +177,8 @@ impl Master {
             saves: Saves::default(),
             sweeps: VecDeque::new(),
             actions: VecDeque::new(),
-            unclaimed: BTreeSet::new(),
+            keeping,
+            rebuild,
             #[cfg(test)]
             wishes_of_test: None,
         };
@@ -286,6 +294,9 @@ impl Master {
 
     fn handle_request(&mut self, now: Now, from: Caller, client: &ClientSession, request: ClientRequest) {
         let by = &client.rights;
+        if let Some(refusal) = self.refuse_while_rebuilding(&request) {
+            return self.reply_saved(from, ClientReply::Refused(refusal));
+        }
         if let Err(refusal) = self.check_trash(by, &request) {
             return self.reply_saved(from, ClientReply::Refused(refusal));
         }
@@ -333,6 +344,8 @@ impl Master {
             ClientRequest::EmptyTrash { all_users } => self.empty_trash(now, from, by, all_users),
             ClientRequest::Quotas { after } => Ok(Some(self.quota_list(by, after.as_ref()))),
             ClientRequest::SetQuota { user, bytes, files } => self.set_quota(now, from, by, &user, bytes, files),
+            ClientRequest::Rebuild(request) => self.ask_rebuild(now, from, by, request),
+            ClientRequest::Import { node } => self.import(now, by, &node).map(Some),
             ClientRequest::Logout => {
                 self.sessions.close(from.session);
                 self.reply(from, ClientReply::Done);
@@ -369,7 +382,9 @@ impl Master {
     }
 
     /// Saves rows; `effects` follow once they are durable. Without rows they follow what is being saved already.
-    pub(crate) fn save(&mut self, now: Now, changes: Vec<RowChange>, effects: Vec<Effect>) {
+    pub(crate) fn save(&mut self, now: Now, mut changes: Vec<RowChange>, mut effects: Vec<Effect>) {
+        self.note_freed(&mut changes, &effects);
+        self.keep_changes(&mut changes, &mut effects);
         if !changes.is_empty() {
             let batch = self.saves.begin(effects);
             self.actions.push_back(Action::Save { batch, changes });
@@ -389,33 +404,50 @@ impl Master {
             Effect::Supersede(old, new) => self.superseded.add(old, new),
             Effect::Moved(entry) => self.sweeps.push_back(Sweep::Moved(vec![(entry, None)])),
             Effect::Forget(job) => self.forget_job(job),
+            Effect::Kept(sequence) => self.keeping.note_durable(sequence),
+            Effect::Told(node) => self.open_keeping(now, node),
         }
+    }
+
+    /// The names were put together anew: nodes have time to come before copies of what was found are made.
+    pub(crate) fn wait_for_copies(&mut self, now: Now) {
+        self.version_at_start = self.names.last_version();
+        self.replication_begins = now.monotonic + self.config.replicate_after;
+        self.has_begun_replication = false;
     }
 
     /// What follows from any change: a step of the sweeps, copies, orders.
     pub(crate) fn go_on(&mut self, now: Now) {
         self.sweep(now);
-        self.begin_copies(now);
-        self.go_on_rebalancing(now);
+        if !self.rebuild.is_running() {
+            self.begin_copies(now);
+            self.go_on_rebalancing(now);
+        }
         self.send_orders(now);
     }
 
     fn tick(&mut self, now: Now) {
         self.watch_nodes(now);
-        self.watch_drains(now);
-        self.watch_rebalance();
+        if !self.rebuild.is_running() {
+            self.watch_drains(now);
+            self.watch_rebalance();
+            self.begin_expiry(now);
+        }
         self.nodes.compare_speeds();
         self.watch_jobs(now);
+        self.watch_rebuild(now);
+        self.send_kept(now);
         self.orders.wake(now.monotonic);
         self.give_up_chains(now);
         self.revive_copies(now);
-        self.begin_expiry(now);
         let idle = self.sessions.close_idle(now);
         self.actions.extend(idle.into_iter().map(Action::CloseSession));
         if now.monotonic >= self.next_unpark {
             self.next_unpark = now.monotonic + UNPARK_AFTER;
             self.unpark_copies(false);
-            self.make_room_from_trash(now);
+            if !self.rebuild.is_running() {
+                self.make_room_from_trash(now);
+            }
             self.advance_leases(now);
             self.interrupted.expire(now.monotonic);
         }

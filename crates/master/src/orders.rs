@@ -40,6 +40,8 @@ pub(crate) enum Ordered {
     Remove(SliceId),
     Replicate(SliceId),
     Forget(JobId),
+    Keep,
+    TellKept,
 }
 
 /// What waits for a node.
@@ -175,7 +177,7 @@ impl Ordered {
     fn slice(self) -> Option<SliceId> {
         match self {
             Self::Place { slice, .. } | Self::Remove(slice) | Self::Replicate(slice) => Some(slice),
-            Self::Forget(_) => None,
+            Self::Forget(_) | Self::Keep | Self::TellKept => None,
         }
     }
 }

@@ -40,6 +40,17 @@ impl Policies {
         Ok(())
     }
 
+    /// All entries that say something.
+    pub(crate) fn entries(&self) -> impl Iterator<Item = FileId> + '_ {
+        self.own.keys().copied()
+    }
+
+    /// Forgets all; gives the changes that take their rows away.
+    pub(crate) fn clear(&mut self) -> Vec<RowChange> {
+        let old = std::mem::take(self);
+        old.own.into_keys().map(|id| RowChange::Remove { table: POLICIES_TABLE, key: file_key(id) }).collect()
+    }
+
     pub(crate) fn get(&self, id: FileId) -> Option<&Policy> {
         self.own.get(&id).map(|policy| &**policy)
     }
@@ -151,14 +162,19 @@ impl Master {
         self.check_policy(by, id, path, &policy)?;
         let has_quota = policy.has_quota();
         let warnings = self.policy_warnings(&policy);
-        let rows = match self.names.content(id) {
+        let mut rows = match self.names.content(id) {
             None => self.policies.set(id, policy).into_iter().collect(),
             Some(content) => self.set_file_policy(now, path, content, policy)?,
         };
         self.track_folder(id, has_quota);
         let warnings = warnings.into_iter().chain(self.quota_warning(id)).collect();
         let reply = self.policy_reply(id, warnings);
-        self.save(now, rows, vec![Effect::Reply(caller, reply), Effect::Moved(id)]);
+        let mut effects = vec![Effect::Reply(caller, reply), Effect::Moved(id)];
+        if !self.names.is_folder(id) {
+            // A file's own number of copies is in its sidecars: so that it is known which of them is the newest.
+            self.count_moment(&mut rows, &mut effects);
+        }
+        self.save(now, rows, effects);
         Ok(None)
     }
 

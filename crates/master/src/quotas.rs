@@ -50,6 +50,19 @@ impl Quotas {
         Ok(())
     }
 
+    /// Forgets all; gives the changes that take users' rows away. Then all is to be counted anew.
+    pub(crate) fn clear(&mut self) -> Vec<RowChange> {
+        let old = std::mem::take(self);
+        let key = |user: UserName| user.as_str().as_bytes().to_vec();
+        old.of_users.into_keys().map(|user| RowChange::Remove { table: QUOTAS_TABLE, key: key(user) }).collect()
+    }
+
+    /// Forgets what was counted; what may be kept stays.
+    pub(crate) fn forget_counts(&mut self) {
+        self.used = BTreeMap::new();
+        self.folders = BTreeMap::new();
+    }
+
     /// What a folder with a quota holds.
     pub(crate) fn folder(&self, id: FileId) -> Option<Tally> {
         self.folders.get(&id).copied()
@@ -105,7 +118,7 @@ impl Quotas {
 }
 
 impl Master {
-    /// Counts all files; once, at the start.
+    /// Counts all files; once, at the start or when the names are put together anew.
     pub(crate) fn count_all(&mut self) {
         for (id, _) in self.policies.with_quota() {
             self.quotas.track(id, Tally::default());

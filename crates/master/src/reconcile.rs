@@ -136,11 +136,15 @@ impl Master {
                 self.orders.delay(retry_at, node, Work::Forget(job));
             }
             (Ordered::Forget(_), _) => {}
+            (Ordered::Keep, status) => self.note_kept(now, node, status.is_none()),
+            (Ordered::TellKept, status) => self.note_tell_kept(node, status.is_none()),
         }
     }
 
     /// Notes that a slice is not at a node any more.
     pub(crate) fn note_removed(&mut self, now: Now, slice: SliceId, node: NodeKey) {
+        let confirmed = self.note_removal_confirmed(slice, node);
+        self.save(now, confirmed, Vec::new());
         match self.replicas.at(slice, node) {
             Some(replica @ Replica { state: ReplicaState::Corrupt { .. }, .. }) => {
                 let state = ReplicaState::Corrupt { put_aside: true };
@@ -257,10 +261,12 @@ impl Master {
     /// What is to be done about a slice at a node, if anything.
     fn due(&self, slice: SliceId, node: NodeKey) -> Option<Due> {
         let replica = self.replicas.at(slice, node)?;
-        if self.saves.is_unsettled(slice) || self.names.is_doomed(slice) {
+        let is_unsettled = self.saves.is_unsettled(slice) || self.names.is_doomed(slice);
+        // While names are put together nobody knows yet what belongs where.
+        if is_unsettled || self.rebuild.is_running() {
             return None;
         }
-        match (replica.state, self.names.header_of_slice(slice)) {
+        match (replica.state, self.names.header_of_slice(slice, self.rebuild.id)) {
             (ReplicaState::Corrupt { put_aside: true }, _) => None,
             (ReplicaState::Corrupt { put_aside: false }, _) => Some(Due::Remove),
             (ReplicaState::Placed(mark), Some(header)) if mark == HeaderMark::of(&header) => None,
@@ -271,9 +277,8 @@ impl Master {
             }
             (_, Some(header)) => Some(Due::Place(header)),
             (_, None) => {
-                let is_needed = self.leases.of_slice(slice).is_some()
-                    || self.superseded.waits(slice)
-                    || self.unclaimed.contains(&slice);
+                let is_needed =
+                    self.leases.of_slice(slice).is_some() || self.superseded.waits(slice) || self.rebuild.keeps(slice);
                 (!is_needed).then_some(Due::Remove)
             }
         }
@@ -304,7 +309,7 @@ impl Master {
         let copying = self.replication.copy(slice, target)?;
         let header = match self.leases.of_slice(slice).and_then(|lease| self.leases.get(lease)) {
             Some(lease) => lease.header.clone(),
-            None => self.names.header_of_slice(slice)?,
+            None => self.names.header_of_slice(slice, self.rebuild.id)?,
         };
         let source = self.nodes.get(copying.source);
         let from = self.tickets.read(now, source, &header.owner, slice, copying.bytes);
@@ -325,7 +330,7 @@ impl Master {
 
     /// Whether nothing need wait for this slice any longer: it stands at its path, or is no file's content any more.
     fn is_placed_or_gone(&self, slice: SliceId) -> bool {
-        match self.names.header_of_slice(slice) {
+        match self.names.header_of_slice(slice, self.rebuild.id) {
             Some(header) => {
                 let placed = ReplicaState::Placed(HeaderMark::of(&header));
                 self.replicas.of(slice).iter().any(|replica| replica.state == placed)

@@ -56,6 +56,7 @@ impl Master {
         let rows = vec![self.nodes.removal_change(key)];
         let reply = ClientReply::Removal(NodeRemoval { removed: true, ..loss });
         self.save(now, rows, vec![Effect::Reply(from, reply)]);
+        self.forget_member(now, id);
         // Forgets its replicas; what is missing now is made elsewhere.
         self.sweeps.push_back(Sweep::Node(key, 0));
         Ok(None)

@@ -2,9 +2,9 @@
 //! the master lost its journal. Never believes a node about names that the journal has: there the node is told.
 
 use protocol::{
-    Now, SessionId, SliceId, SliceMetadata, Version, limits,
+    Now, SessionId, SliceId, SliceMetadata, limits,
     message::{
-        client_master::{FileContent, NodeState},
+        client_master::NodeState,
         node_master::{Ack, HeldPartial, HeldSlice, HeldState, Report},
     },
     names::{EVENT_DISK_FAILED, EVENT_NODE_JOINED, EVENT_NODE_LOST, EVENT_SLICE_CORRUPT},
@@ -16,7 +16,6 @@ use crate::{
     nodes::NodeKey,
     reconcile::Sweep,
     replicas::{HeaderMark, ReplicaState},
-    saves::Effect,
 };
 
 impl Master {
@@ -52,6 +51,8 @@ impl Master {
                     self.interrupted.learn(now.monotonic, user, *upload, key);
                 }
             }
+            Report::KeptMark { mark, all_seen } => self.note_kept_mark(now, key, mark, all_seen),
+            Report::Kept { mark, after, rows, last } => self.note_kept_page(now, key, mark, after, rows, last),
         }
         self.actions.push_back(Action::Ack { to: from, ack: Ack::Done });
     }
@@ -61,6 +62,7 @@ impl Master {
         let session = self.nodes.lose(now, key);
         tracing::warn!(event = EVENT_NODE_LOST, node = %self.nodes.get(key).id, "a node is lost");
         self.orders.forget(key);
+        self.note_absent(key);
         for (slice, target) in self.replication.copies_where(|target, _| target == key) {
             self.end_copy(slice, target);
             // Nothing else looks at it again: the sweep sees only what the node held.
@@ -101,6 +103,7 @@ impl Master {
     pub(crate) fn note_rejoined(&mut self, now: Now, key: NodeKey, old: Option<SessionId>) {
         tracing::info!(event = EVENT_NODE_JOINED, node = %self.nodes.get(key).id, "a node joined");
         self.orders.forget(key);
+        self.note_absent(key);
         self.leases.forget_node(key);
         for (slice, target) in self.replication.copies_where(|target, _| target == key) {
             self.end_copy(slice, target);
@@ -124,6 +127,7 @@ impl Master {
         let node = self.nodes.get_mut(key);
         node.inventory_open = false;
         node.state = NodeState::Up;
+        self.note_told(now, key);
         // Walks over what it holds: removes what is nobody's, places what lies elsewhere, counts all copies.
         self.sweeps.push_back(Sweep::Node(key, 0));
         self.advance_leases(now);
@@ -136,15 +140,14 @@ impl Master {
         if self.leases.of_slice(slice).is_some() {
             return self.note_lease_stored(now, key, &metadata);
         }
+        let held_state = state;
         let state = match state {
             HeldState::Staged => ReplicaState::Staged,
             HeldState::Placed => ReplicaState::Placed(HeaderMark::of(&metadata.header)),
             HeldState::Retired => ReplicaState::Retired,
         };
         self.set_replica(slice, key, self.checked_state(&metadata, state));
-        if self.names.file_of_slice(slice).is_none() && metadata.header.version < self.names.birth() {
-            self.adopt(now, &metadata, held.state);
-        }
+        self.consider(now, key, &metadata, held_state);
         // The copies are counted now, so that files can be read while a long inventory goes on.
         self.assess(now, slice);
     }
@@ -180,40 +183,6 @@ impl Master {
                 ReplicaState::Corrupt { put_aside: false }
             }
             _ => state,
-        }
-    }
-
-    /// Gives a slice that is older than the journal its name back (paper, 2.2: "Sector can recover all the metadata it
-    /// requires by simply scanning the data directories on each slave"). Only what stands at its path was certainly
-    /// published; anything else is kept where it is, unless a newer content of the same path makes it superfluous.
-    fn adopt(&mut self, now: Now, metadata: &SliceMetadata, state: HeldState) {
-        let (header, slice) = (&metadata.header, metadata.header.slice);
-        let there = self.names.find(&header.path);
-        let version_there = there.and_then(|file| self.names.content(file)).map(|content| content.version);
-        if version_there.is_some_and(|there| there >= header.version) {
-            return;
-        }
-        let is_placed = state == HeldState::Placed && version_there.unwrap_or(Version(0)) < self.names.birth();
-        let content = FileContent {
-            slice,
-            version: header.version,
-            bytes: metadata.bytes,
-            digest: metadata.digest,
-            records: header.records,
-            copies: header.copies,
-            user: header.user.clone(),
-        };
-        let modified = header.modified_unix_millis;
-        let put = || self.put_entry(now, &header.path, true, &header.owner, content, modified).ok();
-        match if is_placed { put() } else { None } {
-            Some(mut change) => {
-                self.unclaimed.remove(&slice);
-                change.rows.extend(change.entry.and_then(|file| self.adopt_trash(now, file, &header.path)));
-                let mut effects = vec![Effect::Settle(slice)];
-                effects.extend(change.freed.into_iter().map(Effect::Settle));
-                self.save(now, change.rows, effects);
-            }
-            None => drop(self.unclaimed.insert(slice)),
         }
     }
 }

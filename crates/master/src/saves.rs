@@ -5,7 +5,10 @@ use std::collections::{BTreeMap, VecDeque};
 
 use protocol::{FileId, JobId, SliceId, message::client_master::ClientReply};
 
-use crate::actions::{BatchId, Caller};
+use crate::{
+    actions::{BatchId, Caller},
+    nodes::NodeKey,
+};
 
 /// What happens once a batch is durable.
 #[derive(Debug)]
@@ -21,6 +24,10 @@ pub(crate) enum Effect {
     Moved(FileId),
     /// A job has ended: nodes forget it.
     Forget(JobId),
+    /// The changes of small rows up to this one are durable: nodes may keep them.
+    Kept(u64),
+    /// A node's inventory is decided upon: it is given the rows that it shall keep.
+    Told(NodeKey),
 }
 
 /// The batches on their way to the journal.

@@ -82,6 +82,7 @@ impl Server {
             sync_copies: settings.sync_copies,
             node_lost_after: settings.node_lost_after(),
             replicate_after: settings.replicate_after(),
+            rebuild_wait: settings.rebuild_wait(),
             reserve_bytes: settings.reserve_bytes,
             trash: settings.trash(),
         };
@@ -331,21 +332,30 @@ fn open_journal(folder: &std::path::Path) -> Result<Journal, MasterError> {
 /// All rows of the journal. Blocks.
 fn load_rows(journal: &Journal) -> Result<Loading, MasterError> {
     let mut loading = Loading::new();
+    read_rows(journal, |table, key, value| loading.take(table, key, value))?;
+    Ok(loading)
+}
+
+/// Gives all rows of the journal to `take`, table by table. Blocks.
+pub(crate) fn read_rows(
+    journal: &Journal,
+    mut take_row: impl FnMut(&'static str, &[u8], &[u8]) -> Result<(), MasterError>,
+) -> Result<(), MasterError> {
     for table in TABLES {
         let mut taken = Ok(());
         let mut take = |key: &[u8], value: &[u8]| {
             if taken.is_ok() {
-                taken = loading.take(table, key, value);
+                taken = take_row(table, key, value);
             }
         };
         journal.load(table, &mut take).map_err(|source| MasterError::Journal { operation: "read", source })?;
         taken?;
     }
-    Ok(loading)
+    Ok(())
 }
 
 /// The journal's file in the master's folder.
-const JOURNAL_FILE: &str = "journal.redb";
+pub(crate) const JOURNAL_FILE: &str = "journal.redb";
 /// Messages taken in one go, before saved rows, admissions and timers are looked at again: some 100 µs.
 const EVENTS_AT_ONCE_MAX: usize = 64;
 /// Admissions that wait for the desk: no more than joins are under way at once.

@@ -56,6 +56,11 @@ impl Tickets {
         self.source(now, node, user, Right::Compute { job })
     }
 
+    /// For taking native files in.
+    pub(crate) fn import(&self, now: Now, node: &Node, user: &UserName) -> Source {
+        self.source(now, node, user, Right::Import)
+    }
+
     fn source(&self, now: Now, node: &Node, user: &UserName, right: Right) -> Source {
         let ticket = Ticket {
             user: user.clone(),

@@ -62,6 +62,17 @@ impl Trash {
         Ok(())
     }
 
+    /// All that was removed.
+    pub(crate) fn entries(&self) -> impl Iterator<Item = FileId> + '_ {
+        self.items.keys().copied()
+    }
+
+    /// Forgets all; gives the changes that take their rows away.
+    pub(crate) fn clear(&mut self) -> Vec<RowChange> {
+        let old = std::mem::take(self);
+        old.items.into_keys().map(|id| RowChange::Remove { table: TRASH_TABLE, key: file_key(id) }).collect()
+    }
+
     /// What the folders of something removed said of its copies, where it was.
     pub(crate) fn inherited(&self, id: FileId) -> Option<&Policy> {
         self.items.get(&id).map(|item| &item.inherited)
@@ -280,13 +291,15 @@ impl Master {
         std::iter::successors(Some(id), |at| self.names.parent(*at)).any(|at| at == root)
     }
 
-    /// Notes a file that was found in the trash by a master without a journal: each can be restored by itself.
+    /// Notes a file that was found in the trash by a master without a journal, where neither it nor a folder above it is
+    /// known to have been removed: it can be restored by itself.
     pub(crate) fn adopt_trash(&mut self, now: Now, file: FileId, path: &SectorPath) -> Option<RowChange> {
         let mut names = path.components().skip(1);
         let user = UserName::new(names.next()?).ok()?;
         let removed_unix_millis = names.next()?.parse().unwrap_or(now.unix_millis);
         let from = SectorPath::parse(&format!("/{}", names.collect::<Vec<_>>().join("/"))).ok()?;
-        if !is_in_trash(path) || from.is_root() {
+        let mut above = std::iter::successors(Some(file), |at| self.names.parent(*at));
+        if !is_in_trash(path) || from.is_root() || above.any(|at| self.trash.items.contains_key(&at)) {
             return None;
         }
         Some(self.trash.add(file, Trashed { user, from, removed_unix_millis, inherited: Policy::default() }))

@@ -57,6 +57,7 @@ impl Master {
             copies: request.copies.unwrap_or(own_copies),
             records: request.records,
             user: request.user,
+            journal: self.rebuild.id,
         };
         let id = LeaseId(self.rng.u64(..));
         let slice = header.slice;

@@ -4,6 +4,7 @@
 //! It never gives or takes a byte without a ticket that allows just that, and never lets one peer hold up another: each
 //! connection has its own task, and all are counted.
 
+mod import;
 mod local;
 mod local_write;
 mod piece;
@@ -125,6 +126,18 @@ pub(crate) async fn answer_requests(
             TransferRequest::Verify { ticket, slice } => {
                 let Some(_turn) = turn(hands, &mut stream).await? else { continue };
                 Box::pin(verify::verify(hands, &mut stream, &ticket, slice)).await?
+            }
+            TransferRequest::ListFiles { ticket, folder, after } => {
+                Box::pin(import::list(hands, &mut stream, &ticket, folder, after)).await?
+            }
+            TransferRequest::ImportFile { ticket, write, folder, file, keep } => {
+                let Some(_turn) = turn(hands, &mut stream).await? else { continue };
+                let wanted = import::Wanted { folder, file, keep };
+                Box::pin(import::import(hands, &mut stream, &ticket, &write, wanted)).await?
+            }
+            TransferRequest::LeaveFile { ticket, folder, file, slice } => {
+                let wanted = import::Wanted { folder, file, keep: false };
+                Box::pin(import::leave(hands, &mut stream, &ticket, wanted, slice)).await?
             }
             TransferRequest::Spe { ticket } => match hands.tickets.compute(&ticket) {
                 Ok(job) => {

@@ -127,6 +127,8 @@ pub(crate) fn unexpected(peer: Peer, operation: &'static str, reply: &TransferRe
         TransferReply::Verifying { .. } => "\"verifying\"",
         TransferReply::Verified { .. } => "\"verified\"",
         TransferReply::Partial { .. } => "\"partial\"",
+        TransferReply::Files { .. } => "\"files\"",
+        TransferReply::Imported { .. } => "\"imported\"",
     };
     NodeError::Answer { node: peer.node, operation, answer }
 }

@@ -11,8 +11,8 @@ use store::DiskSet;
 use tokio::sync::{Semaphore, mpsc};
 
 use crate::{
-    NodeError, blocking, bucket::BucketStore, peers::Peers, rules::Completion, scrub::ScrubBoard, server::Event,
-    spe::SpeProgram, tickets::TicketDoor, uploads::Uploads,
+    NodeError, blocking, bucket::BucketStore, import::ImportFolders, keeping::KeptRows, peers::Peers,
+    rules::Completion, scrub::ScrubBoard, server::Event, spe::SpeProgram, tickets::TicketDoor, uploads::Uploads,
 };
 
 /// Shared by all tasks of a node.
@@ -23,6 +23,8 @@ pub(crate) struct Hands {
     /// How far each disk's scrub is.
     pub(crate) scrubs: ScrubBoard,
     pub(crate) buckets: Arc<BucketStore>,
+    pub(crate) kept: Arc<KeptRows>,
+    pub(crate) import: Arc<ImportFolders>,
     pub(crate) tickets: TicketDoor,
     pub(crate) uploads: Uploads,
     pub(crate) peers: Peers,

@@ -18,6 +18,7 @@ use protocol::{
     message::{
         client_master::Source,
         node_master::{Ack, HeldPartial, HeldSlice, Order, Report},
+        rebuild::{Keep, KeptKey, KeptMark},
     },
 };
 
@@ -101,6 +102,12 @@ impl Node {
                 self.actions.push_back(Action::ForgetJob(job));
                 self.ack(from, Ok(()));
             }
+            // Answered when the rows are on the disk.
+            Order::Keep(keep) => self.actions.push_back(Action::Keep { to: from, keep }),
+            Order::TellKept { after } => {
+                self.actions.push_back(Action::ReadKept { after });
+                self.ack(from, Ok(()));
+            }
         }
         self.start_waiting();
     }
@@ -118,6 +125,9 @@ impl Node {
             Completion::ForwardFailed { slice, node } => self.report(Report::ForwardFailed { slice, node }),
             Completion::Partials(partials) if partials.is_empty() => {}
             Completion::Partials(partials) => self.report(Report::Partials(partials)),
+            Completion::KeptMark { mark, all_seen } => self.outbox.kept_mark(mark, all_seen),
+            Completion::Kept { to, result } => self.ack(to, result),
+            Completion::KeptPage(page) => self.report(page),
         }
         self.start_waiting();
     }
@@ -261,8 +271,8 @@ pub enum Action {
         /// Over this session.
         session: SessionId,
     },
-    /// Call [`Node::handle_completion`] with [`Completion::Inventory`] before any other completion is handled: whatever
-    /// is stored or removed from then on is reported on its own.
+    /// Call [`Node::handle_completion`] with [`Completion::KeptMark`] and [`Completion::Inventory`] before any other
+    /// completion is handled: whatever is stored or removed from then on is reported on its own.
     TakeInventory,
     /// Give this session up and join again.
     Rejoin {
@@ -280,6 +290,18 @@ pub enum Action {
     },
     /// Remove all that a job left here.
     ForgetJob(JobId),
+    /// Keep these rows; then [`Completion::Kept`].
+    Keep {
+        /// Whom to answer.
+        to: Asker,
+        /// The rows.
+        keep: Keep,
+    },
+    /// Read a page of what is kept; then [`Completion::KeptPage`].
+    ReadKept {
+        /// The last row of the page before.
+        after: Option<KeptKey>,
+    },
 }
 
 /// What the hands give back.
@@ -318,6 +340,22 @@ pub enum Completion {
     },
     /// The broken uploads that are kept here; told behind the inventory.
     Partials(Vec<HeldPartial>),
+    /// Which copy of the master's small rows is here; told before the inventory.
+    KeptMark {
+        /// Its mark.
+        mark: Option<KeptMark>,
+        /// Whether all disks here were there when it was given.
+        all_seen: bool,
+    },
+    /// Rows are kept, or not.
+    Kept {
+        /// Who waits for it.
+        to: Asker,
+        /// How it went.
+        result: Result<(), Refusal>,
+    },
+    /// A page of what is kept ([`Report::Kept`]).
+    KeptPage(Report),
 }
 
 /// A copy to make (see [`Order::Replicate`]).

@@ -24,7 +24,11 @@ use net::{
     messenger::{Messenger, MessengerEvent},
     transfer::{Listener, TcpCarrier},
 };
-use protocol::{SessionId, message::join::JoinRequest};
+use protocol::{
+    SessionId,
+    disk::{DiskState, DiskStatus},
+    message::join::JoinRequest,
+};
 use rustix::process::{Resource, getrlimit, setrlimit};
 use store::{Disk, OsDisk};
 use tokio::{
@@ -39,6 +43,8 @@ use crate::{
     disks::{self, DiskWatch},
     door,
     hands::{Gauge, Hands},
+    import::ImportFolders,
+    keeping::KeptRows,
     link::{Joined, Link},
     peers::Peers,
     rules::{Completion, Node, NodeLimits},
@@ -83,6 +89,11 @@ impl Server {
         let identity = TlsIdentity::role(&texts.authority_pem, &credentials)?;
         let (own_settings, disk): (_, Arc<dyn Disk>) = (settings.clone(), Arc::new(OsDisk));
         let store = blocking("opening the data folders", move || disks::open(&own_settings, &disk)).await?;
+        let works = |status: &DiskStatus| status.state == DiskState::Ok;
+        let disks = settings.data_folders().into_iter().zip(store.statuses());
+        let disks = disks.filter(|(_, status)| works(status)).map(|(folder, _)| folder).collect();
+        let folder = settings.folder.clone();
+        let kept = blocking("opening the kept rows", move || KeptRows::open(&folder, disks)).await?;
         let listener = Listener::bind(settings.listen, identity.clone()).await?;
         let local = LocalListener::bind()
             .inspect_err(|error| tracing::warn!(%error, "clients of this machine will read over the network"))
@@ -96,6 +107,11 @@ impl Server {
             buckets: Arc::new(BucketStore::new(Arc::clone(&store))),
             store,
             scrubs: scrub::ScrubBoard::default(),
+            kept: Arc::new(kept),
+            import: Arc::new(ImportFolders::new(
+                &settings.folder,
+                settings.import_folders.as_deref().unwrap_or_default(),
+            )),
             tickets: TicketDoor::new(settings.id.clone(), clock),
             peers: Peers::new(TcpCarrier::new(identity.clone())),
             transfers: Arc::new(Semaphore::new(settings.transfers_max as usize)),

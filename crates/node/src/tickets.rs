@@ -71,6 +71,14 @@ impl TicketDoor {
         Ok((WriteGrant { header, user: ticket.user, resume, base }, claim))
     }
 
+    /// Whether native files may be listed and taken in.
+    pub(crate) fn import(&self, ticket: &SignedTicket) -> Result<(), NodeError> {
+        match self.check(ticket, self.clock.now())?.right {
+            Right::Import => Ok(()),
+            _ => Err(self.refuse("the ticket does not allow to import files".into())),
+        }
+    }
+
     /// The job for which SPEs may be run here.
     pub(crate) fn compute(&self, ticket: &SignedTicket) -> Result<JobId, NodeError> {
         self.job_of(self.check(ticket, self.clock.now())?)
@@ -199,6 +207,7 @@ mod tests {
                 copies: 1,
                 records: RecordFormat::File,
                 user: BTreeMap::new(),
+                journal: protocol::JournalId(1),
             };
             self.sign(
                 Right::Write { lease: LeaseId(1), header, resume: None, base: None },

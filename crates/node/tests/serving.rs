@@ -11,10 +11,11 @@ use std::{
 use fake_cloud::{FakeCloud, JOB, content, damage, get, header, path, put, write_right};
 use net::{local::LocalStream, transfer::TransferStream};
 use protocol::{
-    JobId, NodeId, SliceHeader, SliceId, Status,
+    JobId, JournalId, NodeId, SliceHeader, SliceId, Status,
     message::{
         local::{LocalReply, LocalRequest},
         node_master::{Ack, HeldState, Order, Report},
+        rebuild::{Keep, KeptBase, KeptMark, KeptRow},
         spe::{BucketId, PieceId, SealOrder, SpeReply, SpeRequest, Winner},
         transfer::{TransferReply, TransferRequest},
     },
@@ -317,6 +318,59 @@ async fn an_order_makes_a_copy_that_survives_a_restart() {
         (1, HeldState::Placed, "/new/place")
     );
     assert!(cloud.get(&again, 1).await.unwrap() == bytes);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn rows_that_one_master_gave_are_told_to_the_next() {
+    let mut cloud = FakeCloud::start().await;
+    let node = cloud.node("n1").await;
+    let mark = KeptMark { journal: JournalId(7), generation: 1, sequence: 3 };
+    let rows = vec![KeptRow { table: "names".into(), key: vec![1], value: Some(vec![2]) }];
+    let onto = KeptBase::Page { page: 0, last: true };
+    assert_eq!(cloud.order(&node, Order::Keep(Keep { mark, onto, rows: rows.clone() })).await, Ack::Done);
+    let other = Keep { mark: KeptMark { sequence: 9, ..mark }, onto: KeptBase::Change(8), rows: rows.clone() };
+    assert!(matches!(cloud.order(&node, Order::Keep(other)).await, Ack::Refused(_)), "it has not got as far");
+    let node = cloud.restart(node).await;
+    assert_eq!(cloud.order(&node, Order::TellKept { after: None }).await, Ack::Done);
+    assert_eq!(cloud.report(node.session).await, Report::Kept { mark, after: None, rows, last: true });
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn native_files_are_listed_and_imported_with_a_ticket_for_that_alone() {
+    let mut cloud = FakeCloud::start().await;
+    let node = cloud.node("n1").await;
+    let folder = node.folder.join("import");
+    std::fs::create_dir_all(&folder).unwrap();
+    std::fs::write(folder.join("f"), content(300_000)).unwrap();
+    let ticket = cloud.ticket(&node.id, Right::Import);
+    let mut stream = cloud.connect(&node).await;
+    let ask = async |stream: &mut TransferStream, request: TransferRequest| {
+        stream.send(&request).await.unwrap();
+        stream.receive::<TransferReply>().await.unwrap()
+    };
+    let list = |ticket| TransferRequest::ListFiles { ticket, folder: ".".into(), after: None };
+    let import = |ticket, write| TransferRequest::ImportFile {
+        ticket,
+        write,
+        folder: ".".into(),
+        file: "f".into(),
+        keep: false,
+    };
+    let (read, write) = (cloud.read_ticket(&node, 1), cloud.write_ticket(&node, 1));
+    for request in [list(read.clone()), import(read.clone(), write.clone()), import(ticket.clone(), read)] {
+        let reply = ask(&mut stream, request).await;
+        assert!(matches!(&reply, TransferReply::Refused(refusal) if refusal.status == Status::Refused), "{reply:?}");
+    }
+    let reply = ask(&mut stream, list(ticket.clone())).await;
+    assert!(matches!(&reply, TransferReply::Files { files, more: false } if files[0].bytes == 300_000), "{reply:?}");
+    let reply = ask(&mut stream, import(ticket.clone(), write)).await;
+    assert!(matches!(reply, TransferReply::Stored { bytes: 300_000, .. }), "{reply:?}");
+    assert!(matches!(cloud.report(node.session).await, Report::Stored(metadata) if metadata.bytes == 300_000));
+    assert!(folder.join("f").exists(), "until it is published");
+    let leave = TransferRequest::LeaveFile { ticket, folder: ".".into(), file: "f".into(), slice: SliceId(1) };
+    assert_eq!(ask(&mut stream, leave).await, TransferReply::Ready);
+    assert!(!folder.join("f").exists());
+    assert!(cloud.get(&node, 1).await.unwrap() == content(300_000));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -129,8 +129,7 @@ async fn a_node_goes_on_alone_where_the_next_one_is_gone_or_refuses_and_says_so(
     let mut stream = cloud.connect(&first).await;
     // A port at which nobody listens any more.
     let gone = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-    let absent =
-        protocol::message::client_master::Source { address: gone, ..cloud.write_source(&next, write_right(1)) };
+    let absent = Source { address: gone, ..cloud.write_source(&next, write_right(1)) };
     let wrong = cloud.write_source(&next, Right::Read { slice: SliceId(2), from: 0, until: 9 });
     for (slice, source) in [(1, absent), (2, wrong)] {
         let reply = put_along(&mut stream, cloud.write_ticket(&first, slice), vec![source], &bytes).await;

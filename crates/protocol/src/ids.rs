@@ -74,6 +74,11 @@ number_id!(
     /// A Sphere job.
     JobId(u64), "16", "job id"
 );
+number_id!(
+    /// A master's journal, from its birth on. Chosen at random, so that what was written under a journal that is lost is
+    /// known without comparing clocks. 0 stands for a journal of before there were such ids.
+    JournalId(u64), "16", "journal id"
+);
 
 /// The age of a file's content at one path. Larger is newer, also across deletion and re-creation of the path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, Default)]

@@ -6,7 +6,7 @@ use std::{collections::BTreeMap, fmt, str::FromStr};
 use data_encoding::HEXLOWER;
 use serde::{Deserialize, Serialize};
 
-use crate::{SectorPath, SliceId, UserName, Version, limits};
+use crate::{JournalId, SectorPath, SliceId, UserName, Version, limits};
 
 /// The BLAKE3 digest of a whole slice.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -80,6 +80,8 @@ pub struct SliceHeader {
     pub records: RecordFormat,
     /// The user's own keys and values.
     pub user: BTreeMap<String, String>,
+    /// The journal of the master that allowed this version to be written, or this copy to be made.
+    pub journal: JournalId,
 }
 
 /// All that is known of a complete slice: the content of its sidecar, but for the block checksums.

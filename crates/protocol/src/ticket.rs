@@ -46,6 +46,8 @@ pub enum Right {
         /// The job.
         job: JobId,
     },
+    /// List and take in native files of the node's import folders.
+    Import,
 }
 
 /// A ticket with the master's Ed25519 signature over its encoded bytes.

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use bytesize::ByteSize;
 use clap::{Args, Parser, Subcommand};
-use protocol::{JobId, NodeId, RecordFormat, UserName};
+use protocol::{JobId, NodeId, RecordFormat, SliceId, UserName};
 
 /// A storage cloud for large files over several data centres, and a compute cloud that runs functions where they lie.
 #[derive(Debug, Parser)]
@@ -49,7 +49,7 @@ pub(crate) enum Command {
     Security(Role),
     /// Run a master
     #[command(after_help = "Example: sector master --config master.toml")]
-    Master(Role),
+    Master(MasterRole),
     /// Run a node, or drain, remove and list nodes
     #[command(after_help = "Example: sector node drain node-3 --wait   (`sector node --config FILE` runs one)")]
     Node(Node),
@@ -131,6 +131,15 @@ pub(crate) enum Command {
     /// Measure a disk, or the running cloud
     #[command(subcommand, after_help = "Example: sector bench names --files 10000")]
     Bench(Bench),
+    /// Take in files that already lie on a node, in place
+    #[command(after_help = "Example: sector import --node node-1 survey /sky/survey")]
+    Import(ImportFiles),
+    /// The names after the master's journal was lost: how far they are, and what was in doubt
+    #[command(subcommand, after_help = "Example: sector rebuild status")]
+    Rebuild(Rebuild),
+    /// Look at what lies on a disk while nobody uses it: a journal, a sidecar, a node's data folder
+    #[command(subcommand, after_help = "Example: sector inspect inventory /srv/node-1")]
+    Inspect(Inspect),
     /// The process that runs user functions for a node
     #[command(hide = true)]
     Spe,
@@ -139,7 +148,13 @@ pub(crate) enum Command {
 impl Command {
     /// Whether the command runs a role, whose log people read later.
     pub(crate) fn is_server(&self) -> bool {
-        matches!(self, Self::Up(_) | Self::Security(_) | Self::Master(_) | Self::Node(Node { verb: None, .. }))
+        matches!(
+            self,
+            Self::Up(_)
+                | Self::Security(_)
+                | Self::Master(MasterRole { command: None, .. })
+                | Self::Node(Node { verb: None, .. })
+        )
     }
 }
 
@@ -285,6 +300,111 @@ pub(crate) enum TopologyVerb {
         /// The file
         file: PathBuf,
     },
+}
+
+#[derive(Clone, Debug, Args)]
+#[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
+pub(crate) struct MasterRole {
+    #[command(subcommand)]
+    pub(crate) command: Option<MasterCommand>,
+    /// The role's settings (docs/settings.md)
+    #[arg(long, value_name = "FILE", required = true)]
+    pub(crate) config: Option<PathBuf>,
+}
+
+#[derive(Clone, Debug, Subcommand)]
+pub(crate) enum MasterCommand {
+    /// Set a damaged journal aside, so that the next start puts the names together from the nodes
+    #[command(after_help = "Example: sector master rebuild --config master.toml")]
+    Rebuild(Role),
+}
+
+#[derive(Clone, Debug, Subcommand)]
+pub(crate) enum Rebuild {
+    /// How far it is, and what was decided by rule
+    #[command(after_help = "Example: sector rebuild status --json")]
+    Status,
+    /// Wait for no further node
+    #[command(after_help = "Example: sector rebuild finish")]
+    Finish,
+    /// Say that a node will never come back: nothing waits for it any longer
+    #[command(after_help = "Example: sector rebuild forget node-7")]
+    Forget {
+        /// The node
+        node: NodeId,
+    },
+    /// Give a slice that was set aside a name
+    #[command(after_help = "Example: sector rebuild recover 3f2a77c01b9d4e553f2a77c01b9d4e55 /found/a.dat")]
+    Recover {
+        /// The slice, as `status` shows it
+        slice: SliceId,
+        /// A free path
+        path: String,
+    },
+    /// Take conflicts off the list; slices that were set aside are removed
+    #[command(after_help = "Example: sector rebuild dismiss 3f2a77c01b9d4e553f2a77c01b9d4e55")]
+    Dismiss {
+        /// The slice, as `status` shows it
+        #[arg(required_unless_present = "all")]
+        slice: Option<SliceId>,
+        /// All of them
+        #[arg(long, conflicts_with = "slice")]
+        all: bool,
+    },
+}
+
+#[derive(Clone, Debug, Subcommand)]
+pub(crate) enum Inspect {
+    /// A master's journal: what is in it, and whether a master can start from it
+    #[command(after_help = "Example: sector inspect journal /srv/master")]
+    Journal(Inspected),
+    /// A slice's sidecar
+    #[command(after_help = "Example: sector inspect sidecar --check /srv/node-1/slices/a/.b.dat.sector")]
+    Sidecar(Inspected),
+    /// A node's data folder
+    #[command(after_help = "Example: sector inspect inventory --check /srv/node-1")]
+    Inventory(Inspected),
+}
+
+#[derive(Clone, Debug, Args)]
+pub(crate) struct Inspected {
+    /// Read all bytes too and compare them with their checksums
+    #[arg(long)]
+    pub(crate) check: bool,
+    /// Repair what can be repaired; nothing is deleted
+    #[arg(long)]
+    pub(crate) repair: bool,
+    /// The file or folder
+    #[arg(value_name = "FILE")]
+    pub(crate) at: PathBuf,
+}
+
+#[derive(Clone, Debug, Args)]
+pub(crate) struct ImportFiles {
+    /// The node on which the files lie
+    #[arg(long, value_name = "ID")]
+    pub(crate) node: NodeId,
+    /// Replace files that are there already
+    #[arg(short, long)]
+    pub(crate) force: bool,
+    /// Copy the bytes and leave the files where they are
+    #[arg(long)]
+    pub(crate) keep: bool,
+    /// Copies wanted in the whole cloud [default: the cloud's, 3]
+    #[arg(long, value_name = "N")]
+    pub(crate) copies: Option<u8>,
+    /// Copies on disk before the command returns [default: the cloud's, 2]
+    #[arg(long, value_name = "N")]
+    pub(crate) sync_copies: Option<u8>,
+    /// How the bytes fall into records: fixed:BYTES, lines or file
+    #[arg(long, default_value_t, value_name = "FORMAT")]
+    pub(crate) records: RecordFormat,
+    /// The folder on the node: absolute, or within `import` in its data folder
+    #[arg(value_name = "DIR")]
+    pub(crate) folder: String,
+    /// The folder in Sector
+    #[arg(value_name = "DST")]
+    pub(crate) to: String,
 }
 
 #[derive(Clone, Debug, Args)]

@@ -110,6 +110,7 @@ fn header(slice: u128) -> Outcome<SliceHeader> {
         copies: 1,
         records: RecordFormat::File,
         user: BTreeMap::new(),
+        journal: protocol::JournalId(1),
     })
 }
 

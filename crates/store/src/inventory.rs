@@ -143,6 +143,7 @@ mod tests {
             copies: 1,
             records: RecordFormat::File,
             user: BTreeMap::new(),
+            journal: protocol::JournalId(1),
         };
         Arc::new(SliceMetadata { header, bytes, digest: Digest([0; 32]) })
     }

@@ -10,6 +10,7 @@ mod disk;
 mod disk_set;
 mod error;
 mod hasher;
+mod inspect;
 mod inventory;
 mod journal;
 mod layout;
@@ -35,6 +36,10 @@ pub use disk::{Disk, DiskFile, FolderItem, FolderLock};
 pub use disk_set::{DataFolder, DiskSet, LostDisk};
 pub use error::StoreError;
 pub use hasher::{HasherMark, SliceHasher, SliceSums};
+pub use inspect::{
+    FolderProblem, FolderReport, FoundSlice, SidecarReport, data_folder_of, inspect_folder, inspect_sidecar,
+    rebuild_sidecar,
+};
 pub use journal::{Journal, RowChange};
 pub use memory_disk::{DiskFault, MemoryDisk};
 pub use os_disk::OsDisk;

@@ -3,7 +3,13 @@
 //!
 //! Bytes from a disk are anyone's bytes: decoding never panics and never reserves more than the bytes it was given.
 
-use protocol::{SliceMetadata, limits, slice::block_count};
+use std::collections::BTreeMap;
+
+use protocol::{
+    Digest, JournalId, RecordFormat, SectorPath, SliceHeader, SliceId, SliceMetadata, UserName, Version, limits,
+    slice::block_count,
+};
+use serde::{Deserialize, de::DeserializeOwned};
 use thiserror::Error;
 
 /// The content of a sidecar.
@@ -52,22 +58,61 @@ impl Sidecar {
         }
         let (head, body) = rest.split_first_chunk::<HEAD_BYTES>().ok_or(SidecarError::Torn)?;
         let [_, _, _, _, version, s0, s1, s2, s3, s4, s5, s6, s7, l0, l1, l2, l3] = *head;
-        if version != SIDECAR_VERSION {
+        if version != SIDECAR_VERSION && version != VERSION_WITHOUT_JOURNAL {
             return Err(SidecarError::Version(version));
         }
         let metadata_bytes = u32::from_be_bytes([l0, l1, l2, l3]) as usize;
         let (metadata, blocks) = body.split_at_checked(metadata_bytes).ok_or(SidecarError::Malformed("length"))?;
-        let (metadata, left_over) =
-            postcard::take_from_bytes::<SliceMetadata>(metadata).map_err(|_| SidecarError::Malformed("metadata"))?;
-        if !left_over.is_empty() {
-            return Err(SidecarError::Malformed("metadata"));
-        }
+        let metadata = match version {
+            SIDECAR_VERSION => whole::<SliceMetadata>(metadata)?,
+            _ => whole::<MetadataWithoutJournal>(metadata)?.into(),
+        };
         if metadata.bytes > limits::SLICE_BYTES_MAX || blocks.len() as u64 != 4 * block_count(metadata.bytes) {
             return Err(SidecarError::Malformed("number of blocks"));
         }
         let blocks = blocks.chunks_exact(4).map(|four| u32::from_be_bytes([four[0], four[1], four[2], four[3]]));
         let sequence = u64::from_be_bytes([s0, s1, s2, s3, s4, s5, s6, s7]);
         Ok(Self { metadata, sequence, blocks: blocks.collect() })
+    }
+}
+
+/// All of `bytes` as one value.
+fn whole<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, SidecarError> {
+    match postcard::take_from_bytes::<T>(bytes) {
+        Ok((value, [])) => Ok(value),
+        _ => Err(SidecarError::Malformed("metadata")),
+    }
+}
+
+/// The metadata of a sidecar of version 1, in the order of its bytes.
+#[derive(Deserialize)]
+struct MetadataWithoutJournal {
+    slice: SliceId,
+    path: SectorPath,
+    version: Version,
+    owner: UserName,
+    modified_unix_millis: u64,
+    copies: u8,
+    records: RecordFormat,
+    user: BTreeMap<String, String>,
+    bytes: u64,
+    digest: Digest,
+}
+
+impl From<MetadataWithoutJournal> for SliceMetadata {
+    fn from(old: MetadataWithoutJournal) -> Self {
+        let header = SliceHeader {
+            slice: old.slice,
+            path: old.path,
+            version: old.version,
+            owner: old.owner,
+            modified_unix_millis: old.modified_unix_millis,
+            copies: old.copies,
+            records: old.records,
+            user: old.user,
+            journal: JournalId(0),
+        };
+        Self { header, bytes: old.bytes, digest: old.digest }
     }
 }
 
@@ -81,15 +126,17 @@ pub enum SidecarError {
     #[error("it is cut short or damaged")]
     Torn,
     /// It is whole, and of another version.
-    #[error("it has version {0}, this build reads version 1: start the build that wrote it")]
+    #[error("it has version {0}, this build reads versions 1 and 2: start the build that wrote it")]
     Version(u8),
     /// Its checksum matches, its content makes no sense.
     #[error("its {0} makes no sense")]
     Malformed(&'static str),
 }
 
-/// The version this build writes and reads.
-pub const SIDECAR_VERSION: u8 = 1;
+/// The version this build writes.
+pub const SIDECAR_VERSION: u8 = 2;
+/// The version before slices knew their journal; still read.
+const VERSION_WITHOUT_JOURNAL: u8 = 1;
 /// Largest sidecar in bytes: the checksums of the largest slice, and far more metadata than the limits allow.
 pub(crate) const SIDECAR_BYTES_MAX: u64 = 4 * (limits::SLICE_BYTES_MAX / limits::BLOCK_BYTES) + (1 << 20);
 
@@ -106,7 +153,6 @@ mod tests {
         collection::{btree_map, vec},
         prelude::{Strategy, any, prop_assert, prop_assert_eq, proptest},
     };
-    use protocol::{Digest, RecordFormat, SectorPath, SliceHeader, SliceId, UserName, Version};
 
     use super::*;
 
@@ -125,6 +171,7 @@ mod tests {
                     copies,
                     records: RecordFormat::Fixed(100),
                     user,
+                    journal: JournalId(number),
                 };
                 let bytes = if blocks.is_empty() { 0 } else { bytes + last };
                 Sidecar { metadata: SliceMetadata { header, bytes, digest: Digest(digest) }, sequence, blocks }
@@ -167,15 +214,8 @@ mod tests {
         }
     }
 
-    #[test]
-    fn a_sidecar_of_version_1_stays_readable() {
-        // Written by the first build: a change that breaks this is a new version.
-        let written = concat!(
-            "5353494401000000000000010200",
-            "00003aab01042f612f62ac0205616c69636501030201016b0176818004",
-            "0707070707070707070707070707070707070707070707070707070707070707",
-            "00000001fffefdfc9b05a547",
-        );
+    /// The sidecar of the tests below.
+    fn example(journal: JournalId) -> Sidecar {
         let header = SliceHeader {
             slice: SliceId(0xab),
             path: SectorPath::parse("/a/b").unwrap(),
@@ -185,11 +225,40 @@ mod tests {
             copies: 3,
             records: RecordFormat::Lines,
             user: [("k".to_owned(), "v".to_owned())].into(),
+            journal,
         };
         let metadata = SliceMetadata { header, bytes: limits::BLOCK_BYTES + 1, digest: Digest([7; 32]) };
-        let sidecar = Sidecar { metadata, sequence: 258, blocks: vec![1, 0xfffe_fdfc] };
-        let hex = |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
-        assert_eq!(hex(&sidecar.encode()), written);
+        Sidecar { metadata, sequence: 258, blocks: vec![1, 0xfffe_fdfc] }
+    }
+
+    fn from_hex(text: &str) -> Vec<u8> {
+        (0..text.len()).step_by(2).map(|at| u8::from_str_radix(&text[at..at + 2], 16).unwrap()).collect()
+    }
+
+    #[test]
+    fn a_sidecar_of_version_1_stays_readable() {
+        // Written by the first build.
+        let written = concat!(
+            "5353494401000000000000010200",
+            "00003aab01042f612f62ac0205616c69636501030201016b0176818004",
+            "0707070707070707070707070707070707070707070707070707070707070707",
+            "00000001fffefdfc9b05a547",
+        );
+        assert_eq!(Sidecar::decode(&from_hex(written)), Ok(example(JournalId(0))));
+    }
+
+    #[test]
+    fn a_sidecar_of_version_2_has_its_journal_and_its_bytes() {
+        // A change that breaks this is a new version.
+        let written = concat!(
+            "5353494402000000000000010200",
+            "00003cab01042f612f62ac0205616c69636501030201016b0176ac02818004",
+            "0707070707070707070707070707070707070707070707070707070707070707",
+            "00000001fffefdfc",
+        );
+        let sidecar = example(JournalId(300));
+        assert_eq!(sidecar.encode(), sealed(from_hex(written)));
+        assert_eq!(Sidecar::decode(&sidecar.encode()), Ok(sidecar));
     }
 
     #[test]
@@ -200,7 +269,8 @@ mod tests {
         assert_eq!(Sidecar::decode(b"a file of someone's"), Err(SidecarError::Foreign));
         assert_eq!(Sidecar::decode(b""), Err(SidecarError::Foreign));
         assert_eq!(Sidecar::decode(&MAGIC), Err(SidecarError::Torn));
-        assert_eq!(Sidecar::decode(&sealed(head(2, 0))), Err(SidecarError::Version(2)));
+        assert_eq!(Sidecar::decode(&sealed(head(3, 0))), Err(SidecarError::Version(3)));
+        assert_eq!(Sidecar::decode(&sealed(head(0, 0))), Err(SidecarError::Version(0)));
         assert_eq!(Sidecar::decode(&sealed(head(1, u32::MAX))), Err(SidecarError::Malformed("length")));
         assert_eq!(Sidecar::decode(&sealed(head(1, 0))), Err(SidecarError::Malformed("metadata")));
     }

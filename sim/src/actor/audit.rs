@@ -8,8 +8,8 @@ use std::{
 };
 
 use protocol::{
-    SectorPath, SliceId,
-    message::client_master::{ClientReply, ClientRequest, Entry, EntryKind},
+    SectorPath, SliceId, Status,
+    message::client_master::{ClientReply, ClientRequest, Entry, EntryKind, Page},
 };
 
 use super::{PATIENCE, ask, later};
@@ -46,7 +46,7 @@ enum Step {
     Nodes,
     Health,
     Names(usize),
-    Listing(Vec<Entry>),
+    Listing(SectorPath, Vec<Entry>),
     Stat,
     Reading(Box<Reading>),
     /// All was well.
@@ -127,7 +127,7 @@ impl Auditor {
                 Err(why) => {
                     // Files are read all the same: those that cannot be are what to say first.
                     self.unwell = why;
-                    self.list(env, seat, None, Vec::new());
+                    self.list(env, seat, SectorPath::root(), None, Vec::new());
                 }
             },
             Step::Names(region) => {
@@ -135,7 +135,7 @@ impl Auditor {
                 names::check_look(env, region, &look, &reply);
                 self.look_at_region(env, seat, region + 1);
             }
-            Step::Listing(entries) => self.listed(env, seat, entries, reply),
+            Step::Listing(folder, entries) => self.listed(env, seat, folder, entries, reply),
             Step::Stat => {
                 if let Err(why) = healing::check_copies(&reply, self.nodes) {
                     self.unwell = why;
@@ -190,23 +190,46 @@ impl Auditor {
                 let request = names::Look::List(root).request();
                 self.ask(env, seat, &request, Step::Names(region));
             }
-            None => self.list(env, seat, None, Vec::new()),
+            None => self.list(env, seat, SectorPath::root(), None, Vec::new()),
         }
     }
 
-    fn list(&mut self, env: &mut Environment, seat: &mut Seat, after: Option<SectorPath>, entries: Vec<Entry>) {
-        let request = ClientRequest::List { folder: SectorPath::root(), recursive: true, after, with_nodes: false };
-        self.ask(env, seat, &request, Step::Listing(entries));
+    fn list(
+        &mut self,
+        env: &mut Environment,
+        seat: &mut Seat,
+        folder: SectorPath,
+        after: Option<SectorPath>,
+        entries: Vec<Entry>,
+    ) {
+        let request = ClientRequest::List { folder: folder.clone(), recursive: true, after, with_nodes: false };
+        self.ask(env, seat, &request, Step::Listing(folder, entries));
     }
 
-    fn listed(&mut self, env: &mut Environment, seat: &mut Seat, mut entries: Vec<Entry>, reply: ClientReply) {
-        let ClientReply::Page(page) = reply else {
-            return self.give_up(env, seat, format!("no list of files: {reply:?}"));
+    fn listed(
+        &mut self,
+        env: &mut Environment,
+        seat: &mut Seat,
+        folder: SectorPath,
+        mut entries: Vec<Entry>,
+        reply: ClientReply,
+    ) {
+        let page = match reply {
+            ClientReply::Page(page) => page,
+            // Nothing was ever removed.
+            ClientReply::Refused(refusal) if !folder.is_root() && refusal.status == Status::NotFound => {
+                Page { entries: Vec::new(), more: false }
+            }
+            reply => return self.give_up(env, seat, format!("no list of files: {reply:?}")),
         };
         entries.extend(page.entries);
         if page.more {
             let after = entries.last().map(|entry| entry.path.clone());
-            return self.list(env, seat, after, entries);
+            return self.list(env, seat, folder, after, entries);
+        }
+        // The root does not show it.
+        if let Some(trash) = SectorPath::root().join(".trash").ok().filter(|_| folder.is_root()) {
+            return self.list(env, seat, trash, None, entries);
         }
         let file = |entry: &Entry| match &entry.kind {
             EntryKind::File(content) => Some((content.slice, entry.path.clone())),

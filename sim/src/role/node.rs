@@ -3,16 +3,18 @@
 
 use std::{collections::BTreeMap, path::Path, sync::Arc, time::Duration};
 
+use ::node::keeping::KeptRows;
 use ::node::rules::{Action, Asker, Completion, CopyOrder, Move, MoveId, Node, NodeLimits, ReportId};
 use protocol::{
     JobId, Refusal, SessionId, Status,
     message::{
         node_master::{Order, Report},
+        rebuild::Keep,
         spe::Function,
     },
     wire::codec,
 };
-use store::{MemoryDisk, SliceStore};
+use store::{Journal, MemoryDisk, SliceStore};
 
 use super::{
     bucket::Buckets,
@@ -35,6 +37,8 @@ pub(crate) struct NodeRole {
     number: usize,
     pub(crate) life: Life,
     pub(crate) disk: MemoryDisk,
+    /// Where it keeps the master's small rows: a disk of its own, so that faults of the other hit slices.
+    kept_disk: MemoryDisk,
     /// The change of the disk at which the power goes.
     cut_at: Option<u64>,
     /// Whether a call to the disk will fail.
@@ -48,6 +52,7 @@ pub(crate) struct Process {
     pub(super) rules: Node,
     pub(super) seat: Seat,
     pub(crate) store: Arc<SliceStore>,
+    kept: KeptRows,
     pub(super) disk: MemoryDisk,
     pub(super) buckets: Buckets,
     pub(super) door: TicketDoor,
@@ -70,13 +75,25 @@ pub(crate) enum Hand {
     },
     Copy(Box<CopyOrder>),
     Forget(JobId),
+    Keep {
+        to: Asker,
+        keep: Box<Keep>,
+    },
     /// An SPE is through with its function.
     Compute(CallId),
 }
 
 impl NodeRole {
     pub(crate) fn new(number: usize, disk_seed: u64) -> Self {
-        Self { number, life: 0, disk: MemoryDisk::new(disk_seed), cut_at: None, disk_fails: false, process: None }
+        Self {
+            number,
+            life: 0,
+            disk: MemoryDisk::new(disk_seed),
+            kept_disk: MemoryDisk::new(disk_seed),
+            cut_at: None,
+            disk_fails: false,
+            process: None,
+        }
     }
 
     pub(crate) fn is_up(&self) -> bool {
@@ -91,12 +108,17 @@ impl NodeRole {
         self.life += 1;
         let opened = SliceStore::open(Arc::new(self.disk.clone()), Path::new(DATA_FOLDER));
         let (store, found) = opened.map_err(|error| format!("n{} cannot open its folder: {error}", self.number))?;
+        let kept = Journal::open_on(Arc::new(self.kept_disk.clone()), Path::new("/kept.redb"));
+        let kept = kept.map_err(|error| format!("n{} cannot open its kept rows: {error}", self.number))?;
+        let kept =
+            KeptRows::on(kept).map_err(|error| format!("n{} cannot read its kept rows: {error}", self.number))?;
         env.note(format_args!("n{} starts (life {}): {found:?}", self.number, self.life));
         let mut process = Process {
             number: self.number,
             rules: Node::new(NodeLimits { status_interval: STATUS_INTERVAL, copies_max: COPIES_MAX }),
             seat: Seat::new(Who::Node(self.number), self.life),
             store,
+            kept,
             disk: self.disk.clone(),
             buckets: Buckets::new(env.sabotage == Some(Sabotage::BucketRepeatsRecord)),
             door: TicketDoor::new(node_id(self.number)),
@@ -115,6 +137,7 @@ impl NodeRole {
     pub(crate) fn crash(&mut self, env: &mut Environment) {
         // The disk first: what the dying process still does to it has no effect.
         self.disk = self.disk.crash();
+        self.kept_disk = self.kept_disk.crash();
         (self.cut_at, self.disk_fails) = (None, false);
         if self.process.take().is_some() {
             env.note(format_args!("n{} dies", self.number));
@@ -198,6 +221,10 @@ impl Process {
                 self.buckets.forget(job);
                 self.functions.retain(|(of, _), _| *of != job);
             }
+            Hand::Keep { to, keep } => {
+                let result = self.kept.keep(&keep).map_err(|error| error.refusal());
+                self.rules.handle_completion(env.now, Completion::Kept { to, result });
+            }
             Hand::Compute(task) => self.compute(env, task),
         }
     }
@@ -232,6 +259,8 @@ impl Process {
             }
             Action::ReportStatus { session } => self.report_status(env, session),
             Action::TakeInventory => {
+                let told = Completion::KeptMark { mark: self.kept.mark(), all_seen: self.kept.is_all_seen() };
+                self.rules.handle_completion(env.now, told);
                 self.rules.handle_completion(env.now, Completion::Inventory(self.store.held()));
             }
             Action::Rejoin { session } => {
@@ -247,6 +276,15 @@ impl Process {
             Action::Move { id, work } => {
                 let span = env.span(0, 60);
                 env.after(span, Event::Hand { node, life, hand: Hand::Move { id, work } });
+            }
+            Action::Keep { to, keep } => {
+                let span = env.span(0, 60);
+                env.after(span, Event::Hand { node, life, hand: Hand::Keep { to, keep: Box::new(keep) } });
+            }
+            Action::ReadKept { after } => {
+                if let Ok(Some(page)) = self.kept.page(after) {
+                    self.rules.handle_completion(env.now, Completion::KeptPage(page));
+                }
             }
             Action::ForgetJob(job) => {
                 let span = env.span(0, 20);

@@ -227,6 +227,11 @@ impl Process {
             TransferRequest::Verify { .. } => {
                 return Err(Refusal::new(Status::Usage, "copies are not checked in the simulation"));
             }
+            TransferRequest::ListFiles { .. }
+            | TransferRequest::ImportFile { .. }
+            | TransferRequest::LeaveFile { .. } => {
+                return Err(Refusal::new(Status::Refused, "nobody imports files here"));
+            }
         };
         self.transfers.insert(id, transfer);
         env.go_on(id);

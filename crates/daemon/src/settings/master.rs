@@ -45,6 +45,9 @@ settings! {
         /// to come back after the master itself was started; 0 to 86400. A minute, since a node that only restarts
         /// should cost no copying.
         replicate_after_seconds: u64 = default(60),
+        /// Seconds that a rebuild of the names, after the journal was lost, waits for nodes that are known and do not
+        /// come; 0 to 604800. Nothing can be written meanwhile; ten minutes give a data centre time to start.
+        rebuild_wait_seconds: u64 = default(600),
         /// Bytes that stay free on every node, for sidecars and the scratch files of jobs; a node with less gets no new
         /// files. 256 MiB hold a job's results on a small disk.
         reserve_bytes: u64 = default(268_435_456),
@@ -73,6 +76,11 @@ impl MasterSettings {
     pub fn trash(&self) -> Duration {
         Duration::from_secs(self.trash_seconds)
     }
+
+    /// How long a rebuild of the names waits for missing nodes.
+    pub fn rebuild_wait(&self) -> Duration {
+        Duration::from_secs(self.rebuild_wait_seconds)
+    }
 }
 
 impl Settings for MasterSettings {
@@ -86,6 +94,7 @@ impl Settings for MasterSettings {
         within(&["node_lost_after_seconds"], self.node_lost_after_seconds, 2, 3_600)?;
         within(&["replicate_after_seconds"], self.replicate_after_seconds, 0, 86_400)?;
         within(&["trash_seconds"], self.trash_seconds, 0, 31_536_000)?;
+        within(&["rebuild_wait_seconds"], self.rebuild_wait_seconds, 0, 604_800)?;
         within(&["reserve_bytes"], self.reserve_bytes, 0, limits::SLICE_BYTES_MAX)?;
         if self.sync_copies < 1 || self.sync_copies > self.copies {
             let why = format!(

@@ -50,6 +50,9 @@ settings! {
         certificate: PathBuf = default("certificate.pem"),
         /// Its private key, in `folder` unless absolute; only its own user should be able to read it.
         key: PathBuf = default("key.pem"),
+        /// Folders on this machine from which administrators may import files in place, beside `import` in `folder`,
+        /// which is always allowed. None by default: whoever may import can read all that lies there.
+        import_folders: Option<Vec<PathBuf>> = optional(),
         /// Sphere processing elements (SPEs) it runs at once, up to 1024; 0 is one a processor, since an SPE keeps one
         /// busy.
         spe_slots: u32 = default(0),
@@ -136,6 +139,9 @@ impl Settings for NodeSettings {
                 return Err(Wrong { keys: &["advertise", "listen"], why: why.into() });
             }
             None => {}
+        }
+        for folder in self.import_folders.iter_mut().flatten() {
+            settle(folder, base);
         }
         within(&["spe_slots"], self.spe_slots, 0, SPE_SLOTS_MAX)?;
         if self.spe_slots == 0 {

@@ -41,6 +41,11 @@ impl Loading {
         Self { names, parents: Vec::new(), owner: None }
     }
 
+    /// Whether no row was taken yet.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.names.items.len() == 0
+    }
+
     /// Takes a row; they may come in any order.
     pub(crate) fn take(&mut self, key: &[u8], value: &[u8]) -> Result<(), MasterError> {
         let bad = || damaged(&StoredRow { table: NAMES_TABLE, key: key.to_vec(), value: Vec::new() });

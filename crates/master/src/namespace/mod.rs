@@ -27,17 +27,18 @@ mod tests;
 use std::collections::BTreeMap;
 
 use protocol::{
-    FileId, Now, Refusal, SectorPath, SliceHeader, SliceId, Status, UserName, Version,
+    FileId, JournalId, Now, Refusal, SectorPath, SliceHeader, SliceId, Status, UserName, Version,
     message::client_master::{Entry, EntryKind, FileContent, Usage},
 };
+use store::RowChange;
 
-use crate::dense::Slot;
+use crate::{StoredRow, dense::Slot, error::MasterError};
 use items::{Items, NewItem, Tally};
 
 pub(crate) use change::is_a_folder;
 pub(crate) use items::hash_of_slice;
 pub(crate) use load::Loading;
-pub(crate) use rows::{damaged, decode_row, encode_row};
+pub(crate) use rows::{damaged, decode_row, encode_row, is_folder_row, removal};
 
 /// Every file and folder of the cloud.
 #[derive(Debug)]
@@ -59,16 +60,17 @@ pub struct Namespace {
 impl Namespace {
     /// The names that these rows hold. An empty journal gives an empty root folder, and the row that must be saved for
     /// it; the root's time of birth tells later which slices are older than the journal.
-    #[cfg(test)]
-    fn load(
-        now: Now,
-        rows: impl Iterator<Item = crate::StoredRow>,
-    ) -> Result<(Self, Vec<store::RowChange>), crate::MasterError> {
+    pub(crate) fn load(now: Now, rows: impl Iterator<Item = StoredRow>) -> Result<(Self, Vec<RowChange>), MasterError> {
         let mut loading = Loading::new();
         for row in rows {
             loading.take(&row.key, &row.value)?;
         }
         loading.finish(now)
+    }
+
+    /// Whether a row of the names can be read.
+    pub(crate) fn check_row(row: &StoredRow) -> Result<(), MasterError> {
+        rows::parse(&row.key, &row.value).map(drop).ok_or_else(|| damaged(row))
     }
 
     /// When this name space began, as a version: an older slice was written before there was this journal.
@@ -78,8 +80,13 @@ impl Namespace {
 
     /// A version larger than any before (the wall clock's, unless it lags).
     pub(crate) fn next_version(&mut self, now: Now) -> Version {
-        self.last_version = now.unix_millis.max(self.last_version + 1);
+        self.last_version = now.unix_millis.max(self.last_version.saturating_add(1));
         Version(self.last_version)
+    }
+
+    /// Lets every version from now on be larger than this one.
+    pub(crate) fn raise_version(&mut self, version: Version) {
+        self.last_version = self.last_version.max(version.0);
     }
 
     /// The newest version given so far.
@@ -144,8 +151,8 @@ impl Namespace {
         self.items.id(self.items.find_slice(slice)?)
     }
 
-    /// The header that a copy of this slice should have now.
-    pub(crate) fn header_of_slice(&self, slice: SliceId) -> Option<SliceHeader> {
+    /// The header that a copy of this slice should have now, where it is made under `journal`.
+    pub(crate) fn header_of_slice(&self, slice: SliceId, journal: JournalId) -> Option<SliceHeader> {
         let slot = self.items.find_slice(slice)?;
         let content = self.items.content(slot)?;
         Some(SliceHeader {
@@ -157,7 +164,13 @@ impl Namespace {
             copies: content.copies,
             records: content.records,
             user: content.user,
+            journal,
         })
+    }
+
+    /// The slices of all files, those in cut-off folders too.
+    pub(crate) fn all_slices(&self) -> impl Iterator<Item = SliceId> + '_ {
+        (0..self.items.end()).filter_map(|slot| self.items.slice(slot))
     }
 
     /// The slices of at most `count` files, and where the next call goes on; for walks over all files in steps, from 0.

@@ -331,6 +331,6 @@ fn a_file_keeps_its_identity_when_it_is_renamed_and_replaced() {
     let second = both.names.put_file(now, &path("/g"), false, &bob, content(2), 6).unwrap();
     assert_eq!((second.entry, second.freed), (Some(id), vec![SliceId(1)]));
     assert_eq!(both.names.owner(id), Some(&owner));
-    assert_eq!(both.names.header_of_slice(SliceId(2)).unwrap().path, path("/g"));
+    assert_eq!(both.names.header_of_slice(SliceId(2), protocol::JournalId(7)).unwrap().path, path("/g"));
     assert_ne!(id, ROOT);
 }

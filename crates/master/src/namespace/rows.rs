@@ -28,6 +28,16 @@ pub(super) struct ReadItem<'a> {
 }
 
 impl Namespace {
+    /// The row that holds the item `id` as it is now; none when there is no such item.
+    pub(crate) fn row_of(&self, id: FileId) -> Option<RowChange> {
+        self.row(self.items.find(id)?).pop()
+    }
+
+    /// The rows of all folders, those that were cut off too.
+    pub(crate) fn folder_rows(&self) -> impl Iterator<Item = RowChange> + '_ {
+        (0..self.items.end()).filter(|slot| self.items.is_folder(*slot)).flat_map(|slot| self.row(slot))
+    }
+
     /// The row that holds an item as it is now; none when there is no such item.
     pub(super) fn row(&self, slot: Slot) -> Vec<RowChange> {
         let (Some(id), Some(owner)) = (self.items.id(slot), self.items.owner(slot)) else { return Vec::new() };
@@ -52,20 +62,29 @@ impl Namespace {
 }
 
 /// The change that takes an item's row away.
-pub(super) fn removal(id: FileId) -> RowChange {
+pub(crate) fn removal(id: FileId) -> RowChange {
     RowChange::Remove { table: NAMES_TABLE, key: key(id) }
+}
+
+/// Whether the value of a row is a folder's, also one that was cut off.
+pub(crate) fn is_folder_row(value: &[u8]) -> bool {
+    parse_value(value).is_some_and(|item| item.content.is_none())
 }
 
 /// Reads a row back; `None` where it is none.
 pub(super) fn parse<'a>(key: &[u8], value: &'a [u8]) -> Option<(FileId, ReadItem<'a>)> {
     let id = FileId(u64::from_be_bytes(key.try_into().ok()?));
-    let (version, body) = value.split_first()?;
-    let item = match *version {
-        VERSION => from_postcard::<ItemRow<'a>>(body).map(ItemRow::read)?,
-        VERSION_1 => from_postcard::<ItemRow1<'a>>(body).map(ItemRow1::read)?,
-        _ => return None,
-    };
+    let item = parse_value(value)?;
     (item.name.len() <= TEXT_BYTES_MAX).then_some((id, item))
+}
+
+fn parse_value(value: &[u8]) -> Option<ReadItem<'_>> {
+    let (version, body) = value.split_first()?;
+    match *version {
+        VERSION => from_postcard::<ItemRow<'_>>(body).map(ItemRow::read),
+        VERSION_1 => from_postcard::<ItemRow1<'_>>(body).map(ItemRow1::read),
+        _ => None,
+    }
 }
 
 /// A value of any of the master's tables: version, then postcard.

@@ -68,7 +68,7 @@ fn a_file_takes_at_most_200_bytes_with_its_replicas() {
         assert_eq!(at.as_str().len(), 42, "names of 40 bytes");
         put(&mut names, &at, number);
         for node in 0..3 {
-            let mark = HeaderMark::of(&names.header_of_slice(content(number).slice).unwrap());
+            let mark = HeaderMark::of(&names.header_of_slice(content(number).slice, protocol::JournalId(1)).unwrap());
             let state = ReplicaState::Placed(mark);
             let replica = Replica { node: NodeKey::numbered(node), state, epoch: 1 };
             replicas.set(content(number).slice, replica);

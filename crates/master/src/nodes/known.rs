@@ -47,6 +47,23 @@ impl Nodes {
         Ok(())
     }
 
+    /// Takes what a row says that was kept elsewhere while this journal was lost, and gives the change that makes it
+    /// durable. Of a node that has joined already only whether it was leaving counts.
+    pub(crate) fn recall(&mut self, now: Now, row: &StoredRow) -> Option<RowChange> {
+        let id = NodeId::new(std::str::from_utf8(&row.key).ok()?).ok()?;
+        let read: NodeRow = decode_row(&row.value)?;
+        let Some(key) = self.of_id(&id) else {
+            self.load(now, row).ok()?;
+            return Some(RowChange::Set { table: NODES_TABLE, key: row.key.clone(), value: row.value.clone() });
+        };
+        if !read.barred {
+            // One that is empty is found to be drained again.
+            let standing = if read.standing == Standing::Active { Standing::Active } else { Standing::Draining };
+            self.set_standing(key, standing);
+        }
+        self.row_change(key)
+    }
+
     /// The row that has to be saved so that a node is known as it is now; `None` where it was saved so.
     pub(crate) fn row_change(&mut self, key: NodeKey) -> Option<RowChange> {
         let node = self.get_mut(key);

@@ -14,6 +14,7 @@ mod nodes;
 mod policies;
 mod quotas;
 mod rebalance;
+mod rebuild;
 mod removal;
 mod replication;
 mod restart;
@@ -42,6 +43,10 @@ use protocol::{
         },
         master_security::UserRights,
         node_master::{Ack, HeldSlice, HeldState, Order, Report},
+        rebuild::{
+            Conflict, ConflictKind, Keep, KeptBase, KeptKey, KeptMark, KeptRow, RebuildRequest, RebuildState,
+            RebuildStatus,
+        },
     },
     ticket::{Right, SignedTicket, Ticket},
     wire::codec,
@@ -92,6 +97,16 @@ pub(super) struct FakeNode {
     pub(super) capacity_bytes: u64,
     pub(super) transfers: u32,
     pub(super) disks: Vec<DiskStatus>,
+    pub(super) kept: Option<FakeCopy>,
+    pub(super) all_seen: bool,
+}
+
+/// The copy of the master's small rows that a node keeps.
+#[derive(Clone, Debug)]
+pub(super) struct FakeCopy {
+    pub(super) mark: KeptMark,
+    pub(super) rows: BTreeMap<(String, Vec<u8>), Vec<u8>>,
+    is_whole: bool,
 }
 
 /// Signs with nothing, so that a test can read the ticket.
@@ -227,6 +242,8 @@ impl Bench {
             capacity_bytes: 0,
             transfers: 0,
             disks: Vec::new(),
+            kept: None,
+            all_seen: true,
         };
         self.nodes.insert(node(id), fake);
     }
@@ -234,9 +251,16 @@ impl Bench {
     /// Lets a node join and tell what it holds.
     pub(super) fn join(&mut self, id: &str) {
         self.open_node(id);
+        self.tell_mark(id);
         let slices = self.node(id).held.values().cloned().collect();
         self.report(id, Report::Inventory { slices, last: true });
         self.report_status(id);
+    }
+
+    /// Lets a node say which copy of the small rows it has.
+    pub(super) fn tell_mark(&mut self, id: &str) {
+        let mark = self.node(id).kept.as_ref().filter(|copy| copy.is_whole).map(|copy| copy.mark);
+        self.report(id, Report::KeptMark { mark, all_seen: self.node(id).all_seen });
     }
 
     pub(super) fn open_node(&mut self, id: &str) {
@@ -520,6 +544,11 @@ impl Bench {
                 None => not_here(),
             },
             Order::ForgetJob(_) => Ack::Done,
+            Order::Keep(keep) => self.nodes.get_mut(id).unwrap().keep(keep),
+            Order::TellKept { after } => {
+                report = Some(self.nodes[id].kept.as_ref().unwrap().page(after.clone()));
+                Ack::Done
+            }
             Order::Replicate { header, from, .. } => {
                 report = Some(self.copy(id, header, &from.node));
                 Ack::Done
@@ -570,7 +599,46 @@ impl Bench {
     }
 }
 
+impl FakeCopy {
+    /// Two rows a page, so that there are many pages.
+    fn page(&self, after: Option<KeptKey>) -> Report {
+        let from = match &after {
+            Some(key) => std::ops::Bound::Excluded((key.table.clone(), key.key.clone())),
+            None => std::ops::Bound::Unbounded,
+        };
+        let mut rest = self.rows.range((from, std::ops::Bound::Unbounded));
+        let row = |((table, key), value): (&(String, Vec<u8>), &Vec<u8>)| KeptRow {
+            table: table.clone(),
+            key: key.clone(),
+            value: Some(value.clone()),
+        };
+        let rows = rest.by_ref().take(2).map(row).collect();
+        Report::Kept { mark: self.mark, after, rows, last: rest.next().is_none() }
+    }
+}
+
 impl FakeNode {
+    fn keep(&mut self, keep: &Keep) -> Ack {
+        let (mut rows, is_whole) = match (keep.onto, self.kept.take()) {
+            (KeptBase::Page { page: 0, last }, _) => (BTreeMap::new(), last),
+            (KeptBase::Page { last, .. }, Some(copy)) if !copy.is_whole && copy.mark == keep.mark => (copy.rows, last),
+            (KeptBase::Change(sequence), Some(copy)) => {
+                let has = KeptMark { sequence, ..keep.mark };
+                assert_eq!((copy.mark, copy.is_whole), (has, true));
+                (copy.rows, true)
+            }
+            other => panic!("{other:?}"),
+        };
+        for KeptRow { table, key, value } in keep.rows.clone() {
+            match value {
+                Some(value) => drop(rows.insert((table, key), value)),
+                None => drop(rows.remove(&(table, key))),
+            }
+        }
+        self.kept = Some(FakeCopy { mark: keep.mark, rows, is_whole });
+        Ack::Done
+    }
+
     fn place(&mut self, header: &SliceHeader) -> Ack {
         if !self.held.contains_key(&header.slice) {
             return not_here();

@@ -68,9 +68,12 @@ fn nodes_of_unlike_size_become_equally_full_and_no_file_has_fewer_copies() {
 #[test]
 fn it_begins_nothing_while_a_file_lacks_a_copy() {
     let (mut bench, _) = uneven();
-    let once = CreateRequest { copies: Some(2), sync_copies: Some(1), at: Some(node("n1")), ..create("/x") };
+    let once = |at: &str| CreateRequest { copies: Some(2), sync_copies: Some(1), at: Some(node("n1")), ..create(at) };
     bench.nodes.values_mut().for_each(|fake| (fake.answers, fake.fails_copies) = (false, true));
-    bench.put("ann", once, 10);
+    // So many that some still wait, wherever the first ones go.
+    for index in 0..40 {
+        bench.put("ann", once(&format!("/x{index}")), 10);
+    }
     bench.nodes.values_mut().for_each(|fake| fake.orders.clear());
     rebalance(&mut bench, RebalanceVerb::Begin);
     let urgent = CreateRequest { copies: Some(2), sync_copies: Some(1), at: Some(node("n2")), ..create("/y") };

@@ -7,6 +7,7 @@ use protocol::{
     message::{
         client_master::{ClientReply, ClientRequest, Entry, TrashItem, TrashKey, TrashPage},
         master_security::UserRights,
+        rebuild::RebuildRequest,
     },
 };
 
@@ -25,6 +26,7 @@ impl Master {
             | ClientRequest::List { folder: path, .. }
             | ClientRequest::Usage(path)
             | ClientRequest::Policy(path) => (&[path], &[]),
+            ClientRequest::Rebuild(RebuildRequest::Recover { path, .. }) => (&[], &[path]),
             ClientRequest::Restore { path, to } => match to {
                 Some(to) => (&[path], &[to]),
                 None => (&[path], &[]),

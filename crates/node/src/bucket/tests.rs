@@ -41,6 +41,7 @@ fn header(slice: u128) -> SliceHeader {
         copies: 1,
         records: RecordFormat::File,
         user: BTreeMap::new(),
+        journal: protocol::JournalId(1),
     }
 }
 

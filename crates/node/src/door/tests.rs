@@ -19,8 +19,8 @@ use tokio::sync::mpsc;
 
 use super::*;
 use crate::{
-    bucket::BucketStore, hands::Gauge, peers::Peers, rules::Completion, server::Event, spe::SpeProgram,
-    tickets::TicketDoor, uploads::Uploads,
+    bucket::BucketStore, hands::Gauge, keeping::KeptRows, peers::Peers, rules::Completion, server::Event,
+    spe::SpeProgram, tickets::TicketDoor, uploads::Uploads,
 };
 
 pub(crate) struct Fixture {
@@ -43,11 +43,14 @@ pub(crate) fn fixture() -> Fixture {
     let authority = Authority::create("test").unwrap();
     let identity = TlsIdentity::client(authority.certificate_pem()).unwrap();
     let (sender, events) = mpsc::channel(16);
+    let kept = Arc::new(MemoryDisk::new(2));
     let hands = Hands {
         node,
         buckets: Arc::new(BucketStore::new(Arc::clone(&store))),
         store,
         scrubs: crate::scrub::ScrubBoard::default(),
+        kept: Arc::new(KeptRows::on(store::Journal::open_on(kept, Path::new("/kept.redb")).unwrap()).unwrap()),
+        import: Arc::new(crate::import::ImportFolders::new(Path::new("/node"), &[])),
         tickets,
         peers: Peers::new(TcpCarrier::new(identity)),
         transfers: Arc::new(Semaphore::new(1)),
@@ -87,6 +90,7 @@ impl Fixture {
             copies: 1,
             records: RecordFormat::File,
             user: BTreeMap::new(),
+            journal: protocol::JournalId(1),
         };
         self.ticket(Right::Write { lease: LeaseId(1), header, resume: None, base: None })
     }

@@ -7,7 +7,10 @@ use std::collections::{BTreeMap, VecDeque};
 
 use protocol::{
     SliceId, limits,
-    message::node_master::{HeldSlice, Report},
+    message::{
+        node_master::{HeldSlice, Report},
+        rebuild::KeptMark,
+    },
     wire::codec,
 };
 
@@ -21,6 +24,8 @@ pub(super) struct Outbox {
     /// Counts over all sessions, so that a late acknowledgement of an old one hits nothing.
     next: u64,
     phase: Phase,
+    /// What to say before the inventory.
+    mark: Option<Report>,
     pages: VecDeque<Report>,
     waiting: VecDeque<Report>,
     in_flight: BTreeMap<ReportId, Option<SliceId>>,
@@ -36,15 +41,26 @@ impl Outbox {
     /// The session ends; what it still had to say will be in the next inventory.
     pub(super) fn close(&mut self) {
         self.phase = Phase::Closed;
+        self.mark = None;
         self.pages.clear();
         self.waiting.clear();
         self.in_flight.clear();
+    }
+
+    /// Which copy of the master's rows is kept here; sent before the inventory.
+    pub(super) fn kept_mark(&mut self, mark: Option<KeptMark>, all_seen: bool) {
+        if self.phase == Phase::Inventory {
+            self.mark = Some(Report::KeptMark { mark, all_seen });
+        }
     }
 
     /// The inventory to send first.
     pub(super) fn inventory(&mut self, slices: Vec<HeldSlice>) {
         if self.phase == Phase::Inventory {
             self.pages = pages(slices);
+            if let Some(mark) = self.mark.take() {
+                self.pages.push_front(mark);
+            }
             self.phase = Phase::Paging;
         }
     }
@@ -125,7 +141,11 @@ fn slice_of(report: &Report) -> Option<SliceId> {
         | Report::Corrupt(slice)
         | Report::Removed(slice)
         | Report::ForwardFailed { slice, .. } => Some(*slice),
-        Report::Inventory { .. } | Report::Status { .. } | Report::Partials(_) => None,
+        Report::Inventory { .. }
+        | Report::Status { .. }
+        | Report::Partials(_)
+        | Report::KeptMark { .. }
+        | Report::Kept { .. } => None,
     }
 }
 

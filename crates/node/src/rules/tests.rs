@@ -23,6 +23,7 @@ fn header(slice: u128) -> SliceHeader {
         copies: 2,
         records: RecordFormat::File,
         user: BTreeMap::new(),
+        journal: protocol::JournalId(1),
     }
 }
 

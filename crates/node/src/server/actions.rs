@@ -5,7 +5,10 @@ use std::{sync::Arc, time::Duration};
 use net::messenger::Delivered;
 use protocol::{
     Refusal, SessionId, Status, limits,
-    message::node_master::{Ack, Order, Report},
+    message::{
+        node_master::{Ack, Order, Report},
+        rebuild::{Keep, KeptKey},
+    },
     wire::codec,
 };
 
@@ -40,7 +43,9 @@ impl Desk {
                 Action::Report { session, id, report } => self.report(session, id, report),
                 Action::ReportStatus { session } => self.report_status(session),
                 Action::TakeInventory => {
-                    let held = self.hands.store.held();
+                    let (held, kept) = (self.hands.store.held(), &self.hands.kept);
+                    let told = Completion::KeptMark { mark: kept.mark(), all_seen: kept.is_all_seen() };
+                    self.node.handle_completion(self.clock.now(), told);
                     self.node.handle_completion(self.clock.now(), Completion::Inventory(held));
                     let partials = self.hands.store.partials();
                     self.node.handle_completion(self.clock.now(), Completion::Partials(partials));
@@ -51,6 +56,8 @@ impl Desk {
                 }
                 Action::StartCopy(order) => self.copy(order),
                 Action::Move { id, work } => self.move_slice(id, work),
+                Action::Keep { to, keep } => self.keep(to, keep),
+                Action::ReadKept { after } => self.read_kept(after),
                 Action::ForgetJob(job) => {
                     let buckets = Arc::clone(&self.hands.buckets);
                     self.work.spawn(async move {
@@ -62,6 +69,27 @@ impl Desk {
                 }
             }
         }
+    }
+
+    fn keep(&mut self, to: Asker, keep: Keep) {
+        let hands = Arc::clone(&self.hands);
+        self.work.spawn(async move {
+            let kept = Arc::clone(&hands.kept);
+            let result = blocking("keeping rows", move || kept.keep(&keep)).await;
+            hands.tell(Completion::Kept { to, result: result.map_err(|error| error.refusal()) }).await;
+        });
+    }
+
+    fn read_kept(&mut self, after: Option<KeptKey>) {
+        let hands = Arc::clone(&self.hands);
+        self.work.spawn(async move {
+            let kept = Arc::clone(&hands.kept);
+            match blocking("reading kept rows", move || kept.page(after)).await {
+                Ok(Some(page)) => hands.tell(Completion::KeptPage(page)).await,
+                Ok(None) => tracing::warn!("the master asked for rows, and none are kept"),
+                Err(error) => tracing::error!(%error, "kept rows cannot be read"),
+            }
+        });
     }
 
     fn report(&mut self, session: SessionId, id: ReportId, report: Report) {

@@ -203,6 +203,7 @@ impl FakeCloud {
                         return held;
                     }
                 }
+                Report::KeptMark { .. } => {}
                 other => panic!("{other:?} before the inventory"),
             }
         }
@@ -415,6 +416,7 @@ pub(crate) fn header(slice: u128) -> SliceHeader {
         copies: 1,
         records: RecordFormat::File,
         user: BTreeMap::new(),
+        journal: protocol::JournalId(1),
     }
 }
 

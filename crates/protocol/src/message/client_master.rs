@@ -9,7 +9,10 @@ use super::cluster::{
 };
 use crate::{
     Digest, FileId, JobId, LeaseId, NodeId, Place, Policy, RecordFormat, Refusal, ResumeKey, SectorPath, SliceId,
-    UserName, Version, disk::DiskStatus, ticket::SignedTicket,
+    UserName, Version,
+    disk::DiskStatus,
+    message::rebuild::{RebuildRequest, RebuildStatus},
+    ticket::SignedTicket,
 };
 
 /// A client's request. Each is answered by the [`ClientReply`] variant named in its comment, or by a [`Refusal`].
@@ -150,6 +153,15 @@ pub enum ClientRequest {
     },
     /// Every copy of a file, with a ticket to have it verified where its node can be reached: [`ClientReply::Copies`].
     Copies(SectorPath),
+    /// How the names were put together after the journal was lost: [`ClientReply::Rebuild`], or [`ClientReply::Done`]
+    /// where something is changed.
+    Rebuild(RebuildRequest),
+    /// Take files in that already lie on a node: [`ClientReply::Source`] with a ticket (right: import). Administrators
+    /// only.
+    Import {
+        /// The node.
+        node: NodeId,
+    },
 }
 
 /// The master's answer.
@@ -203,6 +215,10 @@ pub enum ClientReply {
     Quotas(QuotaPage),
     /// A file and all its copies.
     Copies(Copies),
+    /// How a rebuild is.
+    Rebuild(RebuildStatus),
+    /// A node to talk to.
+    Source(Source),
 }
 
 /// See [`ClientRequest::Create`].

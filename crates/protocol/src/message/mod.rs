@@ -8,6 +8,7 @@ pub mod join;
 pub mod local;
 pub mod master_security;
 pub mod node_master;
+pub mod rebuild;
 pub mod spe;
 pub mod transfer;
 

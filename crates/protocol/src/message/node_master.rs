@@ -5,8 +5,12 @@
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    JobId, NodeId, Refusal, ResumeKey, SliceHeader, SliceId, SliceMetadata, UserName, disk::DiskStatus,
-    message::client_master::Source,
+    JobId, NodeId, Refusal, ResumeKey, SliceHeader, SliceId, SliceMetadata, UserName,
+    disk::DiskStatus,
+    message::{
+        client_master::Source,
+        rebuild::{Keep, KeptKey, KeptMark, KeptRow},
+    },
 };
 
 /// What the master orders.
@@ -36,6 +40,14 @@ pub enum Order {
     Remove(SliceId),
     /// Remove all that a job left behind.
     ForgetJob(JobId),
+    /// Keep these rows for a master that loses its journal. Answered when they are on the disk; refused where they do not
+    /// fit onto what is kept.
+    Keep(Keep),
+    /// Tell what you keep: [`Report::Kept`], one page.
+    TellKept {
+        /// The last row of the page before.
+        after: Option<KeptKey>,
+    },
 }
 
 /// What a node reports.
@@ -84,6 +96,25 @@ pub enum Report {
     /// The broken uploads whose bytes are kept here, after joining; at most
     /// [`PARTIALS_MAX`](crate::limits::PARTIALS_MAX).
     Partials(Vec<HeldPartial>),
+    /// Which copy of the master's small rows it keeps; sent after joining, before the inventory.
+    KeptMark {
+        /// The mark; `None` where there is no copy.
+        mark: Option<KeptMark>,
+        /// Whether every disk of the node was told of since that journal was begun: no one of them came later from
+        /// elsewhere, or was away.
+        all_seen: bool,
+    },
+    /// A page of that copy.
+    Kept {
+        /// The whole copy's mark, at the time of this page.
+        mark: KeptMark,
+        /// The page before ended with this row.
+        after: Option<KeptKey>,
+        /// Rows.
+        rows: Vec<KeptRow>,
+        /// Whether these were the last.
+        last: bool,
+    },
 }
 
 /// A broken upload whose bytes a node keeps.

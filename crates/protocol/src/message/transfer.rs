@@ -56,6 +56,42 @@ pub enum TransferRequest {
         /// The slice.
         slice: SliceId,
     },
+    /// What files lie in and below a folder of this node that may be imported: [`TransferReply::Files`].
+    ListFiles {
+        /// Right: import.
+        ticket: SignedTicket,
+        /// The folder on the node's disk.
+        folder: String,
+        /// Only those after this one (the last of the page before).
+        after: Option<String>,
+    },
+    /// Make a native file a slice: [`TransferReply::Imported`] again and again while it is read, then
+    /// [`TransferReply::Stored`]. The file keeps its name until [`LeaveFile`](Self::LeaveFile), so that nothing is lost
+    /// where the write is never published.
+    ImportFile {
+        /// Right: import.
+        ticket: SignedTicket,
+        /// Right: write, for the new slice.
+        write: SignedTicket,
+        /// The folder, as it was listed.
+        folder: String,
+        /// The file's path within it.
+        file: String,
+        /// Copy the bytes, and leave the file to its owner.
+        keep: bool,
+    },
+    /// Take the native name from a file that was imported and published: [`TransferReply::Ready`]. Refused where the file
+    /// is not that slice's any more.
+    LeaveFile {
+        /// Right: import.
+        ticket: SignedTicket,
+        /// The folder, as it was listed.
+        folder: String,
+        /// The file's path within it.
+        file: String,
+        /// The slice that it became.
+        slice: SliceId,
+    },
 }
 
 /// What the node answers.
@@ -96,6 +132,27 @@ pub enum TransferReply {
         /// BLAKE3 of these bytes.
         digest: Digest,
     },
+    /// A page of native files.
+    Files {
+        /// The files, by path.
+        files: Vec<NativeFile>,
+        /// Whether more follow.
+        more: bool,
+    },
+    /// So many bytes of a native file have been read.
+    Imported {
+        /// Bytes so far.
+        bytes: u64,
+    },
+}
+
+/// A file on a node's disk that is no slice.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NativeFile {
+    /// Its path within the folder that was listed.
+    pub path: String,
+    /// Its length in bytes.
+    pub bytes: u64,
 }
 
 /// The answer to [`TransferReply::Partial`]: from which byte on frames will come. Either as many as are there, or 0 to

@@ -27,15 +27,18 @@ use super::{
     local::{LocalReply, LocalRequest},
     master_security::{SecurityReply, SecurityRequest, UserRights},
     node_master::{Ack, HeldPartial, HeldSlice, HeldState, Order, Report},
+    rebuild::{
+        Conflict, ConflictKind, Keep, KeptBase, KeptKey, KeptMark, KeptRow, RebuildRequest, RebuildState, RebuildStatus,
+    },
     spe::{
         AttemptId, BucketId, BucketPlace, Function, FunctionCode, FunctionError, Output, PieceId, SealOrder,
         SegmentOrder, SegmentSource, SpeReply, SpeRequest, TaskOrder, TaskResult, Winner,
     },
-    transfer::{ResumeFrom, TransferReply, TransferRequest},
+    transfer::{NativeFile, ResumeFrom, TransferReply, TransferRequest},
 };
 use crate::{
-    Digest, FileId, JobId, LeaseId, NodeId, Place, Policy, RecordFormat, Refusal, ResumeKey, SectorPath, SessionId,
-    SliceHeader, SliceId, SliceMetadata, Status, Topology, UserName, Version,
+    Digest, FileId, JobId, JournalId, LeaseId, NodeId, Place, Policy, RecordFormat, Refusal, ResumeKey, SectorPath,
+    SessionId, SliceHeader, SliceId, SliceMetadata, Status, Topology, UserName, Version,
     disk::{DiskState, DiskStatus, ScrubStatus},
     ticket::{Right, SignedTicket, Ticket},
     topology::{Link, SitePair},
@@ -199,6 +202,15 @@ fn the_requests_of_a_client_have_their_bytes() {
         "set-quota": ClientRequest::SetQuota { .. } =>
             ClientRequest::SetQuota { user: user(), bytes: Some(1 << 40), files: None },
         "copies": ClientRequest::Copies(_) => ClientRequest::Copies(path()),
+        "rebuild": ClientRequest::Rebuild(_) => ClientRequest::Rebuild(RebuildRequest::Status { after: Some(slice()) }),
+        "import": ClientRequest::Import { .. } => ClientRequest::Import { node: node() },
+    });
+    compare!(vectors, RebuildRequest {
+        "status": RebuildRequest::Status { .. } => RebuildRequest::Status { after: None },
+        "finish": RebuildRequest::Finish => RebuildRequest::Finish,
+        "recover": RebuildRequest::Recover { .. } => RebuildRequest::Recover { slice: slice(), path: path() },
+        "dismiss": RebuildRequest::Dismiss(_) => RebuildRequest::Dismiss(Some(slice())),
+        "forget": RebuildRequest::Forget(_) => RebuildRequest::Forget(node()),
     });
     let absent =
         CreateRequest { condition: Condition::Absent, at: None, resume: None, append: false, ..create.clone() };
@@ -275,6 +287,22 @@ fn the_replies_to_a_client_have_their_bytes() {
         "trash": ClientReply::Trash(_) => ClientReply::Trash(TrashPage { items: vec![trash_item()], more: false }),
         "quotas": ClientReply::Quotas(_) => ClientReply::Quotas(QuotaPage { quotas: vec![quota()], more: true }),
         "copies": ClientReply::Copies(_) => ClientReply::Copies(Copies { entry: entry(), copies: found }),
+        "rebuild": ClientReply::Rebuild(_) =>
+            ClientReply::Rebuild(rebuild(RebuildState::Running, ConflictKind::OlderVersion)),
+        "source": ClientReply::Source(_) => ClientReply::Source(source()),
+    });
+    compare!(vectors, RebuildState {
+        "new": RebuildState::New => RebuildState::New,
+        "running": RebuildState::Running => RebuildState::Running,
+        "settled": RebuildState::Settled => RebuildState::Settled,
+    });
+    compare!(vectors, ConflictKind {
+        "older-version": ConflictKind::OlderVersion => ConflictKind::OlderVersion,
+        "never-placed": ConflictKind::NeverPlaced => ConflictKind::NeverPlaced,
+        "path-taken": ConflictKind::PathTaken => ConflictKind::PathTaken,
+        "two-paths": ConflictKind::TwoPaths => ConflictKind::TwoPaths,
+        "two-owners": ConflictKind::TwoOwners => ConflictKind::TwoOwners,
+        "written-since": ConflictKind::WrittenSince => ConflictKind::WrittenSince,
     });
     vectors.finish();
 }
@@ -292,6 +320,12 @@ fn the_words_of_node_and_master_have_their_bytes() {
         "place": Order::Place { .. } => Order::Place { header: header() },
         "remove": Order::Remove(_) => Order::Remove(slice()),
         "forget-job": Order::ForgetJob(_) => Order::ForgetJob(JobId(6)),
+        "keep": Order::Keep(_) => Order::Keep(keep(KeptBase::Change(6))),
+        "tell-kept": Order::TellKept { .. } => Order::TellKept { after: Some(kept_key()) },
+    });
+    compare!(vectors, KeptBase {
+        "change": KeptBase::Change(_) => KeptBase::Change(300),
+        "page": KeptBase::Page { .. } => KeptBase::Page { page: 1, last: true },
     });
     let states = [HeldState::Staged, HeldState::Placed, HeldState::Retired];
     let slices = states.map(|state| HeldSlice { metadata: metadata(), state }).to_vec();
@@ -307,6 +341,9 @@ fn the_words_of_node_and_master_have_their_bytes() {
         "forward-failed": Report::ForwardFailed { .. } => Report::ForwardFailed { slice: slice(), node: node() },
         "partials": Report::Partials(_) =>
             Report::Partials(vec![HeldPartial { user: user(), key: ResumeKey(7), bytes: 1 << 26 }]),
+        "kept-mark": Report::KeptMark { .. } => Report::KeptMark { mark: Some(kept_mark()), all_seen: true },
+        "kept": Report::Kept { .. } =>
+            Report::Kept { mark: kept_mark(), after: Some(kept_key()), rows: keep(KeptBase::Change(6)).rows, last: true },
     });
     compare!(vectors, Ack {
         "done": Ack::Done => Ack::Done,
@@ -327,6 +364,21 @@ fn the_words_of_a_transfer_have_their_bytes() {
         "piece": TransferRequest::Piece { .. } => TransferRequest::Piece { ticket: signed(), piece, bytes: 77 },
         "spe": TransferRequest::Spe { .. } => TransferRequest::Spe { ticket: signed() },
         "verify": TransferRequest::Verify { .. } => TransferRequest::Verify { ticket: signed(), slice: slice() },
+        "list-files": TransferRequest::ListFiles { .. } =>
+            TransferRequest::ListFiles { ticket: signed(), folder: "/srv".into(), after: Some("a/b".into()) },
+        "import-file": TransferRequest::ImportFile { .. } => TransferRequest::ImportFile {
+            ticket: signed(),
+            write: signed(),
+            folder: "/srv".into(),
+            file: "a/b".into(),
+            keep: true,
+        },
+        "leave-file": TransferRequest::LeaveFile { .. } => TransferRequest::LeaveFile {
+            ticket: signed(),
+            folder: "/srv".into(),
+            file: "a/b".into(),
+            slice: slice(),
+        },
     });
     compare!(vectors, TransferReply {
         "reading": TransferReply::Reading { .. } => TransferReply::Reading { bytes: 300 },
@@ -337,6 +389,9 @@ fn the_words_of_a_transfer_have_their_bytes() {
         "verifying": TransferReply::Verifying { .. } => TransferReply::Verifying { bytes: 1 << 26 },
         "verified": TransferReply::Verified { .. } => TransferReply::Verified { digest: digest() },
         "partial": TransferReply::Partial { .. } => TransferReply::Partial { bytes: 1 << 26, digest: digest() },
+        "files": TransferReply::Files { .. } =>
+            TransferReply::Files { files: vec![NativeFile { path: "a/b".into(), bytes: 300 }], more: true },
+        "imported": TransferReply::Imported { .. } => TransferReply::Imported { bytes: 300 },
     });
     vectors.compare("ResumeFrom", &ResumeFrom(1 << 26));
     vectors.finish();
@@ -411,6 +466,7 @@ fn tickets_have_their_bytes() {
                 base: Some(slice()),
             }),
         "compute": Ticket { right: Right::Compute { .. }, .. } => ticket(Right::Compute { job: JobId(6) }),
+        "import": Ticket { right: Right::Import, .. } => ticket(Right::Import),
     });
     vectors.compare("SignedTicket", &signed());
     vectors.finish();
@@ -471,11 +527,42 @@ fn header() -> SliceHeader {
         copies: 3,
         records: RecordFormat::Lines,
         user: keys(),
+        journal: JournalId(0x2a),
     }
 }
 
 fn metadata() -> SliceMetadata {
     SliceMetadata { header: header(), bytes: 1 << 34, digest: digest() }
+}
+
+fn kept_mark() -> KeptMark {
+    KeptMark { journal: JournalId(0x2a), generation: 2, sequence: 300 }
+}
+
+fn kept_key() -> KeptKey {
+    KeptKey { table: "names".into(), key: vec![0, 1] }
+}
+
+fn keep(onto: KeptBase) -> Keep {
+    let row = |key, value| KeptRow { table: "names".into(), key: vec![key], value };
+    Keep { mark: kept_mark(), onto, rows: vec![row(1, Some(vec![2, 3])), row(2, None)] }
+}
+
+fn rebuild(state: RebuildState, kind: ConflictKind) -> RebuildStatus {
+    let conflict = Conflict { metadata: metadata(), node: node(), kind, other: Some(slice()), aside: true };
+    RebuildStatus {
+        state,
+        journal: JournalId(0x2a),
+        generation: 2,
+        told: vec![node()],
+        missing: Vec::new(),
+        copy: Some((node(), kept_mark())),
+        files: 10,
+        folders: 3,
+        conflicts_total: 1,
+        conflicts: vec![conflict],
+        more: false,
+    }
 }
 
 fn entry() -> Entry {

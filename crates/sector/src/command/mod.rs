@@ -6,12 +6,15 @@ mod disk_bench;
 mod doctor;
 pub(crate) mod files;
 mod folders;
+mod import;
+mod inspect;
 pub(crate) mod jobs;
 mod listing;
 mod node;
 mod nodes;
 mod policy;
 mod quota;
+mod rebuild;
 pub(crate) mod terasort;
 mod topology;
 mod trash;
@@ -19,7 +22,7 @@ mod trash;
 use client::{Client, Profile};
 
 use crate::{
-    arguments::{Arguments, Bench, Command, Global, Node, TopologyVerb},
+    arguments::{Arguments, Bench, Command, Global, MasterCommand, MasterRole, Node, TopologyVerb},
     cloud, demo,
     failure::Failure,
 };
@@ -33,11 +36,16 @@ pub(crate) async fn run(arguments: Arguments) -> Result<(), Failure> {
         Command::Down => cloud::down(global).await,
         Command::Demo(demo) => demo::run(demo, global).await,
         Command::Security(role) => cloud::role::security(&role.config).await,
-        Command::Master(role) => cloud::role::master(&role.config).await,
+        Command::Master(MasterRole { command: Some(MasterCommand::Rebuild(role)), .. }) => {
+            rebuild::set_aside(&role, global)
+        }
+        Command::Master(MasterRole { config: Some(config), .. }) => cloud::role::master(&config).await,
+        Command::Master(_) => Err(Failure::usage("name the settings with `--config`")),
         Command::Node(Node { config: Some(config), verb: None }) => cloud::role::node(&config).await,
         Command::Topology(TopologyVerb::Check { file }) => topology::check(&file, global),
         Command::Doctor(asked) => doctor::doctor(&asked, global),
         Command::Bench(Bench::Io(bench)) => disk_bench::io(&bench, global),
+        Command::Inspect(inspect) => inspect::run(inspect, global),
         Command::Spe => Err(Failure::usage("`sector spe` is started by nodes only")),
         other => with_client(other, global).await,
     }
@@ -86,6 +94,8 @@ async fn run_with(cloud: &Client, command: Command, global: &Global) -> Result<(
         Command::Run(run) => jobs::run(cloud, run, global).await,
         Command::Jobs => jobs::jobs(cloud, global).await,
         Command::Job(job) => jobs::job(cloud, job, global).await,
+        Command::Import(files) => import::import(cloud, files, global).await,
+        Command::Rebuild(rebuild) => rebuild::run(cloud, rebuild, global).await,
         Command::Terasort(terasort) => terasort::run(cloud, terasort, global).await,
         Command::Bench(Bench::Names(names)) => bench::names(cloud, &names, global).await,
         Command::Up(_)
@@ -96,6 +106,7 @@ async fn run_with(cloud: &Client, command: Command, global: &Global) -> Result<(
         | Command::Node(_)
         | Command::Doctor(_)
         | Command::Bench(Bench::Io(_))
+        | Command::Inspect(_)
         | Command::Spe => Err(Failure::failed("this command needs no login")),
     }
 }

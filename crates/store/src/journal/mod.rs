@@ -5,6 +5,7 @@ use std::{
     fmt,
     fs::{File, OpenOptions},
     io,
+    ops::Bound,
     os::unix::fs::OpenOptionsExt,
     path::{Path, PathBuf},
     sync::{Arc, Mutex},
@@ -82,6 +83,21 @@ impl Journal {
             begun.map_err(|error| self.error("load", error.into()))
         };
         load(&begin()?, table, row).map_err(|error| self.error("load", error))
+    }
+
+    /// Gives rows of a table after a key (all where it is `None`), in order, until `row` says that it wants no more.
+    pub fn load_after(
+        &self,
+        table: &'static str,
+        after: Option<&[u8]>,
+        row: &mut dyn FnMut(&[u8], &[u8]) -> bool,
+    ) -> Result<(), StoreError> {
+        let begin = || -> Result<ReadTransaction, StoreError> {
+            let mut database = lock(&self.database);
+            let begun = self.opened(&mut database)?.begin_read();
+            begun.map_err(|error| self.error("load", error.into()))
+        };
+        load_after(&begin()?, table, after, row).map_err(|error| self.error("load", error))
     }
 
     fn open_by(
@@ -188,6 +204,26 @@ fn load(
     for entry in table.iter()? {
         let (key, value) = entry?;
         row(key.value(), value.value());
+    }
+    Ok(())
+}
+
+fn load_after(
+    transaction: &ReadTransaction,
+    table: &'static str,
+    after: Option<&[u8]>,
+    row: &mut dyn FnMut(&[u8], &[u8]) -> bool,
+) -> Result<(), redb::Error> {
+    let table = match transaction.open_table(definition(table)) {
+        Err(TableError::TableDoesNotExist(_)) => return Ok(()),
+        table => table?,
+    };
+    let from = after.map_or(Bound::Unbounded, Bound::Excluded);
+    for entry in table.range::<&[u8]>((from, Bound::Unbounded))? {
+        let (key, value) = entry?;
+        if !row(key.value(), value.value()) {
+            break;
+        }
     }
     Ok(())
 }

@@ -4,6 +4,7 @@
 mod crash_images;
 mod disks;
 mod faults;
+mod inspecting;
 mod partials;
 mod put_aside;
 mod scrub;
@@ -33,6 +34,7 @@ fn header(slice: u128, at: &str, version: u64) -> SliceHeader {
         copies: 3,
         records: RecordFormat::File,
         user: BTreeMap::new(),
+        journal: protocol::JournalId(1),
     }
 }
 

@@ -1,0 +1,376 @@
+//! Copies of the master's small rows at the nodes: folders, policies, quotas, nodes, removals that someone missed. So a
+//! cloud that loses its master's disk has them back (`docs/paths/rebuild.md`); files come back from their sidecars. The
+//! master counts the changes of such rows, and gives each node that is up those it has not yet, in batches. Serves every
+//! change of a small row. Rows are opaque here, but for telling a folder from a file.
+//!
+//! Never tells a node of a change that is not durable yet, and never of another journal's before that one was put
+//! together whole: until then the older copy is the better one.
+
+use std::{
+    collections::{BTreeMap, VecDeque},
+    sync::Arc,
+    time::Duration,
+};
+
+use protocol::{
+    FileId, JournalId, Now, limits,
+    message::{
+        node_master::Order,
+        rebuild::{Keep, KeptBase, KeptMark, KeptRow},
+    },
+};
+use store::RowChange;
+
+use crate::{
+    Master,
+    actions::{
+        Action, JOURNAL_TABLE, MEMBERS_TABLE, NAMES_TABLE, NODES_TABLE, POLICIES_TABLE, QUOTAS_TABLE, REMOVED_TABLE,
+        StoredRow, TRASH_TABLE,
+    },
+    namespace::{self, Namespace},
+    nodes::NodeKey,
+    orders::Ordered,
+    saves::Effect,
+    upkeep::{file_key, parse_file_key},
+};
+
+/// The small rows, their changes, and who has how much of them.
+#[derive(Debug, Default)]
+pub(crate) struct Keeping {
+    /// The rows as they are in the journal now.
+    rows: BTreeMap<(&'static str, Vec<u8>), Vec<u8>>,
+    /// Changes on their way to the journal, with their numbers.
+    pending: VecDeque<(u64, Vec<KeptRow>)>,
+    /// The rows that these change: the last change of each, and whether the row is there after it.
+    coming: BTreeMap<(&'static str, Vec<u8>), (u64, bool)>,
+    /// The number of the newest change, durable or not.
+    sequence: u64,
+    /// The number of the newest durable change.
+    durable: u64,
+    /// Durable changes after `log_after`, in order.
+    log: VecDeque<(u64, Vec<KeptRow>)>,
+    log_after: u64,
+    log_rows: usize,
+    peers: BTreeMap<NodeKey, Peer>,
+    /// The last whole copy that was put into pages; nodes that join together share it.
+    snapshot: Option<Arc<Snapshot>>,
+}
+
+/// A node to which rows are given.
+#[derive(Debug, Default)]
+struct Peer {
+    /// What it has.
+    mark: Option<KeptMark>,
+    /// What is on its way to it.
+    sending: Option<Sending>,
+    /// The whole copy that it is being given, and the next page.
+    pages: Option<(Arc<Snapshot>, usize)>,
+    retry_at: Duration,
+}
+
+/// What an order on its way brings.
+#[derive(Debug)]
+enum Sending {
+    Changes(KeptMark),
+    Page,
+}
+
+/// A whole copy in pages.
+#[derive(Debug)]
+struct Snapshot {
+    mark: KeptMark,
+    pages: Vec<Vec<KeptRow>>,
+}
+
+impl Keeping {
+    /// The small rows that the journal has: those of folders and of `pinned` files, and those among `others`. `sequence`
+    /// is the number of their last change.
+    pub(crate) fn load(
+        names: &Namespace,
+        pinned: impl Iterator<Item = FileId>,
+        others: &[StoredRow],
+        sequence: u64,
+    ) -> Self {
+        let set = |row| match row {
+            RowChange::Set { table, key, value } => Some(((table, key), value)),
+            RowChange::Remove { .. } => None,
+        };
+        let mut rows: BTreeMap<_, _> = names.folder_rows().filter_map(set).collect();
+        rows.extend(pinned.filter_map(|id| set(names.row_of(id)?)));
+        let small = others.iter().filter(|row| kept_table(row.table).is_some());
+        rows.extend(small.map(|row| ((row.table, row.key.clone()), row.value.clone())));
+        Self { rows, sequence, durable: sequence, log_after: sequence, ..Self::default() }
+    }
+
+    /// Counts a change and keeps it until it is durable.
+    fn add(&mut self, rows: Vec<KeptRow>) -> u64 {
+        self.sequence += 1;
+        for row in &rows {
+            if let Some(table) = kept_table(&row.table) {
+                self.coming.insert((table, row.key.clone()), (self.sequence, row.value.is_some()));
+            }
+        }
+        self.pending.push_back((self.sequence, rows));
+        self.sequence
+    }
+
+    /// All changes up to `sequence` are durable.
+    pub(crate) fn note_durable(&mut self, sequence: u64) {
+        while self.pending.front().is_some_and(|(number, _)| *number <= sequence) {
+            let Some((number, rows)) = self.pending.pop_front() else { return };
+            for row in &rows {
+                let Some(table) = kept_table(&row.table) else { continue };
+                let key = (table, row.key.clone());
+                if self.coming.get(&key).is_some_and(|(last, _)| *last == number) {
+                    self.coming.remove(&key);
+                }
+                match &row.value {
+                    Some(value) => drop(self.rows.insert(key, value.clone())),
+                    None => drop(self.rows.remove(&key)),
+                }
+            }
+            self.durable = number;
+            self.log_rows += rows.len() + 1;
+            self.log.push_back((number, rows));
+            while self.log_rows > LOG_ROWS_MAX {
+                let Some((number, rows)) = self.log.pop_front() else { return };
+                self.log_rows -= rows.len() + 1;
+                self.log_after = number;
+            }
+        }
+    }
+
+    /// Whether the copy has this row, or will have it.
+    fn has(&self, table: &'static str, key: &[u8]) -> bool {
+        let key = (table, key.to_vec());
+        self.coming.get(&key).map_or_else(|| self.rows.contains_key(&key), |(_, is_there)| *is_there)
+    }
+
+    /// From now on this node is given what it lacks; it has `mark` already.
+    pub(crate) fn open(&mut self, node: NodeKey, mark: Option<KeptMark>) {
+        self.peers.insert(node, Peer { mark, ..Peer::default() });
+    }
+
+    /// This node cannot be given anything for now.
+    pub(crate) fn close(&mut self, node: NodeKey) {
+        self.peers.remove(&node);
+    }
+
+    /// The next order for each node that lacks something and has none on its way.
+    fn orders(&mut self, now: Duration, id: JournalId, generation: u64) -> Vec<(NodeKey, Keep)> {
+        let mut orders = Vec::new();
+        let mark = |sequence| KeptMark { journal: id, generation, sequence };
+        let idle = self.peers.iter().filter(|(_, peer)| peer.sending.is_none() && now >= peer.retry_at);
+        for key in idle.map(|(key, _)| *key).collect::<Vec<_>>() {
+            let Some(peer) = self.peers.get(&key) else { continue };
+            let has = peer.mark.filter(|has| *has == mark(has.sequence)).map(|has| has.sequence);
+            let reaches = |sequence: &u64| (self.log_after..=self.durable).contains(sequence);
+            if has == Some(self.durable) {
+                continue;
+            }
+            let changes = has.filter(reaches).and_then(|has| Some((has, self.changes_after(has)?)));
+            let (keep, sending, pages) = match changes {
+                Some((sequence, (until, rows))) => {
+                    let keep = Keep { mark: mark(until), onto: KeptBase::Change(sequence), rows };
+                    (keep, Sending::Changes(mark(until)), None)
+                }
+                None => {
+                    let usable = peer.pages.clone().filter(|(snapshot, _)| {
+                        snapshot.mark == mark(snapshot.mark.sequence) && reaches(&snapshot.mark.sequence)
+                    });
+                    let (snapshot, page) = usable.unwrap_or_else(|| (self.snapshot(mark(self.durable)), 0));
+                    let last = page + 1 == snapshot.pages.len();
+                    let number = u32::try_from(page).unwrap_or(u32::MAX);
+                    let rows = snapshot.pages[page].clone();
+                    let keep = Keep { mark: snapshot.mark, onto: KeptBase::Page { page: number, last }, rows };
+                    (keep, Sending::Page, Some((snapshot, page)))
+                }
+            };
+            if let Some(peer) = self.peers.get_mut(&key) {
+                (peer.sending, peer.pages) = (Some(sending), pages);
+            }
+            orders.push((key, keep));
+        }
+        orders
+    }
+
+    /// A node answered, or did not.
+    fn note_answer(&mut self, now: Duration, node: NodeKey, is_done: bool) {
+        let Some(peer) = self.peers.get_mut(&node) else { return };
+        match (peer.sending.take(), is_done) {
+            (Some(Sending::Changes(mark)), true) => peer.mark = Some(mark),
+            (Some(Sending::Page), true) => {
+                if let Some((snapshot, page)) = peer.pages.take() {
+                    if page + 1 == snapshot.pages.len() {
+                        peer.mark = Some(snapshot.mark);
+                    } else {
+                        peer.pages = Some((snapshot, page + 1));
+                    }
+                }
+            }
+            // Whatever it has does not fit; a whole copy does.
+            (_, false) => (peer.mark, peer.pages, peer.retry_at) = (None, None, now + RETRY_AFTER),
+            (None, true) => {}
+        }
+    }
+
+    /// The changes after this one, as many as fit one order; `None` where not even the first fits.
+    fn changes_after(&self, sequence: u64) -> Option<(u64, Vec<KeptRow>)> {
+        let (mut until, mut bytes, mut rows) = (sequence, 0, Vec::new());
+        let start = self.log.partition_point(|(number, _)| *number <= sequence);
+        for (number, changed) in self.log.range(start..) {
+            let more: usize = changed.iter().map(row_bytes).sum();
+            // One change is never cut: a node has it whole or not at all.
+            if bytes + more > PAGE_BYTES_MAX {
+                break;
+            }
+            (until, bytes) = (*number, bytes + more);
+            rows.extend(changed.iter().cloned());
+        }
+        (until > sequence).then_some((until, rows))
+    }
+
+    fn snapshot(&mut self, mark: KeptMark) -> Arc<Snapshot> {
+        if let Some(snapshot) = self.snapshot.as_ref().filter(|snapshot| snapshot.mark == mark) {
+            return Arc::clone(snapshot);
+        }
+        let (mut pages, mut bytes) = (vec![Vec::new()], 0);
+        for ((table, key), value) in &self.rows {
+            let row = KeptRow { table: (*table).to_owned(), key: key.clone(), value: Some(value.clone()) };
+            if bytes > 0 && bytes + row_bytes(&row) > PAGE_BYTES_MAX {
+                pages.push(Vec::new());
+                bytes = 0;
+            }
+            bytes += row_bytes(&row);
+            if let Some(page) = pages.last_mut() {
+                page.push(row);
+            }
+        }
+        let snapshot = Arc::new(Snapshot { mark, pages });
+        self.snapshot = Some(Arc::clone(&snapshot));
+        snapshot
+    }
+}
+
+impl Master {
+    /// Counts what changes of small rows is among `changes`, adds the row that makes the count durable, and has nodes
+    /// told once it is.
+    pub(crate) fn keep_changes(&mut self, changes: &mut Vec<RowChange>, effects: &mut Vec<Effect>) {
+        let mut kept = Vec::new();
+        for change in changes.iter() {
+            match change {
+                RowChange::Set { table, key, value } if self.is_kept(table, key, Some(value)) => {
+                    kept.push(KeptRow { table: (*table).into(), key: key.clone(), value: Some(value.clone()) });
+                    if PINNING_TABLES.contains(table) {
+                        kept.extend(self.pinned_row(key));
+                    }
+                }
+                RowChange::Remove { table, key } if self.is_kept(table, key, None) => {
+                    kept.push(KeptRow { table: (*table).into(), key: key.clone(), value: None });
+                    if PINNING_TABLES.contains(table) {
+                        kept.extend(self.unpinned_row(key));
+                    }
+                }
+                _ => {}
+            }
+        }
+        if !kept.is_empty() {
+            self.count_change(kept, changes, effects);
+        }
+    }
+
+    /// Counts a change that no row tells (a file has another path): so a node that was away is known to have an older
+    /// copy than one that was not.
+    pub(crate) fn count_moment(&mut self, changes: &mut Vec<RowChange>, effects: &mut Vec<Effect>) {
+        self.count_change(Vec::new(), changes, effects);
+    }
+
+    /// Gives nodes what they lack.
+    pub(crate) fn send_kept(&mut self, now: Now) {
+        if self.rebuild.is_running() {
+            return;
+        }
+        for (key, keep) in self.keeping.orders(now.monotonic, self.rebuild.id, self.rebuild.generation) {
+            self.order_now(key, Ordered::Keep, Order::Keep(keep));
+        }
+    }
+
+    /// Takes a node's answer to an order to keep rows.
+    pub(crate) fn note_kept(&mut self, now: Now, node: NodeKey, is_done: bool) {
+        self.keeping.note_answer(now.monotonic, node, is_done);
+        // Further pages need not wait for the next tick.
+        let has_more = self.keeping.peers.get(&node).is_some_and(|peer| peer.pages.is_some());
+        if is_done && has_more {
+            self.send_kept(now);
+        }
+    }
+
+    /// Gives a node an order that is about no slice and waits for nothing.
+    pub(crate) fn order_now(&mut self, node: NodeKey, ordered: Ordered, body: Order) {
+        let Some(session) = self.nodes.get(node).session else { return };
+        let order = self.orders.send(node, ordered);
+        self.actions.push_back(Action::Order { session, order, body });
+    }
+
+    fn count_change(&mut self, kept: Vec<KeptRow>, changes: &mut Vec<RowChange>, effects: &mut Vec<Effect>) {
+        let sequence = self.keeping.add(kept);
+        let value = namespace::encode_row(&sequence);
+        changes.push(RowChange::Set { table: JOURNAL_TABLE, key: SEQUENCE_KEY.to_vec(), value });
+        effects.push(Effect::Kept(sequence));
+    }
+
+    fn is_kept(&self, table: &'static str, key: &[u8], value: Option<&[u8]>) -> bool {
+        match (table, value) {
+            (NAMES_TABLE, Some(value)) => {
+                namespace::is_folder_row(value) || parse_file_key(key).is_some_and(|id| self.is_pinned(id))
+            }
+            (NAMES_TABLE, None) => self.keeping.has(NAMES_TABLE, key),
+            _ => kept_table(table).is_some(),
+        }
+    }
+
+    /// Whether a table names an entry by its id, which no sidecar has: then its row is kept, though it be a file.
+    pub(crate) fn is_pinned(&self, id: FileId) -> bool {
+        self.policies.get(id).is_some() || self.trash.inherited(id).is_some()
+    }
+
+    /// The row of a file that is pinned now.
+    fn pinned_row(&self, key: &[u8]) -> Option<KeptRow> {
+        let id = parse_file_key(key).filter(|id| !self.names.is_folder(*id))?;
+        match self.names.row_of(id)? {
+            RowChange::Set { key, value, .. } => Some(KeptRow { table: NAMES_TABLE.into(), key, value: Some(value) }),
+            RowChange::Remove { .. } => None,
+        }
+    }
+
+    /// Takes the row of a file away that is not pinned any more: nobody would keep it as it is.
+    fn unpinned_row(&self, key: &[u8]) -> Option<KeptRow> {
+        let id = parse_file_key(key).filter(|id| !self.names.is_folder(*id) && !self.is_pinned(*id))?;
+        let is_there = self.keeping.has(NAMES_TABLE, key);
+        is_there.then(|| KeptRow { table: NAMES_TABLE.into(), key: file_key(id), value: None })
+    }
+}
+
+/// The kept table of this name.
+pub(crate) fn kept_table(name: &str) -> Option<&'static str> {
+    KEPT_TABLES.into_iter().find(|table| *table == name)
+}
+
+fn row_bytes(row: &KeptRow) -> usize {
+    // The table's name, lengths and a little more.
+    32 + row.key.len() + row.value.as_ref().map_or(0, Vec::len)
+}
+
+/// Tables whose rows nodes keep; of `names` only folders, and files that one of [`PINNING_TABLES`] names.
+pub(crate) const KEPT_TABLES: [&str; 7] =
+    [NAMES_TABLE, POLICIES_TABLE, TRASH_TABLE, QUOTAS_TABLE, NODES_TABLE, MEMBERS_TABLE, REMOVED_TABLE];
+/// Tables by the id of an entry.
+const PINNING_TABLES: [&str; 2] = [POLICIES_TABLE, TRASH_TABLE];
+/// The row that counts changes of small rows.
+pub(crate) const SEQUENCE_KEY: &[u8] = b"sequence";
+/// Changed rows kept in memory, about 8 MiB: a node that missed more is given a whole copy.
+const LOG_ROWS_MAX: usize = 65_536;
+/// Bytes of rows in one order: half a GMP message, so that its other parts find room.
+const PAGE_BYTES_MAX: usize = limits::MESSAGE_BYTES_MAX / 2;
+/// How long a node is left alone that refused rows or did not answer.
+const RETRY_AFTER: Duration = Duration::from_secs(2);

@@ -1,0 +1,371 @@
+//! Putting the names together from the nodes after the journal was lost (paper, 2.2: "Sector can recover all the metadata
+//! it requires by simply scanning the data directories on each slave"). Serves the path `docs/paths/rebuild.md`; why the
+//! rules are these stands in `docs/decisions/0012-lost-journal.md`.
+//!
+//! Every slice says under which journal it was written, so what is older than this journal is known without comparing
+//! clocks. A rebuild begins by itself, when a young journal meets something of another one, and ends when all nodes that
+//! are known have told what they hold, when an operator says so, or after a time. Until then names can be read and not be
+//! changed, and nothing on the nodes' disks is moved or removed: so no order of arrival can do harm.
+//!
+//! Never decides in silence: whatever was in doubt is listed, and what lost is kept until a person dismisses it.
+
+mod adopting;
+mod asking;
+mod copy;
+mod removals;
+mod rows;
+
+pub(crate) use rows::{check_row, identity, new_identity};
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
+
+use fastrand::Rng;
+use protocol::{
+    FileId, JournalId, NodeId, Now, Refusal, SectorPath, SliceHeader, SliceId, Status, UserName, Version,
+    message::{
+        client_master::ClientRequest,
+        cluster::RebalanceVerb,
+        rebuild::{Conflict, KeptMark, RebuildState},
+    },
+};
+use store::RowChange;
+
+use crate::{
+    Master, MasterConfig, MasterError, actions::MEMBERS_TABLE, loading::Loading, nodes::NodeKey, reconcile::Sweep,
+    saves::Effect,
+};
+use copy::Gather;
+
+/// What is known of this journal's birth, and how far the names are.
+#[derive(Debug)]
+pub(crate) struct Rebuild {
+    /// The journal.
+    pub(crate) id: JournalId,
+    /// Which one it is in the life of the cloud.
+    pub(crate) generation: u64,
+    state: RebuildState,
+    /// When the state ends by itself, on the monotonic clock.
+    ends: Duration,
+    /// No version that this journal gives is as old as this.
+    version_floor: Version,
+    /// The nodes that ever told what they hold, under this journal or one before.
+    members: BTreeSet<NodeId>,
+    /// Those of them that are not up, or have not yet told all in this master's life.
+    absent: BTreeSet<NodeId>,
+    /// Which copy of the small rows each node said it has, when it joined.
+    marks: BTreeMap<NodeKey, KeptMark>,
+    /// Nodes with disks that were not there when they got that copy.
+    partly_seen: BTreeSet<NodeKey>,
+    /// When a node last told all that it holds.
+    last_told: Duration,
+    /// The copy that was taken.
+    copy: Option<(NodeId, KeptMark)>,
+    gather: Option<Gather>,
+    /// Slices that are no file's content any more, with the nodes that were away when that was decided.
+    removed: BTreeMap<SliceId, BTreeSet<NodeId>>,
+    conflicts: BTreeMap<SliceId, Conflict>,
+    /// Slices with a name that every node so far has had set aside by another one at their path.
+    retired: BTreeSet<SliceId>,
+    /// Slices that were given another name, or wish, by newer knowledge, and how new that is.
+    renamed: BTreeMap<SliceId, (u64, u64)>,
+    /// What was written under this journal before it met another: slices, and folders with their owners.
+    own: BTreeSet<SliceId>,
+    own_folders: BTreeMap<SectorPath, UserName>,
+    /// Folders that stand only because a file below them was found.
+    made: BTreeSet<FileId>,
+    files: u64,
+    folders: u64,
+}
+
+impl Rebuild {
+    /// What the journal's rows say, or the state of a journal that is just born.
+    pub(crate) fn load(
+        now: Now,
+        config: &MasterConfig,
+        rng: &mut Rng,
+        stored: &Loading,
+    ) -> Result<(Self, u64), MasterError> {
+        let mut read = rows::Read::of(&stored.others)?;
+        let is_born = stored.is_empty();
+        let state = match read.state.take() {
+            Some(state) => state,
+            None if is_born => rows::StateRow::born(JournalId(rng.u64(1..))),
+            // Written by a build whose slices did not know their journal.
+            None => rows::StateRow { state: RebuildState::Settled, ..rows::StateRow::born(JournalId(0)) },
+        };
+        let span = if state.state == RebuildState::New { NEW_FOR } else { config.rebuild_wait };
+        let rebuild = Self {
+            id: state.id,
+            generation: state.generation,
+            state: state.state,
+            ends: now.monotonic + span,
+            version_floor: state.version_floor,
+            absent: read.members.clone(),
+            members: read.members,
+            marks: BTreeMap::new(),
+            partly_seen: BTreeSet::new(),
+            last_told: now.monotonic,
+            copy: state.copy,
+            gather: None,
+            removed: read.removed,
+            conflicts: read.conflicts,
+            retired: BTreeSet::new(),
+            renamed: BTreeMap::new(),
+            own: read.own,
+            own_folders: read.own_folders,
+            made: BTreeSet::new(),
+            files: state.files,
+            folders: state.folders,
+        };
+        Ok((rebuild, read.sequence))
+    }
+
+    /// Whether names are being put together: nothing is changed then.
+    pub(crate) fn is_running(&self) -> bool {
+        self.state == RebuildState::Running
+    }
+
+    /// Whether a slice is kept although no file has it.
+    pub(crate) fn keeps(&self, slice: SliceId) -> bool {
+        self.conflicts.get(&slice).is_some_and(|conflict| conflict.aside)
+    }
+
+    /// The least version that this journal may begin with.
+    pub(crate) fn version_floor(&self) -> Version {
+        let in_doubt = self.conflicts.values().map(|conflict| conflict.metadata.header.version);
+        in_doubt.fold(self.version_floor, Version::max)
+    }
+
+    /// The row with this journal's id and how far the rebuild is.
+    pub(crate) fn state_row(&self) -> RowChange {
+        rows::StateRow {
+            id: self.id,
+            generation: self.generation,
+            state: self.state,
+            version_floor: self.version_floor,
+            copy: self.copy.clone(),
+            files: self.files,
+            folders: self.folders,
+        }
+        .change()
+    }
+
+    /// Whether a slice was written under another journal than this one.
+    fn is_foreign(&self, header: &SliceHeader, birth: Version) -> bool {
+        // Where neither knows its journal, only the clocks can tell.
+        header.journal != self.id || (header.journal == JournalId(0) && header.version < birth)
+    }
+
+    /// Whether all disks of a node have been seen whole under this journal. Then all that they hold is decided. Each disk
+    /// says so itself, so another disk in its place is not mistaken for it.
+    fn was_seen(&self, node: NodeKey) -> bool {
+        self.marks.get(&node).is_some_and(|mark| mark.journal == self.id) && !self.partly_seen.contains(&node)
+    }
+
+    /// Nodes that are known and have not told all.
+    fn missing(&self) -> Vec<NodeId> {
+        self.absent.iter().cloned().collect()
+    }
+}
+
+impl Master {
+    /// Takes a node's word on which copy of the small rows it has; said before its inventory.
+    pub(crate) fn note_kept_mark(&mut self, now: Now, key: NodeKey, mark: Option<KeptMark>, all_seen: bool) {
+        let Some(mark) = mark else { return };
+        if !all_seen {
+            self.rebuild.partly_seen.insert(key);
+        }
+        self.rebuild.marks.insert(key, mark);
+        if mark.journal == self.rebuild.id {
+            return;
+        }
+        // Ours knows all that the others knew, or will: it counts as newer.
+        if mark.generation >= self.rebuild.generation {
+            self.rebuild.generation = mark.generation + 1;
+            let row = self.rebuild.state_row();
+            self.save(now, vec![row], Vec::new());
+        }
+        self.begin_rebuild(now);
+        self.advance_gather(now);
+    }
+
+    /// A node has told all that it holds.
+    pub(crate) fn note_told(&mut self, now: Now, key: NodeKey) {
+        let id = self.nodes.get(key).id.clone();
+        self.rebuild.absent.remove(&id);
+        self.rebuild.last_told = now.monotonic;
+        let mut rows = self.confirm_removals_of(key);
+        if self.rebuild.members.insert(id.clone()) {
+            rows.push(rows::member(&id));
+        }
+        // It is given this journal's rows only after all that was found at it is durable: from then on its disk counts
+        // as seen.
+        self.save(now, rows, vec![Effect::Told(key)]);
+        self.settle_if_all_told(now);
+    }
+
+    /// A node has told all, and that is durable.
+    pub(crate) fn open_keeping(&mut self, now: Now, key: NodeKey) {
+        let node = self.nodes.get(key);
+        if node.is_up() && !self.rebuild.is_running() {
+            // A whole copy again where a disk has not seen one: with it the node writes down that it has.
+            let is_seen = !self.rebuild.partly_seen.contains(&key);
+            let mark = self.rebuild.marks.get(&key).copied().filter(|_| is_seen);
+            self.keeping.open(key, mark);
+            self.send_kept(now);
+        }
+    }
+
+    /// A node joined, or was lost: what it said before is void.
+    pub(crate) fn note_absent(&mut self, key: NodeKey) {
+        let id = self.nodes.get(key).id.clone();
+        self.keeping.close(key);
+        self.rebuild.marks.remove(&key);
+        self.rebuild.partly_seen.remove(&key);
+        if self.rebuild.gather.as_ref().is_some_and(|gather| gather.node == key) {
+            self.rebuild.gather = None;
+        }
+        if self.rebuild.members.contains(&id) {
+            self.rebuild.absent.insert(id);
+        }
+    }
+
+    /// Forgets a node that will never come back; nothing waits for it any longer.
+    pub(crate) fn forget_member(&mut self, now: Now, id: &NodeId) {
+        self.rebuild.absent.remove(id);
+        let mut changes = self.confirm_removals(id, |_| true);
+        if self.rebuild.members.remove(id) {
+            changes.push(RowChange::Remove { table: MEMBERS_TABLE, key: id.as_str().into() });
+        }
+        self.save(now, changes, Vec::new());
+        self.settle_if_all_told(now);
+    }
+
+    /// The refusal of what would change names while they are being put together.
+    pub(crate) fn refuse_while_rebuilding(&self, request: &ClientRequest) -> Option<Refusal> {
+        let only_reads = matches!(
+            request,
+            ClientRequest::Renew(_)
+                | ClientRequest::Abandon(_)
+                | ClientRequest::Locate(_)
+                | ClientRequest::Stat(_)
+                | ClientRequest::List { .. }
+                | ClientRequest::Usage(_)
+                | ClientRequest::Nodes
+                | ClientRequest::Health
+                | ClientRequest::ReportJob(_)
+                | ClientRequest::Jobs
+                | ClientRequest::Job(_)
+                | ClientRequest::CancelJob(_)
+                | ClientRequest::Logout
+                | ClientRequest::Rebuild(_)
+                | ClientRequest::Rebalance(RebalanceVerb::Status)
+                | ClientRequest::Topology { .. }
+                | ClientRequest::Policy(_)
+                | ClientRequest::Trash { .. }
+                | ClientRequest::Quotas { .. }
+                | ClientRequest::Copies(_)
+        );
+        (self.rebuild.is_running() && !only_reads).then(|| self.being_rebuilt())
+    }
+
+    /// The refusal while names are being put together.
+    pub(crate) fn being_rebuilt(&self) -> Refusal {
+        Refusal::new(Status::Unavailable, format!("nothing can be changed yet: {}", self.rebuild_sentence()))
+    }
+
+    /// How far a rebuild is, for people.
+    pub(crate) fn rebuild_sentence(&self) -> String {
+        let (missing, all) = (self.rebuild.absent.len(), self.rebuild.members.len());
+        let names: Vec<_> = self.rebuild.absent.iter().take(NAMED_MAX).map(ToString::to_string).collect();
+        let who = if missing > names.len() { format!("{} and others", names.join(", ")) } else { names.join(", ") };
+        let rest = match missing {
+            0 => "it waits for nodes that nobody may know of".to_owned(),
+            _ => format!("{missing} of {all} nodes have not told what they hold ({who}); start them"),
+        };
+        format!("the names are being put together from the nodes' disks and {rest}, or `sector rebuild finish`")
+    }
+
+    /// Does what time brings to a rebuild.
+    pub(crate) fn watch_rebuild(&mut self, now: Now) {
+        let is_due = now.monotonic >= self.rebuild.ends;
+        match self.rebuild.state {
+            RebuildState::New if is_due => {
+                self.rebuild.state = RebuildState::Settled;
+                let row = self.rebuild.state_row();
+                self.save(now, vec![row], Vec::new());
+            }
+            RebuildState::Running if is_due => self.settle_names(now),
+            // Where no node has a copy, nobody knows which nodes there are: those that come, come soon.
+            RebuildState::Running if self.rebuild.copy.is_none() && self.rebuild.absent.is_empty() => {
+                self.advance_gather(now);
+                let is_quiet = now.monotonic >= self.rebuild.last_told + self.config.replicate_after;
+                if is_quiet && self.rebuild.gather.is_none() && self.rebuild.copy.is_none() {
+                    self.settle_names(now);
+                }
+            }
+            RebuildState::Running => self.advance_gather(now),
+            RebuildState::New | RebuildState::Settled => {}
+        }
+    }
+
+    /// Something of another journal was seen: where this one is young, names are put together before anything else.
+    fn begin_rebuild(&mut self, now: Now) {
+        if self.rebuild.state != RebuildState::New {
+            return;
+        }
+        tracing::warn!(journal = %self.rebuild.id, "the nodes know an older journal; the names are put together anew");
+        self.rebuild.state = RebuildState::Running;
+        self.rebuild.ends = now.monotonic + self.config.rebuild_wait;
+        // What people have done meanwhile stands.
+        let mut changes = vec![self.rebuild.state_row()];
+        for entry in self.entries_below_root() {
+            match self.names.content(entry.id) {
+                Some(content) => drop(self.rebuild.own.insert(content.slice)),
+                None => drop(self.rebuild.own_folders.insert(entry.path, entry.owner)),
+            }
+        }
+        changes.extend(rows::own(&self.rebuild.own, &self.rebuild.own_folders));
+        // Copies that were given away already are of a journal without a past.
+        for key in self.nodes.iter().map(|(key, _)| key).collect::<Vec<_>>() {
+            self.keeping.close(key);
+        }
+        self.save(now, changes, Vec::new());
+    }
+
+    /// Ends a rebuild for which there is nobody left to wait.
+    fn settle_if_all_told(&mut self, now: Now) {
+        let knows_all = self.rebuild.copy.is_some() && self.rebuild.absent.is_empty();
+        if self.rebuild.is_running() && knows_all && self.best_copy().is_none() && self.rebuild.gather.is_none() {
+            self.settle_names(now);
+        }
+    }
+
+    /// Ends a rebuild: names may be changed again, and the nodes' disks are brought into agreement with them.
+    fn settle_names(&mut self, now: Now) {
+        let mut changes = self.remove_empty_made_folders();
+        self.rebuild.state = RebuildState::Settled;
+        self.rebuild.gather = None;
+        self.rebuild.version_floor = self.names.last_version();
+        self.rebuild.retired.clear();
+        self.rebuild.renamed.clear();
+        changes.extend(rows::no_own(&self.rebuild.own, &self.rebuild.own_folders));
+        (self.rebuild.own, self.rebuild.own_folders) = Default::default();
+        changes.push(self.rebuild.state_row());
+        tracing::info!(files = self.rebuild.files, conflicts = self.rebuild.conflicts.len(), "the names are rebuilt");
+        let up: Vec<_> = self.nodes.iter().filter(|(_, node)| node.is_up()).map(|(key, _)| key).collect();
+        let effects = up.iter().copied().map(Effect::Told).collect();
+        self.save(now, changes, effects);
+        self.wait_for_copies(now);
+        self.sweeps.push_back(Sweep::All(0));
+        self.sweeps.extend(up.into_iter().map(|key| Sweep::Node(key, 0)));
+    }
+}
+
+/// How long a journal counts as young after its birth or a start: long enough that the nodes of an old cloud have come.
+const NEW_FOR: Duration = Duration::from_secs(600);
+/// Nodes named in a sentence.
+const NAMED_MAX: usize = 5;

@@ -1,0 +1,268 @@
+//! Giving slices of a lost journal their names back, each when a node first tells of it. The order in which nodes come
+//! must not matter: of two slices that claim one path, the same one wins whichever was told first.
+//!
+//! Of two slices at one path, one that some node has at its path, or staged for it, wins over one that every node has set
+//! aside there; else the newer version wins. Nobody can say whether a staged slice was ever published: it is treated as
+//! if it were, since to bring back what was never published does less harm than to lose what was acknowledged.
+
+use protocol::{
+    FileId, Now, SectorPath, SliceId, SliceMetadata,
+    message::{
+        client_master::FileContent,
+        node_master::HeldState,
+        rebuild::{Conflict, ConflictKind, RebuildState},
+    },
+};
+use store::RowChange;
+
+use super::{copy, rows};
+use crate::{
+    Master,
+    nodes::NodeKey,
+    replicas::{HeaderMark, ReplicaState},
+    saves::Effect,
+    trash::is_in_trash,
+};
+
+impl Master {
+    /// A node told of a slice, in its inventory. Gives it a name if it is of another journal and no name was decided yet.
+    pub(crate) fn consider(&mut self, now: Now, key: NodeKey, metadata: &SliceMetadata, state: HeldState) {
+        let header = &metadata.header;
+        if !self.rebuild.is_foreign(header, self.names.birth()) || self.rebuild.was_seen(key) {
+            return;
+        }
+        self.begin_rebuild(now);
+        self.names.raise_version(header.version);
+        match self.names.file_of_slice(header.slice) {
+            Some(file) => self.compare_names(now, key, file, metadata, state),
+            None if self.rebuild.removed.contains_key(&header.slice) => {}
+            None => self.adopt(now, key, metadata, state),
+        }
+    }
+
+    /// Gives a slice the name that its sidecar says, unless something better has it.
+    fn adopt(&mut self, now: Now, key: NodeKey, metadata: &SliceMetadata, state: HeldState) {
+        let (slice, path) = (metadata.header.slice, &metadata.header.path);
+        let there = self.names.find(path).and_then(|file| self.names.content(file)).map(|content| content.slice);
+        if let Some(other) = there {
+            let is_settled = self.rebuild.state == RebuildState::Settled;
+            // What was written since is what people want there, whatever the versions say: clocks may differ.
+            if is_settled || self.rebuild.own.contains(&other) {
+                return self.set_aside(now, key, metadata, ConflictKind::WrittenSince, Some(other));
+            }
+            if !self.wins(metadata, state, other) {
+                return self.set_aside(now, key, metadata, ConflictKind::OlderVersion, Some(other));
+            }
+        }
+        let loser = there.and_then(|other| self.published(other));
+        let made_before = self.names.nearest(path);
+        let owner = metadata.header.owner.clone();
+        let mut rows = match &loser {
+            // Another file of that name, removed and made again by someone else: the newer one's owner has it.
+            Some(loser) if loser.header.owner != owner => self.remove_entry(path, false).unwrap_or_default().rows,
+            _ => Vec::new(),
+        };
+        match self.put_entry(now, path, true, &owner, content_of(metadata), metadata.header.modified_unix_millis) {
+            Ok(change) => {
+                self.note_made(made_before, path);
+                if state == HeldState::Retired {
+                    self.rebuild.retired.insert(slice);
+                }
+                rows.extend(change.rows);
+                rows.extend(change.entry.and_then(|file| self.adopt_trash(now, file, path)));
+                let mut effects = vec![Effect::Settle(slice)];
+                effects.extend(loser.iter().map(|loser| Effect::Settle(loser.header.slice)));
+                rows.extend(self.forget_conflict(slice));
+                if let Some(loser) = loser {
+                    self.rebuild.retired.remove(&loser.header.slice);
+                    rows.push(self.add_conflict(key, loser, ConflictKind::OlderVersion, Some(slice), true));
+                } else {
+                    self.rebuild.files += 1;
+                }
+                if state != HeldState::Placed {
+                    rows.push(self.add_conflict(key, metadata.clone(), ConflictKind::NeverPlaced, None, false));
+                }
+                self.save(now, rows, effects);
+            }
+            Err(_) => self.set_aside(now, key, metadata, ConflictKind::PathTaken, None),
+        }
+    }
+
+    /// A further copy of a slice that has its name: does it say the same of it?
+    fn compare_names(&mut self, now: Now, key: NodeKey, file: FileId, metadata: &SliceMetadata, state: HeldState) {
+        let (slice, path) = (metadata.header.slice, &metadata.header.path);
+        let mut rows = Vec::new();
+        if state != HeldState::Retired {
+            self.rebuild.retired.remove(&slice);
+        }
+        // Somewhere it stands at its path: so it was published.
+        let known = self.rebuild.conflicts.get(&slice).map(|conflict| conflict.kind);
+        if state == HeldState::Placed && known == Some(ConflictKind::NeverPlaced) {
+            rows.extend(self.forget_conflict(slice));
+        }
+        let Some(named) = self.names.path(file) else { return };
+        let copies = self.names.content(file).map(|content| content.copies);
+        let differs = named != *path || copies != Some(metadata.header.copies);
+        if differs && state == HeldState::Placed && self.rebuild.is_running() {
+            let (knowledge, of_name) = (self.knowledge(key), self.knowledge_of_name(slice, file));
+            let mut moved = (named == *path).then(Vec::new);
+            if knowledge > of_name {
+                moved = moved.or_else(|| self.move_name(now, &named, path));
+                if let Some(rows) = &mut moved {
+                    rows.extend(self.take_wish(now, file, metadata));
+                    self.rebuild.renamed.insert(slice, knowledge);
+                }
+            }
+            // It is listed only where nobody can say which name is the newer one.
+            if moved.is_none() && knowledge >= of_name {
+                rows.push(self.add_conflict(key, metadata.clone(), ConflictKind::TwoPaths, None, false));
+            }
+            rows.extend(moved.unwrap_or_default());
+        }
+        if self.names.owner(file).is_some_and(|owner| *owner != metadata.header.owner) && known.is_none() {
+            rows.push(self.add_conflict(key, metadata.clone(), ConflictKind::TwoOwners, None, false));
+        }
+        if !rows.is_empty() {
+            self.save(now, rows, vec![Effect::Settle(slice)]);
+        }
+    }
+
+    /// Keeps a slice without a name, and lists it.
+    fn set_aside(
+        &mut self,
+        now: Now,
+        key: NodeKey,
+        metadata: &SliceMetadata,
+        kind: ConflictKind,
+        other: Option<SliceId>,
+    ) {
+        if self.rebuild.keeps(metadata.header.slice) {
+            return;
+        }
+        let row = self.add_conflict(key, metadata.clone(), kind, other, true);
+        self.save(now, vec![row], Vec::new());
+    }
+
+    /// Lists a slice, and gives the row for it.
+    pub(super) fn add_conflict(
+        &mut self,
+        key: NodeKey,
+        metadata: SliceMetadata,
+        kind: ConflictKind,
+        other: Option<SliceId>,
+        aside: bool,
+    ) -> RowChange {
+        let node = self.nodes.get(key).id.clone();
+        tracing::warn!(slice = %metadata.header.slice, path = %metadata.header.path, ?kind, aside, "a slice is in doubt");
+        let conflict = Conflict { metadata, node, kind, other, aside };
+        let row = rows::conflict(&conflict);
+        self.rebuild.conflicts.insert(conflict.metadata.header.slice, conflict);
+        row
+    }
+
+    /// Takes a slice off the list.
+    pub(super) fn forget_conflict(&mut self, slice: SliceId) -> Option<RowChange> {
+        self.rebuild.conflicts.remove(&slice).map(|_| rows::no_conflict(slice))
+    }
+
+    /// What is known of a slice that is a file's content.
+    pub(super) fn published(&self, slice: SliceId) -> Option<SliceMetadata> {
+        let content = self.names.content_of_slice(slice)?;
+        let (bytes, digest) = (content.bytes, content.digest);
+        Some(SliceMetadata { header: self.names.header_of_slice(slice, self.rebuild.id)?, bytes, digest })
+    }
+
+    /// Remembers which folders stand only for a file that was found; `before` is what was there of its path.
+    pub(super) fn note_made(&mut self, before: (FileId, usize), path: &SectorPath) {
+        let (_, missing) = before;
+        let folders = std::iter::successors(path.parent(), SectorPath::parent).take(missing.saturating_sub(1));
+        for folder in folders.collect::<Vec<_>>() {
+            self.rebuild.made.extend(self.names.find(&folder));
+        }
+    }
+
+    /// Removes the folders that were made for files which have other names by now.
+    pub(super) fn remove_empty_made_folders(&mut self) -> Vec<RowChange> {
+        let mut changes = Vec::new();
+        let mut made: Vec<_> = std::mem::take(&mut self.rebuild.made).into_iter().collect();
+        made.retain(|id| self.names.path(*id).is_some());
+        // The deepest first, so that a folder of empty folders is empty when its turn comes.
+        made.sort_by_key(|id| std::cmp::Reverse(self.names.path(*id).map(|path| path.components().count())));
+        for id in made.into_iter().filter(|id| self.names.is_folder(*id)).collect::<Vec<_>>() {
+            let Some(path) = self.names.path(id).filter(|_| self.names.children(id).is_empty()) else { continue };
+            changes.extend(self.remove_entry(&path, false).map(|change| change.rows).unwrap_or_default());
+        }
+        changes
+    }
+
+    /// Whether a slice should have the path that `other` has.
+    fn wins(&self, metadata: &SliceMetadata, state: HeldState, other: SliceId) -> bool {
+        let other_version = self.names.content_of_slice(other).map(|content| content.version);
+        let rank = (state != HeldState::Retired, Some(metadata.header.version), metadata.header.slice);
+        rank > (!self.rebuild.retired.contains(&other), other_version, other)
+    }
+
+    /// How new a node's knowledge is: which copy of the small rows it had.
+    fn knowledge(&self, key: NodeKey) -> (u64, u64) {
+        self.rebuild.marks.get(&key).map_or((0, 0), |mark| (mark.generation, mark.sequence))
+    }
+
+    /// How new the knowledge is from which a slice has its name: the best of those who have it under that name, of the
+    /// one who made it so, and of the copy that was taken, where that names the file.
+    fn knowledge_of_name(&self, slice: SliceId, file: FileId) -> (u64, u64) {
+        let header = self.names.header_of_slice(slice, self.rebuild.id);
+        let there = header.map(|header| ReplicaState::Placed(HeaderMark::of(&header)));
+        let replicas = self.replicas.of(slice);
+        let holders = replicas.iter().filter(|replica| Some(replica.state) == there);
+        let of_holders = holders.map(|replica| self.knowledge(replica.node)).max();
+        let of_copy = self.rebuild.copy.as_ref().filter(|_| self.is_pinned(file)).map(|(_, mark)| copy::age(mark));
+        of_holders.max(self.rebuild.renamed.get(&slice).copied()).max(of_copy).unwrap_or((0, 0))
+    }
+
+    /// Gives a file the number of copies that newer knowledge says.
+    fn take_wish(&mut self, now: Now, file: FileId, metadata: &SliceMetadata) -> Vec<RowChange> {
+        let there = self.names.path(file).zip(self.names.owner(file).cloned()).zip(self.names.content(file));
+        let Some(((path, owner), content)) = there else { return Vec::new() };
+        if content.copies == metadata.header.copies {
+            return Vec::new();
+        }
+        let modified = self.names.modified(file).unwrap_or(metadata.header.modified_unix_millis);
+        let content = FileContent { copies: metadata.header.copies, ..content };
+        // The same content with another wish: what this says is freed is what stays.
+        self.put_entry(now, &path, false, &owner, content, modified).map(|change| change.rows).unwrap_or_default()
+    }
+
+    /// Gives a file the path that newer knowledge says; `None` where something else is there.
+    fn move_name(&mut self, now: Now, from: &SectorPath, to: &SectorPath) -> Option<Vec<RowChange>> {
+        if self.names.find(to).is_some() {
+            return None;
+        }
+        let before = self.names.nearest(to);
+        let owner = self.names.find(from).and_then(|file| self.names.owner(file)).cloned()?;
+        let mut rows = self.names.make_folder(now, &to.parent()?, true, &owner).ok()?.rows;
+        self.note_made(before, to);
+        let change = self.move_entry(from, to).ok()?;
+        rows.extend(change.rows);
+        if let Some(file) = change.entry {
+            if !is_in_trash(to) {
+                rows.extend(self.trash.forget(file));
+            }
+            rows.extend(self.adopt_trash(now, file, to));
+        }
+        Some(rows)
+    }
+}
+
+/// A slice as the content of a file.
+pub(super) fn content_of(metadata: &SliceMetadata) -> FileContent {
+    let header = &metadata.header;
+    FileContent {
+        slice: header.slice,
+        version: header.version,
+        bytes: metadata.bytes,
+        digest: metadata.digest,
+        records: header.records,
+        copies: header.copies,
+        user: header.user.clone(),
+    }
+}

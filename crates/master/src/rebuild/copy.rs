@@ -1,0 +1,264 @@
+//! Taking the small rows back from the node whose copy is the newest: folders with their ids and owners, policies,
+//! quotas, the nodes that are known, removals that someone missed. Copies come in pages, when asked for. A node that
+//! comes later may have a newer copy: then that one is taken instead, and the files found so far are named in it anew.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use protocol::{
+    FileId, Now, SliceId,
+    message::{
+        client_master::Entry,
+        node_master::Order,
+        rebuild::{ConflictKind, KeptKey, KeptMark, KeptRow},
+    },
+};
+use store::RowChange;
+
+use super::{Master, rows};
+use crate::{
+    actions::{
+        MEMBERS_TABLE, NAMES_TABLE, NODES_TABLE, POLICIES_TABLE, QUOTAS_TABLE, REMOVED_TABLE, StoredRow, TRASH_TABLE,
+    },
+    keeping::kept_table,
+    lifetimes::Lifetimes,
+    namespace::{self, Namespace, ROOT},
+    nodes::NodeKey,
+    orders::Ordered,
+    reconcile::Sweep,
+    saves::Effect,
+};
+
+/// A copy that is being read.
+#[derive(Debug)]
+pub(super) struct Gather {
+    pub(super) node: NodeKey,
+    mark: KeptMark,
+    after: Option<KeptKey>,
+    rows: Vec<KeptRow>,
+}
+
+impl Master {
+    /// Asks for the best copy there is, unless it is taken already or on its way.
+    pub(super) fn advance_gather(&mut self, now: Now) {
+        if !self.rebuild.is_running() || self.rebuild.gather.is_some() {
+            return;
+        }
+        let Some((node, mark)) = self.best_copy() else { return self.settle_if_all_told(now) };
+        self.rebuild.gather = Some(Gather { node, mark, after: None, rows: Vec::new() });
+        self.order_now(node, Ordered::TellKept, Order::TellKept { after: None });
+    }
+
+    /// The newest copy that a reachable node has and that is newer than the one that was taken.
+    pub(super) fn best_copy(&self) -> Option<(NodeKey, KeptMark)> {
+        let taken = self.rebuild.copy.as_ref().map(|(_, mark)| age(mark));
+        let marks = self.rebuild.marks.iter().map(|(key, mark)| (*key, *mark));
+        let usable = marks.filter(|(key, mark)| {
+            mark.journal != self.rebuild.id && Some(age(mark)) > taken && self.nodes.get(*key).session.is_some()
+        });
+        usable.max_by_key(|(key, mark)| (age(mark), std::cmp::Reverse(*key)))
+    }
+
+    /// An order to tell was answered. One that was not is given again by and by.
+    pub(crate) fn note_tell_kept(&mut self, node: NodeKey, is_done: bool) {
+        if !is_done && self.rebuild.gather.as_ref().is_some_and(|gather| gather.node == node) {
+            self.rebuild.gather = None;
+        }
+    }
+
+    /// Takes a page of a copy.
+    pub(crate) fn note_kept_page(
+        &mut self,
+        now: Now,
+        key: NodeKey,
+        mark: KeptMark,
+        after: Option<KeptKey>,
+        page: Vec<KeptRow>,
+        last: bool,
+    ) {
+        let Some(gather) = self.rebuild.gather.as_mut().filter(|gather| gather.node == key) else { return };
+        // An answer to an older question, or a copy that is not the one that was chosen.
+        if gather.after != after || gather.mark != mark {
+            return;
+        }
+        gather.after = page.last().map(|row| KeptKey { table: row.table.clone(), key: row.key.clone() });
+        let is_stuck = gather.after.is_none();
+        gather.rows.extend(page);
+        let next = gather.after.clone();
+        if !last && !is_stuck {
+            return self.order_now(key, Ordered::TellKept, Order::TellKept { after: next });
+        }
+        let Some(gather) = self.rebuild.gather.take() else { return };
+        self.take_copy(now, key, mark, gather.rows);
+        self.advance_gather(now);
+    }
+
+    /// Puts a copy's rows into the journal and the names.
+    fn take_copy(&mut self, now: Now, key: NodeKey, mark: KeptMark, kept: Vec<KeptRow>) {
+        let mut stored = Vec::new();
+        for KeptRow { table, key, value } in kept {
+            // A table that this build does not know is of no use to it.
+            if let (Some(table), Some(value)) = (kept_table(&table), value) {
+                stored.push(StoredRow { table, key, value });
+            }
+        }
+        let mut changes = Vec::new();
+        let mut gone = Vec::new();
+        for row in stored.iter().filter(|row| row.table == MEMBERS_TABLE) {
+            let Some(id) = rows::member_of(&row.key) else { continue };
+            let is_up = self.nodes.of_id(&id).is_some_and(|key| self.nodes.get(key).is_up());
+            if self.rebuild.members.insert(id.clone()) && !is_up {
+                self.rebuild.absent.insert(id.clone());
+            }
+            changes.push(rows::member(&id));
+        }
+        for row in stored.iter().filter(|row| row.table == REMOVED_TABLE) {
+            let Some((slice, nodes)) = rows::removed_of(&row.key, &row.value) else { continue };
+            changes.push(rows::removed(slice, &nodes));
+            self.rebuild.removed.entry(slice).or_default().extend(nodes);
+            gone.push(slice);
+            changes.extend(self.forget_conflict(slice));
+        }
+        let tree: Vec<_> = stored.iter().filter(|row| row.table == NAMES_TABLE).cloned().collect();
+        match Namespace::load(now, tree.iter().cloned()) {
+            Ok((new, _)) if !tree.is_empty() => {
+                let (rows, freed) = self.take_tables(now, &stored);
+                changes.extend(rows);
+                gone.extend(freed);
+                changes.extend(self.name_anew(now, key, new, tree));
+            }
+            Ok(_) => {}
+            Err(error) => tracing::error!(%error, "the newest copy cannot be used; only files are named"),
+        }
+        self.quotas.forget_counts();
+        self.count_all();
+        // Notes when files end, too.
+        self.sweeps.push_back(Sweep::All(0));
+        let node = self.nodes.get(key).id.clone();
+        tracing::info!(%node, ?mark, folders = self.rebuild.folders, "folders and policies were restored");
+        self.rebuild.copy = Some((node, mark));
+        changes.push(self.rebuild.state_row());
+        let slices: Vec<_> = self.names.all_slices().collect();
+        self.save(now, changes, slices.into_iter().chain(gone).map(Effect::Settle).collect());
+    }
+
+    /// Takes the copy's rows of the tables that other rooms own, and no others: ids of entries mean something else in the
+    /// names that stood here so far. Nodes are an exception, for those that have joined are there.
+    fn take_tables(&mut self, now: Now, stored: &[StoredRow]) -> (Vec<RowChange>, Vec<SliceId>) {
+        // What was cut off here shall not be found among the copy's names.
+        let mut doomed = self.names.remove_doomed(usize::MAX);
+        self.forget_removed(&mut doomed);
+        let mut changes = doomed.rows;
+        changes.extend(self.policies.clear());
+        changes.extend(self.trash.clear());
+        changes.extend(self.quotas.clear());
+        self.lifetimes = Lifetimes::default();
+        for row in stored {
+            let taken = match row.table {
+                POLICIES_TABLE => self.policies.load(row).is_ok(),
+                TRASH_TABLE => self.trash.load(row).is_ok(),
+                QUOTAS_TABLE => self.quotas.load(row).is_ok(),
+                NODES_TABLE => {
+                    changes.extend(self.nodes.recall(now, row));
+                    continue;
+                }
+                _ => continue,
+            };
+            if taken {
+                changes.push(RowChange::Set { table: row.table, key: row.key.clone(), value: row.value.clone() });
+            } else {
+                tracing::error!(table = row.table, "a row of the newest copy cannot be read and is left out");
+            }
+        }
+        (changes, doomed.freed)
+    }
+
+    /// Replaces the names by those of the copy, which `tree` holds, and names in them what was found so far.
+    fn name_anew(&mut self, now: Now, key: NodeKey, mut new: Namespace, tree: Vec<StoredRow>) -> Vec<RowChange> {
+        new.raise_version(self.names.last_version());
+        let entries = self.entries_below_root();
+        let mut changes: Vec<_> = entries.iter().map(|entry| namespace::removal(entry.id)).collect();
+        changes.extend(tree.into_iter().map(|row| RowChange::Set { table: row.table, key: row.key, value: row.value }));
+        let before = std::mem::replace(&mut self.names, new);
+        let made = std::mem::take(&mut self.rebuild.made);
+        self.rebuild.folders = self.names.usage(ROOT).folders.saturating_sub(1);
+        self.rebuild.files = self.names.usage(ROOT).files;
+        for (path, owner) in self.rebuild.own_folders.clone() {
+            changes
+                .extend(self.names.make_folder(now, &path, true, &owner).map(|change| change.rows).unwrap_or_default());
+        }
+        let moved = self.moved_folders(&before, &entries, &made);
+        for entry in entries {
+            changes.extend(self.name_file_anew(now, key, &before, entry, &moved));
+        }
+        changes
+    }
+
+    /// Names one file of the names before in those of the copy.
+    fn name_file_anew(
+        &mut self,
+        now: Now,
+        key: NodeKey,
+        before: &Namespace,
+        entry: Entry,
+        moved: &BTreeMap<FileId, FileId>,
+    ) -> Vec<RowChange> {
+        let Some(content) = before.content(entry.id) else { return Vec::new() };
+        let slice = content.slice;
+        let is_decided = self.names.file_of_slice(slice).is_some() || self.rebuild.removed.contains_key(&slice);
+        let Some(header) = before.header_of_slice(slice, self.rebuild.id).filter(|_| !is_decided) else {
+            return Vec::new();
+        };
+        // A folder that has another path by now has its files with it.
+        let folder = entry.path.parent().and_then(|folder| moved.get(&before.find(&folder)?).copied());
+        let path = folder.and_then(|folder| self.names.path(folder)?.join(entry.path.name()?).ok());
+        let path = path.unwrap_or_else(|| entry.path.clone());
+        let metadata = protocol::SliceMetadata { header, bytes: content.bytes, digest: content.digest };
+        let there = self.names.find(&path).and_then(|file| self.names.content(file)).map(|content| content.version);
+        if there.is_some_and(|there| there >= content.version) {
+            return vec![self.add_conflict(key, metadata, ConflictKind::OlderVersion, None, true)];
+        }
+        let nearest = self.names.nearest(&path);
+        match self.put_entry(now, &path, true, &entry.owner, content, entry.modified_unix_millis) {
+            Ok(change) => {
+                self.note_made(nearest, &path);
+                self.rebuild.files += 1;
+                let trashed = change.entry.and_then(|file| self.adopt_trash(now, file, &path));
+                change.rows.into_iter().chain(trashed).collect()
+            }
+            Err(_) => vec![self.add_conflict(key, metadata, ConflictKind::PathTaken, None, true)],
+        }
+    }
+
+    /// Folders of the names before that are in the present ones too, but not those that were only made for a file: their
+    /// ids mean nothing.
+    fn moved_folders(
+        &self,
+        before: &Namespace,
+        entries: &[Entry],
+        made: &BTreeSet<FileId>,
+    ) -> BTreeMap<FileId, FileId> {
+        let folders = entries.iter().map(|entry| entry.id).filter(|id| before.is_folder(*id) && !made.contains(id));
+        let known = folders.filter(|id| self.names.is_folder(*id) && !self.is_own_folder(before, *id));
+        known.map(|id| (id, id)).collect()
+    }
+
+    fn is_own_folder(&self, names: &Namespace, id: FileId) -> bool {
+        names.path(id).is_some_and(|path| self.rebuild.own_folders.contains_key(&path))
+    }
+
+    /// Every entry but the root, folders before what is in them.
+    pub(super) fn entries_below_root(&self) -> Vec<Entry> {
+        let mut entries = Vec::new();
+        let mut rest = self.names.children(ROOT);
+        while let Some(id) = rest.pop() {
+            rest.extend(self.names.children(id));
+            entries.extend(self.names.entry(id));
+        }
+        entries
+    }
+}
+
+/// Of two copies the one that knows more has the larger.
+pub(super) fn age(mark: &KeptMark) -> (u64, u64) {
+    (mark.generation, mark.sequence)
+}

@@ -1,0 +1,195 @@
+//! The rows of a rebuild: the journal's id and state, the nodes it knows, removals that someone missed, conflicts, and
+//! what was written before. Never decides anything.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use protocol::{
+    JournalId, NodeId, SectorPath, SliceId, UserName, Version,
+    message::rebuild::{Conflict, KeptMark, RebuildState},
+};
+use serde::{Deserialize, Serialize, de::DeserializeOwned};
+use store::RowChange;
+
+use crate::{
+    MasterError,
+    actions::{CONFLICTS_TABLE, JOURNAL_TABLE, MEMBERS_TABLE, REMOVED_TABLE, StoredRow},
+    keeping::SEQUENCE_KEY,
+    namespace::{damaged, decode_row, encode_row},
+};
+
+/// All rows of a rebuild, read.
+#[derive(Default)]
+pub(super) struct Read {
+    pub(super) state: Option<StateRow>,
+    pub(super) sequence: u64,
+    pub(super) members: BTreeSet<NodeId>,
+    pub(super) removed: BTreeMap<SliceId, BTreeSet<NodeId>>,
+    pub(super) conflicts: BTreeMap<SliceId, Conflict>,
+    pub(super) own: BTreeSet<SliceId>,
+    pub(super) own_folders: BTreeMap<SectorPath, UserName>,
+}
+
+/// The journal's own row. Field order is the format.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct StateRow {
+    pub(super) id: JournalId,
+    pub(super) generation: u64,
+    pub(super) state: RebuildState,
+    pub(super) version_floor: Version,
+    pub(super) copy: Option<(NodeId, KeptMark)>,
+    pub(super) files: u64,
+    pub(super) folders: u64,
+}
+
+impl Read {
+    /// Reads those of `rows` that are a rebuild's.
+    pub(super) fn of(rows: &[StoredRow]) -> Result<Self, MasterError> {
+        let mut read = Self::default();
+        for row in rows {
+            match row.table {
+                JOURNAL_TABLE => read.take_journal_row(row)?,
+                MEMBERS_TABLE => drop(read.members.insert(member_of(&row.key).ok_or_else(|| damaged(row))?)),
+                REMOVED_TABLE => drop(read.removed.insert(slice_of(row)?, value_of(row)?)),
+                CONFLICTS_TABLE => drop(read.conflicts.insert(slice_of(row)?, value_of(row)?)),
+                _ => {}
+            }
+        }
+        Ok(read)
+    }
+
+    fn take_journal_row(&mut self, row: &StoredRow) -> Result<(), MasterError> {
+        match row.key.split_first() {
+            _ if row.key == STATE_KEY => self.state = Some(value_of(row)?),
+            _ if row.key == SEQUENCE_KEY => self.sequence = value_of(row)?,
+            Some((&OWN_SLICE, slice)) => {
+                let slice = slice.try_into().map_err(|_| damaged(row))?;
+                self.own.insert(SliceId(u128::from_be_bytes(slice)));
+            }
+            Some((&OWN_FOLDER, path)) => {
+                let path = std::str::from_utf8(path).ok().and_then(|path| SectorPath::parse(path).ok());
+                self.own_folders.insert(path.ok_or_else(|| damaged(row))?, value_of(row)?);
+            }
+            _ => return Err(damaged(row)),
+        }
+        Ok(())
+    }
+}
+
+impl StateRow {
+    /// Of a journal that has just begun.
+    pub(super) fn born(id: JournalId) -> Self {
+        Self {
+            id,
+            generation: 1,
+            state: RebuildState::New,
+            version_floor: Version(0),
+            copy: None,
+            files: 0,
+            folders: 0,
+        }
+    }
+
+    pub(super) fn change(&self) -> RowChange {
+        set(JOURNAL_TABLE, STATE_KEY.to_vec(), self)
+    }
+}
+
+/// The journal's id and number, where the row with them can be read.
+pub(crate) fn identity(rows: &[StoredRow]) -> Option<(JournalId, u64)> {
+    let row = rows.iter().find(|row| row.table == JOURNAL_TABLE && row.key == STATE_KEY)?;
+    let state: StateRow = decode_row(&row.value)?;
+    Some((state.id, state.generation))
+}
+
+/// The row that gives a journal another id.
+pub(crate) fn new_identity(id: JournalId, generation: u64, state: RebuildState) -> RowChange {
+    StateRow { generation, state, ..StateRow::born(id) }.change()
+}
+
+/// Whether a row of a rebuild, or of a table that is not known here, can be read.
+pub(crate) fn check_row(row: &StoredRow) -> Result<(), MasterError> {
+    Read::of(std::slice::from_ref(row)).map(drop)
+}
+
+/// The row of a node that is known.
+pub(super) fn member(id: &NodeId) -> RowChange {
+    set(MEMBERS_TABLE, id.as_str().into(), &())
+}
+
+/// The node that such a row's key names.
+pub(super) fn member_of(key: &[u8]) -> Option<NodeId> {
+    NodeId::new(std::str::from_utf8(key).ok()?).ok()
+}
+
+/// The row of a slice that some nodes still have to remove; none where there are no such nodes.
+pub(super) fn removed(slice: SliceId, nodes: &BTreeSet<NodeId>) -> RowChange {
+    match nodes.is_empty() {
+        true => RowChange::Remove { table: REMOVED_TABLE, key: slice_key(slice) },
+        false => set(REMOVED_TABLE, slice_key(slice), nodes),
+    }
+}
+
+/// What such a row says.
+pub(super) fn removed_of(key: &[u8], value: &[u8]) -> Option<(SliceId, BTreeSet<NodeId>)> {
+    Some((SliceId(u128::from_be_bytes(key.try_into().ok()?)), decode_row(value)?))
+}
+
+/// The row of a conflict.
+pub(super) fn conflict(conflict: &Conflict) -> RowChange {
+    set(CONFLICTS_TABLE, slice_key(conflict.metadata.header.slice), conflict)
+}
+
+/// Takes the row of a conflict away.
+pub(super) fn no_conflict(slice: SliceId) -> RowChange {
+    RowChange::Remove { table: CONFLICTS_TABLE, key: slice_key(slice) }
+}
+
+/// The rows of what was written before a rebuild began.
+pub(super) fn own<'a>(
+    slices: &'a BTreeSet<SliceId>,
+    folders: &'a BTreeMap<SectorPath, UserName>,
+) -> impl Iterator<Item = RowChange> + 'a {
+    let slices = slices.iter().map(|slice| set(JOURNAL_TABLE, own_slice_key(*slice), &()));
+    slices.chain(folders.iter().map(|(path, owner)| set(JOURNAL_TABLE, own_folder_key(path), owner)))
+}
+
+/// Takes these rows away.
+pub(super) fn no_own<'a>(
+    slices: &'a BTreeSet<SliceId>,
+    folders: &'a BTreeMap<SectorPath, UserName>,
+) -> impl Iterator<Item = RowChange> + 'a {
+    let keys = slices.iter().map(|slice| own_slice_key(*slice)).chain(folders.keys().map(own_folder_key));
+    keys.map(|key| RowChange::Remove { table: JOURNAL_TABLE, key })
+}
+
+fn set<T: Serialize>(table: &'static str, key: Vec<u8>, value: &T) -> RowChange {
+    RowChange::Set { table, key, value: encode_row(value) }
+}
+
+fn value_of<T: DeserializeOwned>(row: &StoredRow) -> Result<T, MasterError> {
+    decode_row(&row.value).ok_or_else(|| damaged(row))
+}
+
+fn slice_of(row: &StoredRow) -> Result<SliceId, MasterError> {
+    let key = row.key.as_slice().try_into().map_err(|_| damaged(row))?;
+    Ok(SliceId(u128::from_be_bytes(key)))
+}
+
+fn slice_key(slice: SliceId) -> Vec<u8> {
+    slice.0.to_be_bytes().to_vec()
+}
+
+fn own_slice_key(slice: SliceId) -> Vec<u8> {
+    [&[OWN_SLICE][..], &slice.0.to_be_bytes()].concat()
+}
+
+fn own_folder_key(path: &SectorPath) -> Vec<u8> {
+    [&[OWN_FOLDER][..], path.as_str().as_bytes()].concat()
+}
+
+/// The row with the journal's id.
+const STATE_KEY: &[u8] = b"state";
+/// First byte of the key of a slice that was written before a rebuild began. No other key begins so.
+const OWN_SLICE: u8 = 0x01;
+/// First byte of the key of a folder that was made before a rebuild began.
+const OWN_FOLDER: u8 = 0x02;

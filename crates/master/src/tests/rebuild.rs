@@ -1,0 +1,678 @@
+//! A master that lost its journal, and nodes that were away meanwhile: what comes back, what does not, and what is said
+//! of it.
+
+#![allow(clippy::unwrap_used)]
+
+use protocol::{
+    Policy,
+    message::cluster::{DrainRequest, RemoveNodeRequest, Standing},
+};
+
+use super::*;
+
+impl Bench {
+    /// The master's disk is lost, and its clock goes wrong by so many seconds.
+    fn lose_journal(&mut self, clock_seconds: i64) {
+        self.rows.clear();
+        self.now.unix_millis = self.now.unix_millis.checked_add_signed(clock_seconds * 1_000).unwrap();
+        self.restart_master();
+    }
+
+    fn rebuild_status(&mut self) -> RebuildStatus {
+        match self.ask("ann", ClientRequest::Rebuild(RebuildRequest::Status { after: None })) {
+            ClientReply::Rebuild(status) => status,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn conflicts(&mut self) -> Vec<(String, ConflictKind, bool)> {
+        let conflicts = self.rebuild_status().conflicts;
+        let line = |conflict: Conflict| (conflict.metadata.header.path.to_string(), conflict.kind, conflict.aside);
+        conflicts.into_iter().map(line).collect()
+    }
+
+    fn everything(&mut self) -> Vec<Entry> {
+        let list = ClientRequest::List { folder: path("/"), recursive: true, after: None, with_nodes: true };
+        match self.ask("admin", list) {
+            ClientReply::Page(page) => page.entries,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn names_of(&mut self) -> Vec<(String, String)> {
+        self.everything().into_iter().map(|entry| (entry.path.to_string(), entry.owner.to_string())).collect()
+    }
+
+    fn join_each(&mut self, ids: &[&str]) {
+        for id in ids {
+            self.join(id);
+            self.advance(seconds(1));
+        }
+    }
+
+    fn mkdir(&mut self, user: &str, at: &str) {
+        self.done(user, ClientRequest::MakeFolder { path: path(at), parents: true });
+    }
+
+    fn remove(&mut self, at: &str) {
+        self.done("admin", ClientRequest::Remove { path: path(at), recursive: true, now: true });
+    }
+
+    fn rename(&mut self, from: &str, to: &str) {
+        self.done("admin", ClientRequest::Rename { from: path(from), to: path(to) });
+    }
+}
+
+fn filled(places: &[&str]) -> Bench {
+    let mut bench = Bench::with_nodes(places);
+    bench.mkdir("ann", "/ann/empty/deep");
+    bench.mkdir("bob", "/bob");
+    for index in 0..12 {
+        let user = ["ann", "bob"][index % 2];
+        bench.put(user, create(&format!("/{user}/f{index}")), index as u64);
+    }
+    bench.advance(seconds(5));
+    bench
+}
+
+#[test]
+fn files_come_back_although_the_new_masters_clock_is_behind() {
+    // By comparing clocks, all that looks newer than the journal would count as never published, and be removed.
+    let mut bench = filled(&["a/1", "b/1"]);
+    let before = bench.names_of();
+    let held: Vec<_> = bench.nodes.values().map(|fake| fake.held.clone()).collect();
+    bench.lose_journal(-1_000_000);
+    bench.join_each(&["n1", "n2"]);
+    bench.advance(seconds(100));
+    assert_eq!(bench.names_of(), before);
+    assert_eq!(bench.nodes.values().map(|fake| fake.held.clone()).collect::<Vec<_>>(), held);
+    // And what is written now is newer than all that was found.
+    let newest = before.len();
+    let old = content(&bench.stat("/ann/f0").entry).version;
+    let new = bench.put("ann", create("/ann/f0"), 77);
+    assert!(content(&new).version > old, "{newest} files");
+}
+
+#[test]
+fn empty_folders_their_owners_and_ids_come_back_with_the_files() {
+    let mut bench = filled(&["a/1", "b/1", "c/1"]);
+    let (before, id) = (bench.everything(), bench.stat("/ann/empty").entry.id);
+    bench.lose_journal(0);
+    bench.join_each(&["n1", "n2", "n3"]);
+    let after = bench.everything();
+    let shape = |entries: &[Entry]| {
+        let line = |entry: &Entry| (entry.path.clone(), entry.owner.clone(), entry.nodes.clone());
+        entries.iter().map(line).collect::<Vec<_>>()
+    };
+    assert_eq!(shape(&after), shape(&before));
+    assert_eq!(bench.stat("/ann/empty").entry.id, id, "policies name folders by id");
+    let status = bench.rebuild_status();
+    assert_eq!((status.state, status.generation, status.files), (RebuildState::Settled, 2, 12));
+    assert_eq!((status.folders, status.conflicts_total), (4, 0));
+    assert_eq!(
+        bench.status_of("bob", ClientRequest::MakeFolder { path: path("/ann/x"), parents: false }),
+        Status::Refused
+    );
+    // As durable as any other name, and again at the nodes: it may all happen once more.
+    bench.advance(seconds(3));
+    bench.lose_journal(0);
+    bench.join_each(&["n3", "n2", "n1"]);
+    assert_eq!(shape(&bench.everything()), shape(&before));
+    assert_eq!(bench.rebuild_status().generation, 3);
+}
+
+#[test]
+fn names_can_be_read_and_not_be_changed_until_all_known_nodes_have_told() {
+    let mut bench = filled(&["a/1", "b/1", "c/1"]);
+    bench.lose_journal(0);
+    bench.join_each(&["n1", "n2"]);
+    let status = bench.rebuild_status();
+    assert_eq!((status.state, status.missing), (RebuildState::Running, vec![node("n3")]));
+    assert!(!bench.locate("bob", "/bob/f1").sources.is_empty());
+    let orders: usize = bench.nodes.values().map(|fake| fake.orders.len()).sum();
+    for request in [
+        ClientRequest::Create(create("/new")),
+        ClientRequest::MakeFolder { path: path("/new"), parents: false },
+        ClientRequest::Rename { from: path("/bob/f1"), to: path("/f") },
+        ClientRequest::Remove { path: path("/bob"), recursive: true, now: true },
+    ] {
+        let refusal = bench.refused("admin", request);
+        assert_eq!(refusal.status, Status::Unavailable);
+        assert!(refusal.sentence.contains("1 of 3") && refusal.sentence.contains("n3"), "{refusal}");
+    }
+    bench.advance(seconds(100));
+    assert_eq!(bench.nodes.values().map(|fake| fake.orders.len()).sum::<usize>(), orders, "no disk is changed");
+    assert!(bench.health().reasons.iter().any(|reason| reason.contains("sector rebuild finish")));
+    bench.join_each(&["n3"]);
+    assert_eq!(bench.rebuild_status().state, RebuildState::Settled);
+    bench.put("ann", create("/new"), 5);
+}
+
+#[test]
+fn a_rebuild_ends_when_an_administrator_says_so_or_after_a_time() {
+    for says_so in [true, false] {
+        let mut bench = filled(&["a/1", "b/1", "c/1"]);
+        bench.lose_journal(0);
+        bench.join_each(&["n1", "n2"]);
+        if says_so {
+            assert_eq!(bench.status_of("ann", ClientRequest::Rebuild(RebuildRequest::Finish)), Status::Refused);
+            bench.done("admin", ClientRequest::Rebuild(RebuildRequest::Finish));
+        } else {
+            bench.advance(config().rebuild_wait);
+        }
+        assert_eq!(bench.rebuild_status().state, RebuildState::Settled);
+        bench.put("ann", create("/new"), 5);
+        assert_eq!(bench.status_of("admin", ClientRequest::Rebuild(RebuildRequest::Finish)), Status::NotFound);
+    }
+}
+
+#[test]
+fn nothing_waits_for_a_node_that_will_never_come_back() {
+    let mut bench = filled(&["a/1", "b/1", "c/1"]);
+    bench.crash("n3");
+    bench.advance(seconds(12));
+    bench.remove("/ann");
+    assert!(bench.rows.keys().any(|(table, _)| *table == "removed"), "n3 has something that it should remove");
+    bench.lose_journal(0);
+    bench.join_each(&["n1", "n2"]);
+    let forget = |id: &str| ClientRequest::Rebuild(RebuildRequest::Forget(node(id)));
+    assert_eq!(bench.status_of("ann", forget("n3")), Status::Refused);
+    assert_eq!(bench.status_of("admin", forget("n1")), Status::Refused, "it is there");
+    assert_eq!(bench.status_of("admin", forget("n9")), Status::NotFound);
+    bench.done("admin", forget("n3"));
+    let status = bench.rebuild_status();
+    assert_eq!((status.state, status.missing), (RebuildState::Settled, vec![]));
+    assert!(!bench.rows.keys().any(|(table, _)| *table == "removed"));
+    bench.restart_master();
+    assert_eq!(bench.rebuild_status().missing.len(), 2, "of those that are known, none has told yet");
+}
+
+#[test]
+fn where_no_node_has_a_copy_it_ends_when_no_further_node_comes_for_a_while() {
+    let mut bench = filled(&["a/1", "b/1"]);
+    bench.nodes.values_mut().for_each(|fake| fake.kept = None);
+    bench.lose_journal(0);
+    bench.join_each(&["n1"]);
+    bench.advance(config().replicate_after / 2);
+    bench.join_each(&["n2"]);
+    bench.advance(config().replicate_after / 2);
+    assert_eq!(bench.rebuild_status().state, RebuildState::Running);
+    bench.advance(config().replicate_after);
+    let status = bench.rebuild_status();
+    assert_eq!((status.state, status.files, status.copy), (RebuildState::Settled, 12, None));
+}
+
+#[test]
+fn a_master_that_restarts_in_the_midst_goes_on() {
+    let mut bench = filled(&["a/1", "b/1", "c/1"]);
+    let before = bench.names_of();
+    bench.lose_journal(0);
+    bench.join_each(&["n1"]);
+    bench.restart_master();
+    assert_eq!(bench.rebuild_status().state, RebuildState::Running);
+    bench.join_each(&["n2", "n1", "n3"]);
+    assert_eq!((bench.rebuild_status().state, bench.names_of()), (RebuildState::Settled, before));
+}
+
+#[test]
+fn what_was_removed_while_its_node_was_away_stays_removed() {
+    for ids in [["n1", "n2"], ["n2", "n1"]] {
+        let mut bench = filled(&["a/1", "b/1"]);
+        bench.crash("n2");
+        bench.advance(seconds(12));
+        bench.remove("/ann");
+        bench.put("bob", create("/bob/f1"), 100);
+        bench.advance(seconds(1));
+        let before = bench.names_of();
+        bench.lose_journal(0);
+        bench.join_each(&ids);
+        assert_eq!(bench.names_of(), before, "{ids:?}");
+        assert_eq!(bench.conflicts(), [], "it is known that they were removed and replaced");
+        bench.advance(seconds(70));
+        assert_eq!(bench.node("n2").held.len(), bench.node("n1").held.len(), "and their bytes are gone");
+        assert!(!bench.rows.keys().any(|(table, _)| *table == "removed"), "nothing is left to be confirmed");
+    }
+}
+
+#[test]
+fn a_node_that_was_away_all_the_time_brings_nothing_back() {
+    let mut bench = filled(&["a/1", "b/1"]);
+    bench.crash("n2");
+    bench.advance(seconds(12));
+    bench.lose_journal(0);
+    bench.join_each(&["n1"]);
+    bench.done("admin", ClientRequest::Rebuild(RebuildRequest::Finish));
+    bench.remove("/ann");
+    let before = bench.names_of();
+    bench.join_each(&["n2"]);
+    assert_eq!(bench.names_of(), before);
+    bench.advance(seconds(70));
+    assert_eq!(bench.conflicts(), []);
+    assert_eq!(bench.node("n2").held.len(), bench.node("n1").held.len());
+}
+
+#[test]
+fn a_name_that_changed_while_a_node_was_away_is_the_new_one_whoever_comes_first() {
+    for ids in [["n1", "n2"], ["n2", "n1"]] {
+        let mut bench = filled(&["a/1", "b/1"]);
+        bench.crash("n2");
+        bench.advance(seconds(12));
+        bench.rename("/bob/f1", "/ann/moved");
+        bench.rename("/bob", "/robert");
+        bench.advance(seconds(1));
+        let before = bench.names_of();
+        bench.lose_journal(0);
+        bench.join_each(&ids);
+        assert_eq!(bench.names_of(), before, "{ids:?}");
+        assert_eq!(bench.conflicts(), []);
+        bench.advance(seconds(70));
+        assert_eq!(bench.node("n2").paths(), bench.node("n1").paths());
+    }
+}
+
+#[test]
+fn of_two_versions_the_newest_wins_and_the_other_is_kept_and_listed() {
+    for ids in [["n1", "n2"], ["n2", "n1"]] {
+        let mut bench = Bench::with_nodes(&["a/1", "b/1"]);
+        let old = content(&bench.put("ann", create("/f"), 10)).slice;
+        bench.crash("n2");
+        bench.advance(seconds(12));
+        let new = content(&bench.put("ann", create("/f"), 20)).slice;
+        // Nobody wrote down what n2 missed.
+        bench.nodes.values_mut().for_each(|fake| fake.kept = None);
+        bench.lose_journal(0);
+        bench.join_each(&ids);
+        bench.done("admin", ClientRequest::Rebuild(RebuildRequest::Finish));
+        bench.advance(seconds(70));
+        assert_eq!(content(&bench.stat("/f").entry).slice, new, "{ids:?}");
+        assert_eq!(bench.conflicts(), [("/f".into(), ConflictKind::OlderVersion, true)]);
+        assert_eq!(bench.holders(old), ["n2"], "it is kept");
+        // Also over a restart of the master and of its node.
+        bench.restart_master();
+        bench.join_each(&["n1", "n2"]);
+        assert_eq!(bench.holders(old), ["n2"]);
+
+        let recover = |at: &str| ClientRequest::Rebuild(RebuildRequest::Recover { slice: old, path: path(at) });
+        assert_eq!(bench.status_of("ann", recover("/old")), Status::Refused);
+        assert_eq!(bench.status_of("admin", recover("/f")), Status::Exists);
+        bench.done("admin", recover("/old"));
+        assert_eq!(content(&bench.stat("/old").entry).bytes, 10);
+        bench.advance(seconds(70));
+        assert_eq!((bench.conflicts(), bench.health().reasons), (vec![], vec![]));
+    }
+}
+
+#[test]
+fn what_is_dismissed_is_removed_from_its_node() {
+    let mut bench = Bench::with_nodes(&["a/1", "b/1"]);
+    let old = content(&bench.put("ann", create("/f"), 10)).slice;
+    bench.crash("n2");
+    bench.advance(seconds(12));
+    bench.put("ann", create("/f"), 20);
+    bench.nodes.values_mut().for_each(|fake| fake.kept = None);
+    bench.lose_journal(0);
+    bench.join_each(&["n1", "n2"]);
+    bench.done("admin", ClientRequest::Rebuild(RebuildRequest::Finish));
+    let dismiss = |slice| ClientRequest::Rebuild(RebuildRequest::Dismiss(slice));
+    assert_eq!(bench.status_of("admin", dismiss(Some(SliceId(1)))), Status::NotFound);
+    bench.done("admin", dismiss(Some(old)));
+    assert_eq!((bench.holders(old), bench.conflicts()), (vec![], vec![]));
+    bench.done("admin", dismiss(None));
+}
+
+#[test]
+fn what_was_acknowledged_and_placed_nowhere_comes_back_and_is_listed() {
+    let mut bench = Bench::with_nodes(&["a/1", "b/1"]);
+    for id in ["n1", "n2"] {
+        bench.node_mut(id).answers = false;
+    }
+    let at = |at: &str| CreateRequest { copies: Some(1), sync_copies: Some(1), at: Some(node("n1")), ..create(at) };
+    bench.put("ann", at("/f"), 10);
+    let unpublished = bench.created("ann", at("/g"));
+    bench.write(&unpublished, 5);
+    bench.lose_journal(-5);
+    bench.nodes.values_mut().for_each(|fake| fake.answers = true);
+    bench.join_each(&["n1", "n2"]);
+    assert_eq!(content(&bench.stat("/f").entry).bytes, 10, "its commit was answered");
+    assert!(bench.exists("/g"), "nobody can know that it was not");
+    let mut conflicts = bench.conflicts();
+    conflicts.sort_by(|a, b| a.0.cmp(&b.0));
+    let listed = |at: &str| (at.to_owned(), ConflictKind::NeverPlaced, false);
+    assert_eq!(conflicts, [listed("/f"), listed("/g")]);
+    bench.advance(seconds(5));
+    assert_eq!(bench.node("n1").paths(), ["/f", "/g"], "they are placed now");
+}
+
+#[test]
+fn a_file_where_a_folder_stands_is_kept_aside() {
+    let mut bench = Bench::with_nodes(&["a/1", "b/1"]);
+    let slice = content(&bench.put("ann", create("/x"), 10)).slice;
+    bench.crash("n2");
+    bench.advance(seconds(12));
+    bench.remove("/x");
+    bench.mkdir("ann", "/x");
+    bench.put("ann", create("/x/y"), 20);
+    bench.nodes.values_mut().for_each(|fake| fake.kept = None);
+    for ids in [["n1", "n2"], ["n2", "n1"]] {
+        bench.lose_journal(0);
+        bench.join_each(&ids);
+        assert_eq!(bench.rebuild_status().conflicts_total, 1, "{ids:?}");
+        assert_eq!(bench.conflicts()[0].1, ConflictKind::PathTaken);
+        let both = bench.holders(slice).len() + bench.node("n1").held.len();
+        assert!(both >= 2, "nothing is removed");
+    }
+}
+
+#[test]
+fn what_is_written_after_the_loss_is_not_replaced_by_what_a_late_node_brings() {
+    let mut bench = filled(&["a/1", "b/1", "c/1"]);
+    let request = CreateRequest { copies: Some(1), sync_copies: Some(1), at: Some(node("n3")), ..create("/only") };
+    bench.put("ann", request, 10);
+    bench.crash("n3");
+    bench.advance(seconds(12));
+    // The clock is behind, so that the lost one's versions are larger.
+    bench.lose_journal(-1_000_000);
+    bench.join_each(&["n1", "n2"]);
+    bench.done("admin", ClientRequest::Rebuild(RebuildRequest::Finish));
+    assert!(!bench.exists("/only"));
+    let new = bench.put("ann", create("/only"), 20);
+    bench.join_each(&["n3"]);
+    assert_eq!(content(&bench.stat("/only").entry).slice, content(&new).slice);
+    assert_eq!(bench.conflicts(), [("/only".into(), ConflictKind::WrittenSince, true)]);
+}
+
+#[test]
+fn a_file_made_again_by_another_user_belongs_to_the_newer_one() {
+    for ids in [["n1", "n2"], ["n2", "n1"]] {
+        let mut bench = Bench::with_nodes(&["a/1", "b/1"]);
+        bench.put("ann", create("/f"), 10);
+        bench.crash("n2");
+        bench.advance(seconds(12));
+        bench.remove("/f");
+        bench.put("bob", create("/f"), 20);
+        bench.nodes.values_mut().for_each(|fake| fake.kept = None);
+        bench.lose_journal(0);
+        bench.join_each(&ids);
+        assert_eq!(bench.names_of(), [("/f".to_owned(), "bob".to_owned())], "{ids:?}");
+        bench.restart_master();
+        assert_eq!(bench.names_of(), [("/f".to_owned(), "bob".to_owned())], "{ids:?}");
+    }
+}
+
+#[test]
+fn nodes_keep_every_folder_and_no_file_and_learn_what_they_missed() {
+    let mut bench = filled(&["a/1", "b/1"]);
+    bench.crash("n2");
+    bench.advance(seconds(12));
+    bench.mkdir("ann", "/later");
+    bench.remove("/ann/empty");
+    bench.advance(seconds(1));
+    let newer = bench.node("n1").kept.clone().unwrap();
+    assert!(newer.mark.sequence > bench.node("n2").kept.as_ref().unwrap().mark.sequence);
+    bench.join_each(&["n2"]);
+    let copies: Vec<_> = bench.nodes.values().map(|fake| fake.kept.clone().unwrap()).collect();
+    assert_eq!(copies[0].rows, copies[1].rows);
+    let kept = |table: &str| copies[0].rows.keys().filter(|(of, _)| of == table).count();
+    // The root, and `/ann`, `/bob`, `/later`.
+    assert_eq!((kept("names"), kept("members"), kept("jobs")), (4, 2, 0));
+    let is_full = |order: &Order| matches!(order, Order::Keep(Keep { onto: KeptBase::Page { .. }, .. }));
+    assert_eq!(bench.node("n2").orders.iter().filter(|order| is_full(order)).count(), 1, "the rest came as changes");
+    // A master that starts again has no log of changes; whoever has all needs nothing.
+    bench.restart_master();
+    bench.nodes.values_mut().for_each(|fake| fake.orders.clear());
+    bench.join_each(&["n1", "n2"]);
+    bench.advance(seconds(5));
+    let keeps = |bench: &Bench| {
+        bench.nodes.values().flat_map(|fake| &fake.orders).filter(|order| matches!(order, Order::Keep(_))).count()
+    };
+    assert_eq!(keeps(&bench), 0);
+}
+
+#[test]
+fn nobody_is_told_to_keep_what_is_not_durable() {
+    let mut bench = filled(&["a/1"]);
+    let before = bench.node("n1").kept.clone().unwrap().rows;
+    bench.saves = false;
+    bench.ask_later("ann", ClientRequest::MakeFolder { path: path("/x"), parents: false });
+    bench.advance(seconds(3));
+    assert_eq!(bench.node("n1").kept.as_ref().unwrap().rows, before);
+    bench.saves = true;
+    bench.run();
+    bench.advance(seconds(3));
+    assert_ne!(bench.node("n1").kept.as_ref().unwrap().rows, before);
+}
+
+#[test]
+fn the_newest_copy_is_taken_whoever_comes_first() {
+    for ids in [["n1", "n2", "n3"], ["n3", "n2", "n1"], ["n2", "n3", "n1"]] {
+        let mut bench = filled(&["a/1", "b/1", "c/1"]);
+        for (away, folder) in [("n2", "/two"), ("n3", "/three")] {
+            bench.crash(away);
+            bench.advance(seconds(12));
+            bench.mkdir("ann", folder);
+            bench.rename("/ann/empty", &format!("{folder}/empty"));
+            bench.rename(&format!("{folder}/empty"), "/ann/empty");
+            bench.advance(seconds(1));
+        }
+        bench.remove("/ann/empty");
+        bench.advance(seconds(1));
+        let before = bench.names_of();
+        bench.lose_journal(0);
+        bench.join_each(&ids);
+        assert_eq!(bench.names_of(), before, "{ids:?}");
+        let copy = bench.rebuild_status().copy.unwrap();
+        assert_eq!(copy.0, node("n1"));
+        assert_eq!(bench.conflicts(), []);
+    }
+}
+
+#[test]
+fn a_new_cloud_is_no_rebuild_and_what_is_done_before_the_first_old_node_comes_stands() {
+    let mut bench = Bench::new(config(), 77);
+    bench.add_node("n1", "a/1");
+    assert_eq!(bench.rebuild_status().state, RebuildState::New);
+    // An old cloud's node comes to a new master, on which someone has begun to work.
+    let mut old = filled(&["b/1", "b/1"]);
+    old.put("ann", create("/mine"), 1);
+    old.advance(seconds(3));
+    bench.mkdir("bob", "/new/empty");
+    let mine = bench.put("bob", create("/mine"), 2);
+    bench.make_node("n2", "b/1");
+    bench.node_mut("n2").held = old.node("n2").held.clone();
+    bench.node_mut("n2").kept = old.node("n2").kept.clone();
+    bench.join_each(&["n2"]);
+    let status = bench.rebuild_status();
+    assert_eq!((status.state, status.generation), (RebuildState::Settled, 2), "both nodes have told");
+    assert!(bench.exists("/new/empty") && bench.exists("/ann/empty/deep") && bench.exists("/bob/f1"));
+    assert_eq!(content(&bench.stat("/mine").entry).slice, content(&mine).slice);
+    assert_eq!(bench.conflicts(), [("/mine".into(), ConflictKind::WrittenSince, true)]);
+}
+
+#[test]
+fn a_node_whose_disk_another_has_taken_over_is_believed_and_a_known_disk_is_not_asked_again() {
+    let mut bench = filled(&["a/1", "b/1"]);
+    bench.lose_journal(0);
+    bench.join_each(&["n1", "n2"]);
+    bench.advance(seconds(3));
+    let slice = content(&bench.stat("/ann/f0").entry).slice;
+    let bytes = bench.node("n1").held[&slice].clone();
+    bench.remove("/ann/f0");
+    assert_eq!(bench.holders(slice), Vec::<String>::new());
+    // The removal was not synced when the power went: the slice is back, and still removed.
+    bench.crash("n1");
+    bench.node_mut("n1").held.insert(slice, bytes.clone());
+    bench.advance(seconds(12));
+    bench.join_each(&["n1"]);
+    assert!(!bench.exists("/ann/f0"));
+    assert_eq!(bench.holders(slice), Vec::<String>::new());
+    // A disk that this master has never seen is another matter.
+    bench.crash("n1");
+    bench.node_mut("n1").held.insert(slice, bytes);
+    bench.node_mut("n1").kept = None;
+    bench.advance(seconds(12));
+    bench.join_each(&["n1"]);
+    assert!(bench.exists("/ann/f0"));
+}
+
+#[test]
+fn policies_and_quotas_are_in_force_again_and_files_that_have_one_keep_their_ids() {
+    let mut bench = filled(&["a/1", "b/1"]);
+    let (file, folder) = (bench.stat("/ann/f2").entry.id, bench.stat("/bob").entry.id);
+    let set = |at: &str, policy| ClientRequest::SetPolicy { path: path(at), policy };
+    let of_folder = Policy { lifetime_seconds: Some(3_600), quota_files: Some(6), ..Policy::default() };
+    let of_file = Policy { sites_forbidden: vec!["c".into()], copies: Some(1), ..Policy::default() };
+    let quota = ClientRequest::SetQuota { user: UserName::new("ann").unwrap(), bytes: None, files: Some(6) };
+    for request in [set("/bob", of_folder), set("/ann/f2", of_file)] {
+        assert!(matches!(bench.ask("admin", request), ClientReply::Policy { .. }));
+    }
+    bench.done("admin", quota);
+    // The file changes after it has its policy.
+    bench.put("ann", CreateRequest { copies: Some(1), sync_copies: Some(1), ..create("/ann/f2") }, 222);
+    bench.advance(seconds(3));
+    let state = |bench: &mut Bench| {
+        let policies = ["/bob", "/ann/f2"].map(|at| bench.ask("admin", ClientRequest::Policy(path(at))));
+        (policies, bench.ask("admin", ClientRequest::Quotas { after: None }))
+    };
+    let before = state(&mut bench);
+    bench.lose_journal(0);
+    bench.join_each(&["n1", "n2"]);
+    assert_eq!((bench.stat("/ann/f2").entry.id, bench.stat("/bob").entry.id), (file, folder));
+    assert_eq!(content(&bench.stat("/ann/f2").entry).bytes, 222);
+    assert_eq!(bench.conflicts(), []);
+    assert_eq!(state(&mut bench), before);
+    for user in ["ann", "bob"] {
+        let more = ClientRequest::Create(create(&format!("/{user}/more")));
+        assert_eq!(bench.refused(user, more).status, Status::Refused, "{user} has six files");
+    }
+    // As durable as before; and files end when they should have.
+    bench.restart_master();
+    bench.join_each(&["n1", "n2"]);
+    assert_eq!(state(&mut bench), before);
+    bench.advance(seconds(3_700));
+    assert!(!bench.exists("/bob/f1") && bench.exists("/ann/f0"));
+}
+
+#[test]
+fn what_was_in_the_trash_can_be_restored_as_it_was_removed() {
+    for has_copies in [true, false] {
+        let mut bench = filled(&["a/1", "b/1"]);
+        let to_trash = |at: &str| ClientRequest::Remove { path: path(at), recursive: true, now: false };
+        bench.done("ann", to_trash("/ann/f0"));
+        bench.done("bob", to_trash("/bob"));
+        bench.advance(seconds(3));
+        if !has_copies {
+            bench.nodes.values_mut().for_each(|fake| fake.kept = None);
+        }
+        bench.lose_journal(0);
+        bench.join_each(&["n2", "n1"]);
+        if !has_copies {
+            bench.done("admin", ClientRequest::Rebuild(RebuildRequest::Finish));
+        }
+        assert!(!bench.exists("/bob/f1") && !bench.exists("/ann/f0"));
+        let trash = bench.ask("admin", ClientRequest::Trash { all_users: true, after: None });
+        let ClientReply::Trash(trash) = trash else { panic!("{trash:?}") };
+        // Without a copy nobody knows that it was one folder.
+        assert_eq!(trash.items.len(), if has_copies { 2 } else { 7 });
+        let restore = |at: &str| ClientRequest::Restore { path: path(at), to: None };
+        for (user, at) in [("ann", "/ann/f0"), ("bob", if has_copies { "/bob" } else { "/bob/f1" })] {
+            assert!(matches!(bench.ask(user, restore(at)), ClientReply::Entry(_)), "{at}");
+        }
+        assert!(bench.exists("/bob/f1") && bench.exists("/ann/f0"));
+        bench.advance(seconds(5));
+        assert_eq!(bench.conflicts(), []);
+    }
+}
+
+#[test]
+fn a_file_that_left_the_trash_is_kept_no_longer_and_its_old_row_misleads_nobody() {
+    let mut bench = filled(&["a/1", "b/1"]);
+    let names_kept = |bench: &Bench| {
+        bench.node("n1").kept.as_ref().unwrap().rows.keys().filter(|(table, _)| table == "names").count()
+    };
+    let at_first = names_kept(&bench);
+    bench.done("ann", ClientRequest::Remove { path: path("/ann/f0"), recursive: false, now: false });
+    bench.advance(seconds(3));
+    assert!(names_kept(&bench) > at_first);
+    bench.ask("ann", ClientRequest::Restore { path: path("/ann/f0"), to: None });
+    bench.advance(seconds(3));
+    // What stays is the root of the trash.
+    assert_eq!(names_kept(&bench), at_first + 1);
+    bench.rename("/ann/f0", "/ann/other");
+    bench.put("ann", create("/ann/f0"), 500);
+    bench.advance(seconds(3));
+    let before = bench.names_of();
+    bench.lose_journal(0);
+    bench.join_each(&["n1", "n2"]);
+    assert_eq!((bench.names_of(), bench.conflicts()), (before, vec![]));
+}
+
+#[test]
+fn a_folder_that_was_being_removed_does_not_come_back() {
+    let mut bench = Bench::with_nodes(&["a/1", "b/1"]);
+    for index in 0..700 {
+        bench.mkdir("ann", &format!("/large/{index}"));
+    }
+    bench.put("ann", create("/f"), 5);
+    bench.advance(seconds(3));
+    // Its rows do not reach the nodes' copies before the master's disk is lost: only that it was cut off does.
+    let cut = {
+        let id = bench.stat("/large").entry.id;
+        bench.master.names.remove(&path("/large"), true).unwrap();
+        bench.master.names.row_of(id).unwrap()
+    };
+    let RowChange::Set { table, key, value } = cut else { panic!("one row says so") };
+    for fake in bench.nodes.values_mut() {
+        let rows = &mut fake.kept.as_mut().unwrap().rows;
+        assert!(rows.insert((table.to_owned(), key.clone()), value.clone()).is_some());
+    }
+    bench.lose_journal(0);
+    bench.join_each(&["n1", "n2"]);
+    bench.advance(seconds(5));
+    assert_eq!(bench.names_of(), [("/f".to_owned(), "ann".to_owned())]);
+    let names = bench.rows.keys().filter(|(table, _)| *table == "names").count();
+    assert_eq!(names, 2, "the root and the file: nothing of it is left");
+}
+
+#[test]
+fn a_disk_that_was_away_during_the_rebuild_brings_its_files_although_its_node_is_known() {
+    let mut bench = filled(&["a/1", "b/1"]);
+    let only = CreateRequest { copies: Some(1), sync_copies: Some(1), at: Some(node("n1")), ..create("/only") };
+    let slice = content(&bench.put("ann", only, 10)).slice;
+    bench.advance(seconds(3));
+    let away = bench.node_mut("n1").held.remove(&slice).unwrap();
+    bench.lose_journal(0);
+    bench.join_each(&["n1", "n2"]);
+    bench.advance(seconds(5));
+    assert!(!bench.exists("/only"));
+    bench.crash("n1");
+    bench.node_mut("n1").held.insert(slice, away);
+    bench.node_mut("n1").all_seen = false;
+    bench.advance(seconds(12));
+    bench.node_mut("n1").orders.clear();
+    bench.join_each(&["n1"]);
+    assert!(bench.exists("/only"));
+    let is_full = |order: &Order| matches!(order, Order::Keep(Keep { onto: KeptBase::Page { page: 0, .. }, .. }));
+    assert!(bench.node("n1").orders.iter().any(is_full), "so that the node writes down that it was told of");
+}
+
+#[test]
+fn a_node_that_was_being_drained_still_is_and_one_that_was_removed_is_not_waited_for() {
+    let mut bench = filled(&["a/1", "b/1", "c/1", "d/1"]);
+    let drain = DrainRequest { node: node("n3"), dry_run: false, undo: false };
+    bench.ask("admin", ClientRequest::Drain(drain.clone()));
+    bench.crash("n4");
+    bench.advance(seconds(12));
+    let remove = RemoveNodeRequest { node: node("n4"), force: true, dry_run: false, undo: false };
+    assert!(matches!(bench.ask("admin", ClientRequest::RemoveNode(remove)), ClientReply::Removal(_)));
+    bench.advance(seconds(3));
+    bench.lose_journal(0);
+    bench.join_each(&["n1", "n2"]);
+    assert_eq!(bench.rebuild_status().missing, [node("n3")]);
+    assert_eq!(bench.status_of("admin", ClientRequest::Drain(drain)), Status::Unavailable);
+    bench.join_each(&["n3"]);
+    assert_eq!(bench.rebuild_status().state, RebuildState::Settled);
+    let ClientReply::Nodes(nodes) = bench.ask("admin", ClientRequest::Nodes) else { panic!("no nodes") };
+    let standing = |id: &str| nodes.iter().find(|status| status.node == node(id)).map(|status| status.standing);
+    assert_ne!(standing("n3"), Some(Standing::Active));
+    assert_eq!((standing("n1"), standing("n4")), (Some(Standing::Active), None));
+}

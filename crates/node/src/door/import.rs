@@ -1,0 +1,108 @@
+//! Listing and taking in native files of this node, for whoever has a ticket that allows it. Says again and again how far
+//! it is, since a large file takes minutes to be read.
+
+use std::sync::Arc;
+
+use net::transfer::TransferStream;
+use protocol::{SliceId, message::transfer::TransferReply, ticket::SignedTicket};
+use tokio::sync::mpsc;
+
+use super::{After, refuse};
+use crate::{NodeError, blocking, hands::Hands, rules::Completion, tickets::WriteGrant};
+
+/// What is to be imported.
+pub(super) struct Wanted {
+    pub(super) folder: String,
+    pub(super) file: String,
+    pub(super) keep: bool,
+}
+
+pub(super) async fn list(
+    hands: &Hands,
+    stream: &mut TransferStream,
+    ticket: &SignedTicket,
+    folder: String,
+    after: Option<String>,
+) -> Result<After, NodeError> {
+    if let Err(error) = hands.tickets.import(ticket) {
+        return refuse(stream, &error).await;
+    }
+    let import = Arc::clone(&hands.import);
+    match blocking("listing a folder", move || import.list(&folder, after.as_deref())).await {
+        Ok((files, more)) => {
+            stream.send(&TransferReply::Files { files, more }).await?;
+            Ok(After::Next)
+        }
+        Err(error) => refuse(stream, &error).await,
+    }
+}
+
+pub(super) async fn import(
+    hands: &Hands,
+    stream: &mut TransferStream,
+    ticket: &SignedTicket,
+    write: &SignedTicket,
+    wanted: Wanted,
+) -> Result<After, NodeError> {
+    let allowed = hands.tickets.import(ticket).and_then(|()| hands.tickets.write(write));
+    let (WriteGrant { header, .. }, claim) = match allowed {
+        Ok(allowed) => allowed,
+        Err(error) => return refuse(stream, &error).await,
+    };
+    let (import, store) = (Arc::clone(&hands.import), Arc::clone(&hands.store));
+    let (heard, mut hear) = mpsc::channel(PROGRESS_MAX);
+    let work = blocking("importing a file", move || {
+        let mut told = 0;
+        let mut progress = |bytes: u64| {
+            // Whoever is behind hears the next one.
+            if bytes - told >= PROGRESS_BYTES && heard.try_send(bytes).is_ok() {
+                told = bytes;
+            }
+        };
+        import.import(&store, header, &wanted.folder, &wanted.file, wanted.keep, &mut progress)
+    });
+    tokio::pin!(work);
+    let metadata = loop {
+        tokio::select! {
+            done = &mut work => break done,
+            // Where the peer has gone, the work ends by itself and its slice by its lease.
+            Some(bytes) = hear.recv() => stream.send(&TransferReply::Imported { bytes }).await?,
+        }
+    };
+    match metadata {
+        Ok(metadata) => {
+            claim.used();
+            let reply = TransferReply::Stored { bytes: metadata.bytes, digest: metadata.digest };
+            // The master first: the commit waits for this report.
+            hands.tell(Completion::Stored(metadata)).await;
+            stream.send(&reply).await?;
+            Ok(After::Next)
+        }
+        Err(error) => refuse(stream, &error).await,
+    }
+}
+
+pub(super) async fn leave(
+    hands: &Hands,
+    stream: &mut TransferStream,
+    ticket: &SignedTicket,
+    wanted: Wanted,
+    slice: SliceId,
+) -> Result<After, NodeError> {
+    if let Err(error) = hands.tickets.import(ticket) {
+        return refuse(stream, &error).await;
+    }
+    let import = Arc::clone(&hands.import);
+    match blocking("removing a name", move || import.leave(&wanted.folder, &wanted.file, slice)).await {
+        Ok(()) => {
+            stream.send(&TransferReply::Ready).await?;
+            Ok(After::Next)
+        }
+        Err(error) => refuse(stream, &error).await,
+    }
+}
+
+/// Bytes between two words on how far it is: a few a second.
+const PROGRESS_BYTES: u64 = 64 << 20;
+/// Such words that wait to be sent.
+const PROGRESS_MAX: usize = 2;

@@ -1,0 +1,416 @@
+//! The copy of the master's small rows that a node keeps for a master that loses its journal (`docs/paths/rebuild.md`):
+//! folders, policies, what someone missed. Rows are opaque here. A copy is always one that the master once had: changes
+//! come whole, in order, with their mark in one transaction; a new whole copy is gathered beside the old one, which it
+//! replaces with its last page.
+//!
+//! It never judges a row, and never keeps a node from starting: a copy that cannot be read is set aside.
+
+use std::{
+    fs, io,
+    path::{Path, PathBuf},
+    sync::{Mutex, MutexGuard, PoisonError},
+};
+
+use protocol::{
+    JournalId, Status, limits,
+    message::{
+        node_master::Report,
+        rebuild::{Keep, KeptBase, KeptKey, KeptMark, KeptRow},
+    },
+    wire::codec,
+};
+use serde::{Deserialize, Serialize};
+use store::{Journal, RowChange, StoreError, write_file_atomically};
+
+use crate::NodeError;
+
+/// The kept rows of one node. All calls block on the disk.
+pub struct KeptRows {
+    journal: Journal,
+    heads: Mutex<Heads>,
+    /// The data folders, one a disk, in which it is written down for which journal they were told of.
+    folders: Vec<PathBuf>,
+    /// The journal for which all of them were.
+    seen: Mutex<Option<JournalId>>,
+}
+
+/// Which rows are the copy, and which are on their way to become it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+struct Heads {
+    whole: Option<Head>,
+    arriving: Option<Arriving>,
+}
+
+/// A whole copy.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct Head {
+    mark: KeptMark,
+    side: Side,
+}
+
+/// A copy of which pages are still to come.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct Arriving {
+    mark: KeptMark,
+    next_page: u32,
+}
+
+/// One of the two places for a copy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+enum Side {
+    Left,
+    Right,
+}
+
+impl KeptRows {
+    /// Opens the copy in a data folder, or begins an empty one. One that is damaged is set aside under another name.
+    /// `disks` are the data folders that are in use from now on, one a disk: each is marked when a copy comes. So a disk
+    /// that was away while the names were put together is known, although the node was there.
+    ///
+    /// # Errors
+    /// When the disk does not let it.
+    pub fn open(folder: &Path, disks: Vec<PathBuf>) -> Result<Self, NodeError> {
+        let file = folder.join(FILE);
+        let opened = match Journal::open(&file).map_err(NodeError::from).and_then(Self::on) {
+            Err(NodeError::Store(StoreError::NotAJournal { why, .. })) => {
+                let aside = set_aside(&file).map_err(NodeError::io("set aside", &file))?;
+                tracing::error!(aside = %aside.display(), why, "the kept rows were damaged; the master gives them anew");
+                Self::on(Journal::open(&file)?)
+            }
+            opened => opened,
+        };
+        let mut stamps = disks.iter().map(|folder| read_stamp(folder));
+        let first = stamps.next().flatten();
+        let seen = first.filter(|first| stamps.all(|stamp| stamp == Some(*first)));
+        Ok(Self { folders: disks, seen: Mutex::new(seen), ..opened? })
+    }
+
+    /// The copy in this journal.
+    ///
+    /// # Errors
+    /// When it cannot be read.
+    pub fn on(journal: Journal) -> Result<Self, NodeError> {
+        let mut heads = Heads::default();
+        // A head of another build is as good as none: the master gives all rows again.
+        journal.load(HEADS_TABLE, &mut |_, value| heads = codec::decode(value).unwrap_or_default())?;
+        Ok(Self { journal, heads: Mutex::new(heads), folders: Vec::new(), seen: Mutex::default() })
+    }
+
+    /// How much of which journal the copy has.
+    pub fn mark(&self) -> Option<KeptMark> {
+        self.heads().whole.as_ref().map(|head| head.mark)
+    }
+
+    /// Whether all disks were told of to a master with the journal of the copy.
+    pub fn is_all_seen(&self) -> bool {
+        let seen = *self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        self.folders.is_empty() || (seen.is_some() && seen == self.mark().map(|mark| mark.journal))
+    }
+
+    /// Keeps rows; they are on the disk when it returns. Repeating it does no harm.
+    ///
+    /// # Errors
+    /// [`Status::Refused`] where they do not fit onto what is kept, and what the disk says.
+    pub fn keep(&self, keep: &Keep) -> Result<(), NodeError> {
+        let mut heads = self.heads();
+        if heads.whole.as_ref().is_some_and(|whole| whole.mark == keep.mark) {
+            // Its answer was lost, or a disk is new.
+            return self.stamp(keep.mark.journal);
+        }
+        let (next, side, mut changes) = match keep.onto {
+            KeptBase::Change(sequence) => {
+                let whole = heads.whole.clone();
+                let whole = whole.filter(|whole| whole.mark == KeptMark { sequence, ..keep.mark });
+                let Some(whole) = whole else { return Err(does_not_fit(keep)) };
+                let next = Heads { whole: Some(Head { mark: keep.mark, ..whole }), arriving: heads.arriving.clone() };
+                (next, whole.side, Vec::new())
+            }
+            KeptBase::Page { page, last } => {
+                let side = heads.whole.as_ref().map_or(Side::Left, |whole| whole.side.other());
+                let changes = if page == 0 { self.emptied(side)? } else { Vec::new() };
+                let expected = Arriving { mark: keep.mark, next_page: page };
+                if page > 0 && heads.arriving.as_ref() != Some(&expected) {
+                    return Err(does_not_fit(keep));
+                }
+                let next = match last {
+                    true => Heads { whole: Some(Head { mark: keep.mark, side }), arriving: None },
+                    false => Heads {
+                        arriving: Some(Arriving { next_page: page + 1, ..expected }),
+                        whole: heads.whole.clone(),
+                    },
+                };
+                (next, side, changes)
+            }
+        };
+        changes.extend(keep.rows.iter().map(|row| row_change(side, row)));
+        changes.push(RowChange::Set { table: HEADS_TABLE, key: Vec::new(), value: codec::encode(&next) });
+        self.journal.commit(&changes)?;
+        let whole = next.whole.as_ref().map(|whole| whole.mark.journal);
+        *heads = next;
+        whole.filter(|whole| *whole == keep.mark.journal).map_or(Ok(()), |journal| self.stamp(journal))
+    }
+
+    /// The page of the copy after a row; `None` where there is no whole copy.
+    ///
+    /// # Errors
+    /// What the disk says.
+    pub fn page(&self, after: Option<KeptKey>) -> Result<Option<Report>, NodeError> {
+        let heads = self.heads();
+        let Some(Head { mark, side }) = heads.whole.clone() else { return Ok(None) };
+        let from = after.as_ref().map(|key| joined(&key.table, &key.key));
+        let (mut rows, mut bytes, mut last) = (Vec::new(), 0, true);
+        self.journal.load_after(side.table(), from.as_deref(), &mut |key, value| {
+            let row = split(key).map(|(table, key)| KeptRow { table, key, value: Some(value.to_vec()) });
+            bytes += key.len() + value.len() + ROW_HEAD_BYTES;
+            last = bytes <= PAGE_BYTES_MAX || rows.is_empty();
+            if last {
+                rows.extend(row);
+            }
+            last
+        })?;
+        Ok(Some(Report::Kept { mark, after, rows, last }))
+    }
+
+    /// Marks every disk: the master gives rows only once it knows what lies there.
+    fn stamp(&self, journal: JournalId) -> Result<(), NodeError> {
+        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        if *seen == Some(journal) {
+            return Ok(());
+        }
+        for folder in &self.folders {
+            let file = folder.join(SEEN_FILE);
+            let written = write_file_atomically(&file, format!("{}\n", journal.0).as_bytes(), 0o600);
+            if let Err(error) = written {
+                // Then it counts as new at the next start, which does no harm.
+                tracing::warn!(file = %file.display(), %error, "a disk cannot be marked as known");
+                return Ok(());
+            }
+        }
+        *seen = Some(journal);
+        Ok(())
+    }
+
+    fn heads(&self) -> MutexGuard<'_, Heads> {
+        // Changed in one step, after the disk.
+        self.heads.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The changes that take all rows of a side away.
+    fn emptied(&self, side: Side) -> Result<Vec<RowChange>, NodeError> {
+        let mut changes = Vec::new();
+        let table = side.table();
+        self.journal.load(table, &mut |key, _| changes.push(RowChange::Remove { table, key: key.to_vec() }))?;
+        Ok(changes)
+    }
+}
+
+impl Side {
+    fn other(self) -> Self {
+        match self {
+            Self::Left => Self::Right,
+            Self::Right => Self::Left,
+        }
+    }
+
+    fn table(self) -> &'static str {
+        match self {
+            Self::Left => "rows-left",
+            Self::Right => "rows-right",
+        }
+    }
+}
+
+fn read_stamp(folder: &Path) -> Option<JournalId> {
+    fs::read_to_string(folder.join(SEEN_FILE)).ok()?.trim().parse().ok().map(JournalId)
+}
+
+fn row_change(side: Side, row: &KeptRow) -> RowChange {
+    let (table, key) = (side.table(), joined(&row.table, &row.key));
+    match &row.value {
+        Some(value) => RowChange::Set { table, key, value: value.clone() },
+        None => RowChange::Remove { table, key },
+    }
+}
+
+/// A table's name and a key as one key, in the order of both: no name holds a zero byte.
+fn joined(table: &str, key: &[u8]) -> Vec<u8> {
+    [table.as_bytes(), &[0], key].concat()
+}
+
+fn split(joined: &[u8]) -> Option<(String, Vec<u8>)> {
+    let zero = joined.iter().position(|byte| *byte == 0)?;
+    let table = std::str::from_utf8(&joined[..zero]).ok()?;
+    Some((table.to_owned(), joined[zero + 1..].to_vec()))
+}
+
+fn does_not_fit(keep: &Keep) -> NodeError {
+    let sentence = format!("these rows do not fit onto what is kept ({:?}); give all of them", keep.onto);
+    NodeError::refused(Status::Refused, sentence)
+}
+
+/// Gives a file another name that no file has.
+fn set_aside(file: &Path) -> io::Result<PathBuf> {
+    let aside = (1..).map(|number| file.with_extension(format!("redb.aside-{number}"))).find(|aside| !aside.exists());
+    let aside = aside.unwrap_or_else(|| file.with_extension("redb.aside"));
+    fs::rename(file, &aside)?;
+    Ok(aside)
+}
+
+/// The file in a node's data folder.
+pub const FILE: &str = "kept.redb";
+/// The file in each data folder that says under which journal a master was told what lies there.
+pub const SEEN_FILE: &str = "seen";
+/// The table with the one row that says what is kept.
+const HEADS_TABLE: &str = "heads";
+/// Bytes of rows in a page: half a GMP message.
+const PAGE_BYTES_MAX: usize = limits::MESSAGE_BYTES_MAX / 2;
+/// What a row takes besides its key and value, at most.
+const ROW_HEAD_BYTES: usize = 32;
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use std::sync::Arc;
+
+    use protocol::JournalId;
+    use store::MemoryDisk;
+
+    use super::*;
+
+    fn mark(sequence: u64) -> KeptMark {
+        KeptMark { journal: JournalId(7), generation: 1, sequence }
+    }
+
+    fn row(key: u8, value: Option<usize>) -> KeptRow {
+        KeptRow { table: "names".into(), key: vec![key], value: value.map(|bytes| vec![key; bytes]) }
+    }
+
+    fn page(sequence: u64, page: u32, last: bool, rows: Vec<KeptRow>) -> Keep {
+        Keep { mark: mark(sequence), onto: KeptBase::Page { page, last }, rows }
+    }
+
+    fn change(from: u64, to: u64, rows: Vec<KeptRow>) -> Keep {
+        Keep { mark: mark(to), onto: KeptBase::Change(from), rows }
+    }
+
+    fn on(disk: &MemoryDisk) -> KeptRows {
+        KeptRows::on(Journal::open_on(Arc::new(disk.clone()), Path::new("/kept.redb")).unwrap()).unwrap()
+    }
+
+    /// The whole copy, page by page, as a master reads it.
+    fn all(kept: &KeptRows) -> Vec<KeptRow> {
+        let (mut all, mut after) = (Vec::new(), None);
+        loop {
+            let Some(Report::Kept { rows, last, .. }) = kept.page(after).unwrap() else { return all };
+            after = rows.last().map(|row| KeptKey { table: row.table.clone(), key: row.key.clone() });
+            all.extend(rows);
+            if last {
+                return all;
+            }
+        }
+    }
+
+    #[test]
+    fn an_old_copy_stays_until_the_last_page_of_the_new_one_is_there() {
+        let kept = on(&MemoryDisk::new(1));
+        assert_eq!((kept.mark(), kept.page(None).unwrap()), (None, None));
+        kept.keep(&page(1, 0, true, vec![row(1, Some(1)), row(2, Some(1))])).unwrap();
+        kept.keep(&page(5, 0, false, vec![row(3, Some(1))])).unwrap();
+        assert_eq!((kept.mark(), all(&kept).len()), (Some(mark(1)), 2));
+        assert!(kept.keep(&page(5, 2, true, vec![])).is_err(), "a page is missing");
+        assert!(kept.keep(&page(6, 1, true, vec![])).is_err(), "a page of another copy");
+        kept.keep(&page(5, 1, true, vec![row(4, Some(1))])).unwrap();
+        assert_eq!((kept.mark(), all(&kept)), (Some(mark(5)), vec![row(3, Some(1)), row(4, Some(1))]));
+        // And once more, onto a side that was used before.
+        kept.keep(&page(9, 0, true, vec![row(5, Some(1))])).unwrap();
+        assert_eq!(all(&kept), [row(5, Some(1))]);
+    }
+
+    #[test]
+    fn changes_fit_only_onto_the_one_before_and_may_come_twice() {
+        let kept = on(&MemoryDisk::new(1));
+        assert!(kept.keep(&change(0, 1, vec![])).is_err(), "there is nothing yet");
+        kept.keep(&page(1, 0, true, vec![row(1, Some(1))])).unwrap();
+        for _ in 0..2 {
+            kept.keep(&change(1, 3, vec![row(2, Some(1)), row(1, None)])).unwrap();
+        }
+        assert_eq!(all(&kept), [row(2, Some(1))]);
+        assert!(kept.keep(&change(4, 5, vec![])).is_err());
+        let other = Keep { mark: KeptMark { journal: JournalId(8), ..mark(4) }, ..change(3, 4, vec![]) };
+        assert!(kept.keep(&other).is_err(), "another journal's");
+        assert_eq!(kept.mark(), Some(mark(3)));
+    }
+
+    #[test]
+    fn a_large_copy_is_told_in_pages_that_fit_a_message() {
+        let kept = on(&MemoryDisk::new(1));
+        let rows: Vec<_> = (0..40).map(|key| row(key, Some(60_000))).collect();
+        kept.keep(&page(1, 0, true, rows.clone())).unwrap();
+        let Some(report @ Report::Kept { .. }) = kept.page(None).unwrap() else { panic!("a page") };
+        assert!(codec::encode(&report).len() < limits::MESSAGE_BYTES_MAX);
+        assert!(matches!(report, Report::Kept { last: false, .. }));
+        assert_eq!(all(&kept), rows);
+        // A row larger than a page is a page.
+        kept.keep(&change(1, 2, vec![row(50, Some(PAGE_BYTES_MAX + 1))])).unwrap();
+        assert_eq!(all(&kept).len(), 41);
+    }
+
+    #[test]
+    fn after_a_power_cut_the_copy_is_one_that_was_kept_whole() {
+        for cut in 0..40 {
+            let disk = MemoryDisk::new(cut);
+            let kept = on(&disk);
+            kept.keep(&page(1, 0, true, vec![row(1, Some(1))])).unwrap();
+            disk.cut_after(cut);
+            let second = kept.keep(&change(1, 2, vec![row(2, Some(1))])).is_ok();
+            let third = second && kept.keep(&page(3, 0, true, vec![row(3, Some(1))])).is_ok();
+            drop(kept);
+            let kept = on(&disk.crash());
+            let has = (kept.mark().unwrap().sequence, all(&kept));
+            let whole =
+                [(1, vec![row(1, Some(1))]), (2, vec![row(1, Some(1)), row(2, Some(1))]), (3, vec![row(3, Some(1))])];
+            assert!(whole.contains(&has), "{cut}: {has:?}");
+            assert!(has.0 >= 1 + u64::from(second) + u64::from(third), "{cut}: what was acknowledged is there");
+        }
+    }
+
+    #[test]
+    fn a_damaged_copy_is_set_aside_and_the_node_starts() {
+        let folder = tempfile::tempdir().unwrap();
+        fs::write(folder.path().join(FILE), vec![7; 10_000]).unwrap();
+        let kept = KeptRows::open(folder.path(), Vec::new()).unwrap();
+        assert_eq!(kept.mark(), None);
+        assert!(folder.path().join("kept.redb.aside-1").exists());
+    }
+
+    #[test]
+    fn a_disk_that_was_away_when_a_copy_came_is_known_to_have_been() {
+        let folder = tempfile::tempdir().unwrap();
+        let disks = ["a", "b"].map(|name| folder.path().join(name));
+        disks.iter().for_each(|disk| fs::create_dir(disk).unwrap());
+        let open = |disks: &[PathBuf]| KeptRows::open(folder.path(), disks.to_vec()).unwrap();
+        let all = |journal, sequence| Keep {
+            mark: KeptMark { journal: JournalId(journal), generation: journal, sequence },
+            onto: KeptBase::Page { page: 0, last: true },
+            rows: Vec::new(),
+        };
+        let kept = open(&disks);
+        assert!(!kept.is_all_seen(), "nobody has asked yet");
+        kept.keep(&all(1, 1)).unwrap();
+        assert!(kept.is_all_seen());
+        drop(kept);
+        // A copy of another journal comes while one is not mounted.
+        let kept = open(&disks[..1]);
+        assert!(kept.is_all_seen());
+        kept.keep(&all(2, 1)).unwrap();
+        assert!(kept.is_all_seen());
+        drop(kept);
+        let kept = open(&disks);
+        assert!(!kept.is_all_seen());
+        // The same again, because it is not.
+        kept.keep(&all(2, 1)).unwrap();
+        assert!(kept.is_all_seen());
+        drop(kept);
+        assert!(open(&disks).is_all_seen());
+    }
+}
