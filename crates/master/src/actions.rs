@@ -140,5 +140,7 @@ pub struct StoredRow {
 pub(crate) const NAMES_TABLE: &str = "names";
 /// Table of jobs, by [`JobId`](protocol::JobId).
 pub(crate) const JOBS_TABLE: &str = "jobs";
+/// Table of one row: the largest version of a file that was removed.
+pub(crate) const VERSIONS_TABLE: &str = "versions";
 /// All tables, in the order in which they are loaded.
-pub const TABLES: [&str; 2] = [NAMES_TABLE, JOBS_TABLE];
+pub const TABLES: [&str; 3] = [NAMES_TABLE, JOBS_TABLE, VERSIONS_TABLE];

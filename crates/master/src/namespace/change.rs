@@ -234,6 +234,7 @@ impl Namespace {
     fn remove_item(&mut self, id: FileId, mut change: Change) -> Change {
         self.unhang(id);
         let mut rest = vec![id];
+        let mut newest = 0;
         while let Some(at) = rest.pop() {
             let Some(item) = self.items.remove(&at) else { continue };
             change.rows.push(rows::removal(at));
@@ -242,8 +243,14 @@ impl Namespace {
                 ItemKind::File(content) => {
                     self.by_slice.remove(&content.slice);
                     change.freed.push(content.slice);
+                    newest = newest.max(content.version.0);
                 }
             }
+        }
+        // Versions go on growing over a restart, whatever the clock does and although the file is not there any more.
+        if newest > self.removed_version {
+            self.removed_version = newest;
+            change.rows.push(rows::removed_version(newest));
         }
         change
     }

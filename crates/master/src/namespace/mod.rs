@@ -21,7 +21,10 @@ use protocol::{
 };
 use store::RowChange;
 
-use crate::{actions::StoredRow, error::MasterError};
+use crate::{
+    actions::{StoredRow, VERSIONS_TABLE},
+    error::MasterError,
+};
 
 pub(crate) use change::is_a_folder;
 pub(crate) use rows::{damaged, decode_row, encode_row};
@@ -33,6 +36,8 @@ pub struct Namespace {
     by_slice: BTreeMap<SliceId, FileId>,
     last_file: u64,
     last_version: u64,
+    /// What the journal has: the largest version of a file that was removed.
+    removed_version: u64,
     /// No path is longer or deeper than this. Only ever raised: while there is room to spare, a renamed folder need not
     /// be searched for a path that would become too long.
     longest: PathSize,
@@ -47,9 +52,14 @@ impl Namespace {
             by_slice: BTreeMap::new(),
             last_file: ROOT.0,
             last_version: 0,
+            removed_version: 0,
             longest: PathSize::default(),
         };
         for row in rows {
+            if row.table == VERSIONS_TABLE {
+                names.removed_version = rows::parse_removed_version(&row)?;
+                continue;
+            }
             let (id, item) = rows::parse(&row)?;
             names.last_file = names.last_file.max(id.0);
             if let ItemKind::File(content) = &item.kind {
@@ -59,9 +69,12 @@ impl Namespace {
         }
         if names.items.is_empty() {
             names.items.insert(ROOT, Item::root(now.unix_millis));
+            names.last_version = names.birth().0;
             let row = names.row(ROOT);
             return Ok((names, row));
         }
+        // Also of files that were removed, and whatever the clock says now.
+        names.last_version = names.last_version.max(names.removed_version).max(names.birth().0);
         names.link_all()?;
         Ok((names, Vec::new()))
     }

@@ -130,7 +130,7 @@ impl Model {
 struct Both {
     names: Namespace,
     model: Model,
-    rows: BTreeMap<Vec<u8>, Vec<u8>>,
+    rows: BTreeMap<(&'static str, Vec<u8>), Vec<u8>>,
     now: Now,
 }
 
@@ -146,8 +146,10 @@ impl Both {
     fn save(&mut self, changes: Vec<RowChange>) {
         for change in changes {
             match change {
-                RowChange::Set { key, value, .. } => drop(self.rows.insert(key, value)),
-                RowChange::Remove { key, .. } => assert!(self.rows.remove(&key).is_some(), "a row that never was"),
+                RowChange::Set { table, key, value } => drop(self.rows.insert((table, key), value)),
+                RowChange::Remove { table, key } => {
+                    assert!(self.rows.remove(&(table, key)).is_some(), "a row that never was");
+                }
             }
         }
     }
@@ -227,8 +229,11 @@ impl Both {
     }
 
     fn reloaded(&self) -> Namespace {
-        let row =
-            |(key, value): (&Vec<u8>, &Vec<u8>)| StoredRow { table: "names", key: key.clone(), value: value.clone() };
+        let row = |((table, key), value): (&(&'static str, Vec<u8>), &Vec<u8>)| StoredRow {
+            table,
+            key: key.clone(),
+            value: value.clone(),
+        };
         Namespace::load(self.now, self.rows.iter().map(row)).unwrap().0
     }
 }

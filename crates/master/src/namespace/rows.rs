@@ -7,7 +7,7 @@ use store::RowChange;
 
 use super::{Item, ItemKind, Namespace};
 use crate::{
-    actions::{NAMES_TABLE, StoredRow},
+    actions::{NAMES_TABLE, StoredRow, VERSIONS_TABLE},
     error::MasterError,
 };
 
@@ -60,6 +60,16 @@ pub(super) fn parse(row: &StoredRow) -> Result<(FileId, Item), MasterError> {
         kind,
     };
     Ok((FileId(u64::from_be_bytes(key)), item))
+}
+
+/// The change that says that a file of this version was removed, and none of a larger one.
+pub(super) fn removed_version(version: u64) -> RowChange {
+    RowChange::Set { table: VERSIONS_TABLE, key: Vec::new(), value: encode_row(&version) }
+}
+
+/// Reads that back.
+pub(super) fn parse_removed_version(row: &StoredRow) -> Result<u64, MasterError> {
+    decode_row(&row.value).ok_or_else(|| damaged(row))
 }
 
 /// A value of any of the master's tables: version, then postcard.
