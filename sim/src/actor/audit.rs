@@ -14,9 +14,10 @@ use protocol::{
 
 use super::{PATIENCE, ask, later};
 use crate::{
+    Kind,
     calls::{CallId, CallReply},
     environment::Environment,
-    invariants::{bytes, healing, names},
+    invariants::{bytes, healing, names, recovery},
     reading::{Reading, Turn},
     role::Seat,
 };
@@ -36,6 +37,8 @@ pub(crate) struct Auditor {
     to_read: VecDeque<SectorPath>,
     /// Files that could not be read in this round, and why.
     unreadable: Vec<(SectorPath, String)>,
+    /// Sentences about files that must be there after the journal was lost, and are not.
+    missing: Vec<String>,
 }
 
 enum Step {
@@ -63,6 +66,7 @@ impl Auditor {
             to_stat: VecDeque::new(),
             to_read: VecDeque::new(),
             unreadable: Vec::new(),
+            missing: Vec::new(),
         }
     }
 
@@ -76,9 +80,14 @@ impl Auditor {
         self.last.clone()
     }
 
-    /// Files that nobody could read at last.
-    pub(crate) fn unreadable(&self) -> &[(SectorPath, String)] {
-        &self.unreadable
+    /// At the end of the time: says which files are lost.
+    pub(crate) fn report_lost(&self, env: &mut Environment) {
+        for (path, why) in &self.unreadable {
+            bytes::report_unreadable(env, path, why);
+        }
+        for sentence in &self.missing {
+            env.violate(Kind::Safety, sentence.clone());
+        }
     }
 
     pub(crate) fn logged_in(&mut self, env: &mut Environment, seat: &mut Seat) {
@@ -94,6 +103,7 @@ impl Auditor {
         match self.step {
             Step::Waiting if env.is_healing && env.book.people_at_work == 0 && seat.session.is_some() => {
                 self.unreadable.clear();
+                self.missing.clear();
                 self.unwell.clear();
                 self.ask(env, seat, &ClientRequest::Nodes, Step::Nodes);
             }
@@ -119,7 +129,7 @@ impl Auditor {
                 Ok(()) => self.ask(env, seat, &ClientRequest::Health, Step::Health),
                 Err(why) => self.give_up(env, seat, why),
             },
-            Step::Health => match healing::check_health(&reply) {
+            Step::Health => match healing::check_health(&reply, env.book.recovered.is_some()) {
                 Ok(()) => self.look_at_region(env, seat, 0),
                 Err(why) => {
                     // Files are read all the same: those that cannot be are what to say first.
@@ -134,7 +144,9 @@ impl Auditor {
             }
             Step::Listing(entries) => self.listed(env, seat, entries, reply),
             Step::Stat => {
-                if let Err(why) = healing::check_copies(&reply, self.nodes) {
+                if let Some(path) = recovery::doubtful(env, &reply) {
+                    self.to_read.retain(|other| other != path);
+                } else if let Err(why) = healing::check_copies(&reply, self.nodes) {
                     self.unwell = why;
                 }
                 self.next_file(env, seat);
@@ -210,6 +222,7 @@ impl Auditor {
             EntryKind::Folder => None,
         };
         self.files = entries.iter().filter_map(file).collect();
+        self.missing = recovery::missing(env, &entries);
         self.to_read = self.files.values().cloned().collect();
         self.to_stat = self.to_read.clone();
         // What must be there is asked for by name, also when the list does not have it.
@@ -230,6 +243,9 @@ impl Auditor {
         }
         if let Some((path, why)) = self.unreadable.first() {
             self.unwell = format!("{path} cannot be read: {why}");
+        }
+        if let Some(sentence) = self.missing.first() {
+            self.unwell.clone_from(sentence);
         }
         if self.unwell.is_empty() {
             self.step = Step::Done;
@@ -252,13 +268,6 @@ impl Auditor {
             Turn::Failed(why) => self.unreadable.push((reading.path.clone(), why)),
         }
         self.next_file(env, seat);
-    }
-}
-
-/// At the end of the time: says which files are lost.
-pub(crate) fn report_unreadable(env: &mut Environment, unreadable: &[(SectorPath, String)]) {
-    for (path, why) in unreadable {
-        bytes::report_unreadable(env, path, why);
     }
 }
 

@@ -31,6 +31,8 @@ pub(crate) struct Person {
     tag: u64,
     /// What is to be done first, again and again until it succeeds.
     planned: VecDeque<(CreateRequest, ContentId)>,
+    /// All that was ever planned.
+    inputs: Vec<(CreateRequest, ContentId)>,
     /// Whether it changes anything once what was planned is done.
     is_busy: bool,
 }
@@ -59,7 +61,14 @@ impl Person {
     /// A person who owns this region. With `planned` files they write these and then only look and read.
     pub(crate) fn new(region: usize, planned: Vec<(CreateRequest, ContentId)>) -> Self {
         let is_busy = planned.is_empty();
-        Self { region, step: Step::Idle, tag: 0, planned: planned.into(), is_busy }
+        Self { region, step: Step::Idle, tag: 0, inputs: planned.clone(), planned: planned.into(), is_busy }
+    }
+
+    /// The master lost its journal: what was planned and cannot be relied on is written again.
+    pub(crate) fn journal_lost(&mut self, env: &Environment) {
+        let Some(recovered) = &env.book.recovered else { return };
+        let is_gone = |(request, _): &&(CreateRequest, ContentId)| !recovered.must_be_there(&request.path);
+        self.planned = self.inputs.iter().filter(is_gone).cloned().collect();
     }
 
     pub(crate) fn is_at_rest(&self) -> bool {
@@ -205,8 +214,7 @@ impl Person {
                 return self.upload(env, seat, Upload::new(request, *content), Target::Own(change.clone()));
             }
         };
-        let now = env.now.monotonic;
-        env.book.regions[self.region].begin(now, &change);
+        names::begin(env, self.region, &change);
         ask(env, seat, &request, self.tag, PATIENCE);
         self.step = Step::Changing(change);
     }
@@ -227,7 +235,7 @@ impl Person {
         self.rest(env, seat);
     }
 
-    fn upload(&mut self, env: &mut Environment, seat: &mut Seat, upload: Upload, target: Target) {
+    fn upload(&mut self, env: &mut Environment, seat: &mut Seat, mut upload: Upload, target: Target) {
         upload.begin(env, seat, self.tag);
         self.step = Step::Uploading(Box::new(upload), target);
     }
@@ -254,7 +262,7 @@ impl Person {
             Stage::Goes => self.step = Step::Uploading(upload, target),
             Stage::Commits => {
                 match &mut target {
-                    Target::Own(change) => env.book.regions[self.region].begin(now, change),
+                    Target::Own(change) => names::begin(env, self.region, change),
                     Target::Shared { register, content, write } => {
                         *write = Some(env.book.registers[*register].begin(now, *content));
                     }
@@ -286,8 +294,8 @@ impl Person {
         match target {
             Target::Own(change) => {
                 names::end(env, self.region, change, outcome);
-                if outcome == Outcome::Done {
-                    self.planned.pop_front();
+                if let (Outcome::Done, Change::Put { path, .. }) = (outcome, change) {
+                    self.planned.retain(|(request, _)| request.path != *path);
                 }
             }
             Target::Shared { register, write: Some(write), .. } => match outcome {
