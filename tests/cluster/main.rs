@@ -3,7 +3,9 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
+mod chaos;
 mod faults;
 mod files;
 mod jobs;
+mod network;
 mod starting;
