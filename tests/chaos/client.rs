@@ -6,7 +6,7 @@ use std::{
     fs,
     path::PathBuf,
     process::Stdio,
-    sync::mpsc::{Receiver, Sender, channel},
+    sync::mpsc::{Receiver, SyncSender, sync_channel},
     thread,
     time::Duration,
 };
@@ -20,7 +20,7 @@ use crate::ledger::{Content, Ledger};
 pub(crate) struct Clients {
     under_way: BTreeMap<u64, Work>,
     count: u64,
-    sender: Sender<(u64, Ended)>,
+    sender: SyncSender<(u64, Ended)>,
     receiver: Receiver<(u64, Ended)>,
     /// How often each command ended with each exit code.
     codes: BTreeMap<(&'static str, i32), u64>,
@@ -36,7 +36,7 @@ enum Work {
 
 impl Default for Clients {
     fn default() -> Self {
-        let (sender, receiver) = channel();
+        let (sender, receiver) = sync_channel(ENDED_MAX);
         Self { under_way: BTreeMap::new(), count: 0, sender, receiver, codes: BTreeMap::new() }
     }
 }
@@ -164,5 +164,12 @@ fn free_path(rng: &mut Rng, ledger: &mut Ledger) -> String {
     }
 }
 
-/// What paths begin with. All folders exist from the first file on, for `put` makes them.
+/// Ended commands that nobody has asked for yet: more than ever are at work.
+const ENDED_MAX: usize = 16;
+/// The folders that must be there: what is missing for `mv` is then its source.
+pub(crate) fn folders() -> impl Iterator<Item = &'static str> {
+    FOLDERS.iter().filter_map(|folder| folder.strip_suffix('/'))
+}
+
+/// What paths begin with.
 const FOLDERS: [&str; 5] = ["/plain/", "/with blanks and ; in it/", "/über/文/", "/deep/a/b/c/d/", "/plain-"];

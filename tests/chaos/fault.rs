@@ -4,13 +4,14 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
     fs,
+    io::Write,
     time::{Duration, Instant},
 };
 
 use cluster::Roles;
 use fastrand::Rng;
 
-use crate::ledger::{Content, Ledger};
+use crate::ledger::Ledger;
 
 /// See the module.
 #[derive(Default)]
@@ -20,7 +21,7 @@ pub(crate) struct Faults {
     /// Roles that are to be started or continued, and when.
     away: BTreeMap<String, (Instant, Away)>,
     /// Contents of which a copy was made bad: never two copies of one.
-    flipped: BTreeSet<Content>,
+    flipped: BTreeSet<Vec<u8>>,
     fired: BTreeMap<&'static str, u64>,
 }
 
@@ -76,6 +77,11 @@ impl Faults {
         format!("fired: {}", parts.join(", "))
     }
 
+    /// Whether a copy of these bytes was made bad.
+    pub(crate) fn has_flipped(&self, bytes: &[u8]) -> bool {
+        self.flipped.contains(bytes)
+    }
+
     /// Whether there was one of each kind.
     pub(crate) fn all_kinds_fired(&self) -> bool {
         [NODE_KILLS, MASTER_KILLS, STOPS, FLIPS].iter().all(|kind| self.fired.contains_key(kind))
@@ -106,36 +112,39 @@ impl Faults {
 
     /// Turns over a bit of one copy of a file that has two good ones.
     fn flip(&mut self, rng: &mut Rng, cloud: &Roles, ledger: &Ledger) {
-        let paths = ledger.paths();
-        let candidates: Vec<_> = paths
-            .iter()
-            .filter_map(|path| Some((path, ledger.certain(path)?)))
-            .filter(|(_, content)| content.bytes > 0 && !self.flipped.contains(content))
-            .collect();
-        if candidates.is_empty() {
+        let mut paths = ledger.idle_paths();
+        rng.shuffle(&mut paths);
+        // A few are looked at: each costs a command.
+        for path in paths.iter().take(PATHS_TRIED) {
+            let stat = cloud.run(&["stat", "--json", path]);
+            if stat.code != 0 {
+                continue;
+            }
+            let holders = good_copies(&stat.text());
+            let native = |node: &String| cloud.role_folder(node).join(format!("slices{path}"));
+            let copies: Vec<_> = holders.iter().filter_map(|node| Some((node, fs::read(native(node)).ok()?))).collect();
+            let [(node, bytes), (_, other), ..] = &copies[..] else { continue };
+            if bytes.is_empty() || bytes != other || !self.flipped.insert(bytes.clone()) {
+                continue;
+            }
+            let mut bad = bytes.clone();
+            bad[rng.usize(..bytes.len())] ^= 1 << rng.u8(..8);
+            // In place, as a rotting disk does. The file may have been moved on a moment ago.
+            let file = fs::File::options().write(true).open(native(node));
+            if file.and_then(|mut file| file.write_all(&bad)).is_ok() {
+                *self.fired.entry(FLIPS).or_default() += 1;
+            }
             return;
-        }
-        let (path, content) = candidates[rng.usize(..candidates.len())];
-        let stat = cloud.run(&["stat", "--json", path]);
-        if stat.code != 0 || stat.text().matches("\"ok\"").count() < 2 {
-            return;
-        }
-        let nodes: Vec<_> = cloud.names().into_iter().filter(|name| name.starts_with("node-")).collect();
-        let native = |node: &String| cloud.role_folder(node).join(format!("slices{path}"));
-        let good = |node: &&String| fs::read(native(node)).is_ok_and(|bytes| bytes == content.make());
-        let holders: Vec<_> = nodes.iter().filter(good).collect();
-        if holders.len() < 2 {
-            return;
-        }
-        let file = native(holders[rng.usize(..holders.len())]);
-        let mut bytes = content.make();
-        bytes[rng.usize(..content.bytes)] ^= 1 << rng.u8(..8);
-        // In place, as a rotting disk does; the file may have been moved on a moment ago.
-        if file.exists() && fs::write(&file, bytes).is_ok() {
-            self.flipped.insert(content);
-            *self.fired.entry(FLIPS).or_default() += 1;
         }
     }
+}
+
+/// The nodes with good copies, by what `stat --json` said.
+fn good_copies(stat: &str) -> Vec<String> {
+    let stat: serde_json::Value = serde_json::from_str(stat).unwrap_or_default();
+    let copies = stat["copies"].as_array().cloned().unwrap_or_default();
+    let good = copies.iter().filter(|copy| copy["state"] == "ok");
+    good.filter_map(|copy| copy["node"].as_str().map(str::to_owned)).collect()
 }
 
 const NODE_KILLS: &str = "kills of nodes";
@@ -144,3 +153,5 @@ const STOPS: &str = "stopped processes";
 const FLIPS: &str = "turned bits";
 /// Roles away at once: with more, nothing would ever be done.
 const AWAY_MAX: usize = 2;
+/// Paths that are looked at for one that has two good copies.
+const PATHS_TRIED: usize = 8;

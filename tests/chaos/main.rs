@@ -46,6 +46,9 @@ fn run(span: Duration, seed: u64) -> Vec<String> {
     let mut rng = Rng::with_seed(seed);
     let mut cloud = Roles::start(NODES, 2);
     let (mut ledger, mut faults, mut clients) = (Ledger::default(), Faults::default(), Clients::default());
+    for folder in client::folders() {
+        cloud.ok(&["mkdir", "-p", folder]);
+    }
     let begun = Instant::now();
     while begun.elapsed() < span && ledger.wrong.is_empty() {
         while clients.at_work() < CLIENTS {
@@ -53,7 +56,7 @@ fn run(span: Duration, seed: u64) -> Vec<String> {
         }
         if begun.elapsed() >= faults.next {
             faults.fire(&mut rng, &mut cloud, &ledger);
-            faults.next = begun.elapsed() + Duration::from_millis(rng.u64(200..4_000));
+            faults.next = begun.elapsed() + Duration::from_millis(rng.u64(200..2_500));
         }
         clients.wait(FAULT_PAUSE_MAX.min(span), &mut ledger);
         faults.recover(&mut cloud);
@@ -68,7 +71,7 @@ fn run(span: Duration, seed: u64) -> Vec<String> {
     if let Err(why) = until_well(&cloud) {
         ledger.wrong.push(why);
     }
-    ledger.verify(&cloud);
+    ledger.verify(&cloud, &faults);
     let mut wrong = std::mem::take(&mut ledger.wrong);
     if span >= Duration::from_secs(30) && !faults.all_kinds_fired() {
         wrong.push("a kind of fault never fired: the run proves too little; give it longer".into());

@@ -148,10 +148,11 @@ impl Cloud {
         file
     }
 
-    /// Asks `question` again until it says yes; fails the test after many answers. Every question is a command of its
-    /// own, so that waiting needs no clock.
+    /// Asks `question` again until it says yes; fails the test after many answers. After each no comes a command, so
+    /// that waiting needs no clock and the cloud has time to do something.
     pub fn until(&self, what: &str, mut question: impl FnMut(&Self) -> bool) {
-        assert!((0..QUESTIONS_MAX).any(|_| question(self)), "it never came true that {what}");
+        let asked = |_| question(self) || self.run(&["nodes"]).code < 0;
+        assert!((0..QUESTIONS_MAX).any(asked), "it never came true that {what}");
     }
 
     /// The nodes that hold a good copy of a file.
