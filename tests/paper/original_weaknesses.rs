@@ -174,7 +174,7 @@ fn any_name_is_a_name_to_files_listings_and_jobs() {
 fn a_path_of_the_greatest_length_is_listed_and_read() {
     let cloud = small();
     let name = "n".repeat(240);
-    let deep = format!("/{}", vec![name.as_str(); 3].join("/"));
+    let deep = format!("/{}", [name.as_str(); 3].join("/"));
     let file = cloud.file("in", "deep");
     cloud.ok(&["put", file.to_str().unwrap(), &deep]);
     assert_eq!(cloud.ok(&["find", "/"]).trim(), deep);

@@ -48,13 +48,21 @@ pub(crate) fn check_copies(reply: &ClientReply, nodes: usize) -> Result<(), Stri
 
 /// Whether a node holds exactly slices of files, each at its path; and, where the journal was lost, what is older.
 pub(crate) fn check_held(store: &SliceStore, files: &BTreeMap<SliceId, SectorPath>, book: &Book) -> Result<(), String> {
-    for held in store.held() {
+    let all = store.held();
+    // A slice without a name that is kept lies where a folder must be: what is below cannot come to its path.
+    let is_kept = |slice| book.recovered.is_some() && !files.contains_key(&slice);
+    let is_blocked = |path: &SectorPath| {
+        let mut kept = all.iter().map(|held| &held.metadata.header).filter(|header| is_kept(header.slice));
+        kept.any(|header| header.path != *path && (header.path.is_within(path) || path.is_within(&header.path)))
+    };
+    for held in &all {
         let header = &held.metadata.header;
         match files.get(&header.slice) {
             None if book.recovered.as_ref().is_some_and(|recovered| recovered.may_be_kept(header)) => {}
             None => return Err(format!("{} of {} is nobody's", header.slice, header.path)),
             // What had been removed and was found again may stand in the way of what is kept without a name.
             Some(_) if is_doubtful(book, &held.metadata) => {}
+            Some(path) if held.state == HeldState::Staged && header.path == *path && is_blocked(path) => {}
             Some(path) if held.state != HeldState::Placed || header.path != *path => {
                 return Err(format!("{} is {:?} at {} and not at {path}", header.slice, held.state, header.path));
             }
