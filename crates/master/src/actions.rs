@@ -160,5 +160,8 @@ pub(crate) const POLICIES_TABLE: &str = "policies";
 pub(crate) const TRASH_TABLE: &str = "trash";
 /// Table of users' quotas, by [`UserName`](protocol::UserName).
 pub(crate) const QUOTAS_TABLE: &str = "quotas";
+/// Table of one row: the largest version of a file that was removed.
+pub(crate) const VERSIONS_TABLE: &str = "versions";
 /// All tables, in the order in which they are loaded.
-pub const TABLES: [&str; 6] = [NAMES_TABLE, JOBS_TABLE, NODES_TABLE, POLICIES_TABLE, TRASH_TABLE, QUOTAS_TABLE];
+pub const TABLES: [&str; 7] =
+    [NAMES_TABLE, JOBS_TABLE, NODES_TABLE, POLICIES_TABLE, TRASH_TABLE, QUOTAS_TABLE, VERSIONS_TABLE];

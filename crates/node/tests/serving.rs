@@ -242,7 +242,8 @@ async fn a_copy_that_was_made_again_is_not_blamed_for_the_bad_one_that_a_connect
     let (first, second) = (cloud.node("n1").await, cloud.node("n2").await);
     let bytes = content(2_500_000);
     cloud.put(&first, 1, &bytes).await;
-    let copy = |from| Order::Replicate { header: header(1), bytes: bytes.len() as u64, from, rate_bytes_per_second: None };
+    let copy =
+        |from| Order::Replicate { header: header(1), bytes: bytes.len() as u64, from, rate_bytes_per_second: None };
     assert_eq!(cloud.order(&second, copy(cloud.source(&first, 1))).await, Ack::Done);
     assert!(matches!(cloud.report(second.session).await, Report::Stored(_)));
     let (mut early, mut midway) = (cloud.connect(&first).await, cloud.connect(&first).await);

@@ -11,7 +11,7 @@ use store::RowChange;
 
 use super::{NOWHERE_ID, Namespace, ROOT};
 use crate::{
-    actions::{NAMES_TABLE, StoredRow},
+    actions::{NAMES_TABLE, StoredRow, VERSIONS_TABLE},
     dense::{Slot, TEXT_BYTES_MAX},
     error::MasterError,
 };
@@ -66,6 +66,16 @@ pub(super) fn parse<'a>(key: &[u8], value: &'a [u8]) -> Option<(FileId, ReadItem
         _ => return None,
     };
     (item.name.len() <= TEXT_BYTES_MAX).then_some((id, item))
+}
+
+/// The change that says that a file of this version was removed, and none of a larger one.
+pub(super) fn removed_version(version: u64) -> RowChange {
+    RowChange::Set { table: VERSIONS_TABLE, key: Vec::new(), value: encode_row(&version) }
+}
+
+/// Reads that back; `None` where it is none.
+pub(super) fn parse_removed_version(value: &[u8]) -> Option<u64> {
+    decode_row(value)
 }
 
 /// A value of any of the master's tables: version, then postcard.
