@@ -9,11 +9,11 @@ use protocol::{RecordFormat, message::client_master::CreateRequest};
 
 use crate::{
     Kind, Options, Report, Sabotage,
-    actor::{Actor, Auditor, Driver, JobPlanned, Part, Person, RECORD_BYTES, create_request, report_unreadable},
+    actor::{Actor, Auditor, Driver, JobPlanned, Part, Person, RECORD_BYTES, create_request},
     calls::{CallId, CallReply, STALL_MAX},
     environment::Environment,
-    faults::Faults,
-    invariants::healing,
+    faults::{Faults, disks},
+    invariants::{healing, recovery},
     model::{Region, Register, path},
     queue::{Event, Life, Who},
     role::{MasterRole, NodeRole},
@@ -54,8 +54,7 @@ impl Cloud {
         let config = draw_config(&mut env.rng);
         let nodes = env.rng.usize(NODES_MIN..6);
         env.note(format_args!("seed {}: {nodes} nodes, {config:?}", options.seed));
-        let forgets = options.sabotage == Some(Sabotage::JournalForgets);
-        let master = MasterRole::new(config, forgets);
+        let master = MasterRole::new(config, options.sabotage);
         let nodes: Vec<_> = (0..nodes).map(|node| NodeRole::new(node, env.rng.u64(..))).collect();
         let actors = draw_actors(&mut env, nodes.len());
         let faults = Faults::draw(&mut env.rng);
@@ -105,10 +104,13 @@ impl Cloud {
         let mut unwell = if at_rest { None } else { Some("clients still work".to_owned()) };
         for (number, node) in self.nodes.iter().enumerate() {
             if let Some(process) = &node.process
-                && let Err(why) = healing::check_held(&process.store, files)
+                && let Err(why) = healing::check_held(&process.store, files, &self.env.book)
             {
                 unwell = Some(format!("n{number}: {why}"));
             }
+        }
+        if unwell.is_none() {
+            recovery::check_owed(&mut self.env, &self.nodes, files);
         }
         match unwell {
             None => {
@@ -123,9 +125,9 @@ impl Cloud {
     }
 
     fn report_unwell(&mut self) {
-        let unreadable = self.actors.iter().filter_map(Actor::as_auditor).flat_map(Auditor::unreadable);
-        let unreadable: Vec<_> = unreadable.cloned().collect();
-        report_unreadable(&mut self.env, &unreadable);
+        for auditor in self.actors.iter().filter_map(Actor::as_auditor) {
+            auditor.report_lost(&mut self.env);
+        }
         let states: Vec<_> = self.actors.iter().map(Actor::state).collect();
         let sentence = format!("not well {:?} after the last fault: {states:?}", healing::HEALED_AFTER_MAX);
         self.env.violate(Kind::Liveness, sentence);
@@ -161,7 +163,10 @@ impl Cloud {
                     Reached::Client(actor) => actor.join_again(env, attempt),
                 });
             }
-            Event::Saved(life) if self.master.life == life && self.master.is_up() => self.master.saved(&mut self.env),
+            Event::Saved(life) if self.master.life == life && self.master.is_up() => {
+                self.env.look_at_clock_of(Who::Master);
+                self.master.saved(&mut self.env);
+            }
             Event::CallArrives(id) => self.call_arrives(id),
             Event::CallGoesOn(id) => self.call_goes_on(id),
             Event::CallAnswered(id, reply) => self.call_answered(id, reply),
@@ -184,10 +189,12 @@ impl Cloud {
             Event::Fault if !self.env.is_healing => self.fault(),
             Event::Crash(who, life) if self.life(who) == life && !self.env.is_healing => self.crash(who),
             Event::Restart(who) => self.restart(who),
-            Event::Reconnect(who) => {
-                self.env.note(format_args!("{who:?} is reached again"));
-                self.env.network.set_cut(who, false);
+            Event::Mended(cut) => {
+                self.env.note(format_args!("{cut:?} is mended"));
+                self.env.network.mend(cut);
             }
+            Event::ClockSet(who) => self.set_clock_right(who),
+            Event::DiskHasRoom(node) => self.nodes[node].disk.set_free_bytes(disks::PLENTY_BYTES),
             // What is left was meant for a process that is no more.
             _ => {}
         }
@@ -195,6 +202,7 @@ impl Cloud {
 
     /// Calls someone, if they live; a node that loses its power in the middle dies there.
     fn with(&mut self, who: Who, act: impl FnOnce(&mut Environment, Reached<'_>)) {
+        self.env.look_at_clock_of(who);
         match who {
             Who::Master => act(&mut self.env, Reached::Master(&mut self.master)),
             Who::Client(client) => act(&mut self.env, Reached::Client(&mut self.actors[client])),
@@ -206,6 +214,7 @@ impl Cloud {
         let Who::Node(number) = who else { return };
         let node = &mut self.nodes[number];
         let Some(process) = &mut node.process else { return };
+        self.env.look_at_clock_of(who);
         act(&mut self.env, process);
         if node.lost_power() {
             self.env.note(format_args!("n{number} loses its power"));
@@ -224,9 +233,10 @@ impl Cloud {
     }
 
     fn join(&mut self, from: Who, life: Life, attempt: u32) {
-        if self.env.network.is_cut(from, Who::Master) || self.life(from) != life {
+        if self.env.network.are_apart(from, Who::Master) || self.life(from) != life {
             return;
         }
+        self.env.look_at_clock_of(Who::Master);
         let accepted = self.master.join(&mut self.env, from);
         let delay = self.env.network.delay(&mut self.env.rng);
         self.env.after(delay, Event::JoinAnswered { to: from, life, attempt, accepted });
@@ -272,7 +282,7 @@ impl Cloud {
     fn is_held_up(&mut self, id: CallId, again: impl FnOnce(CallId) -> Event) -> bool {
         let now = self.env.now.monotonic;
         let Some(call) = self.env.calls.get_mut(id) else { return true };
-        if !self.env.network.is_cut(call.from, Who::Node(call.node)) {
+        if !self.env.network.are_apart(call.from, Who::Node(call.node)) {
             call.moved_at = now;
             return false;
         }
@@ -332,6 +342,7 @@ impl Cloud {
 
     /// Starts what is not running.
     pub(crate) fn restart(&mut self, who: Who) {
+        self.env.look_at_clock_of(who);
         let started = match who {
             Who::Master if !self.master.is_up() => self.master.start(&mut self.env),
             Who::Node(node) if !self.nodes[node].is_up() => self.nodes[node].start(&mut self.env),
@@ -349,12 +360,16 @@ impl Cloud {
         }
     }
 
-    /// The faults stop.
+    /// The faults stop; the last of them may be that the master's journal is lost.
     fn heal(&mut self) {
+        self.env.queue.retain(|event| !matches!(event, Event::Fault | Event::Crash(..)));
+        if self.faults.journal_is_lost {
+            self.lose_journal();
+        }
         self.env.note(format_args!("the faults are over"));
         self.env.is_healing = true;
         self.env.network.heal();
-        self.env.queue.retain(|event| !matches!(event, Event::Fault | Event::Crash(..)));
+        (0..self.nodes.len()).for_each(|node| self.set_clock_right(Who::Node(node)));
         for node in 0..self.nodes.len() {
             if self.env.sabotage == Some(Sabotage::DisksForget) {
                 self.crash(Who::Node(node));
@@ -362,9 +377,12 @@ impl Cloud {
             } else if self.nodes[node].is_failing() {
                 self.crash(Who::Node(node));
             }
+            self.nodes[node].disk.set_free_bytes(disks::PLENTY_BYTES);
         }
+        // Nodes that come in any order, some of them late, are what a master without a journal has to cope with.
+        let latest_ms = if self.faults.journal_is_lost { 20_000 } else { 1_000 };
         for who in (0..self.nodes.len()).map(Who::Node).chain([Who::Master]) {
-            let span = self.env.span(100, 1_000);
+            let span = self.env.span(100, latest_ms);
             self.env.after(span, Event::Restart(who));
         }
     }

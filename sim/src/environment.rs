@@ -1,7 +1,7 @@
 //! What surrounds every process of the simulation: time, chance, the network, the queue of what will happen, and the
 //! book in which the truth is kept. Processes reach each other through it alone.
 
-use std::{fmt, rc::Rc, time::Duration};
+use std::{collections::BTreeMap, fmt, rc::Rc, time::Duration};
 
 use fastrand::Rng;
 use protocol::{Now, message::transfer::TransferRequest};
@@ -27,6 +27,8 @@ pub(crate) struct Environment {
     pub(crate) sabotage: Option<Sabotage>,
     /// The faults are over: clients finish what they do and begin nothing new.
     pub(crate) is_healing: bool,
+    /// By how many milliseconds someone's wall clock is ahead of the true time.
+    clocks: BTreeMap<Who, i64>,
     violation: Option<Violation>,
 }
 
@@ -43,6 +45,7 @@ impl Environment {
             book: Book::default(),
             sabotage,
             is_healing: false,
+            clocks: BTreeMap::new(),
             violation: None,
             rng,
         }
@@ -54,6 +57,22 @@ impl Environment {
             monotonic: at,
             unix_millis: UNIX_MILLIS_AT_START + u64::try_from(at.as_millis()).unwrap_or(u64::MAX),
         };
+    }
+
+    /// From now to the end of this event, the wall clock is this one's.
+    pub(crate) fn look_at_clock_of(&mut self, who: Who) {
+        self.set_time(self.now.monotonic);
+        self.now.unix_millis = self.now.unix_millis.saturating_add_signed(self.clock_ahead(who));
+    }
+
+    /// By how many milliseconds someone's clock is ahead.
+    pub(crate) fn clock_ahead(&self, who: Who) -> i64 {
+        self.clocks.get(&who).copied().unwrap_or(0)
+    }
+
+    /// Sets someone's clock so many milliseconds ahead of the true time.
+    pub(crate) fn set_clock(&mut self, who: Who, ahead_millis: i64) {
+        self.clocks.insert(who, ahead_millis);
     }
 
     /// Lets something happen after a while.

@@ -49,6 +49,12 @@ pub enum Sabotage {
     BucketRepeatsRecord,
     /// Nodes acknowledge the order to fetch a copy, and never do.
     CopiesAreNeverMade,
+    /// The master's journal loses which versions removed files had.
+    VersionsAreForgotten,
+    /// The first slice of each node's inventory is left out once the master has lost its journal.
+    SlicesAreHidden,
+    /// Nodes name other paths in their inventories once the master has lost its journal.
+    PathsAreMixedUp,
 }
 
 /// How a simulation went.

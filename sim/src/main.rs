@@ -2,6 +2,7 @@
 //! and prints the line that repeats it. Exit code 0: all held; 1: safety violated; 2: liveness violated; 64: wrong use.
 
 use std::{
+    collections::BTreeMap,
     io::{self, Write as _},
     process::ExitCode,
     time::Instant,
@@ -72,7 +73,8 @@ struct Sum {
     events: u64,
     simulated_seconds: f64,
     jobs: u64,
-    fired: sim::Fired,
+    /// How often each fault fired, by its name.
+    fired: BTreeMap<&'static str, u64>,
     network: sim::Counts,
 }
 
@@ -82,12 +84,9 @@ impl Sum {
         self.events += report.events;
         self.simulated_seconds += report.simulated.as_secs_f64();
         self.jobs += u64::from(report.jobs_done);
-        self.fired.node_crashes += report.fired.node_crashes;
-        self.fired.power_cuts += report.fired.power_cuts;
-        self.fired.master_crashes += report.fired.master_crashes;
-        self.fired.cuts += report.fired.cuts;
-        self.fired.disk_failures += report.fired.disk_failures;
-        self.fired.flips += report.fired.flips;
+        for (name, count) in report.fired.by_name() {
+            *self.fired.entry(name).or_default() += count;
+        }
         self.network.sent += report.network.sent;
         self.network.lost += report.network.lost;
         self.network.doubled += report.network.doubled;
@@ -100,14 +99,10 @@ impl Sum {
             "{} seeds held: {:.0} simulated s and {} events in {seconds:.1} s",
             self.seeds, self.simulated_seconds, self.events
         )?;
-        let sim::Fired { node_crashes, power_cuts, master_crashes, cuts, disk_failures, flips } = self.fired;
-        writeln!(
-            out,
-            "fired: {node_crashes} node crashes ({power_cuts} power cuts), {master_crashes} master crashes, \
-             {cuts} cut links, {disk_failures} disk failures, {flips} turned bits; \
-             {} of {} datagrams lost, {} doubled; {} jobs done",
-            self.network.lost, self.network.sent, self.network.doubled, self.jobs
-        )
+        let fired: Vec<_> = self.fired.iter().map(|(name, count)| format!("{count} {name}")).collect();
+        writeln!(out, "fired: {}", fired.join(", "))?;
+        let sim::Counts { sent, lost, doubled } = self.network;
+        writeln!(out, "{lost} of {sent} datagrams lost, {doubled} doubled; {} jobs done", self.jobs)
     }
 }
 

@@ -1,7 +1,10 @@
-//! The network for words: loses, doubles, delays and so reorders datagrams, and cuts off whole processes, as its weather
-//! and the seed say. Never looks into a datagram.
+//! The network for words: loses, doubles, delays and so reorders datagrams, as its weather and the seed say, and lets
+//! nothing through where it is cut. Never looks into a datagram.
 
-use std::{collections::BTreeSet, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
 
 use fastrand::Rng;
 
@@ -11,10 +14,31 @@ use crate::queue::{Event, Queue, Who};
 #[derive(Debug)]
 pub(crate) struct Network {
     weather: Weather,
-    /// Who can neither be heard nor hear.
-    cut: BTreeSet<Who>,
+    cuts: BTreeMap<CutId, Cut>,
+    cuts_made: u32,
     /// What it did to datagrams.
     pub(crate) counts: Counts,
+}
+
+/// Names a cut until it is mended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct CutId(u32);
+
+/// Some processes between which and all others nothing passes. Among themselves they hear each other.
+#[derive(Clone, Debug)]
+pub(crate) struct Cut {
+    pub(crate) inside: BTreeSet<Who>,
+    pub(crate) blocks: Blocks,
+}
+
+/// What a cut stops.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Blocks {
+    Both,
+    /// Those inside are not heard.
+    Outward,
+    /// Those inside do not hear.
+    Inward,
 }
 
 /// How bad it is; shares in 1,000.
@@ -58,7 +82,7 @@ impl Weather {
 
 impl Network {
     pub(crate) fn new(weather: Weather) -> Self {
-        Self { weather, cut: BTreeSet::new(), counts: Counts::default() }
+        Self { weather, cuts: BTreeMap::new(), cuts_made: 0, counts: Counts::default() }
     }
 
     pub(crate) fn set_weather(&mut self, weather: Weather) {
@@ -96,23 +120,36 @@ impl Network {
         Duration::from_micros(rng.u64(from..=to))
     }
 
-    /// Cuts someone off, or ends that.
-    pub(crate) fn set_cut(&mut self, who: Who, is_cut: bool) {
-        if is_cut {
-            self.cut.insert(who);
-        } else {
-            self.cut.remove(&who);
-        }
+    /// Cuts some off.
+    pub(crate) fn cut(&mut self, cut: Cut) -> CutId {
+        self.cuts_made += 1;
+        let id = CutId(self.cuts_made);
+        self.cuts.insert(id, cut);
+        id
     }
 
-    /// Whether nothing passes between two.
-    pub(crate) fn is_cut(&self, a: Who, b: Who) -> bool {
-        self.cut.contains(&a) || self.cut.contains(&b)
+    /// Ends a cut.
+    pub(crate) fn mend(&mut self, id: CutId) {
+        self.cuts.remove(&id);
+    }
+
+    /// Whether no datagram passes from one to another.
+    fn is_cut(&self, from: Who, to: Who) -> bool {
+        self.cuts.values().any(|cut| match (cut.inside.contains(&from), cut.inside.contains(&to)) {
+            (true, false) => cut.blocks != Blocks::Inward,
+            (false, true) => cut.blocks != Blocks::Outward,
+            _ => false,
+        })
+    }
+
+    /// Whether two cannot talk: what has to be acknowledged (a join, a transfer) needs both directions.
+    pub(crate) fn are_apart(&self, a: Who, b: Who) -> bool {
+        self.is_cut(a, b) || self.is_cut(b, a)
     }
 
     /// All links work again, and nothing is lost any more.
     pub(crate) fn heal(&mut self) {
-        self.cut.clear();
+        self.cuts.clear();
         self.weather = Weather::CALM;
     }
 }
@@ -120,3 +157,24 @@ impl Network {
 /// The longest that a datagram is on its way. Whoever gave up a session and waited for so long knows that nothing of
 /// it will arrive any more.
 pub(crate) const DELAY_MAX: Duration = Duration::from_secs(2);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cut_stops_what_it_says_and_nothing_among_those_inside() {
+        let (inside, other, outside) = (Who::Node(0), Who::Node(2), Who::Master);
+        for (blocks, outward, inward) in
+            [(Blocks::Both, true, true), (Blocks::Outward, true, false), (Blocks::Inward, false, true)]
+        {
+            let mut network = Network::new(Weather::CALM);
+            let id = network.cut(Cut { inside: [inside, other].into(), blocks });
+            assert_eq!(network.is_cut(inside, outside), outward, "{blocks:?}");
+            assert_eq!(network.is_cut(outside, inside), inward, "{blocks:?}");
+            assert!(network.are_apart(inside, outside) && !network.are_apart(inside, other));
+            network.mend(id);
+            assert!(!network.are_apart(inside, outside));
+        }
+    }
+}

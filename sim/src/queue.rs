@@ -7,6 +7,7 @@ use protocol::SessionId;
 
 use crate::{
     calls::{CallId, CallReply},
+    network::CutId,
     role::Hand,
 };
 
@@ -59,8 +60,12 @@ pub(crate) enum Event {
     Crash(Who, Life),
     /// A process that died is started again.
     Restart(Who),
-    /// A link that was cut works again.
-    Reconnect(Who),
+    /// What was cut works again.
+    Mended(CutId),
+    /// A clock is set right.
+    ClockSet(Who),
+    /// A full disk has room again.
+    DiskHasRoom(usize),
 }
 
 /// See the module.

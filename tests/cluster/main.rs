@@ -3,11 +3,13 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
+mod chaos;
 mod disks;
 mod faults;
 mod files;
 mod jobs;
 mod keeping;
+mod network;
 mod rebuild;
 mod starting;
 mod uploads;

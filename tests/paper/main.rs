@@ -3,6 +3,8 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
+mod original_weaknesses;
+
 use std::{collections::BTreeSet, fs};
 
 use cluster::{Cloud, random_bytes};

@@ -3,16 +3,23 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::missing_panics_doc)]
 
+mod network;
+mod roles;
+
 use std::{
     env,
     ffi::OsStr,
     fs,
     path::{Path, PathBuf},
     process::{Command, Output, Stdio},
+    time::{Duration, Instant},
 };
 
 use serde_json::Value;
 use tempfile::TempDir;
+
+pub use network::Network;
+pub use roles::Roles;
 
 /// A running cloud with a home of its own.
 pub struct Cloud {
@@ -20,6 +27,8 @@ pub struct Cloud {
     pub home: PathBuf,
     data: PathBuf,
     arguments: Vec<String>,
+    /// What stands before every command: how to get to where clients are.
+    prefix: Vec<String>,
     // Removed when the cloud is.
     _folder: TempDir,
 }
@@ -47,8 +56,16 @@ impl Cloud {
     pub fn start_in(folder: TempDir, data: PathBuf, arguments: &[&str]) -> Self {
         let home = folder.path().join("home");
         let arguments = arguments.iter().map(|argument| (*argument).to_owned()).collect();
-        let cloud = Self { home, data, arguments, _folder: folder };
+        let cloud = Self { home, data, arguments, prefix: Vec::new(), _folder: folder };
         cloud.up();
+        cloud
+    }
+
+    /// Makes the folders and credentials of a cloud whose roles someone else starts; commands run behind `prefix`.
+    fn prepared(nodes: u32, sites: u32, prefix: Vec<String>) -> Self {
+        let mut cloud = Self::start(&["--nodes", &nodes.to_string(), "--sites", &sites.to_string()]);
+        cloud.down();
+        cloud.prefix = prefix;
         cloud
     }
 
@@ -100,8 +117,14 @@ impl Cloud {
 
     /// A command, not yet run.
     pub fn command(&self, arguments: &[impl AsRef<OsStr>]) -> Command {
-        let mut command = Command::new(program());
-        command.args(arguments).env("SECTOR_HOME", &self.home).env_remove("SECTOR_PROFILE").current_dir(self.folder());
+        let words: Vec<_> = self.prefix.iter().map(Into::into).chain([program().into_os_string()]).collect();
+        let mut command = Command::new(&words[0]);
+        command
+            .args(&words[1..])
+            .args(arguments)
+            .env("SECTOR_HOME", &self.home)
+            .env_remove("SECTOR_PROFILE")
+            .current_dir(self.folder());
         command
     }
 
@@ -125,10 +148,11 @@ impl Cloud {
         file
     }
 
-    /// Asks `question` again until it says yes; fails the test after many answers. Every question is a command of its
-    /// own, so that waiting needs no clock.
+    /// Asks `question` again until it says yes; fails the test after many answers. After each no comes a command, so
+    /// that waiting needs no clock and the cloud has time to do something.
     pub fn until(&self, what: &str, mut question: impl FnMut(&Self) -> bool) {
-        assert!((0..QUESTIONS_MAX).any(|_| question(self)), "it never came true that {what}");
+        let asked = |_| question(self) || self.run(&["nodes"]).code < 0;
+        assert!((0..QUESTIONS_MAX).any(asked), "it never came true that {what}");
     }
 
     /// The nodes that hold a good copy of a file.
@@ -171,6 +195,19 @@ impl Ended {
     }
 }
 
+/// Looks again and again until something is there; fails the test after a while. For what lasts only a moment and is
+/// cheap to look at; for all else there is [`Cloud::until`].
+pub fn watch<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
+    let begun = Instant::now();
+    loop {
+        if let Some(seen) = look() {
+            return seen;
+        }
+        assert!(begun.elapsed() < WATCH_MAX, "it never came true that {what}");
+        std::thread::yield_now();
+    }
+}
+
 /// Kills a process at once, as a power cut would.
 pub fn kill(pid: u32) {
     let status = Command::new("kill").args(["-9", &pid.to_string()]).status().unwrap();
@@ -206,5 +243,7 @@ fn program() -> PathBuf {
     program
 }
 
+/// How long a moment is watched for.
+const WATCH_MAX: Duration = Duration::from_secs(60);
 /// A command takes about ten milliseconds: half a minute at least.
 const QUESTIONS_MAX: usize = 3_000;

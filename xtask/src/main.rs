@@ -1,6 +1,7 @@
 //! The project's own chores, run as `cargo xtask WHAT`. `test` is all that must pass before a change lands.
 
 mod arrows;
+mod chaos;
 mod shell;
 mod simulate;
 mod test;
@@ -19,6 +20,8 @@ fn main() -> ExitCode {
         "tidy" => tidy::run(),
         "arrows" => arrows::run(),
         "sim" => simulate::run(rest),
+        "chaos" => chaos::run(rest),
+        "nightly" => chaos::nightly(rest),
         "fmt" => shell::cargo(&["fmt", "--all"]),
         "clippy" => test::clippy(),
         "reference" => test::write_references(),
@@ -37,6 +40,8 @@ fn main() -> ExitCode {
 const HELP: &str = "use one of:
   cargo xtask test [STEP…]    all tests, as they run before a change lands; or only the steps named
   cargo xtask sim --seeds N [--from SEED]   the simulation
+  cargo xtask chaos --minutes M --seed S    real processes, killed at random, against a ledger
+  cargo xtask nightly [--from SEED]         2,000 seeds of the simulation, then ten minutes of chaos
   cargo xtask tidy            rules of the house that no compiler checks
   cargo xtask arrows          which crate may use which
   cargo xtask clippy | fmt    lints | format

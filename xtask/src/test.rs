@@ -3,7 +3,7 @@
 
 use std::{env, path::PathBuf, process::Command, time::Instant};
 
-use crate::{arrows, shell, simulate, tidy};
+use crate::{arrows, chaos, shell, simulate, tidy};
 
 /// A step's name and what it runs.
 type Step = (&'static str, fn() -> Result<(), String>);
@@ -20,6 +20,7 @@ const STEPS: &[Step] = &[
     ("sim", || simulate::run(&["--seeds".into(), SEEDS.into()])),
     ("release", || shell::cargo(&["build", "--release", "--locked"])),
     ("cluster", cluster),
+    ("chaos", || chaos::run(&["--seconds".into(), CHAOS_SECONDS.into(), "--seed".into(), "1".into()])),
     ("deny", deny),
     ("demo", demo),
 ];
@@ -112,14 +113,20 @@ fn demo() -> Result<(), String> {
 }
 
 /// The release binary.
-fn binary() -> PathBuf {
-    let target = env::var_os("CARGO_TARGET_DIR").map_or_else(|| shell::root().join("target"), PathBuf::from);
-    target.join("release/sector")
+pub(crate) fn binary() -> PathBuf {
+    target().join("release/sector")
+}
+
+/// Where cargo puts what it builds.
+pub(crate) fn target() -> PathBuf {
+    env::var_os("CARGO_TARGET_DIR").map_or_else(|| shell::root().join("target"), PathBuf::from)
 }
 
 fn cargo() -> Command {
     Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
 }
 
+/// Seconds of chaos in this run; a night's run takes more.
+const CHAOS_SECONDS: &str = "45";
 /// Seeds of the simulation in this run; a night's run takes more.
 const SEEDS: &str = "200";

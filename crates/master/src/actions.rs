@@ -168,8 +168,10 @@ pub(crate) const MEMBERS_TABLE: &str = "members";
 pub(crate) const REMOVED_TABLE: &str = "removed";
 /// Table of slices in doubt, by slice.
 pub(crate) const CONFLICTS_TABLE: &str = "conflicts";
+/// Table of one row: the largest version of a file that was removed.
+pub(crate) const VERSIONS_TABLE: &str = "versions";
 /// All tables, in the order in which they are loaded.
-pub const TABLES: [&str; 10] = [
+pub const TABLES: [&str; 11] = [
     NAMES_TABLE,
     JOBS_TABLE,
     NODES_TABLE,
@@ -180,4 +182,5 @@ pub const TABLES: [&str; 10] = [
     MEMBERS_TABLE,
     REMOVED_TABLE,
     CONFLICTS_TABLE,
+    VERSIONS_TABLE,
 ];

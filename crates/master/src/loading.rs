@@ -1,11 +1,7 @@
 //! The journal's rows on their way into a master, one at a time. Serves the start. Ten million rows are never in memory
 //! at once: only the names that they hold are.
 
-use crate::{
-    actions::{NAMES_TABLE, StoredRow},
-    error::MasterError,
-    namespace,
-};
+use crate::{actions::StoredRow, error::MasterError, namespace};
 
 /// Takes rows; [`Master::load`](crate::Master::load) makes a master of them.
 pub struct Loading {
@@ -30,8 +26,8 @@ impl Loading {
     /// # Errors
     /// When it cannot be read, or contradicts a row before.
     pub fn take(&mut self, table: &'static str, key: &[u8], value: &[u8]) -> Result<(), MasterError> {
-        if table == NAMES_TABLE {
-            return self.names.take(key, value);
+        if namespace::Loading::is_about(table) {
+            return self.names.take(table, key, value);
         }
         self.others.push(StoredRow { table, key: key.into(), value: value.into() });
         Ok(())

@@ -9,14 +9,16 @@ use std::{
 
 use protocol::{
     SectorPath, SliceId, Status,
-    message::client_master::{ClientReply, ClientRequest, Entry, EntryKind, Page},
+    message::client_master::{ClientReply, ClientRequest, Entry, EntryKind},
 };
 
 use super::{PATIENCE, ask, later};
 use crate::{
+    Kind,
     calls::{CallId, CallReply},
     environment::Environment,
-    invariants::{bytes, healing, names},
+    invariants::{bytes, healing, names, recovery},
+    model::path,
     reading::{Reading, Turn},
     role::Seat,
 };
@@ -36,8 +38,10 @@ pub(crate) struct Auditor {
     to_read: VecDeque<SectorPath>,
     /// Files that could not be read in this round, and why.
     unreadable: Vec<(SectorPath, String)>,
-    /// The same of the round before, for when time ends in the middle of one.
-    unreadable_before: Vec<(SectorPath, String)>,
+    /// Sentences about files that must be there after the journal was lost, and are not.
+    missing: Vec<String>,
+    /// Both of the round before, for when time ends in the middle of one.
+    lost_before: (Vec<(SectorPath, String)>, Vec<String>),
 }
 
 enum Step {
@@ -46,7 +50,7 @@ enum Step {
     Nodes,
     Health,
     Names(usize),
-    Listing(SectorPath, Vec<Entry>),
+    Listing(Listing),
     Stat,
     Reading(Box<Reading>),
     /// All was well.
@@ -65,7 +69,8 @@ impl Auditor {
             to_stat: VecDeque::new(),
             to_read: VecDeque::new(),
             unreadable: Vec::new(),
-            unreadable_before: Vec::new(),
+            missing: Vec::new(),
+            lost_before: (Vec::new(), Vec::new()),
         }
     }
 
@@ -79,9 +84,16 @@ impl Auditor {
         self.last.clone()
     }
 
-    /// Files that nobody could read at last.
-    pub(crate) fn unreadable(&self) -> &[(SectorPath, String)] {
-        if self.unreadable.is_empty() { &self.unreadable_before } else { &self.unreadable }
+    /// At the end of the time: says which files are lost.
+    pub(crate) fn report_lost(&self, env: &mut Environment) {
+        let (unreadable, missing) = &self.lost_before;
+        let unreadable = if self.unreadable.is_empty() { unreadable } else { &self.unreadable };
+        for (path, why) in unreadable {
+            bytes::report_unreadable(env, path, why);
+        }
+        for sentence in if self.missing.is_empty() { missing } else { &self.missing } {
+            env.violate(Kind::Safety, sentence.clone());
+        }
     }
 
     pub(crate) fn logged_in(&mut self, env: &mut Environment, seat: &mut Seat) {
@@ -96,7 +108,7 @@ impl Auditor {
         }
         match self.step {
             Step::Waiting if env.is_healing && env.book.people_at_work == 0 && seat.session.is_some() => {
-                self.unreadable_before = mem::take(&mut self.unreadable);
+                self.lost_before = (mem::take(&mut self.unreadable), mem::take(&mut self.missing));
                 self.unwell.clear();
                 self.ask(env, seat, &ClientRequest::Nodes, Step::Nodes);
             }
@@ -122,12 +134,12 @@ impl Auditor {
                 Ok(()) => self.ask(env, seat, &ClientRequest::Health, Step::Health),
                 Err(why) => self.give_up(env, seat, why),
             },
-            Step::Health => match healing::check_health(&reply) {
+            Step::Health => match healing::check_health(&reply, env.book.recovered.is_some()) {
                 Ok(()) => self.look_at_region(env, seat, 0),
                 Err(why) => {
                     // Files are read all the same: those that cannot be are what to say first.
                     self.unwell = why;
-                    self.list(env, seat, SectorPath::root(), None, Vec::new());
+                    self.list(env, seat, Listing::of(SectorPath::root()));
                 }
             },
             Step::Names(region) => {
@@ -135,9 +147,11 @@ impl Auditor {
                 names::check_look(env, region, &look, &reply);
                 self.look_at_region(env, seat, region + 1);
             }
-            Step::Listing(folder, entries) => self.listed(env, seat, folder, entries, reply),
+            Step::Listing(listing) => self.listed(env, seat, listing, reply),
             Step::Stat => {
-                if let Err(why) = healing::check_copies(&reply, self.nodes) {
+                if let Some(path) = recovery::doubtful(env, &reply) {
+                    self.to_read.retain(|other| other != path);
+                } else if let Err(why) = healing::check_copies(&reply, self.nodes) {
                     self.unwell = why;
                 }
                 self.next_file(env, seat);
@@ -190,52 +204,42 @@ impl Auditor {
                 let request = names::Look::List(root).request();
                 self.ask(env, seat, &request, Step::Names(region));
             }
-            None => self.list(env, seat, SectorPath::root(), None, Vec::new()),
+            None => self.list(env, seat, Listing::of(SectorPath::root())),
         }
     }
 
-    fn list(
-        &mut self,
-        env: &mut Environment,
-        seat: &mut Seat,
-        folder: SectorPath,
-        after: Option<SectorPath>,
-        entries: Vec<Entry>,
-    ) {
-        let request = ClientRequest::List { folder: folder.clone(), recursive: true, after, with_nodes: false };
-        self.ask(env, seat, &request, Step::Listing(folder, entries));
+    fn list(&mut self, env: &mut Environment, seat: &mut Seat, listing: Listing) {
+        let (folder, after) = (listing.folder.clone(), listing.after.clone());
+        let request = ClientRequest::List { folder, recursive: true, after, with_nodes: false };
+        self.ask(env, seat, &request, Step::Listing(listing));
     }
 
-    fn listed(
-        &mut self,
-        env: &mut Environment,
-        seat: &mut Seat,
-        folder: SectorPath,
-        mut entries: Vec<Entry>,
-        reply: ClientReply,
-    ) {
-        let page = match reply {
-            ClientReply::Page(page) => page,
-            // Nothing was ever removed.
-            ClientReply::Refused(refusal) if !folder.is_root() && refusal.status == Status::NotFound => {
-                Page { entries: Vec::new(), more: false }
+    fn listed(&mut self, env: &mut Environment, seat: &mut Seat, mut listing: Listing, reply: ClientReply) {
+        let trash = path(TRASH);
+        let more = match reply {
+            ClientReply::Page(page) => {
+                listing.after = page.entries.last().map(|entry| entry.path.clone());
+                listing.entries.extend(page.entries);
+                page.more
             }
-            reply => return self.give_up(env, seat, format!("no list of files: {reply:?}")),
+            // Nothing was ever put there.
+            ClientReply::Refused(refusal) if refusal.status == Status::NotFound && listing.folder == trash => false,
+            other => return self.give_up(env, seat, format!("no list of files: {other:?}")),
         };
-        entries.extend(page.entries);
-        if page.more {
-            let after = entries.last().map(|entry| entry.path.clone());
-            return self.list(env, seat, folder, after, entries);
+        if more {
+            return self.list(env, seat, listing);
         }
-        // The root does not show it.
-        if let Some(trash) = SectorPath::root().join(".trash").ok().filter(|_| folder.is_root()) {
-            return self.list(env, seat, trash, None, entries);
+        if listing.folder != trash {
+            // It is not seen in the folder above.
+            return self.list(env, seat, Listing { entries: listing.entries, ..Listing::of(trash) });
         }
+        let entries = listing.entries;
         let file = |entry: &Entry| match &entry.kind {
             EntryKind::File(content) => Some((content.slice, entry.path.clone())),
             EntryKind::Folder => None,
         };
         self.files = entries.iter().filter_map(file).collect();
+        self.missing = recovery::missing(env, &entries);
         self.to_read = self.files.values().cloned().collect();
         self.to_stat = self.to_read.clone();
         // What must be there is asked for by name, also when the list does not have it.
@@ -256,6 +260,9 @@ impl Auditor {
         }
         if let Some((path, why)) = self.unreadable.first() {
             self.unwell = format!("{path} cannot be read: {why}");
+        }
+        if let Some(sentence) = self.missing.first() {
+            self.unwell.clone_from(sentence);
         }
         if self.unwell.is_empty() {
             self.step = Step::Done;
@@ -281,12 +288,20 @@ impl Auditor {
     }
 }
 
-/// At the end of the time: says which files are lost.
-pub(crate) fn report_unreadable(env: &mut Environment, unreadable: &[(SectorPath, String)]) {
-    for (path, why) in unreadable {
-        bytes::report_unreadable(env, path, why);
+/// Pages of files, put together.
+struct Listing {
+    folder: SectorPath,
+    after: Option<SectorPath>,
+    entries: Vec<Entry>,
+}
+
+impl Listing {
+    fn of(folder: SectorPath) -> Self {
+        Self { folder, after: None, entries: Vec::new() }
     }
 }
 
+/// What was removed and can be restored.
+const TRASH: &str = "/.trash";
 /// Between two rounds.
 const ROUND_PAUSE: Duration = Duration::from_secs(2);

@@ -117,9 +117,12 @@ impl Driver {
             self.phase = Phase::AtRest;
             return;
         }
-        let is_there = env.book.regions[self.region]
-            .certain()
-            .is_some_and(|tree| self.paths.iter().all(|path| tree.file(path).is_some()));
+        let is_there = match &env.book.recovered {
+            Some(recovered) => self.paths.iter().all(|path| recovered.must_be_there(path)),
+            None => env.book.regions[self.region]
+                .certain()
+                .is_some_and(|tree| self.paths.iter().all(|path| tree.file(path).is_some())),
+        };
         if is_there && seat.session.is_some() {
             self.locate(env, seat, Vec::new());
         }
@@ -167,7 +170,14 @@ impl Driver {
         let nodes: Vec<_> = admitted.nodes.iter().map(node_plan).collect();
         env.note(format_args!("job {} is admitted on {} nodes", admitted.job, nodes.len()));
         match Job::new(env.now, self.planned.plan(admitted.job), inputs, &nodes) {
-            Ok(job) => self.phase = Phase::Running(Box::new(Running::new(job, self.planned.clone(), admitted))),
+            Ok(job) => {
+                self.phase = Phase::Running(Box::new(Running::new(
+                    job,
+                    self.planned.clone(),
+                    admitted,
+                    env.book.recovered.is_some(),
+                )))
+            }
             Err(error) => env.note(format_args!("the job cannot begin: {error}")),
         }
     }

@@ -22,7 +22,7 @@ use crate::{
     role::Seat,
     words::Heard,
 };
-pub(crate) use audit::{Auditor, report_unreadable};
+pub(crate) use audit::Auditor;
 pub(crate) use driver::Driver;
 pub(crate) use output::{JobPlanned, RECORD_BYTES};
 pub(crate) use person::Person;
@@ -103,6 +103,13 @@ impl Actor {
             driver.conversations_broken(env, &mut self.seat, node, life);
         }
         self.settle(env);
+    }
+
+    /// The master lost its journal.
+    pub(crate) fn journal_lost(&mut self, env: &Environment) {
+        if let Part::Person(person) = &mut self.part {
+            person.journal_lost(env);
+        }
     }
 
     /// Whether it does nothing any more and knows how all that it did has ended.

@@ -31,8 +31,12 @@ pub(crate) struct Person {
     tag: u64,
     /// What is to be done first, again and again until it succeeds.
     planned: VecDeque<(CreateRequest, ContentId)>,
+    /// All that was ever planned.
+    inputs: Vec<(CreateRequest, ContentId)>,
     /// Whether it changes anything once what was planned is done.
     is_busy: bool,
+    /// What it wrote last.
+    newest: Option<SectorPath>,
 }
 
 enum Step {
@@ -61,7 +65,22 @@ impl Person {
     /// A person who owns this region. With `planned` files they write these and then only look and read.
     pub(crate) fn new(region: usize, planned: Vec<(CreateRequest, ContentId)>) -> Self {
         let is_busy = planned.is_empty();
-        Self { region, step: Step::Idle, tag: 0, planned: planned.into(), is_busy }
+        Self {
+            region,
+            step: Step::Idle,
+            tag: 0,
+            inputs: planned.clone(),
+            planned: planned.into(),
+            is_busy,
+            newest: None,
+        }
+    }
+
+    /// The master lost its journal: what was planned and cannot be relied on is written again.
+    pub(crate) fn journal_lost(&mut self, env: &Environment) {
+        let Some(recovered) = &env.book.recovered else { return };
+        let is_gone = |(request, _): &&(CreateRequest, ContentId)| !recovered.must_be_there(&request.path);
+        self.planned = self.inputs.iter().filter(is_gone).cloned().collect();
     }
 
     pub(crate) fn is_at_rest(&self) -> bool {
@@ -178,7 +197,12 @@ impl Person {
             50..54 => self.wish(env, seat),
             54..62 if !env.book.registers.is_empty() => self.put_shared(env, seat),
             _ => {
-                let change = self.draw_change(env);
+                // Also the newest version of all has to be remembered when its file is gone.
+                let newest = self.newest.take().filter(|_| env.chance(15));
+                let change = match newest {
+                    Some(path) => Change::Remove { path, recursive: false },
+                    None => self.draw_change(env),
+                };
                 self.change(env, seat, change);
             }
         }
@@ -213,8 +237,7 @@ impl Person {
                 return self.upload(env, seat, Upload::new(request, *content), Target::Own(change.clone()));
             }
         };
-        let now = env.now.monotonic;
-        env.book.regions[self.region].begin(now, &change);
+        names::begin(env, self.region, &change);
         ask(env, seat, &request, self.tag, PATIENCE);
         self.step = Step::Changing(change);
     }
@@ -235,7 +258,7 @@ impl Person {
         self.rest(env, seat);
     }
 
-    fn upload(&mut self, env: &mut Environment, seat: &mut Seat, upload: Upload, target: Target) {
+    fn upload(&mut self, env: &mut Environment, seat: &mut Seat, mut upload: Upload, target: Target) {
         upload.begin(env, seat, self.tag);
         self.step = Step::Uploading(Box::new(upload), target);
     }
@@ -262,7 +285,7 @@ impl Person {
             Stage::Goes => self.step = Step::Uploading(upload, target),
             Stage::Commits => {
                 match &mut target {
-                    Target::Own(change) => env.book.regions[self.region].begin(now, change),
+                    Target::Own(change) => names::begin(env, self.region, change),
                     Target::Shared { register, content, write } => {
                         *write = Some(env.book.registers[*register].begin(now, *content));
                     }
@@ -294,8 +317,9 @@ impl Person {
         match target {
             Target::Own(change) => {
                 names::end(env, self.region, change, outcome);
-                if outcome == Outcome::Done {
-                    self.planned.pop_front();
+                if let (Outcome::Done, Change::Put { path, .. }) = (outcome, change) {
+                    self.newest = Some(path.clone());
+                    self.planned.retain(|(request, _)| request.path != *path);
                 }
             }
             Target::Shared { register, write: Some(write), .. } => match outcome {

@@ -1,12 +1,12 @@
 //! One upload, step by step (path: upload): create, send, commit; and what to do when an answer does not come. It ends
 //! with what is certain about it. People and jobs' inputs use it alike.
 
-use std::rc::Rc;
+use std::{rc::Rc, time::Duration};
 
 use protocol::{
     LeaseId, Refusal, Status,
     message::{
-        client_master::{ClientReply, ClientRequest, Condition, CreateRequest, EntryKind},
+        client_master::{ClientReply, ClientRequest, Condition, CreateRequest, Entry, EntryKind},
         transfer::TransferRequest,
     },
 };
@@ -16,6 +16,7 @@ use crate::{
     Kind,
     calls::{CallId, CallReply},
     environment::Environment,
+    invariants::versions,
     model::{ContentId, Outcome},
     role::Seat,
 };
@@ -25,6 +26,8 @@ use crate::{
 pub(crate) struct Upload {
     request: CreateRequest,
     content: ContentId,
+    /// When the right to write was asked for.
+    began: Duration,
     step: Step,
     /// Commits asked for without an answer.
     unanswered: u32,
@@ -59,11 +62,12 @@ pub(crate) enum Stage {
 impl Upload {
     /// An upload that has not begun.
     pub(crate) fn new(request: CreateRequest, content: ContentId) -> Self {
-        Self { request, content, step: Step::Creating, unanswered: 0 }
+        Self { request, content, began: Duration::ZERO, step: Step::Creating, unanswered: 0 }
     }
 
     /// Asks for the right to write.
-    pub(crate) fn begin(&self, env: &mut Environment, seat: &mut Seat, tag: u64) {
+    pub(crate) fn begin(&mut self, env: &mut Environment, seat: &mut Seat, tag: u64) {
+        self.began = env.now.monotonic;
         ask(env, seat, &ClientRequest::Create(self.request.clone()), tag, PATIENCE);
     }
 
@@ -174,7 +178,8 @@ impl Upload {
         ask(env, seat, &ClientRequest::Commit { lease, bytes, digest }, tag, COMMIT_PATIENCE);
     }
 
-    fn check_entry(&self, env: &mut Environment, entry: &protocol::message::client_master::Entry) {
+    fn check_entry(&self, env: &mut Environment, entry: &Entry) {
+        versions::check(env, &self.request.path, entry, self.began);
         let content = env.book.contents.get(self.content);
         let is_it = matches!(&entry.kind, EntryKind::File(file)
             if file.digest == content.digest && file.bytes == content.bytes.len() as u64);

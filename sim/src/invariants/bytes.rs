@@ -43,8 +43,18 @@ pub(crate) fn report_unreadable(env: &mut Environment, path: &SectorPath, why: &
     env.violate(Kind::Safety, format!("acknowledged bytes of {path} cannot be read after all is healed: {why}"));
 }
 
+/// Whether all that is written at a path is in the book.
+fn is_known(env: &Environment, path: &SectorPath) -> bool {
+    env.book.registers.iter().any(|register| register.path == *path)
+        || env.book.outputs.iter().any(|(output, _)| output == path)
+        || env.book.regions.iter().any(|region| path.is_within(&region.root))
+}
+
 fn may_be(env: &Environment, path: &SectorPath, content: Option<ContentId>, since: Duration) -> bool {
     let until = env.now.monotonic;
+    if let (Some(recovered), true) = (&env.book.recovered, is_known(env, path)) {
+        return recovered.could_be(path, content);
+    }
     if let Some(register) = env.book.registers.iter().find(|register| register.path == *path) {
         return register.could_be(content, since, until);
     }

@@ -4,13 +4,15 @@
 use std::{collections::BTreeMap, time::Duration};
 
 use protocol::{
-    SectorPath, SliceId,
+    SectorPath, SliceId, SliceMetadata,
     message::{
         client_master::{ClientReply, CopyState, EntryKind, NodeState},
         node_master::HeldState,
     },
 };
 use store::SliceStore;
+
+use crate::model::Book;
 
 /// Whether all nodes are up; the sentence says which is not.
 pub(crate) fn check_nodes(reply: &ClientReply, count: usize) -> Result<(), String> {
@@ -22,10 +24,12 @@ pub(crate) fn check_nodes(reply: &ClientReply, count: usize) -> Result<(), Strin
     }
 }
 
-/// Whether the master calls the cloud well.
-pub(crate) fn check_health(reply: &ClientReply) -> Result<(), String> {
+/// Whether the master calls the cloud well. One that lost its journal may have found what had been removed, of which
+/// perhaps no copy is good; the copies of all other files are looked at one by one anyway.
+pub(crate) fn check_health(reply: &ClientReply, is_recovered: bool) -> Result<(), String> {
+    let is_allowed = |reason: &String| is_recovered && !reason.starts_with(ABOUT_A_NODE);
     match reply {
-        ClientReply::Health(health) if health.reasons.is_empty() => Ok(()),
+        ClientReply::Health(health) if health.reasons.iter().all(is_allowed) => Ok(()),
         other => Err(format!("{other:?}")),
     }
 }
@@ -42,12 +46,23 @@ pub(crate) fn check_copies(reply: &ClientReply, nodes: usize) -> Result<(), Stri
     Err(format!("{} has the copies {:?}, and should have {wanted}", status.entry.path, status.copies))
 }
 
-/// Whether a node holds exactly slices of files, each at its path.
-pub(crate) fn check_held(store: &SliceStore, files: &BTreeMap<SliceId, SectorPath>) -> Result<(), String> {
-    for held in store.held() {
+/// Whether a node holds exactly slices of files, each at its path; and, where the journal was lost, what is older.
+pub(crate) fn check_held(store: &SliceStore, files: &BTreeMap<SliceId, SectorPath>, book: &Book) -> Result<(), String> {
+    let all = store.held();
+    // A slice without a name that is kept lies where a folder must be: what is below cannot come to its path.
+    let is_kept = |slice| book.recovered.is_some() && !files.contains_key(&slice);
+    let is_blocked = |path: &SectorPath| {
+        let mut kept = all.iter().map(|held| &held.metadata.header).filter(|header| is_kept(header.slice));
+        kept.any(|header| header.path != *path && (header.path.is_within(path) || path.is_within(&header.path)))
+    };
+    for held in &all {
         let header = &held.metadata.header;
         match files.get(&header.slice) {
+            None if book.recovered.as_ref().is_some_and(|recovered| recovered.may_be_kept(header)) => {}
             None => return Err(format!("{} of {} is nobody's", header.slice, header.path)),
+            // What had been removed and was found again may stand in the way of what is kept without a name.
+            Some(_) if is_doubtful(book, &held.metadata) => {}
+            Some(path) if held.state == HeldState::Staged && header.path == *path && is_blocked(path) => {}
             Some(path) if held.state != HeldState::Placed || header.path != *path => {
                 return Err(format!("{} is {:?} at {} and not at {path}", header.slice, held.state, header.path));
             }
@@ -57,6 +72,13 @@ pub(crate) fn check_held(store: &SliceStore, files: &BTreeMap<SliceId, SectorPat
     Ok(())
 }
 
+fn is_doubtful(book: &Book, metadata: &SliceMetadata) -> bool {
+    let content = book.contents.find(metadata.digest);
+    book.recovered.as_ref().is_some_and(|recovered| content.is_none_or(|content| !recovered.owed().contains(&content)))
+}
+
+/// How the master begins to say that a node is not up.
+const ABOUT_A_NODE: &str = "node ";
 /// How long healing may take: leases (60 s) have to end, a lost copy to be declared so (60 s without news), a retry to
 /// come after its longest pause (60 s) and again after it failed, and a job to be begun anew.
 pub(crate) const HEALED_AFTER_MAX: Duration = Duration::from_secs(600);

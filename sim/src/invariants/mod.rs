@@ -5,3 +5,5 @@ pub(crate) mod bytes;
 pub(crate) mod healing;
 pub(crate) mod job_output;
 pub(crate) mod names;
+pub(crate) mod recovery;
+pub(crate) mod versions;

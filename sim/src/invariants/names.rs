@@ -8,6 +8,7 @@ use protocol::{
     message::client_master::{ClientReply, ClientRequest, Entry, EntryKind},
 };
 
+use super::recovery;
 use crate::{
     Kind,
     environment::Environment,
@@ -48,9 +49,21 @@ impl Look {
     }
 }
 
+/// A change of a region is about to be asked for.
+pub(crate) fn begin(env: &mut Environment, region: usize, change: &Change) {
+    let now = env.now.monotonic;
+    match &mut env.book.recovered {
+        Some(recovered) => recovered.begin(change),
+        None => env.book.regions[region].begin(now, change),
+    }
+}
+
 /// A change of a region has ended.
 pub(crate) fn end(env: &mut Environment, region: usize, change: &Change, outcome: Outcome) {
     let now = env.now.monotonic;
+    if let Some(recovered) = &mut env.book.recovered {
+        return recovered.end(change, outcome);
+    }
     if let Err(sentence) = env.book.regions[region].end(now, change, outcome) {
         env.violate(Kind::Safety, sentence);
     }
@@ -58,6 +71,9 @@ pub(crate) fn end(env: &mut Environment, region: usize, change: &Change, outcome
 
 /// The master answered a question about a region.
 pub(crate) fn check_look(env: &mut Environment, region: usize, look: &Look, reply: &ClientReply) {
+    if env.book.recovered.is_some() {
+        return recovery::check_look(env, reply);
+    }
     let (now, contents) = (env.now.monotonic, &env.book.contents);
     let agrees = |tree: &Tree| match (look, reply) {
         (Look::Stat(path), ClientReply::Status(status)) => {
@@ -84,7 +100,7 @@ pub(crate) fn check_look(env: &mut Environment, region: usize, look: &Look, repl
 }
 
 /// What an entry is in the terms of the model; `None` for a content that nobody wrote.
-fn item_of(contents: &Contents, entry: &Entry) -> Option<Item> {
+pub(super) fn item_of(contents: &Contents, entry: &Entry) -> Option<Item> {
     match &entry.kind {
         EntryKind::Folder => Some(Item::Folder),
         EntryKind::File(file) => contents.find(file.digest).map(Item::File),

@@ -2,14 +2,18 @@
 //! invariants compare the cloud with it; the cloud never sees it.
 
 mod content;
+mod recovered;
 mod region;
 mod register;
 mod tree;
+mod version;
 
 pub(crate) use content::{ContentId, Contents, digest_of};
+pub(crate) use recovered::{Held, Recovered};
 pub(crate) use region::{Outcome, Region};
 pub(crate) use register::Register;
 pub(crate) use tree::{Change, Item, Tree, path};
+pub(crate) use version::Versions;
 
 /// All that is known to be true.
 #[derive(Debug, Default)]
@@ -21,6 +25,10 @@ pub(crate) struct Book {
     pub(crate) registers: Vec<Register>,
     /// Files that jobs have published.
     pub(crate) outputs: Vec<(protocol::SectorPath, ContentId)>,
+    /// Once the master has lost its journal: what may be found again. Regions and registers count no longer.
+    pub(crate) recovered: Option<Recovered>,
+    /// Versions that clients were told.
+    pub(crate) versions: Versions,
     /// People who are not at rest: what they are changing is seen before they are told.
     pub(crate) people_at_work: usize,
     /// Jobs that ended well.

@@ -50,6 +50,16 @@ impl Region {
         }
     }
 
+    /// The trees of which one is what may be seen now.
+    pub(crate) fn visible(&self) -> &[Rc<Tree>] {
+        self.history.last().map_or(&[], |(_, trees)| trees)
+    }
+
+    /// Every file that could ever be seen, with what it held.
+    pub(crate) fn ever_seen(&self) -> impl Iterator<Item = (&SectorPath, ContentId)> {
+        self.history.iter().flat_map(|(_, trees)| trees).flat_map(|tree| tree.files())
+    }
+
     /// A change is about to be asked for: from now on others may see it.
     pub(crate) fn begin(&mut self, now: Duration, change: &Change) {
         let mut during = self.possible.clone();

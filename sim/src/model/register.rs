@@ -65,6 +65,17 @@ impl Register {
         }
     }
 
+    /// The contents that may be there now.
+    pub(crate) fn possible(&self, now: Duration) -> Vec<ContentId> {
+        let contents = self.writes.iter().map(|write| write.content);
+        contents.filter(|content| self.could_be(Some(*content), now, now)).collect()
+    }
+
+    /// Every content that could ever be there.
+    pub(crate) fn ever_seen(&self) -> impl Iterator<Item = ContentId> {
+        self.writes.iter().filter(|write| !write.is_void).map(|write| write.content)
+    }
+
     fn successes(&self) -> impl Iterator<Item = (&Write, Duration)> {
         self.writes.iter().filter_map(|write| write.answered.map(|answered| (write, answered)))
     }

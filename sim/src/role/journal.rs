@@ -8,6 +8,8 @@ use fastrand::Rng;
 use master::{BatchId, StoredRow};
 use store::RowChange;
 
+use crate::Sabotage;
+
 /// See the module.
 #[derive(Debug, Default)]
 pub(crate) struct Journal {
@@ -17,13 +19,13 @@ pub(crate) struct Journal {
     writing: Option<(BatchId, Vec<RowChange>)>,
     /// Completed transactions that a sabotaged disk will forget.
     undo: Vec<Rows>,
-    forgets: bool,
+    sabotage: Option<Sabotage>,
 }
 
 impl Journal {
-    /// A journal; one that `forgets` loses in a crash what it had said was saved.
-    pub(crate) fn new(forgets: bool) -> Self {
-        Self { forgets, ..Self::default() }
+    /// A journal, perhaps one that forgets what it had said was saved.
+    pub(crate) fn new(sabotage: Option<Sabotage>) -> Self {
+        Self { sabotage, ..Self::default() }
     }
 
     /// Takes a batch; true when a write begins with it.
@@ -36,7 +38,7 @@ impl Journal {
     /// The transaction being written is complete; gives its newest batch, and whether the next one begins.
     pub(crate) fn complete(&mut self) -> Option<(BatchId, bool)> {
         let (batch, changes) = self.writing.take()?;
-        if self.forgets {
+        if self.sabotage == Some(Sabotage::JournalForgets) {
             self.undo.push(self.rows.clone());
             self.undo.drain(..self.undo.len().saturating_sub(FORGOTTEN_TRANSACTIONS));
         }
@@ -58,6 +60,11 @@ impl Journal {
         }
     }
 
+    /// The disk is destroyed, and another one, empty, takes its place.
+    pub(crate) fn lose(&mut self) {
+        *self = Self::new(self.sabotage);
+    }
+
     /// All rows, as a new process finds them.
     pub(crate) fn rows(&self) -> Vec<StoredRow> {
         let row = |((table, key), value): (&(&'static str, Vec<u8>), &Vec<u8>)| StoredRow {
@@ -65,7 +72,8 @@ impl Journal {
             key: key.clone(),
             value: value.clone(),
         };
-        self.rows.iter().map(row).collect()
+        let is_kept = |table: &str| self.sabotage != Some(Sabotage::VersionsAreForgotten) || table != "versions";
+        self.rows.iter().filter(|((table, _), _)| is_kept(table)).map(row).collect()
     }
 
     fn start(&mut self) -> bool {
@@ -104,7 +112,7 @@ mod tests {
     #[test]
     fn a_crash_keeps_what_was_completed_and_never_a_part_of_a_batch() {
         for seed in 0..20 {
-            let mut journal = Journal::new(false);
+            let mut journal = Journal::new(None);
             assert!(journal.push(BatchId(1), set(1)));
             assert!(!journal.push(BatchId(2), [set(2), set(3)].concat()));
             assert_eq!(journal.complete(), Some((BatchId(1), true)));
@@ -117,7 +125,7 @@ mod tests {
 
     #[test]
     fn a_sabotaged_journal_forgets_what_it_had_completed() {
-        let mut journal = Journal::new(true);
+        let mut journal = Journal::new(Some(Sabotage::JournalForgets));
         journal.push(BatchId(1), set(1));
         journal.complete();
         journal.crash(&mut Rng::with_seed(0));

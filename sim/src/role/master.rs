@@ -17,6 +17,7 @@ use protocol::{
 
 use super::{journal::Journal, seat::wake, tickets::Signer};
 use crate::{
+    Sabotage,
     environment::Environment,
     queue::{Event, Life, Who},
     words::{Heard, Words},
@@ -41,8 +42,8 @@ struct Process {
 }
 
 impl MasterRole {
-    pub(crate) fn new(config: MasterConfig, journal_forgets: bool) -> Self {
-        Self { config, life: 0, journal: Journal::new(journal_forgets), process: None }
+    pub(crate) fn new(config: MasterConfig, sabotage: Option<Sabotage>) -> Self {
+        Self { config, life: 0, journal: Journal::new(sabotage), process: None }
     }
 
     pub(crate) fn is_up(&self) -> bool {
@@ -71,6 +72,11 @@ impl MasterRole {
             env.note(format_args!("master dies"));
             self.journal.crash(&mut env.rng);
         }
+    }
+
+    /// Loses all that was ever saved. The process must be dead.
+    pub(crate) fn lose_journal(&mut self) {
+        self.journal.lose();
     }
 
     /// A datagram came.
@@ -208,6 +214,11 @@ pub(crate) fn node_id(node: usize) -> NodeId {
     NodeId::new(format!("n{node}")).expect("a valid name")
 }
 
+/// The site of a node, by its number.
+pub(crate) fn site_of(node: usize) -> usize {
+    node % 2
+}
+
 /// The number of a node.
 pub(crate) fn node_number(id: &NodeId) -> usize {
     id.as_str()[1..].parse().unwrap_or(usize::MAX)
@@ -217,7 +228,7 @@ fn node_join(node: usize) -> NodeJoin {
     NodeJoin {
         local: None,
         node: node_id(node),
-        place: Place::new(format!("s{}", node % 2), format!("r{}", node / 2 % 2)),
+        place: Place::new(format!("s{}", site_of(node)), format!("r{}", node / 2 % 2)),
         transfer: SocketAddr::new(address(Who::Node(node)), 7_000),
         spe_slots: 2,
         pid: 1,

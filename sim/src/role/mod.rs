@@ -10,6 +10,6 @@ mod spe;
 mod tickets;
 mod transfer;
 
-pub(crate) use self::master::{MasterRole, node_id, node_number, user};
+pub(crate) use self::master::{MasterRole, node_id, node_number, site_of, user};
 pub(crate) use self::node::{DATA_FOLDER, Hand, NodeRole, Process};
 pub(crate) use self::seat::Seat;

@@ -8,7 +8,7 @@ use ::node::rules::{Action, Asker, Completion, CopyOrder, Move, MoveId, Node, No
 use protocol::{
     JobId, Refusal, SessionId, Status,
     message::{
-        node_master::{Order, Report},
+        node_master::{HeldSlice, Order, Report},
         rebuild::Keep,
         spe::Function,
     },
@@ -261,7 +261,8 @@ impl Process {
             Action::TakeInventory => {
                 let told = Completion::KeptMark { mark: self.kept.mark(), all_seen: self.kept.is_all_seen() };
                 self.rules.handle_completion(env.now, told);
-                self.rules.handle_completion(env.now, Completion::Inventory(self.store.held()));
+                let held = sabotaged(env, self.store.held());
+                self.rules.handle_completion(env.now, Completion::Inventory(held));
             }
             Action::Rejoin { session } => {
                 self.seat.words.close_session(env.now, session);
@@ -356,6 +357,21 @@ impl Process {
             Err(result) => self.rules.handle_completion(env.now, Completion::Copied { slice, result }),
         }
     }
+}
+
+/// An inventory as it is told to a master that lost its journal, where that is sabotaged.
+fn sabotaged(env: &Environment, mut held: Vec<HeldSlice>) -> Vec<HeldSlice> {
+    match env.sabotage {
+        Some(Sabotage::SlicesAreHidden) if env.book.recovered.is_some() => drop(held.drain(..held.len().min(1))),
+        Some(Sabotage::PathsAreMixedUp) if env.book.recovered.is_some() => {
+            for slice in &mut held {
+                let mixed_up = slice.metadata.header.path.join("mixed-up");
+                slice.metadata.header.path = mixed_up.unwrap_or_else(|_| slice.metadata.header.path.clone());
+            }
+        }
+        _ => {}
+    }
+    held
 }
 
 /// A refusal because a conversation broke.

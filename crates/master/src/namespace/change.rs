@@ -135,6 +135,7 @@ impl Namespace {
             self.check_slice(&content, path)?;
         }
         let (old, parent) = (self.items.tally(slot), self.items.parent(slot));
+        let (version, replaced) = (content.version, self.items.version(slot));
         let freed = self.items.replace_content(slot, content, modified_unix_millis);
         let new = self.items.tally(slot);
         if let Some(parent) = parent {
@@ -143,7 +144,10 @@ impl Namespace {
                 below.add(new);
             });
         }
-        Ok(Change { rows: self.row(slot), freed: freed.into_iter().collect(), entry: self.items.id(slot) })
+        let mut rows = self.row(slot);
+        // A newer content may be replaced: one that was renamed to this path while the other was being written.
+        rows.extend(replaced.filter(|replaced| *replaced > version).and_then(|replaced| self.note_removed(replaced)));
+        Ok(Change { rows, freed: freed.into_iter().collect(), entry: self.items.id(slot) })
     }
 
     /// Refuses a slice that is another file's content: every file has bytes of its own.

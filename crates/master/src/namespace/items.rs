@@ -211,6 +211,13 @@ impl Items {
         self.records.get(slot).filter(|record| !record.is(FOLDER)).map(Record::slice)
     }
 
+    /// A file's version; `None` for a folder.
+    pub(super) fn version(&self, slot: Slot) -> Option<Version> {
+        let record = self.records.get(slot).filter(|record| !record.is(FOLDER))?;
+        let rare = if record.is(RARE) { self.rare.get(&slot) } else { None };
+        Some(Version(rare.map_or(record.version(), |rare| rare.version)))
+    }
+
     /// A file's length; 0 for a folder.
     pub(super) fn content_bytes(&self, slot: Slot) -> u64 {
         match self.records.get(slot) {

@@ -13,7 +13,7 @@ use super::{
     rows::{self, damaged},
 };
 use crate::{
-    actions::{NAMES_TABLE, StoredRow},
+    actions::{NAMES_TABLE, StoredRow, VERSIONS_TABLE},
     dense::Slot,
     error::MasterError,
 };
@@ -36,6 +36,7 @@ impl Loading {
             remove_at_once_max: REMOVE_AT_ONCE_MAX,
             last_file: ROOT.0,
             last_version: 0,
+            removed_version: 0,
             longest: PathSize::default(),
         };
         Self { names, parents: Vec::new(), owner: None }
@@ -46,8 +47,22 @@ impl Loading {
         self.names.items.len() == 0
     }
 
+    /// Whether the rows of a table are for names.
+    pub(crate) fn is_about(table: &str) -> bool {
+        table == NAMES_TABLE || table == VERSIONS_TABLE
+    }
+
     /// Takes a row; they may come in any order.
-    pub(crate) fn take(&mut self, key: &[u8], value: &[u8]) -> Result<(), MasterError> {
+    pub(crate) fn take(&mut self, table: &'static str, key: &[u8], value: &[u8]) -> Result<(), MasterError> {
+        if table == VERSIONS_TABLE {
+            let bad = || damaged(&StoredRow { table, key: key.to_vec(), value: Vec::new() });
+            self.names.removed_version = rows::parse_removed_version(value).ok_or_else(bad)?;
+            return Ok(());
+        }
+        self.take_name(key, value)
+    }
+
+    fn take_name(&mut self, key: &[u8], value: &[u8]) -> Result<(), MasterError> {
         let bad = || damaged(&StoredRow { table: NAMES_TABLE, key: key.to_vec(), value: Vec::new() });
         let (id, read) = rows::parse(key, value).ok_or_else(bad)?;
         if self.owner.as_ref().is_none_or(|owner| owner.as_str() != read.owner) {
@@ -89,6 +104,9 @@ impl Loading {
         self.find_parents()?;
         self.hang_all()?;
         self.measure_all()?;
+        let names = &mut self.names;
+        // Also of files that were removed, and whatever the clock says now.
+        names.last_version = names.last_version.max(names.removed_version).max(names.birth().0);
         Ok((self.names, Vec::new()))
     }
 
@@ -99,6 +117,7 @@ impl Loading {
         let modified_unix_millis = now.unix_millis;
         let new = NewItem { id: ROOT, parent: NOWHERE, name: "", owner: &owner, modified_unix_millis, content: None };
         self.names.root = self.names.items.insert(new).map_err(failed)?;
+        self.names.last_version = self.names.birth().0;
         Ok(())
     }
 

@@ -52,6 +52,8 @@ pub struct Namespace {
     remove_at_once_max: u64,
     last_file: u64,
     last_version: u64,
+    /// What the journal has: the largest version of a file that was removed.
+    removed_version: u64,
     /// No path is longer or deeper than this. Only ever raised: while there is room to spare, a renamed folder need not
     /// be searched for a path that would become too long.
     longest: PathSize,
@@ -63,7 +65,7 @@ impl Namespace {
     pub(crate) fn load(now: Now, rows: impl Iterator<Item = StoredRow>) -> Result<(Self, Vec<RowChange>), MasterError> {
         let mut loading = Loading::new();
         for row in rows {
-            loading.take(&row.key, &row.value)?;
+            loading.take(row.table, &row.key, &row.value)?;
         }
         loading.finish(now)
     }

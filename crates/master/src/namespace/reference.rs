@@ -130,15 +130,17 @@ impl Model {
 struct Both {
     names: Namespace,
     model: Model,
-    rows: BTreeMap<Vec<u8>, Vec<u8>>,
+    rows: BTreeMap<(&'static str, Vec<u8>), Vec<u8>>,
     now: Now,
+    /// The largest version that a file ever had.
+    newest: Version,
 }
 
 impl Both {
     fn new() -> Self {
         let now = Now { unix_millis: 1_000, ..Now::default() };
         let (names, first) = Namespace::load(now, std::iter::empty()).unwrap();
-        let mut both = Self { names, model: Model::default(), rows: BTreeMap::new(), now };
+        let mut both = Self { names, model: Model::default(), rows: BTreeMap::new(), now, newest: Version(0) };
         both.save(first);
         both
     }
@@ -146,8 +148,10 @@ impl Both {
     fn save(&mut self, changes: Vec<RowChange>) {
         for change in changes {
             match change {
-                RowChange::Set { key, value, .. } => drop(self.rows.insert(key, value)),
-                RowChange::Remove { key, .. } => assert!(self.rows.remove(&key).is_some(), "a row that never was"),
+                RowChange::Set { table, key, value } => drop(self.rows.insert((table, key), value)),
+                RowChange::Remove { table, key } => {
+                    assert!(self.rows.remove(&(table, key)).is_some(), "a row that never was");
+                }
             }
         }
     }
@@ -163,11 +167,13 @@ impl Both {
             ),
             3..6 => {
                 let bytes = rng.u64(..100);
-                let content = a_content(slice, self.names.next_version(self.now), bytes);
-                (
-                    self.names.put_file(self.now, &at, flag, &owner, content, 5),
-                    self.model.put(&components, flag, slice, bytes),
-                )
+                // Sometimes of a write that was begun before others.
+                let version = Version(self.names.next_version(self.now).0 - rng.u64(..3));
+                let found = self.names.put_file(self.now, &at, flag, &owner, a_content(slice, version, bytes), 5);
+                if found.is_ok() {
+                    self.newest = self.newest.max(version);
+                }
+                (found, self.model.put(&components, flag, slice, bytes))
             }
             6..9 => (self.names.rename(&at, &other), self.model.rename(&components, &to)),
             _ => (self.names.remove(&at, flag), self.model.remove(&components, flag)),
@@ -248,9 +254,14 @@ impl Both {
     }
 
     fn reloaded(&self) -> Namespace {
-        let row =
-            |(key, value): (&Vec<u8>, &Vec<u8>)| StoredRow { table: "names", key: key.clone(), value: value.clone() };
-        Namespace::load(self.now, self.rows.iter().map(row)).unwrap().0
+        let row = |((table, key), value): (&(&'static str, Vec<u8>), &Vec<u8>)| StoredRow {
+            table,
+            key: key.clone(),
+            value: value.clone(),
+        };
+        let names = Namespace::load(self.now, self.rows.iter().map(row)).unwrap().0;
+        assert!(names.last_version() >= self.newest, "versions shrink over a restart");
+        names
     }
 }
 
@@ -308,6 +319,7 @@ fn names_agree_with_an_obvious_model_also_after_loading_them_again() {
         for step in 0..300 {
             both.step(&mut rng, SliceId(u128::from(seed) << 64 | step));
             if step % 10 == 0 {
+                both.reloaded();
                 both.compare(&both.names, &mut rng);
             }
         }

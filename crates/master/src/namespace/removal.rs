@@ -2,7 +2,8 @@
 //! more and one row says so, and its entries go in steps, the lowest first. Serves `rm -r`. Until its step has come a
 //! file keeps its slice, as a file does whose removal is not durable yet; a start of the master in between goes on.
 
-use protocol::{FileId, Refusal, SectorPath, SliceId, Status};
+use protocol::{FileId, Refusal, SectorPath, SliceId, Status, Version};
+use store::RowChange;
 
 use super::{NOWHERE, Namespace, change::Change, nothing_at, rows};
 use crate::dense::Slot;
@@ -76,6 +77,23 @@ impl Namespace {
 
     /// Takes `root` and what lies below away, the lowest first, until `change` has `rows_max` rows; whether all went.
     fn remove_below(&mut self, root: Slot, rows_max: usize, change: &mut Change) -> bool {
+        let mut newest = Version(0);
+        let is_done = self.remove_entries_below(root, rows_max, change, &mut newest);
+        change.rows.extend(self.note_removed(newest));
+        is_done
+    }
+
+    /// Notes that no row says any more that there was this version: versions go on growing over a restart, whatever the
+    /// clock does. Until their step has come the entries of a cut-off folder say so themselves.
+    pub(super) fn note_removed(&mut self, version: Version) -> Option<RowChange> {
+        if version.0 <= self.removed_version {
+            return None;
+        }
+        self.removed_version = version.0;
+        Some(rows::removed_version(version.0))
+    }
+
+    fn remove_entries_below(&mut self, root: Slot, rows_max: usize, change: &mut Change, newest: &mut Version) -> bool {
         let mut way = vec![root];
         while let Some(at) = way.last().copied() {
             if change.rows.len() >= rows_max {
@@ -89,6 +107,7 @@ impl Namespace {
             if at != root {
                 self.items.unhang(at);
             }
+            *newest = self.items.version(at).map_or(*newest, |version| version.max(*newest));
             change.rows.push(rows::removal(self.items.id(at).unwrap_or(FileId(0))));
             change.freed.extend(self.items.remove(at));
         }

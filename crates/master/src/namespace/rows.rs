@@ -11,7 +11,7 @@ use store::RowChange;
 
 use super::{NOWHERE_ID, Namespace, ROOT};
 use crate::{
-    actions::{NAMES_TABLE, StoredRow},
+    actions::{NAMES_TABLE, StoredRow, VERSIONS_TABLE},
     dense::{Slot, TEXT_BYTES_MAX},
     error::MasterError,
 };
@@ -85,6 +85,16 @@ fn parse_value(value: &[u8]) -> Option<ReadItem<'_>> {
         VERSION_1 => from_postcard::<ItemRow1<'_>>(body).map(ItemRow1::read),
         _ => None,
     }
+}
+
+/// The change that says that a file of this version was removed, and none of a larger one.
+pub(super) fn removed_version(version: u64) -> RowChange {
+    RowChange::Set { table: VERSIONS_TABLE, key: Vec::new(), value: encode_row(&version) }
+}
+
+/// Reads that back; `None` where it is none.
+pub(super) fn parse_removed_version(value: &[u8]) -> Option<u64> {
+    decode_row(value)
 }
 
 /// A value of any of the master's tables: version, then postcard.

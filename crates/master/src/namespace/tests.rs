@@ -10,7 +10,7 @@ use protocol::{
 };
 use store::RowChange;
 
-use super::{Namespace, decode_row, encode_row, rows};
+use super::{Namespace, ROOT, decode_row, encode_row, rows};
 use crate::{
     actions::StoredRow,
     nodes::NodeKey,
@@ -201,7 +201,7 @@ fn a_large_folder_is_cut_off_by_one_row_and_goes_in_steps() {
     }
     let change = names.remove(&path("/a"), true).unwrap();
     assert_eq!((change.rows.len(), change.freed.len()), (1, 0));
-    assert_eq!((names.find(&path("/a")), names.usage(super::ROOT).files), (None, 0));
+    assert_eq!((names.find(&path("/a")), names.usage(ROOT).files), (None, 0));
     let slice = content(5).slice;
     // Until its step it is a file whose removal is not durable: it has its path, and nothing is done about it.
     let file = names.file_of_slice(slice).unwrap();
@@ -212,12 +212,13 @@ fn a_large_folder_is_cut_off_by_one_row_and_goes_in_steps() {
     let (mut freed, mut steps) = (BTreeSet::new(), 0);
     while names.has_doomed() {
         let step = names.remove_doomed(300);
-        assert!(step.rows.len() <= 300);
+        // And one that keeps the largest version of what goes.
+        assert!(step.rows.len() <= 300 + 1);
         freed.extend(step.freed);
         steps += 1;
     }
     assert_eq!((freed.len(), steps, names.file_of_slice(slice)), (2_000, 7, None));
-    assert_eq!(names.usage(super::ROOT).files, 1);
+    assert_eq!(names.usage(ROOT).files, 1);
 }
 
 /// Rows as they were written before rows had a version of their own.
@@ -280,6 +281,37 @@ fn rows_of_version_1_are_read_and_written_anew_as_version_2() {
     for cut in 0..new.len() {
         assert_eq!(rows::parse(&200u64.to_be_bytes(), &new[..cut]), None, "cut at {cut}");
     }
+}
+
+#[test]
+fn the_version_of_what_a_large_folder_held_outlives_each_step_of_its_removal() {
+    let mut names = empty();
+    let mut rows: BTreeMap<_, _> = BTreeMap::new();
+    let mut save = |changes: Vec<RowChange>| {
+        for change in changes {
+            match change {
+                RowChange::Set { table, key, value } => drop(rows.insert((table, key), value)),
+                RowChange::Remove { table, key } => drop(rows.remove(&(table, key))),
+            }
+        }
+        let row = |((table, key), value): (&(&'static str, Vec<u8>), &Vec<u8>)| StoredRow {
+            table,
+            key: key.clone(),
+            value: value.clone(),
+        };
+        Namespace::load(Now::default(), rows.iter().map(row)).unwrap().0.last_version()
+    };
+    save(names.row(names.root));
+    for number in 1..=2_000 {
+        save(put(&mut names, &path(&format!("/d/{number}")), number));
+    }
+    let newest = names.last_version();
+    save(names.remove(&path("/d"), true).unwrap().rows);
+    assert!(names.has_doomed(), "2,000 entries are too many to go at once");
+    while names.has_doomed() {
+        assert_eq!(save(names.remove_doomed(300).rows), newest);
+    }
+    assert_eq!(names.usage(ROOT).files, 0);
 }
 
 /// Jobs have had the same layout in both versions; who changes it must read the old one too.

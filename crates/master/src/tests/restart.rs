@@ -170,6 +170,32 @@ fn without_a_journal_the_newest_content_of_a_path_wins_and_doubtful_bytes_are_ke
 }
 
 #[test]
+fn versions_grow_although_the_newest_file_was_removed_and_the_clock_went_back_over_a_restart() {
+    let mut bench = Bench::with_nodes(&["a/1"]);
+    bench.now.unix_millis += 3_600_000;
+    let before = content(&bench.put("ann", create("/f"), 10)).version;
+    bench.done("ann", ClientRequest::Remove { path: path("/f"), recursive: false, now: true });
+    bench.now.unix_millis -= 7_200_000;
+    bench.restart_master();
+    bench.join("n1");
+    bench.advance(seconds(1));
+    let after = content(&bench.put("ann", create("/f"), 20)).version;
+    assert!(after > before, "{after} is not larger than {before}");
+}
+
+#[test]
+fn a_file_written_after_the_clock_went_back_is_not_older_than_the_journal() {
+    let mut bench = Bench::with_nodes(&["a/1"]);
+    bench.now.unix_millis -= 600_000;
+    let created = bench.created("ann", create("/f"));
+    bench.write(&created, 10);
+    bench.restart_master();
+    bench.join("n1");
+    bench.advance(seconds(1));
+    assert!(bench.holders(created.slice).is_empty(), "it was never published: it is removed, not kept as doubtful");
+}
+
+#[test]
 fn damaged_rows_stop_the_start_with_their_place() {
     let mut bench = filled();
     let row = |((table, key), value): (&(&'static str, Vec<u8>), &Vec<u8>)| StoredRow {

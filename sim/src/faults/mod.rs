@@ -1,17 +1,21 @@
-//! What goes wrong, and when: by the seed alone. Disks are never destroyed here, so that whatever was acknowledged can
-//! always be found again; everything else may fail, several things at once.
+//! What goes wrong, and when: by the seed alone. Everything may fail, several things at once; but a disk is destroyed
+//! only while another has a good copy of all that lies on it, so that whatever was acknowledged can always be found
+//! again.
 
-use std::{collections::BTreeSet, path::PathBuf, time::Duration};
+pub(crate) mod disks;
+mod journal;
+mod links;
+
+use std::{collections::BTreeSet, time::Duration};
 
 use fastrand::Rng;
-use protocol::{SliceId, message::node_master::HeldState};
+use protocol::SliceId;
 
 use crate::{
     cloud::Cloud,
     environment::Environment,
     network::Weather,
     queue::{Event, Who},
-    role::DATA_FOLDER,
 };
 
 /// See the module.
@@ -23,6 +27,12 @@ pub(crate) struct Faults {
     kinds: Vec<Fault>,
     /// Slices of which a copy was made bad: never two copies of one.
     flipped: BTreeSet<SliceId>,
+    /// By how much the master's clock was ahead at most.
+    clock_ahead_max_millis: i64,
+    /// When a disk was last destroyed.
+    destroyed_at: Option<Duration>,
+    /// Whether the last fault of the run is that the master loses its journal.
+    pub(crate) journal_is_lost: bool,
     /// The faults that fired.
     pub(crate) fired: Fired,
 }
@@ -36,12 +46,44 @@ pub struct Fired {
     pub power_cuts: u64,
     /// Times that the master died.
     pub master_crashes: u64,
-    /// Processes that were cut off from all others for a while.
+    /// Processes or sites that were cut off from all others for a while.
     pub cuts: u64,
+    /// Of these, cut in one direction only.
+    pub one_way_cuts: u64,
+    /// Of these, all nodes of a site.
+    pub site_cuts: u64,
     /// Calls to a disk that failed once.
     pub disk_failures: u64,
+    /// Disks that were full for a while.
+    pub full_disks: u64,
+    /// Disks that were replaced by empty ones.
+    pub destroyed_disks: u64,
     /// Copies in which a bit was turned over.
     pub flips: u64,
+    /// Wall clocks that jumped.
+    pub clock_jumps: u64,
+    /// Masters that lost their journal.
+    pub lost_journals: u64,
+}
+
+impl Fired {
+    /// Each fault's count, with its name in the plural.
+    pub fn by_name(&self) -> [(&'static str, u64); 12] {
+        [
+            ("node crashes", self.node_crashes),
+            ("power cuts among them", self.power_cuts),
+            ("master crashes", self.master_crashes),
+            ("cuts", self.cuts),
+            ("one-way among them", self.one_way_cuts),
+            ("sites among them", self.site_cuts),
+            ("disk failures", self.disk_failures),
+            ("full disks", self.full_disks),
+            ("destroyed disks", self.destroyed_disks),
+            ("turned bits", self.flips),
+            ("clock jumps", self.clock_jumps),
+            ("lost journals", self.lost_journals),
+        ]
+    }
 }
 
 /// A kind of fault.
@@ -51,9 +93,13 @@ enum Fault {
     PowerCut,
     MasterCrash,
     Cut,
+    SiteCut,
     Weather,
     DiskFailure,
+    DiskFull,
+    DiskDestroyed,
     Flip,
+    ClockJump,
     /// Every process dies.
     AllCrash,
 }
@@ -65,9 +111,13 @@ impl Faults {
             (Fault::PowerCut, 4),
             (Fault::MasterCrash, 3),
             (Fault::Cut, 3),
+            (Fault::SiteCut, 1),
             (Fault::Weather, 2),
             (Fault::DiskFailure, 2),
+            (Fault::DiskFull, 1),
+            (Fault::DiskDestroyed, 2),
             (Fault::Flip, 2),
+            (Fault::ClockJump, 2),
             (Fault::AllCrash, 1),
         ];
         let mut kinds: Vec<_> = all
@@ -84,6 +134,9 @@ impl Faults {
             pause_max_ms: rng.u64(2_000..15_000),
             kinds,
             flipped: BTreeSet::new(),
+            clock_ahead_max_millis: 0,
+            destroyed_at: None,
+            journal_is_lost: rng.u8(..4) == 0,
             fired: Fired::default(),
         }
     }
@@ -126,7 +179,8 @@ impl Cloud {
                 self.env.after(span, Event::Crash(Who::Node(node), self.nodes[node].life));
             }
             Fault::MasterCrash => self.crash_master(),
-            Fault::Cut => self.cut(node),
+            Fault::Cut => self.cut_one(node),
+            Fault::SiteCut => self.cut_site(),
             Fault::Weather => {
                 let weather = Weather::draw(&mut self.env.rng);
                 self.env.note(format_args!("the weather changes: {weather:?}"));
@@ -138,7 +192,10 @@ impl Cloud {
                 self.env.note(format_args!("the disk of n{node} will fail once"));
                 self.faults.fired.disk_failures += 1;
             }
+            Fault::DiskFull => self.fill_disk(node),
+            Fault::DiskDestroyed => self.destroy_disk(node),
             Fault::Flip => self.flip(node),
+            Fault::ClockJump => self.jump_clock(node),
             Fault::AllCrash => {
                 self.crash_master();
                 (0..self.nodes.len()).for_each(|node| self.crash_node(node));
@@ -158,52 +215,6 @@ impl Cloud {
         if self.master.is_up() {
             self.faults.fired.master_crashes += 1;
             self.crash(Who::Master);
-        }
-    }
-
-    fn cut(&mut self, node: usize) {
-        let who = match self.env.rng.u8(..4) {
-            0 => Who::Master,
-            1 => Who::Client(self.env.rng.usize(..self.actors.len())),
-            _ => Who::Node(node),
-        };
-        self.faults.fired.cuts += 1;
-        self.env.note(format_args!("{who:?} is cut off"));
-        self.env.network.set_cut(who, true);
-        let span = self.env.span(500, 14_000);
-        self.env.after(span, Event::Reconnect(who));
-    }
-
-    /// Turns over a bit of a copy of which there is another, good one.
-    fn flip(&mut self, node: usize) {
-        let held = match &self.nodes[node].process {
-            Some(process) => process.store.held(),
-            None => return,
-        };
-        let candidates: Vec<_> = held
-            .into_iter()
-            .filter(|held| held.metadata.bytes > 0 && held.state != HeldState::Retired)
-            .filter(|held| !self.faults.flipped.contains(&held.metadata.header.slice))
-            .filter(|held| {
-                let others = self.nodes.iter().enumerate().filter(|(other, _)| *other != node);
-                let mut processes = others.filter_map(|(_, role)| role.process.as_ref());
-                processes.any(|process| process.store.contains(held.metadata.header.slice))
-            })
-            .collect();
-        if candidates.is_empty() {
-            return;
-        }
-        let held = &candidates[self.env.rng.usize(..candidates.len())];
-        let header = &held.metadata.header;
-        let file = match held.state {
-            HeldState::Placed => PathBuf::from(format!("{DATA_FOLDER}/slices{}", header.path)),
-            _ => PathBuf::from(format!("{DATA_FOLDER}/staging/{}", header.slice)),
-        };
-        let offset = self.env.rng.u64(..held.metadata.bytes);
-        if self.nodes[node].disk.flip_bit(&file, offset).is_ok() {
-            self.env.note(format_args!("a bit of {} on n{node} turns over", header.slice));
-            self.faults.flipped.insert(header.slice);
-            self.faults.fired.flips += 1;
         }
     }
 }

@@ -1,0 +1,71 @@
+//! A master that lost its journal finds from the nodes' disks what was acknowledged, and nothing that was not.
+//! (`docs/semantics.md`: its journal lost.)
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use protocol::{
+    SectorPath, SliceId,
+    message::client_master::{ClientReply, Entry},
+};
+
+use super::names::item_of;
+use crate::{
+    Kind,
+    environment::Environment,
+    model::{ContentId, Item},
+    role::NodeRole,
+};
+
+/// The new master answered a question about names.
+pub(crate) fn check_look(env: &mut Environment, reply: &ClientReply) {
+    let Some(recovered) = &env.book.recovered else { return };
+    let entries: Vec<&Entry> = match reply {
+        ClientReply::Status(status) => vec![&status.entry],
+        ClientReply::Page(page) => page.entries.iter().collect(),
+        _ => Vec::new(),
+    };
+    let wrong = entries.into_iter().find(|entry| match item_of(&env.book.contents, entry) {
+        Some(Item::Folder) => false,
+        Some(Item::File(content)) => !recovered.could_be(&entry.path, Some(content)),
+        None => true,
+    });
+    if let Some(entry) = wrong {
+        let sentence = format!("after the journal was lost there is something that was never there: {entry:?}");
+        env.violate(Kind::Safety, sentence);
+    }
+}
+
+/// The path of a file that a client had removed or replaced, and that was found again. Perhaps no copy of it is good.
+pub(crate) fn doubtful<'a>(env: &Environment, reply: &'a ClientReply) -> Option<&'a SectorPath> {
+    let (Some(recovered), ClientReply::Status(status)) = (&env.book.recovered, reply) else { return None };
+    match item_of(&env.book.contents, &status.entry) {
+        Some(Item::File(content)) if !recovered.owed().contains(&content) => Some(&status.entry.path),
+        _ => None,
+    }
+}
+
+/// What of all that must be there is not among all entries: a sentence each.
+pub(crate) fn missing(env: &Environment, entries: &[Entry]) -> Vec<String> {
+    let Some(recovered) = &env.book.recovered else { return Vec::new() };
+    let found: BTreeMap<&SectorPath, _> =
+        entries.iter().map(|entry| (&entry.path, item_of(&env.book.contents, entry))).collect();
+    let is_missing =
+        |(path, content): &(&SectorPath, &ContentId)| found.get(path) != Some(&Some(Item::File(**content)));
+    let sentence = |(path, content): (&SectorPath, &ContentId)| {
+        let there = found.get(path);
+        format!("after the journal was lost {path} must hold {content:?} and there is {there:?}")
+    };
+    recovered.firm().iter().filter(is_missing).map(sentence).collect()
+}
+
+/// At the end: each acknowledged content is a file's, or is kept on a disk.
+pub(crate) fn check_owed(env: &mut Environment, nodes: &[NodeRole], files: &BTreeMap<SliceId, SectorPath>) {
+    let Some(recovered) = &env.book.recovered else { return };
+    let held = nodes.iter().filter_map(|node| node.process.as_ref()).flat_map(|process| process.store.held());
+    let kept: BTreeSet<_> = held.filter_map(|held| env.book.contents.find(held.metadata.digest)).collect();
+    let lost: Vec<_> = recovered.owed().difference(&kept).copied().collect();
+    if !lost.is_empty() {
+        let count = files.len();
+        env.violate(Kind::Safety, format!("after the journal was lost no disk has {lost:?}; there are {count} files"));
+    }
+}

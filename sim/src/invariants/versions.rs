@@ -1,0 +1,27 @@
+//! Versions grow: over restarts of the master, over removals, and whatever its clock does.
+//! (`docs/semantics.md`: upload.)
+
+use std::time::Duration;
+
+use protocol::{
+    SectorPath,
+    message::client_master::{Entry, EntryKind},
+};
+
+use crate::{Kind, environment::Environment};
+
+/// A write that was begun at `began` was answered with this entry.
+pub(crate) fn check(env: &mut Environment, path: &SectorPath, entry: &Entry, began: Duration) {
+    let EntryKind::File(content) = &entry.kind else { return };
+    let version = content.version;
+    if let Some(before) = env.book.versions.largest_before(began)
+        && before >= version
+    {
+        env.violate(
+            Kind::Safety,
+            format!("{path} got version {version} although {before} had been told before it was begun"),
+        );
+    }
+    let now = env.now.monotonic;
+    env.book.versions.note(now, version);
+}

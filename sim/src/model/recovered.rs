@@ -1,0 +1,214 @@
+//! What names may be once the master has lost its journal: computed from the truth and from what lies on all disks at
+//! that moment. It is the rule of `docs/semantics.md` in other words: what stands at its path comes back; what was removed
+//! may come back only where its bytes still lie somewhere; what was not yet at its path is kept, perhaps without a name.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use protocol::{SectorPath, SliceHeader, SliceId, Version, message::node_master::HeldState};
+
+use super::{Book, Change, ContentId, Outcome};
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct Recovered {
+    /// Versions from here on were given by the new master.
+    birth: Version,
+    /// Files that must be there, and with what.
+    firm: BTreeMap<SectorPath, ContentId>,
+    /// What may be seen.
+    seen: BTreeMap<SectorPath, BTreeSet<ContentId>>,
+    /// Contents that must be somewhere: under a name, or on a disk.
+    owed: BTreeSet<ContentId>,
+    /// Files that are written to the new master.
+    begun: BTreeSet<(SectorPath, ContentId)>,
+}
+
+/// A slice as it lies on a disk when the journal is lost.
+#[derive(Clone, Debug)]
+pub(crate) struct Held {
+    pub(crate) slice: SliceId,
+    pub(crate) path: SectorPath,
+    pub(crate) content: ContentId,
+    pub(crate) state: HeldState,
+    pub(crate) version: Version,
+    /// Whether the node will find it again just so: its process is dead, and no bit of it was turned over.
+    pub(crate) is_certain: bool,
+}
+
+impl Recovered {
+    /// What may be found again, with what is known and what lies on disks now.
+    pub(crate) fn new(book: &Book, now: std::time::Duration, birth: Version, held: &[Held]) -> Self {
+        let mut truth: Vec<(SectorPath, ContentId)> = Vec::new();
+        let mut seen: BTreeMap<SectorPath, BTreeSet<ContentId>> = BTreeMap::new();
+        let on_disks: BTreeSet<_> = held.iter().map(|held| held.content).collect();
+        let mut note = |path: &SectorPath, content| _ = seen.entry(path.clone()).or_default().insert(content);
+        for region in &book.regions {
+            let visible = region.visible();
+            for (path, content) in visible.iter().flat_map(|tree| tree.files()) {
+                note(path, content);
+                if visible.iter().all(|tree| tree.file(path) == Some(content)) {
+                    truth.push((path.clone(), content));
+                }
+            }
+            region
+                .ever_seen()
+                .filter(|(_, content)| on_disks.contains(content))
+                .for_each(|(path, content)| note(path, content));
+        }
+        for register in &book.registers {
+            register.ever_seen().for_each(|content| note(&register.path, content));
+            if let ([only], false) = (&register.possible(now)[..], register.could_be(None, now, now)) {
+                let only = *only;
+                truth.push((register.path.clone(), only));
+            }
+        }
+        book.outputs.iter().for_each(|(path, content)| note(path, *content));
+        truth.extend(book.outputs.iter().cloned());
+        let is_firm = |(path, content): &&(SectorPath, ContentId)| {
+            let at_path = || held.iter().filter(|held| held.path == *path);
+            // A removed file that is found first keeps its place, although a newer one needs a folder there.
+            let is_in_the_way =
+                |held: &Held| held.path != *path && (path.is_within(&held.path) || held.path.is_within(path));
+            if held.iter().any(is_in_the_way) {
+                return false;
+            }
+            // A node that was away when a file was renamed has it at its old path, and may be the first to come.
+            let is_elsewhere = |slice| held.iter().any(|other| other.slice == slice && other.path != *path);
+            let is_there = |held: &Held| held.is_certain && held.content == *content && held.state == HeldState::Placed;
+            at_path().any(|held| is_there(held) && !is_elsewhere(held.slice))
+        };
+        // The newest version of a path wins (`docs/semantics.md`). So a file that was renamed to where a newer one stood
+        // gives way to that one, where a node was away when the newer one was to be removed.
+        truth.retain(|(path, content)| {
+            let at_path = || held.iter().filter(|held| held.path == *path);
+            let newest = at_path().filter(|held| held.content == *content).map(|held| held.version).max();
+            newest.is_none() || at_path().all(|other| Some(other.version) <= newest)
+        });
+        let firm: BTreeMap<_, _> = truth.iter().filter(is_firm).cloned().collect();
+        let owed = truth.into_iter().map(|(_, content)| content).collect();
+        Self { birth, firm, seen, owed, begun: BTreeSet::new() }
+    }
+
+    /// A file is about to be written to the new master.
+    pub(crate) fn begin(&mut self, change: &Change) {
+        if let Change::Put { path, content, .. } = change {
+            self.begun.insert((path.clone(), *content));
+            self.seen.entry(path.clone()).or_default().insert(*content);
+        }
+    }
+
+    /// A change has ended; one that the old master was asked for may have been lost with it.
+    pub(crate) fn end(&mut self, change: &Change, outcome: Outcome) {
+        let Change::Put { path, content, .. } = change else { return };
+        let was_begun = self.begun.remove(&(path.clone(), *content));
+        match outcome {
+            Outcome::Done => {
+                self.owed.insert(*content);
+                if was_begun {
+                    self.firm.insert(path.clone(), *content);
+                }
+            }
+            Outcome::Unknown => _ = self.firm.remove(path),
+            Outcome::NotDone | Outcome::Refused(_) => {}
+        }
+    }
+
+    /// A job that the new master admitted has published a file; or one of the old master's, of which nobody knows
+    /// whether that was still saved.
+    pub(crate) fn note_output(&mut self, path: &SectorPath, content: ContentId, is_of_new_master: bool) {
+        self.seen.entry(path.clone()).or_default().insert(content);
+        if is_of_new_master {
+            self.firm.insert(path.clone(), content);
+            self.owed.insert(content);
+        }
+    }
+
+    /// Whether a path may have this content (`None`: no file).
+    pub(crate) fn could_be(&self, path: &SectorPath, content: Option<ContentId>) -> bool {
+        content.is_none_or(|content| self.seen.get(path).is_some_and(|seen| seen.contains(&content)))
+    }
+
+    /// Whether there must be a file at a path.
+    pub(crate) fn must_be_there(&self, path: &SectorPath) -> bool {
+        self.firm.contains_key(path)
+    }
+
+    /// The files that must be there.
+    pub(crate) fn firm(&self) -> &BTreeMap<SectorPath, ContentId> {
+        &self.firm
+    }
+
+    /// Contents that must be somewhere.
+    pub(crate) fn owed(&self) -> &BTreeSet<ContentId> {
+        &self.owed
+    }
+
+    /// Whether a slice without a name may stay on a disk: nobody knows whether it was published.
+    pub(crate) fn may_be_kept(&self, header: &SliceHeader) -> bool {
+        header.version < self.birth
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use std::time::Duration;
+
+    use super::*;
+    use crate::model::{Region, path};
+
+    fn at(seconds: u64) -> Duration {
+        Duration::from_secs(seconds)
+    }
+
+    /// A book with a file that was put, and one that was put and removed again.
+    fn book() -> (Book, ContentId, ContentId) {
+        let mut book = Book::default();
+        let (kept, removed) = (book.contents.add(vec![1]), book.contents.add(vec![2]));
+        let mut region = Region::new(path("/r"));
+        let changes = [
+            Change::Put { path: path("/r/kept"), content: kept, parents: true, absent: false },
+            Change::Put { path: path("/r/gone"), content: removed, parents: true, absent: false },
+            Change::Remove { path: path("/r/gone"), recursive: false },
+        ];
+        for change in &changes {
+            region.begin(at(1), change);
+            region.end(at(2), change, Outcome::Done).unwrap();
+        }
+        book.regions.push(region);
+        (book, kept, removed)
+    }
+
+    fn held(name: &str, content: ContentId, state: HeldState) -> Held {
+        Held { slice: SliceId(1), path: path(name), content, state, version: Version(1), is_certain: true }
+    }
+
+    #[test]
+    fn what_stands_at_its_path_must_come_back_and_what_is_only_staged_must_be_kept() {
+        let (book, kept, _) = book();
+        for (state, is_firm) in [(HeldState::Placed, true), (HeldState::Staged, false)] {
+            let recovered = Recovered::new(&book, at(3), Version(9), &[held("/r/kept", kept, state)]);
+            assert_eq!(recovered.must_be_there(&path("/r/kept")), is_firm);
+            assert!(recovered.owed().contains(&kept));
+        }
+    }
+
+    #[test]
+    fn a_file_that_also_lies_at_an_older_path_must_be_kept_but_may_be_there() {
+        let (book, kept, _) = book();
+        let disks = [held("/r/kept", kept, HeldState::Placed), held("/r/gone", kept, HeldState::Placed)];
+        let recovered = Recovered::new(&book, at(3), Version(9), &disks);
+        assert!(!recovered.must_be_there(&path("/r/kept")) && recovered.owed().contains(&kept));
+    }
+
+    #[test]
+    fn a_removed_file_may_come_back_only_where_its_bytes_still_lie_somewhere() {
+        let (book, kept, removed) = book();
+        let nowhere = Recovered::new(&book, at(3), Version(9), &[held("/r/kept", kept, HeldState::Placed)]);
+        assert!(!nowhere.could_be(&path("/r/gone"), Some(removed)));
+        let somewhere = Recovered::new(&book, at(3), Version(9), &[held("/r/gone", removed, HeldState::Placed)]);
+        assert!(somewhere.could_be(&path("/r/gone"), Some(removed)));
+        assert!(!somewhere.could_be(&path("/r/kept"), Some(removed)));
+        assert!(!somewhere.must_be_there(&path("/r/gone")));
+    }
+}

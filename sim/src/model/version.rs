@@ -1,0 +1,43 @@
+//! The versions that clients were told. Each is larger than all that were told before its write was begun: what is
+//! promised for one path holds for all together, for the master has one counter.
+
+use std::time::Duration;
+
+use protocol::Version;
+
+/// See the module.
+#[derive(Debug, Default)]
+pub(crate) struct Versions {
+    /// When, and the largest up to then.
+    told: Vec<(Duration, Version)>,
+}
+
+impl Versions {
+    /// The largest that was told up to a moment.
+    pub(crate) fn largest_before(&self, moment: Duration) -> Option<Version> {
+        let count = self.told.partition_point(|(at, _)| *at <= moment);
+        self.told[..count].last().map(|(_, version)| *version)
+    }
+
+    /// A version was told.
+    pub(crate) fn note(&mut self, now: Duration, version: Version) {
+        let largest = self.told.last().map_or(version, |(_, before)| version.max(*before));
+        self.told.push((now, largest));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_told_later_does_not_count() {
+        let mut versions = Versions::default();
+        let at = Duration::from_secs;
+        for (seconds, version) in [(1, 10), (2, 7), (3, 20)] {
+            versions.note(at(seconds), Version(version));
+        }
+        let largest: Vec<_> = (0..4).map(|second| versions.largest_before(at(second))).collect();
+        assert_eq!(largest, [None, Some(Version(10)), Some(Version(10)), Some(Version(20))]);
+    }
+}

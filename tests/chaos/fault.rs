@@ -1,0 +1,157 @@
+//! The faults: roles that are killed and started again, stopped and continued; bits that are turned over in slice files of
+//! which another node has a good copy.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fs,
+    io::Write,
+    time::{Duration, Instant},
+};
+
+use cluster::Roles;
+use fastrand::Rng;
+
+use crate::ledger::Ledger;
+
+/// See the module.
+#[derive(Default)]
+pub(crate) struct Faults {
+    /// When the next is due, since the beginning.
+    pub(crate) next: Duration,
+    /// Roles that are to be started or continued, and when.
+    away: BTreeMap<String, (Instant, Away)>,
+    /// Contents of which a copy was made bad: never two copies of one.
+    flipped: BTreeSet<Vec<u8>>,
+    fired: BTreeMap<&'static str, u64>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Away {
+    Dead,
+    Stopped,
+}
+
+impl Faults {
+    /// Lets something go wrong.
+    pub(crate) fn fire(&mut self, rng: &mut Rng, cloud: &mut Roles, ledger: &Ledger) {
+        let lot = rng.u32(..100);
+        let names = cloud.names();
+        let role = match lot % 10 {
+            0 | 1 => "master".to_owned(),
+            2 => "security".to_owned(),
+            _ => names[rng.usize(..names.len())].clone(),
+        };
+        let span = Duration::from_millis(if rng.u8(..4) == 0 { rng.u64(6_000..12_000) } else { rng.u64(..3_000) });
+        match lot {
+            0..55 if self.may_leave(&role) => {
+                cloud.kill(&role);
+                self.leave(role, span, Away::Dead);
+            }
+            55..75 if self.may_leave(&role) => {
+                cloud.pause(&role);
+                self.leave(role, span, Away::Stopped);
+            }
+            75..100 if !self.away.contains_key("master") && !self.away.contains_key("security") => {
+                self.flip(rng, cloud, ledger);
+            }
+            _ => {}
+        }
+    }
+
+    /// Brings back whose time has come.
+    pub(crate) fn recover(&mut self, cloud: &mut Roles) {
+        let now = Instant::now();
+        let due: Vec<_> = self.away.iter().filter(|(_, (at, _))| *at <= now).map(|(role, _)| role.clone()).collect();
+        due.iter().for_each(|role| self.bring_back(cloud, role));
+    }
+
+    /// Brings all back.
+    pub(crate) fn heal(&mut self, cloud: &mut Roles) {
+        let all: Vec<_> = self.away.keys().cloned().collect();
+        all.iter().for_each(|role| self.bring_back(cloud, role));
+    }
+
+    /// How often each fired.
+    pub(crate) fn summary(&self) -> String {
+        let parts: Vec<_> = self.fired.iter().map(|(name, count)| format!("{count} {name}")).collect();
+        format!("fired: {}", parts.join(", "))
+    }
+
+    /// Whether a copy of these bytes was made bad.
+    pub(crate) fn has_flipped(&self, bytes: &[u8]) -> bool {
+        self.flipped.contains(bytes)
+    }
+
+    /// Whether there was one of each kind.
+    pub(crate) fn all_kinds_fired(&self) -> bool {
+        [NODE_KILLS, MASTER_KILLS, STOPS, FLIPS].iter().all(|kind| self.fired.contains_key(kind))
+    }
+
+    fn may_leave(&self, role: &str) -> bool {
+        self.away.len() < AWAY_MAX && !self.away.contains_key(role)
+    }
+
+    fn leave(&mut self, role: String, span: Duration, away: Away) {
+        let kind = match (away, role.as_str()) {
+            (Away::Stopped, _) => STOPS,
+            (Away::Dead, "master") => MASTER_KILLS,
+            (Away::Dead, "security") => "kills of the security server",
+            (Away::Dead, _) => NODE_KILLS,
+        };
+        *self.fired.entry(kind).or_default() += 1;
+        self.away.insert(role, (Instant::now() + span, away));
+    }
+
+    fn bring_back(&mut self, cloud: &mut Roles, role: &str) {
+        match self.away.remove(role) {
+            Some((_, Away::Dead)) => cloud.run_role(role),
+            Some((_, Away::Stopped)) => cloud.resume(role),
+            None => {}
+        }
+    }
+
+    /// Turns over a bit of one copy of a file that has two good ones.
+    fn flip(&mut self, rng: &mut Rng, cloud: &Roles, ledger: &Ledger) {
+        let mut paths = ledger.idle_paths();
+        rng.shuffle(&mut paths);
+        // A few are looked at: each costs a command.
+        for path in paths.iter().take(PATHS_TRIED) {
+            let stat = cloud.run(&["stat", "--json", path]);
+            if stat.code != 0 {
+                continue;
+            }
+            let holders = good_copies(&stat.text());
+            let native = |node: &String| cloud.role_folder(node).join(format!("slices{path}"));
+            let copies: Vec<_> = holders.iter().filter_map(|node| Some((node, fs::read(native(node)).ok()?))).collect();
+            let [(node, bytes), (_, other), ..] = &copies[..] else { continue };
+            if bytes.is_empty() || bytes != other || !self.flipped.insert(bytes.clone()) {
+                continue;
+            }
+            let mut bad = bytes.clone();
+            bad[rng.usize(..bytes.len())] ^= 1 << rng.u8(..8);
+            // In place, as a rotting disk does. The file may have been moved on a moment ago.
+            let file = fs::File::options().write(true).open(native(node));
+            if file.and_then(|mut file| file.write_all(&bad)).is_ok() {
+                *self.fired.entry(FLIPS).or_default() += 1;
+            }
+            return;
+        }
+    }
+}
+
+/// The nodes with good copies, by what `stat --json` said.
+fn good_copies(stat: &str) -> Vec<String> {
+    let stat: serde_json::Value = serde_json::from_str(stat).unwrap_or_default();
+    let copies = stat["copies"].as_array().cloned().unwrap_or_default();
+    let good = copies.iter().filter(|copy| copy["state"] == "ok");
+    good.filter_map(|copy| copy["node"].as_str().map(str::to_owned)).collect()
+}
+
+const NODE_KILLS: &str = "kills of nodes";
+const MASTER_KILLS: &str = "kills of the master";
+const STOPS: &str = "stopped processes";
+const FLIPS: &str = "turned bits";
+/// Roles away at once: with more, nothing would ever be done.
+const AWAY_MAX: usize = 2;
+/// Paths that are looked at for one that has two good copies.
+const PATHS_TRIED: usize = 8;

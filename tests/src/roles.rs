@@ -1,0 +1,227 @@
+//! A cloud whose roles a test starts itself, each a process of its own with `--config`, as on a real cluster: so each can
+//! be killed, stopped for a while and started again, alone. On this machine's loopback, or with each group of roles in a
+//! network of its own ([`Network`]).
+
+use std::{
+    collections::BTreeMap,
+    fs::{self, File},
+    io::{BufRead, BufReader},
+    net::TcpListener,
+    ops::Deref,
+    path::{Path, PathBuf},
+    process::{Child, Command, Stdio},
+};
+
+use crate::{Cloud, Network, kill, program};
+
+/// See the module. Commands go through the [`Cloud`] that it is too.
+pub struct Roles {
+    cloud: Cloud,
+    roles: BTreeMap<String, Role>,
+    // Behind the roles: networks go when nobody is in them any more.
+    network: Option<Network>,
+}
+
+struct Role {
+    /// `security`, `master` or `node`.
+    kind: &'static str,
+    settings: PathBuf,
+    /// What stands before the command.
+    prefix: Vec<String>,
+    child: Option<Child>,
+}
+
+impl Roles {
+    /// Starts security server, master and `node-1` to `node-N`, node i in `site-(i mod sites + 1)`.
+    pub fn start(nodes: u32, sites: u32) -> Self {
+        let mut roles =
+            Self { cloud: Cloud::prepared(nodes, sites, Vec::new()), roles: BTreeMap::new(), network: None };
+        let (security, master) = (format!("127.0.0.1:{}", free_port()), format!("127.0.0.1:{}", free_port()));
+        roles.add("security", "security", &[("listen", security.clone())], Vec::new());
+        roles.add("master", "master", &[("listen", master.clone()), ("security", security)], Vec::new());
+        for number in 1..=nodes {
+            let listen = format!("127.0.0.1:{}", free_port());
+            roles.add(&format!("node-{number}"), "node", &[("listen", listen), ("master", master.clone())], Vec::new());
+        }
+        roles.begin(&master)
+    }
+
+    /// The same in networks: security server, master and clients in `home`, each site's nodes in one named as the site.
+    /// `None`, loudly, where this process may not make networks.
+    pub fn start_apart(nodes: u32, sites: u32) -> Option<Self> {
+        let groups: Vec<String> =
+            std::iter::once("home".into()).chain((1..=sites).map(|site| format!("site-{site}"))).collect();
+        let network = Network::make(&groups)?;
+        let cloud = Cloud::prepared(nodes, sites, network.prefix("home"));
+        let mut roles = Self { cloud, roles: BTreeMap::new(), network: None };
+        let home = network.address("home").to_owned();
+        let (security, master) = (format!("{home}:7401"), format!("{home}:7400"));
+        roles.add("security", "security", &[("listen", security.clone())], network.prefix("home"));
+        let settings = [("listen", master.clone()), ("security", security)];
+        roles.add("master", "master", &settings, network.prefix("home"));
+        for number in 1..=nodes {
+            let site = format!("site-{}", (number - 1) % sites + 1);
+            let listen = format!("{}:{}", network.address(&site), 7410 + number);
+            let settings = [("listen", listen), ("master", master.clone())];
+            roles.add(&format!("node-{number}"), "node", &settings, network.prefix(&site));
+        }
+        roles.network = Some(network);
+        Some(roles.begin(&master))
+    }
+
+    /// The networks, where there are some.
+    pub fn network(&self) -> &Network {
+        self.network.as_ref().expect("a cloud that was started apart")
+    }
+
+    /// The names of all roles.
+    pub fn names(&self) -> Vec<String> {
+        self.roles.keys().cloned().collect()
+    }
+
+    /// The data folder of a role, also of one that is dead.
+    pub fn role_folder(&self, role: &str) -> PathBuf {
+        self.cloud.data.join(role)
+    }
+
+    /// The process of a role that runs.
+    pub fn pid(&self, role: &str) -> u32 {
+        self.roles[role].child.as_ref().unwrap_or_else(|| panic!("{role} does not run")).id()
+    }
+
+    /// Whether a role was started and not killed since.
+    pub fn is_running(&self, role: &str) -> bool {
+        self.roles[role].child.is_some()
+    }
+
+    /// Kills a role as a power cut would; that it lived until then is proved.
+    pub fn kill(&mut self, role: &str) {
+        let mut child = self.roles.get_mut(role).and_then(|role| role.child.take()).expect("a role that runs");
+        assert!(child.try_wait().unwrap().is_none(), "{role} had ended by itself; {}", self.log(role));
+        kill(child.id());
+        child.wait().unwrap();
+    }
+
+    /// Stops a role in the middle of whatever it does, until [`resume`](Self::resume).
+    pub fn pause(&self, role: &str) {
+        signal("STOP", self.pid(role));
+    }
+
+    /// Lets it go on.
+    pub fn resume(&self, role: &str) {
+        signal("CONT", self.pid(role));
+    }
+
+    /// Starts a role (again) and waits until it is ready.
+    pub fn run_role(&mut self, name: &str) {
+        let log = File::options().create(true).append(true).open(self.log_file(name)).unwrap();
+        let role = self.roles.get_mut(name).unwrap();
+        let program = program().to_str().unwrap().to_owned();
+        let mut words = role.prefix.clone();
+        words.extend([program, role.kind.into(), "--config".into(), role.settings.to_str().unwrap().into()]);
+        let mut child = Command::new(&words[0])
+            .args(&words[1..])
+            // It ends with the thread that started it, also when that one is killed.
+            .env("SECTOR_PART_OF_UP", "1")
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(log)
+            .spawn()
+            .unwrap();
+        let lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        let is_ready = lines.map_while(Result::ok).any(|line| line.starts_with("ready "));
+        role.child = Some(child);
+        assert!(is_ready, "{name} did not start; {}", self.log(name));
+    }
+
+    /// Waits until as many nodes are up.
+    pub fn until_up(&self, nodes: usize) {
+        self.until("all nodes are up", |cloud| {
+            let ended = cloud.run(&["nodes", "--json"]);
+            ended.code == 0 && ended.text().matches("\"up\"").count() == nodes
+        });
+    }
+
+    /// The last lines that a role wrote.
+    pub fn log(&self, role: &str) -> String {
+        let text = fs::read_to_string(self.log_file(role)).unwrap_or_default();
+        let lines: Vec<_> = text.lines().collect();
+        format!("the last lines of {role}:\n{}", lines[lines.len().saturating_sub(LINES_SHOWN)..].join("\n"))
+    }
+
+    /// Bytes of files that a node is being sent at this moment.
+    pub fn unfinished_bytes(&self, node: &str) -> u64 {
+        let Ok(items) = fs::read_dir(self.role_folder(node).join("unfinished")) else { return 0 };
+        items.flatten().filter_map(|item| item.metadata().ok()).map(|metadata| metadata.len()).sum()
+    }
+
+    /// Whether a node has this file of its own open: proof that it is being read.
+    pub fn has_open(&self, node: &str, file: &Path) -> bool {
+        let Ok(items) = fs::read_dir(format!("/proc/{}/fd", self.pid(node))) else { return false };
+        items.flatten().any(|item| fs::read_link(item.path()).is_ok_and(|link| link == file))
+    }
+
+    fn add(&mut self, name: &str, kind: &'static str, settings: &[(&str, String)], prefix: Vec<String>) {
+        let file = self.role_folder(name).join("settings.toml");
+        for (key, value) in settings {
+            set(&file, key, value);
+        }
+        self.roles.insert(name.into(), Role { kind, settings: file, prefix, child: None });
+    }
+
+    /// Starts all, for clients of the master at this address.
+    fn begin(mut self, master: &str) -> Self {
+        set(&self.cloud.home.join("profile.toml"), "address", master);
+        let nodes: Vec<_> = self.names().into_iter().filter(|name| name.starts_with("node-")).collect();
+        for role in ["security", "master"].into_iter().map(String::from).chain(nodes.clone()) {
+            self.run_role(&role);
+        }
+        self.until_up(nodes.len());
+        self
+    }
+
+    fn log_file(&self, role: &str) -> PathBuf {
+        self.folder().join(format!("{role}.log"))
+    }
+}
+
+impl Deref for Roles {
+    type Target = Cloud;
+
+    fn deref(&self) -> &Cloud {
+        &self.cloud
+    }
+}
+
+impl Drop for Roles {
+    fn drop(&mut self) {
+        for child in self.roles.values_mut().filter_map(|role| role.child.as_mut()) {
+            // It may have been stopped; a dead one cannot be killed again.
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}
+
+/// Gives a key of a settings file another value.
+fn set(file: &Path, key: &str, value: &str) {
+    let text = fs::read_to_string(file).unwrap();
+    let line = format!("{key} = \"{value}\"");
+    let is_it = |line: &&str| line.split('=').next().is_some_and(|name| name.trim() == key);
+    // Before everything: behind it there may be tables.
+    let rest: Vec<_> = text.lines().filter(|line| !is_it(line)).collect();
+    fs::write(file, format!("{line}\n{}\n", rest.join("\n"))).unwrap();
+}
+
+fn signal(name: &str, pid: u32) {
+    let status = Command::new("kill").args([&format!("-{name}"), &pid.to_string()]).status().unwrap();
+    assert!(status.success(), "process {pid} was there");
+}
+
+/// A port that nobody has, for TCP; the master takes the same number for UDP.
+fn free_port() -> u16 {
+    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+}
+
+/// Lines of a log in the message of a failed test.
+const LINES_SHOWN: usize = 30;

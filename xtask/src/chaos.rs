@@ -1,0 +1,32 @@
+//! Chaos: real processes, killed and stopped at random, against a ledger (`tests/chaos/`). A failing run prints the line
+//! that repeats it.
+
+use std::process::Command;
+
+use crate::{shell, simulate, test};
+
+/// `cargo xtask chaos [--minutes M | --seconds S] [--seed S]`.
+pub(crate) fn run(arguments: &[String]) -> Result<(), String> {
+    shell::cargo(&["build", "--release", "--locked"])?;
+    shell::cargo(&["build", "--quiet", "--locked", "--package", "sector-tests", "--bin", "chaos"])?;
+    let mut command = Command::new(test::target().join("debug/chaos"));
+    command.args(arguments).env("SECTOR", test::binary());
+    shell::run(command)
+}
+
+/// `cargo xtask nightly [--from SEED]`: what takes too long for every change. With the seed of the day it is another night
+/// every night.
+pub(crate) fn nightly(arguments: &[String]) -> Result<(), String> {
+    let from = match arguments {
+        [] => "0",
+        [name, seed] if name == "--from" && seed.parse::<u64>().is_ok() => seed,
+        _ => return Err("`nightly` takes `--from SEED` and nothing else".into()),
+    };
+    simulate::run(&["--seeds".into(), SEEDS.into(), "--from".into(), from.into()])?;
+    run(&["--minutes".into(), MINUTES.into(), "--seed".into(), from.into()])
+}
+
+/// Seeds of a night's simulation: some minutes.
+const SEEDS: &str = "2000";
+/// Minutes of a night's chaos.
+const MINUTES: &str = "10";
