@@ -5,11 +5,11 @@ use std::time::Duration;
 
 use fastrand::Rng;
 use master::MasterConfig;
-use protocol::{RecordFormat, message::client_master::CreateRequest};
+use protocol::{RecordFormat, Version, message::client_master::CreateRequest};
 
 use crate::{
     Kind, Options, Report, Sabotage,
-    actor::{Actor, Auditor, Driver, JobPlanned, Part, Person, RECORD_BYTES, create_request},
+    actor::{Actor, Auditor, Driver, JobPlanned, Keeper, Part, Person, RECORD_BYTES, create_request},
     calls::{CallId, CallReply, STALL_MAX},
     environment::Environment,
     faults::{Faults, disks},
@@ -107,6 +107,13 @@ impl Cloud {
                 && let Err(why) = healing::check_held(&process.store, files, &self.env.book)
             {
                 unwell = Some(format!("n{number}: {why}"));
+            }
+            if self.env.book.leaving == Some(number)
+                && let Some(process) = &node.process
+                && let Some(held) = process.store.held().first()
+            {
+                let header = &held.metadata.header;
+                unwell = Some(format!("n{number} was drained and holds {} of {}", header.slice, header.path));
             }
         }
         if unwell.is_none() {
@@ -356,6 +363,10 @@ impl Cloud {
                 self.env.after(Duration::from_secs(1), Event::Restart(who));
             }
             (Who::Node(node), Ok(())) => self.nodes[node].settle(&mut self.env),
+            (Who::Master, Ok(())) => {
+                let now = Version(self.env.now.unix_millis);
+                self.env.book.recovered.iter_mut().for_each(|recovered| recovered.started(now));
+            }
             _ => {}
         }
     }
@@ -407,7 +418,8 @@ fn draw_config(rng: &mut Rng) -> MasterConfig {
     }
 }
 
-/// One who writes the input of jobs, some who do as they like, the driver, and the one who looks at everything.
+/// One who writes the input of jobs, some who do as they like, who keeps the nodes, the driver, and the one who looks at
+/// everything.
 fn draw_actors(env: &mut Environment, nodes: usize) -> Vec<Actor> {
     let planned = JobPlanned::draw(&mut env.rng);
     let inputs = planned.inputs.iter().enumerate().map(|(number, bytes)| {
@@ -424,6 +436,11 @@ fn draw_actors(env: &mut Environment, nodes: usize) -> Vec<Actor> {
     for number in 1..env.rng.usize(2..5) {
         env.book.regions.push(Region::new(path(&format!("/p{number}"))));
         parts.push(Part::Person(Box::new(Person::new(number, Vec::new()))));
+    }
+    // Some clouds keep all nodes in use.
+    if env.chance(60) {
+        let leaves_one = env.rng.bool();
+        parts.push(Part::Keeper(Box::new(Keeper::new(nodes, leaves_one))));
     }
     env.book.people_at_work = parts.len();
     for number in 0..env.rng.usize(1..4) {

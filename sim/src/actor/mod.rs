@@ -1,8 +1,9 @@
-//! The clients of the cloud: people who change names and read files, the driver of jobs, and the one who looks at
-//! everything at the end. Each has a session of its own and asks in the words of `protocol`.
+//! The clients of the cloud: people who change names and read files, the driver of jobs, who takes nodes out
+//! of use, and the one who looks at everything at the end. Each has a session of its own and asks in the words of `protocol`.
 
 mod audit;
 mod driver;
+mod keeper;
 mod output;
 mod person;
 mod upload;
@@ -24,6 +25,7 @@ use crate::{
 };
 pub(crate) use audit::Auditor;
 pub(crate) use driver::Driver;
+pub(crate) use keeper::Keeper;
 pub(crate) use output::{JobPlanned, RECORD_BYTES};
 pub(crate) use person::Person;
 pub(crate) use upload::create_request;
@@ -39,6 +41,7 @@ pub(crate) enum Part {
     Person(Box<Person>),
     Driver(Box<Driver>),
     Auditor(Box<Auditor>),
+    Keeper(Box<Keeper>),
 }
 
 impl Actor {
@@ -69,6 +72,7 @@ impl Actor {
                 Part::Person(person) => person.logged_in(env, &mut self.seat),
                 Part::Driver(driver) => driver.logged_in(env, &mut self.seat),
                 Part::Auditor(auditor) => auditor.logged_in(env, &mut self.seat),
+                Part::Keeper(keeper) => keeper.logged_in(env, &mut self.seat),
             }
         }
         self.settle(env);
@@ -84,6 +88,7 @@ impl Actor {
             Part::Person(person) => person.timer(env, &mut self.seat, tag),
             Part::Driver(driver) => driver.timer(env, &mut self.seat, tag),
             Part::Auditor(auditor) => auditor.timer(env, &mut self.seat, tag),
+            Part::Keeper(keeper) => keeper.timer(env, &mut self.seat, tag),
         }
         self.settle(env);
     }
@@ -93,6 +98,8 @@ impl Actor {
             Part::Person(person) => person.call_answered(env, &mut self.seat, call, reply),
             Part::Driver(driver) => driver.call_answered(env, &mut self.seat, call, reply),
             Part::Auditor(auditor) => auditor.call_answered(env, &mut self.seat, call, reply),
+            // It talks with the master alone.
+            Part::Keeper(_) => {}
         }
         self.settle(env);
     }
@@ -118,6 +125,7 @@ impl Actor {
             Part::Person(person) => person.is_at_rest(),
             Part::Driver(driver) => driver.is_at_rest(),
             Part::Auditor(_) => true,
+            Part::Keeper(keeper) => keeper.is_at_rest(),
         }
     }
 
@@ -140,6 +148,7 @@ impl Actor {
             Part::Person(person) => format!("{:?} {}", self.seat.who, person.state()),
             Part::Driver(driver) => format!("{:?} {}", self.seat.who, driver.state()),
             Part::Auditor(auditor) => format!("{:?} {}", self.seat.who, auditor.state()),
+            Part::Keeper(keeper) => format!("{:?} {}", self.seat.who, keeper.state()),
         }
     }
 
@@ -157,6 +166,7 @@ impl Actor {
                         Part::Person(person) => person.answered(env, &mut self.seat, tag, reply),
                         Part::Driver(driver) => driver.answered(env, &mut self.seat, tag, reply),
                         Part::Auditor(auditor) => auditor.answered(env, &mut self.seat, tag, reply),
+                        Part::Keeper(keeper) => keeper.answered(env, &mut self.seat, tag, reply),
                     }
                 }
                 Heard::Lost(session) => {

@@ -3,7 +3,7 @@
 
 use std::{path::Path, sync::Arc};
 
-use protocol::{Version, message::node_master::HeldSlice};
+use protocol::message::node_master::HeldSlice;
 use store::SliceStore;
 
 use crate::{
@@ -29,9 +29,8 @@ impl Cloud {
         let ahead_millis = self.faults.clock_ahead_max_millis.max(self.env.clock_ahead(Who::Master));
         self.env.set_clock(Who::Master, ahead_millis);
         self.env.look_at_clock_of(Who::Master);
-        let birth = Version(self.env.now.unix_millis);
         let held = self.all_held();
-        self.env.book.recovered = Some(Recovered::new(&self.env.book, self.env.now.monotonic, birth, &held));
+        self.env.book.recovered = Some(Recovered::new(&self.env.book, self.env.now.monotonic, &held));
         for actor in &mut self.actors {
             actor.journal_lost(&self.env);
         }

@@ -31,6 +31,8 @@ pub(crate) struct Book {
     pub(crate) versions: Versions,
     /// People who are not at rest: what they are changing is seen before they are told.
     pub(crate) people_at_work: usize,
+    /// The node that was taken out of use for good: it must become empty.
+    pub(crate) leaving: Option<usize>,
     /// Jobs that ended well.
     pub(crate) jobs_done: u32,
 }

@@ -11,8 +11,8 @@ use super::{Book, Change, ContentId, Outcome};
 /// See the module.
 #[derive(Debug)]
 pub(crate) struct Recovered {
-    /// Versions from here on were given by the new master.
-    birth: Version,
+    /// Versions from here on were given by the new master, once it was started.
+    birth: Option<Version>,
     /// Files that must be there, and with what.
     firm: BTreeMap<SectorPath, ContentId>,
     /// What may be seen.
@@ -37,7 +37,7 @@ pub(crate) struct Held {
 
 impl Recovered {
     /// What may be found again, with what is known and what lies on disks now.
-    pub(crate) fn new(book: &Book, now: std::time::Duration, birth: Version, held: &[Held]) -> Self {
+    pub(crate) fn new(book: &Book, now: std::time::Duration, held: &[Held]) -> Self {
         let mut truth: Vec<(SectorPath, ContentId)> = Vec::new();
         let mut seen: BTreeMap<SectorPath, BTreeSet<ContentId>> = BTreeMap::new();
         let on_disks: BTreeSet<_> = held.iter().map(|held| held.content).collect();
@@ -86,7 +86,12 @@ impl Recovered {
         });
         let firm: BTreeMap<_, _> = truth.iter().filter(is_firm).cloned().collect();
         let owed = truth.into_iter().map(|(_, content)| content).collect();
-        Self { birth, firm, seen, owed, begun: BTreeSet::new() }
+        Self { birth: None, firm, seen, owed, begun: BTreeSet::new() }
+    }
+
+    /// The new master was started, for the first time or again.
+    pub(crate) fn started(&mut self, now: Version) {
+        self.birth.get_or_insert(now);
     }
 
     /// A file is about to be written to the new master.
@@ -145,7 +150,7 @@ impl Recovered {
 
     /// Whether a slice without a name may stay on a disk: nobody knows whether it was published.
     pub(crate) fn may_be_kept(&self, header: &SliceHeader) -> bool {
-        header.version < self.birth
+        self.birth.is_none_or(|birth| header.version < birth)
     }
 }
 
@@ -187,7 +192,7 @@ mod tests {
     fn what_stands_at_its_path_must_come_back_and_what_is_only_staged_must_be_kept() {
         let (book, kept, _) = book();
         for (state, is_firm) in [(HeldState::Placed, true), (HeldState::Staged, false)] {
-            let recovered = Recovered::new(&book, at(3), Version(9), &[held("/r/kept", kept, state)]);
+            let recovered = Recovered::new(&book, at(3), &[held("/r/kept", kept, state)]);
             assert_eq!(recovered.must_be_there(&path("/r/kept")), is_firm);
             assert!(recovered.owed().contains(&kept));
         }
@@ -197,16 +202,16 @@ mod tests {
     fn a_file_that_also_lies_at_an_older_path_must_be_kept_but_may_be_there() {
         let (book, kept, _) = book();
         let disks = [held("/r/kept", kept, HeldState::Placed), held("/r/gone", kept, HeldState::Placed)];
-        let recovered = Recovered::new(&book, at(3), Version(9), &disks);
+        let recovered = Recovered::new(&book, at(3), &disks);
         assert!(!recovered.must_be_there(&path("/r/kept")) && recovered.owed().contains(&kept));
     }
 
     #[test]
     fn a_removed_file_may_come_back_only_where_its_bytes_still_lie_somewhere() {
         let (book, kept, removed) = book();
-        let nowhere = Recovered::new(&book, at(3), Version(9), &[held("/r/kept", kept, HeldState::Placed)]);
+        let nowhere = Recovered::new(&book, at(3), &[held("/r/kept", kept, HeldState::Placed)]);
         assert!(!nowhere.could_be(&path("/r/gone"), Some(removed)));
-        let somewhere = Recovered::new(&book, at(3), Version(9), &[held("/r/gone", removed, HeldState::Placed)]);
+        let somewhere = Recovered::new(&book, at(3), &[held("/r/gone", removed, HeldState::Placed)]);
         assert!(somewhere.could_be(&path("/r/gone"), Some(removed)));
         assert!(!somewhere.could_be(&path("/r/kept"), Some(removed)));
         assert!(!somewhere.must_be_there(&path("/r/gone")));

@@ -1,0 +1,160 @@
+//! Who looks after the machines (path: taking a node away): empties nodes and takes that back, and now and then has an
+//! empty one forgotten and lets it join again. When the faults are over all nodes are in use again, but perhaps one,
+//! which must become empty. Never more than one node at a time: the files have to go somewhere.
+
+use std::{mem, time::Duration};
+
+use protocol::{
+    NodeId, Status,
+    message::{
+        client_master::{ClientReply, ClientRequest},
+        cluster::{DrainRequest, RemoveNodeRequest},
+    },
+};
+
+use super::{PATIENCE, ask, later};
+use crate::{cloud::NODES_MIN, environment::Environment, network::DELAY_MAX, role::Seat};
+
+/// See the module.
+pub(crate) struct Keeper {
+    nodes: usize,
+    step: Step,
+    /// Names the present step: what belongs to an earlier one is late.
+    tag: u64,
+    /// The node that may not be in use.
+    node: Option<usize>,
+    /// What is asked for next about it.
+    next: Next,
+    /// Whether the last one stays out of use.
+    leaves_one: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Next {
+    Drain,
+    Remove,
+    /// It may join again, if it was removed.
+    Admit,
+    /// It is taken into use again.
+    Use,
+}
+
+enum Step {
+    Waiting,
+    Asking,
+    AtRest,
+}
+
+impl Keeper {
+    /// One for a cloud of so many nodes.
+    pub(crate) fn new(nodes: usize, leaves_one: bool) -> Self {
+        // Fewer nodes than copies that people wish for would never be well.
+        let leaves_one = leaves_one && nodes > NODES_MIN;
+        Self { nodes, step: Step::Waiting, tag: 0, node: None, next: Next::Drain, leaves_one }
+    }
+
+    pub(crate) fn is_at_rest(&self) -> bool {
+        matches!(self.step, Step::AtRest)
+    }
+
+    pub(crate) fn state(&self) -> String {
+        format!("looks after node {:?}: {:?}", self.node, self.next)
+    }
+
+    pub(crate) fn logged_in(&mut self, env: &mut Environment, seat: &mut Seat) {
+        if self.tag == 0 {
+            self.wait(env, seat);
+        }
+    }
+
+    pub(crate) fn timer(&mut self, env: &mut Environment, seat: &mut Seat, tag: u64) {
+        if tag != self.tag {
+            return;
+        }
+        match self.step {
+            Step::Waiting => self.go_on(env, seat),
+            Step::Asking => self.answered(env, seat, tag, None),
+            Step::AtRest => {}
+        }
+    }
+
+    /// An answer came (or will not).
+    pub(crate) fn answered(&mut self, env: &mut Environment, seat: &mut Seat, tag: u64, reply: Option<ClientReply>) {
+        if tag != self.tag || !matches!(mem::replace(&mut self.step, Step::Waiting), Step::Asking) {
+            return;
+        }
+        env.note(format_args!("{:?} is told {reply:?} of {:?} {:?}", seat.who, self.next, self.node));
+        let is_heard = reply.is_some();
+        match (self.next, reply) {
+            // Nobody knows what came of it, or it cannot be; the others lead back from anything.
+            (Next::Drain, Some(ClientReply::Plan(_))) if env.chance(REMOVED_SHARE) => self.next = Next::Remove,
+            (Next::Drain, Some(ClientReply::Plan(_))) if self.is_last(env) => {
+                env.book.leaving = self.node;
+                return self.come_to_rest(env);
+            }
+            (Next::Drain, _) => self.next = Next::Admit,
+            // It is tried until it is empty, or for as long as there are faults.
+            (Next::Remove, Some(ClientReply::Refused(_))) if !env.is_healing && env.chance(85) => {}
+            (Next::Remove, _) => self.next = Next::Admit,
+            (Next::Admit, Some(ClientReply::Removal(_))) => self.next = Next::Use,
+            (Next::Admit, Some(ClientReply::Refused(refusal))) if refusal.status == Status::NotFound => {
+                self.next = Next::Use;
+            }
+            (Next::Use, Some(ClientReply::Plan(_))) => (self.node, self.next) = (None, Next::Drain),
+            (Next::Admit | Next::Use, _) => {}
+        }
+        if is_heard {
+            return self.wait(env, seat);
+        }
+        // Until nothing can come of it any more.
+        self.tag += 1;
+        later(env, seat, DELAY_MAX + Duration::from_millis(500), self.tag);
+    }
+
+    fn wait(&mut self, env: &mut Environment, seat: &Seat) {
+        self.tag += 1;
+        self.step = Step::Waiting;
+        let longest_ms = if env.is_healing { 1_000 } else { 12_000 };
+        let span = env.span(200, longest_ms);
+        later(env, seat, span, self.tag);
+    }
+
+    fn go_on(&mut self, env: &mut Environment, seat: &mut Seat) {
+        if env.is_healing && self.next == Next::Remove {
+            self.next = Next::Admit;
+        }
+        if self.node.is_none() && env.is_healing && !self.is_last(env) {
+            return self.come_to_rest(env);
+        }
+        let node = *self.node.get_or_insert_with(|| env.rng.usize(..self.nodes));
+        let Ok(node) = NodeId::new(format!("n{node}")) else { return };
+        let is_drain = self.next == Next::Drain;
+        let request = match self.next {
+            Next::Drain | Next::Use => {
+                let dry_run = is_drain && !env.is_healing && env.chance(10);
+                ClientRequest::Drain(DrainRequest { node, dry_run, undo: !is_drain })
+            }
+            Next::Remove | Next::Admit => {
+                let undo = self.next == Next::Admit;
+                ClientRequest::RemoveNode(RemoveNodeRequest { node, force: false, dry_run: false, undo })
+            }
+        };
+        env.note(format_args!("{:?} asks {request:?}", seat.who));
+        self.tag += 1;
+        self.step = Step::Asking;
+        ask(env, seat, &request, self.tag, PATIENCE);
+    }
+
+    /// Whether the next node that is drained stays so.
+    fn is_last(&self, env: &Environment) -> bool {
+        env.is_healing && self.leaves_one && env.book.recovered.is_none()
+    }
+
+    fn come_to_rest(&mut self, env: &mut Environment) {
+        self.step = Step::AtRest;
+        env.book.people_at_work -= 1;
+    }
+}
+
+/// How many of 100 nodes that are drained are to be removed then.
+const REMOVED_SHARE: u32 = 40;
