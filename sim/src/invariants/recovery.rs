@@ -49,8 +49,15 @@ pub(crate) fn missing(env: &Environment, entries: &[Entry]) -> Vec<String> {
     let Some(recovered) = &env.book.recovered else { return Vec::new() };
     let found: BTreeMap<&SectorPath, _> =
         entries.iter().map(|entry| (&entry.path, item_of(&env.book.contents, entry))).collect();
-    let is_missing =
-        |(path, content): &(&SectorPath, &ContentId)| found.get(path) != Some(&Some(Item::File(**content)));
+    // A write that was given up may still have been on its way to a node: staged after the loss, it looks like one that
+    // was answered, and wins as the newest (`docs/decisions/0012-lost-journal.md`). What it replaced is still owed.
+    let is_newer = |path: &SectorPath, there: ContentId, content: ContentId| {
+        there > content && recovered.could_be(path, Some(there))
+    };
+    let is_missing = |(path, content): &(&SectorPath, &ContentId)| match found.get(path) {
+        Some(Some(Item::File(there))) => there != *content && !is_newer(path, *there, **content),
+        _ => true,
+    };
     let sentence = |(path, content): (&SectorPath, &ContentId)| {
         let there = found.get(path);
         format!("after the journal was lost {path} must hold {content:?} and there is {there:?}")
