@@ -68,6 +68,7 @@ impl Upload {
     /// Asks for the right to write.
     pub(crate) fn begin(&mut self, env: &mut Environment, seat: &mut Seat, tag: u64) {
         self.began = env.now.monotonic;
+        env.book.attempted.push((self.request.path.clone(), self.content));
         ask(env, seat, &ClientRequest::Create(self.request.clone()), tag, PATIENCE);
     }
 

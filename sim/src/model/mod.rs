@@ -23,6 +23,8 @@ pub(crate) struct Book {
     pub(crate) regions: Vec<Region>,
     /// Files that all clients overwrite.
     pub(crate) registers: Vec<Register>,
+    /// What anybody ever began to write, also where it was given up.
+    pub(crate) attempted: Vec<(protocol::SectorPath, ContentId)>,
     /// Files that jobs have published.
     pub(crate) outputs: Vec<(protocol::SectorPath, ContentId)>,
     /// Once the master has lost its journal: what may be found again. Regions and registers count no longer.

@@ -1,6 +1,7 @@
 //! What names may be once the master has lost its journal: computed from the truth and from what lies on all disks at
 //! that moment. It is the rule of `docs/semantics.md` in other words: what stands at its path comes back; what was removed
-//! may come back only where its bytes still lie somewhere; what was not yet at its path is kept, perhaps without a name.
+//! may come back only where its bytes still lie somewhere; what was not yet at its path, and perhaps never published, may
+//! come too.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -63,6 +64,8 @@ impl Recovered {
             }
         }
         book.outputs.iter().for_each(|(path, content)| note(path, *content));
+        // What was never committed looks, staged on a disk, like what was (`docs/decisions/0012-lost-journal.md`).
+        book.attempted.iter().for_each(|(path, content)| note(path, *content));
         truth.extend(book.outputs.iter().cloned());
         let is_firm = |(path, content): &&(SectorPath, ContentId)| {
             let at_path = || held.iter().filter(|held| held.path == *path);
