@@ -101,6 +101,10 @@ impl Keeper {
                 self.next = Next::Use;
             }
             (Next::Use, Some(ClientReply::Plan(_))) => (self.node, self.next) = (None, Next::Drain),
+            // A master that lost its journal has learned only now that the node was kept out.
+            (Next::Use, Some(ClientReply::Refused(refusal))) if refusal.status == Status::NotFound => {
+                self.next = Next::Admit;
+            }
             (Next::Admit | Next::Use, _) => {}
         }
         if is_heard {
