@@ -23,10 +23,10 @@ impl HalfPut {
         let mut child =
             cloud.command(&words).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         child.stdin.as_mut().unwrap().write_all(&bytes[..bytes.len() / 2]).unwrap();
-        let nodes: Vec<_> = cloud.names().into_iter().filter(|name| name.starts_with("node-")).collect();
-        let target = watch("a node has received a part", || {
-            nodes.iter().find(|node| cloud.is_running(node) && cloud.unfinished_bytes(node) > 0).cloned()
-        });
+        // Not the next one of its chain, which has a part too.
+        let pid = child.id();
+        let target = watch("the command is connected to a node", || cloud.connected_node(pid));
+        watch("that node has received a part", || (cloud.unfinished_bytes(&target) > 0).then_some(()));
         (Self { child, bytes }, target)
     }
 

@@ -246,4 +246,4 @@ fn program() -> PathBuf {
 /// How long a moment is watched for.
 const WATCH_MAX: Duration = Duration::from_secs(60);
 /// A command takes about ten milliseconds: half a minute at least.
-const QUESTIONS_MAX: usize = 3_000;
+const QUESTIONS_MAX: usize = 20_000;

@@ -155,6 +155,27 @@ impl Roles {
         items.flatten().filter_map(|item| item.metadata().ok()).map(|metadata| metadata.len()).sum()
     }
 
+    /// The node whose transfer port a process has a connection to.
+    pub fn connected_node(&self, pid: u32) -> Option<String> {
+        let sockets: Vec<_> = fs::read_dir(format!("/proc/{pid}/fd")).ok()?.flatten().collect();
+        let inodes: Vec<_> = sockets
+            .iter()
+            .filter_map(|item| fs::read_link(item.path()).ok())
+            .filter_map(|link| Some(link.to_str()?.strip_prefix("socket:[")?.strip_suffix(']')?.to_owned()))
+            .collect();
+        let table = fs::read_to_string(format!("/proc/{pid}/net/tcp")).ok()?;
+        let lines: Vec<Vec<_>> = table.lines().map(|line| line.split_whitespace().collect()).collect();
+        let ours = lines.iter().filter(|line| line.get(9).is_some_and(|inode| inodes.iter().any(|ours| ours == inode)));
+        let ports: Vec<_> =
+            ours.filter_map(|line| u16::from_str_radix(line.get(2)?.split(':').nth(1)?, 16).ok()).collect();
+        let nodes = self.json(&["nodes"]);
+        let is_it = |node: &&serde_json::Value| {
+            let port = node["address"].as_str().and_then(|address| address.rsplit(':').next()?.parse().ok());
+            port.is_some_and(|port: u16| ports.contains(&port))
+        };
+        nodes.as_array()?.iter().find(is_it).and_then(|node| Some(node["id"].as_str()?.to_owned()))
+    }
+
     /// Whether a node has this file of its own open: proof that it is being read.
     pub fn has_open(&self, node: &str, file: &Path) -> bool {
         let Ok(items) = fs::read_dir(format!("/proc/{}/fd", self.pid(node))) else { return false };
@@ -171,7 +192,11 @@ impl Roles {
 
     /// Starts all, for clients of the master at this address.
     fn begin(mut self, master: &str) -> Self {
-        set(&self.cloud.home.join("profile.toml"), "address", master);
+        let profile = self.cloud.home.join("profile.toml");
+        set(&profile, "address", master);
+        // Bytes are to pass the nodes, so that a test can stop them on their way.
+        let text = fs::read_to_string(&profile).unwrap();
+        fs::write(&profile, format!("over_network = true\n{text}")).unwrap();
         let nodes: Vec<_> = self.names().into_iter().filter(|name| name.starts_with("node-")).collect();
         for role in ["security", "master"].into_iter().map(String::from).chain(nodes.clone()) {
             self.run_role(&role);

@@ -28,8 +28,8 @@ pub(crate) struct Connections {
 
 impl Connections {
     /// No connections yet.
-    pub(crate) fn new(carrier: Arc<TcpCarrier>) -> Self {
-        Self { carrier, local: LocalDoors::default(), idle: Mutex::default() }
+    pub(crate) fn new(carrier: Arc<TcpCarrier>, over_network: bool) -> Self {
+        Self { carrier, local: LocalDoors::new(over_network), idle: Mutex::default() }
     }
 
     /// The local sockets of nodes on this machine.

@@ -25,6 +25,9 @@ pub struct Profile {
     pub token: [u8; 32],
     /// The certificate of the cloud's authority, PEM.
     pub authority: String,
+    /// Whether bytes go over the network also where a node is on this machine: to measure it, or to try it out.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub over_network: bool,
 }
 
 impl Profile {
@@ -116,6 +119,7 @@ mod tests {
             user: UserName::new("ada").unwrap(),
             token: [0xab; 32],
             authority: "-----BEGIN CERTIFICATE-----\n".into(),
+            over_network: false,
         }
     }
 

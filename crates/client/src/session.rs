@@ -65,7 +65,7 @@ impl Client {
             }
         });
         let session = login(profile, &carrier, &messenger).await?;
-        let connections = Connections::new(Arc::clone(&carrier));
+        let connections = Connections::new(Arc::clone(&carrier), profile.over_network);
         let inner = Inner {
             profile: profile.clone(),
             carrier,

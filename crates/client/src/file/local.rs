@@ -224,14 +224,19 @@ impl LocalSlice {
 
 /// Names of local sockets at which nobody answered although somebody listens. Each is new with a node's start, so none
 /// is ever tried again.
-#[derive(Default)]
 pub(crate) struct LocalDoors {
+    /// Whether none is tried.
+    over_network: bool,
     silent: Mutex<BTreeSet<String>>,
 }
 
 impl LocalDoors {
+    pub(crate) fn new(over_network: bool) -> Self {
+        Self { over_network, silent: Mutex::default() }
+    }
+
     pub(super) fn may_try(&self, name: &str) -> bool {
-        !self.silent.lock().unwrap_or_else(PoisonError::into_inner).contains(name)
+        !self.over_network && !self.silent.lock().unwrap_or_else(PoisonError::into_inner).contains(name)
     }
 
     pub(super) fn give_up(&self, name: &str) {
