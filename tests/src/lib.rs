@@ -245,5 +245,5 @@ fn program() -> PathBuf {
 
 /// How long a moment is watched for.
 const WATCH_MAX: Duration = Duration::from_secs(60);
-/// A command takes about ten milliseconds: half a minute at least.
+/// A command takes about ten milliseconds: three minutes at least.
 const QUESTIONS_MAX: usize = 20_000;
