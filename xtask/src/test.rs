@@ -3,7 +3,7 @@
 
 use std::{env, path::PathBuf, process::Command, time::Instant};
 
-use crate::{arrows, chaos, shell, simulate, tidy};
+use crate::{arrows, shell, simulate, tidy};
 
 /// A step's name and what it runs.
 type Step = (&'static str, fn() -> Result<(), String>);
@@ -20,7 +20,6 @@ const STEPS: &[Step] = &[
     ("sim", || simulate::run(&["--seeds".into(), SEEDS.into()])),
     ("release", || shell::cargo(&["build", "--release", "--locked"])),
     ("cluster", cluster),
-    ("chaos", || chaos::run(&["--seconds".into(), CHAOS_SECONDS.into(), "--seed".into(), "1".into()])),
     ("deny", deny),
     ("demo", demo),
 ];
@@ -126,7 +125,5 @@ fn cargo() -> Command {
     Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
 }
 
-/// Seconds of chaos in this run; a night's run takes more.
-const CHAOS_SECONDS: &str = "45";
 /// Seeds of the simulation in this run; a night's run takes more.
 const SEEDS: &str = "200";
