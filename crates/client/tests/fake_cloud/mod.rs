@@ -117,6 +117,7 @@ impl FakeCloud {
             }
         };
         let profile = Profile {
+            over_network: false,
             address: listener.address(),
             user: UserName::new("alice").unwrap(),
             token: [1; 32],
