@@ -122,6 +122,7 @@ fn each_user_sees_and_restores_his_own_and_administrators_all() {
     for request in [
         ClientRequest::Stat(bobs[0].at.clone()),
         ClientRequest::Locate(bobs[0].at.clone()),
+        ClientRequest::Copies(bobs[0].at.clone()),
         ClientRequest::Usage(path("/.trash/bob")),
         ClientRequest::Policy(bobs[0].at.clone()),
         ClientRequest::List { folder: path("/.trash/bob"), recursive: false, after: None, with_nodes: false },

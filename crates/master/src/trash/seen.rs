@@ -23,6 +23,7 @@ impl Master {
             ClientRequest::Rename { from, to } => (&[], &[from, to]),
             ClientRequest::Locate(path)
             | ClientRequest::Stat(path)
+            | ClientRequest::Copies(path)
             | ClientRequest::List { folder: path, .. }
             | ClientRequest::Usage(path)
             | ClientRequest::Policy(path) => (&[path], &[]),
@@ -32,7 +33,29 @@ impl Master {
                 None => (&[path], &[]),
             },
             ClientRequest::Remove { path, now, .. } if is_in_trash(path) => return check_removal(by, path, *now),
-            _ => return Ok(()),
+            // Named one by one, so that whoever adds a request has to think of the trash.
+            ClientRequest::Remove { .. }
+            | ClientRequest::Renew(_)
+            | ClientRequest::Commit { .. }
+            | ClientRequest::Abandon(_)
+            | ClientRequest::Nodes
+            | ClientRequest::Health
+            | ClientRequest::AdmitJob { .. }
+            | ClientRequest::ReportJob(_)
+            | ClientRequest::Jobs
+            | ClientRequest::Job(_)
+            | ClientRequest::CancelJob(_)
+            | ClientRequest::Logout
+            | ClientRequest::Drain(_)
+            | ClientRequest::RemoveNode(_)
+            | ClientRequest::Rebalance(_)
+            | ClientRequest::Topology { .. }
+            | ClientRequest::Trash { .. }
+            | ClientRequest::EmptyTrash { .. }
+            | ClientRequest::Quotas { .. }
+            | ClientRequest::SetQuota { .. }
+            | ClientRequest::Rebuild(_)
+            | ClientRequest::Import { .. } => return Ok(()),
         };
         if let Some(path) = changed.iter().find(|path| is_in_trash(path)) {
             let sentence = format!(

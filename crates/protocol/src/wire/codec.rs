@@ -5,7 +5,7 @@ use serde::{Serialize, de::DeserializeOwned};
 use thiserror::Error;
 
 /// The version that this build speaks.
-pub const VERSION: u8 = 2;
+pub const VERSION: u8 = 3;
 
 /// Why bytes are not a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
