@@ -30,11 +30,21 @@ impl Cloud {
 
     /// Runs a command of `sector`; its standard output.
     pub(crate) fn sector(&self, arguments: &[&str]) -> Result<String, String> {
-        let output = self.run(arguments)?;
-        if output.status.success() {
-            return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
+        succeeded(arguments, self.run(arguments)?)
+    }
+
+    /// Runs a command of `sector` whose bytes travel over TLS, as from another machine.
+    pub(crate) fn sector_over_network(&self, arguments: &[&str]) -> Result<String, String> {
+        let profile = self.home.join("over-network.toml");
+        if !profile.exists() {
+            let file = self.home.join("profile.toml");
+            let text = fs::read_to_string(&file).map_err(|error| format!("{}: {error}", file.display()))?;
+            // In front: what follows a table belongs to it.
+            fs::write(&profile, format!("over_network = true\n{text}")).map_err(|error| error.to_string())?;
         }
-        Err(format!("sector {}: {}", arguments.join(" "), String::from_utf8_lossy(&output.stderr)))
+        let profile = profile.to_string_lossy().into_owned();
+        let arguments = [&["--profile", profile.as_str()][..], arguments].concat();
+        succeeded(&arguments, self.run(&arguments)?)
     }
 
     fn run(&self, arguments: &[&str]) -> Result<Output, String> {
@@ -90,6 +100,13 @@ impl Cloud {
         peaks.sort();
         println!("memory of each process:\n{}", peaks.join("\n"));
     }
+}
+
+fn succeeded(arguments: &[&str], output: Output) -> Result<String, String> {
+    if output.status.success() {
+        return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
+    }
+    Err(format!("sector {}: {}", arguments.join(" "), String::from_utf8_lossy(&output.stderr)))
 }
 
 impl Drop for Cloud {

@@ -8,30 +8,41 @@ use crate::{
     input::{shell, write_random},
 };
 
-/// put of one file with one synced copy beside `dd conv=fsync`; get beside `cat` to a file.
+/// put of one file with one synced copy beside `dd conv=fsync`; get beside `cat` to a file; each through the passed
+/// file and over TLS.
 pub(crate) fn storage(cloud: &Cloud, folder: &Path, megabytes: u64, rounds: usize) -> Result<(), String> {
     let input = folder.join("input");
     write_random(&input, megabytes * 1_000_000)?;
     let (copy, fetched) = (folder.join("copy"), folder.join("fetched"));
     let [input, copy, fetched] = [&input, &copy, &fetched].map(|path| path.to_string_lossy().into_owned());
-    let (mut put, mut dd, mut get, mut cat) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+    let (mut put, mut sent, mut dd) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut get, mut received, mut cat) = (Vec::new(), Vec::new(), Vec::new());
     for round in 0..rounds {
-        let path = format!("/bench/{round}");
+        let (path, sent_path) = (format!("/bench/{round}"), format!("/bench/{round}-sent"));
         dd.push(timed(|| shell(&format!("dd if={input} of={copy} bs=1M conv=fsync status=none")))?);
         fs::remove_file(&copy).map_err(|error| error.to_string())?;
         put.push(timed(|| {
             cloud.sector(&["put", "-q", "--copies", "1", "--sync-copies", "1", &input, &path]).map(drop)
+        })?);
+        sent.push(timed(|| {
+            let arguments = ["put", "-q", "--copies", "1", "--sync-copies", "1", &input, &sent_path];
+            cloud.sector_over_network(&arguments).map(drop)
         })?);
         cat.push(timed(|| shell(&format!("cat {input} > {copy}")))?);
         fs::remove_file(&copy).map_err(|error| error.to_string())?;
         get.push(timed(|| cloud.sector(&["get", "-q", &path, &fetched]).map(drop))?);
         shell(&format!("cmp {input} {fetched}"))?;
         fs::remove_file(&fetched).map_err(|error| error.to_string())?;
-        cloud.sector(&["rm", "--now", &path])?;
+        received.push(timed(|| cloud.sector_over_network(&["get", "-q", &sent_path, &fetched]).map(drop))?);
+        shell(&format!("cmp {input} {fetched}"))?;
+        fs::remove_file(&fetched).map_err(|error| error.to_string())?;
+        cloud.sector(&["rm", "--now", &path, &sent_path])?;
     }
     println!("one file of {megabytes} MB, {rounds} rounds");
     print_pair(("put, 1 synced copy", &put), ("dd conv=fsync", &dd), megabytes as f64, "MB/s");
+    print_pair(("put over TLS", &sent), ("dd conv=fsync", &dd), megabytes as f64, "MB/s");
     print_pair(("get", &get), ("cat to a file", &cat), megabytes as f64, "MB/s");
+    print_pair(("get over TLS", &received), ("cat to a file", &cat), megabytes as f64, "MB/s");
     Ok(())
 }
 
