@@ -1,0 +1,36 @@
+//! Commands that measure.
+
+use std::path::PathBuf;
+
+use bytesize::ByteSize;
+use clap::{Args, Subcommand};
+
+#[derive(Clone, Debug, Subcommand)]
+pub(crate) enum Bench {
+    /// Names made, found, listed, renamed and removed in a second
+    #[command(after_help = "Example: sector bench names --files 10000 --json")]
+    Names(BenchNames),
+    /// What a disk gives: writing, reading, small reads, small syncs
+    #[command(after_help = "Example: sector bench io /mnt/disk1 --bytes 4GiB")]
+    Io(BenchIo),
+}
+
+#[derive(Clone, Debug, Args)]
+pub(crate) struct BenchNames {
+    /// Names to make, rename and remove
+    #[arg(long, default_value_t = 20_000, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000_000))]
+    pub(crate) files: u32,
+    /// Tasks that ask at once; sixteen times as many change names
+    #[arg(long, default_value_t = 8, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=512))]
+    pub(crate) tasks: u32,
+}
+
+#[derive(Clone, Debug, Args)]
+pub(crate) struct BenchIo {
+    /// A folder on the disk
+    #[arg(value_name = "DIR")]
+    pub(crate) folder: PathBuf,
+    /// How much to write and read
+    #[arg(long, default_value = "1GiB", value_name = "N")]
+    pub(crate) bytes: ByteSize,
+}

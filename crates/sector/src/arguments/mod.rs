@@ -1,0 +1,194 @@
+//! The command line (`docs/command-line.md` is the contract): names, options and one example each.
+
+mod cloud;
+mod files;
+mod jobs;
+mod measure;
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand};
+
+pub(crate) use cloud::{
+    Demo, Doctor, Drain, ImportFiles, Inspect, Inspected, MasterCommand, MasterRole, Node, NodeVerb, Rebalance,
+    Rebuild, RemoveNode, Role, TopologyVerb, Up,
+};
+pub(crate) use files::{
+    Cat, Check, Cp, FromTo, Get, Ls, Mkdir, Paths, PolicyCommand, Put, QuotaCommand, Rm, TrashCommand,
+};
+pub(crate) use jobs::{JobArguments, Run, Terasort};
+pub(crate) use measure::{Bench, BenchIo, BenchNames};
+
+/// A storage cloud for large files over several data centres, and a compute cloud that runs functions where they lie.
+#[derive(Debug, Parser)]
+#[command(name = "sector", version, disable_help_subcommand = true, propagate_version = true)]
+pub(crate) struct Arguments {
+    #[command(flatten)]
+    pub(crate) global: Global,
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+/// What every command takes.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct Global {
+    /// The profile: which cloud, and who you are [default: $SECTOR_PROFILE, else profile.toml in $SECTOR_HOME]
+    #[arg(long, global = true, value_name = "FILE")]
+    pub(crate) profile: Option<PathBuf>,
+    /// Print one JSON document
+    #[arg(long, global = true)]
+    pub(crate) json: bool,
+    /// Print nothing but results and errors
+    #[arg(short, long, global = true)]
+    pub(crate) quiet: bool,
+    /// Say more on standard error; twice for still more
+    #[arg(short, long, global = true, action = clap::ArgAction::Count)]
+    pub(crate) verbose: u8,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Start a whole cloud on this machine
+    #[command(after_help = "Example: sector up --nodes 4 --sites 2 --detach")]
+    Up(Up),
+    /// Stop the cloud that `sector up` started
+    #[command(after_help = "Example: sector down")]
+    Down,
+    /// The tour: a cloud, real files, an inverted index, a sort, all verified
+    #[command(after_help = "Example: sector demo --input ~/texts --records 1000000")]
+    Demo(Demo),
+    /// Run a security server
+    #[command(after_help = "Example: sector security --config security.toml")]
+    Security(Role),
+    /// Run a master
+    #[command(after_help = "Example: sector master --config master.toml")]
+    Master(MasterRole),
+    /// Run a node, or drain, remove and list nodes
+    #[command(after_help = "Example: sector node drain node-3 --wait   (`sector node --config FILE` runs one)")]
+    Node(Node),
+    /// The nodes and how they are
+    #[command(after_help = "Example: sector nodes --json")]
+    Nodes,
+    /// Move slices from fuller to emptier nodes
+    #[command(after_help = "Example: sector rebalance --dry-run")]
+    Rebalance(Rebalance),
+    /// Who stands where, how far sites are apart, and how much copies may take
+    #[command(subcommand, after_help = "Example: sector topology check sites.toml")]
+    Topology(TopologyVerb),
+    /// Is the cloud well, and what to do if not
+    #[command(after_help = "Example: sector health")]
+    Health,
+    /// What of this machine will hurt a cloud, and how to mend it
+    #[command(after_help = "Example: sector doctor /mnt/disk1 /mnt/disk2")]
+    Doctor(Doctor),
+    /// Upload files, or standard input (`-`)
+    #[command(after_help = "Example: sector put -r --records lines logs/ /logs")]
+    Put(Put),
+    /// Download files
+    #[command(after_help = "Example: sector get -r /logs .")]
+    Get(Get),
+    /// Print a file's bytes
+    #[command(after_help = "Example: sector cat --range 0-99 /logs/a.txt   (the first 100 bytes)")]
+    Cat(Cat),
+    /// List a folder
+    #[command(after_help = "Example: sector ls -l '/logs/*.txt'")]
+    Ls(Ls),
+    /// Show a folder as a tree
+    #[command(after_help = "Example: sector tree /logs")]
+    Tree(Paths),
+    /// Print the paths of all files below a folder, or that match a glob
+    #[command(after_help = "Example: sector find '/logs/**/*.gz'")]
+    Find(Paths),
+    /// Count files and bytes below a path
+    #[command(after_help = "Example: sector du /logs")]
+    Du(Paths),
+    /// Show all that is known of a path
+    #[command(after_help = "Example: sector stat --json /logs/a.txt")]
+    Stat(Paths),
+    /// Read every copy and compare it with its digest
+    #[command(after_help = "Example: sector check -r /logs --json")]
+    Check(Check),
+    /// Make folders
+    #[command(after_help = "Example: sector mkdir -p /a/b/c")]
+    Mkdir(Mkdir),
+    /// Rename, or move into a folder
+    #[command(after_help = "Example: sector mv /a/x.dat /b/")]
+    Mv(FromTo),
+    /// Copy within the cloud
+    #[command(after_help = "Example: sector cp -r /a /b")]
+    Cp(Cp),
+    /// Remove files, or folders with -r: to the trash, or with --now for good
+    #[command(after_help = "Example: sector rm -r /tmp")]
+    Rm(Rm),
+    /// What was removed and can be restored
+    #[command(subcommand, after_help = "Example: sector trash restore /a/x.dat")]
+    Trash(TrashCommand),
+    /// What is wished for a file, or for all below a folder
+    #[command(subcommand, after_help = "Example: sector policy set /sdss copies=2 sites=jhu,uic")]
+    Policy(PolicyCommand),
+    /// How much users and folders keep, and may
+    #[command(subcommand, after_help = "Example: sector quota set alice bytes=1TB")]
+    Quota(QuotaCommand),
+    /// Run a Sphere job: a function over records where they lie
+    #[command(after_help = "Example: sector run --udf words --input /text --buckets 8 --then index --output /index")]
+    Run(Run),
+    /// The jobs, newest first
+    #[command(after_help = "Example: sector jobs")]
+    Jobs,
+    /// One job
+    #[command(after_help = "Example: sector job 3f2a77c01b9d4e55 --wait")]
+    Job(JobArguments),
+    /// Generate, sort and validate 100-byte records with 10-byte keys
+    #[command(subcommand, after_help = "Example: sector terasort gen --records 10000000 /gen")]
+    Terasort(Terasort),
+    /// Measure a disk, or the running cloud
+    #[command(subcommand, after_help = "Example: sector bench names --files 10000")]
+    Bench(Bench),
+    /// Take in files that already lie on a node, in place
+    #[command(after_help = "Example: sector import --node node-1 survey /sky/survey")]
+    Import(ImportFiles),
+    /// The names after the master's journal was lost: how far they are, and what was in doubt
+    #[command(subcommand, after_help = "Example: sector rebuild status")]
+    Rebuild(Rebuild),
+    /// Look at what lies on a disk while nobody uses it: a journal, a sidecar, a node's data folder
+    #[command(subcommand, after_help = "Example: sector inspect inventory /srv/node-1")]
+    Inspect(Inspect),
+    /// The process that runs user functions for a node
+    #[command(hide = true)]
+    Spe,
+}
+
+impl Command {
+    /// Whether the command runs a role, whose log people read later.
+    pub(crate) fn is_server(&self) -> bool {
+        matches!(
+            self,
+            Self::Up(_)
+                | Self::Security(_)
+                | Self::Master(MasterRole { command: None, .. })
+                | Self::Node(Node { verb: None, .. })
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use clap::CommandFactory;
+
+    use super::*;
+
+    #[test]
+    fn the_definition_is_sound_and_every_command_has_an_example() {
+        let command = Arguments::command();
+        command.clone().debug_assert();
+        for sub in command.get_subcommands().filter(|sub| !sub.is_hide_set()) {
+            let after = sub.get_after_help().unwrap_or_else(|| panic!("{} has no example", sub.get_name()));
+            let example = after.to_string();
+            let words = example.strip_prefix("Example: ").unwrap().split("   (").next().unwrap();
+            let words: Vec<_> = words.split(' ').map(|word| word.trim_matches('\'')).collect();
+            assert!(Arguments::try_parse_from(&words).is_ok(), "the example of {} does not parse", sub.get_name());
+        }
+    }
+}
