@@ -368,9 +368,3 @@ async fn published(
     assert!(matches!(published, SpeReply::Published { .. }), "{published:?}");
     cloud.get(node, slice).await.unwrap()
 }
-
-#[test]
-#[ignore = "the child process of the other tests"]
-fn the_spe_of_the_other_tests() {
-    fake_cloud::serve_as_spe();
-}

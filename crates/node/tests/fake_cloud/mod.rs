@@ -6,10 +6,10 @@
 
 use std::{
     collections::BTreeMap,
-    env, io,
+    env,
     net::SocketAddr,
     path::{Path, PathBuf},
-    process::exit,
+
     sync::Arc,
     time::Duration,
 };
@@ -39,7 +39,6 @@ use protocol::{
     ticket::{Right, SignedTicket, Ticket},
     wire::codec,
 };
-use rustix::net::sockopt::socket_type;
 use tempfile::TempDir;
 use tokio::{sync::mpsc, time::timeout};
 
@@ -441,19 +440,9 @@ pub(crate) fn damage(file: &Path, at: usize) {
     std::fs::write(file, bytes).unwrap();
 }
 
-/// An SPE is this test's executable, made to run only [`serve_as_spe`] in the test of this name.
+/// An SPE.
 pub(crate) fn child_program() -> SpeProgram {
-    let arguments = ["the_spe_of_the_other_tests", "--exact", "--ignored", "--nocapture", "--test-threads=1"];
-    SpeProgram { executable: env::current_exe().unwrap(), arguments: arguments.iter().map(Into::into).collect() }
-}
-
-/// The body of that test.
-pub(crate) fn serve_as_spe() {
-    // By hand (`--include-ignored`) there is no node at the other end.
-    if socket_type(io::stdin()).is_ok() {
-        let ended = node::spe::child::run() == std::process::ExitCode::SUCCESS;
-        exit(i32::from(!ended));
-    }
+    SpeProgram { executable: env!("CARGO_BIN_EXE_sector-spe").into(), arguments: vec![] }
 }
 
 pub(crate) const JOB: JobId = JobId(7);

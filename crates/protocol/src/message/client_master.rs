@@ -12,6 +12,7 @@ use crate::{
     UserName, Version,
     disk::DiskStatus,
     message::rebuild::{RebuildRequest, RebuildStatus},
+    sandbox::SandboxLayer,
     ticket::SignedTicket,
 };
 
@@ -516,6 +517,8 @@ pub struct NodeStatus {
     pub slices: u64,
     /// Its disks.
     pub disks: Vec<DiskStatus>,
+    /// Layers of the sandbox around user functions that it does not have; `None` while that is not known.
+    pub sandbox_missing: Option<Vec<SandboxLayer>>,
 }
 
 /// How a node is.

@@ -43,7 +43,7 @@ pub(crate) async fn run(arguments: Arguments) -> Result<(), Failure> {
         Command::Master(_) => Err(Failure::usage("name the settings with `--config`")),
         Command::Node(Node { config: Some(config), verb: None }) => cloud::role::node(&config).await,
         Command::Topology(TopologyVerb::Check { file }) => topology::check(&file, global),
-        Command::Doctor(asked) => doctor::doctor(&asked, global),
+        Command::Doctor(asked) => doctor::doctor(&asked, global).await,
         Command::Bench(Bench::Io(bench)) => disk_bench::io(&bench, global),
         Command::Inspect(inspect) => inspect::run(inspect, global),
         Command::Spe => Err(Failure::usage("`sector spe` is started by nodes only")),
