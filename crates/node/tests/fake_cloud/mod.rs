@@ -9,7 +9,6 @@ use std::{
     env,
     net::SocketAddr,
     path::{Path, PathBuf},
-
     sync::Arc,
     time::Duration,
 };
