@@ -157,7 +157,7 @@ impl Server {
         let connections_max = settings.transfers_max as usize * CONNECTIONS_PER_TRANSFER;
         let mut door =
             tokio::spawn(door::serve(Arc::clone(&hands), listener, local, connections_max, stopping.clone()));
-        tokio::spawn(look_at_sandbox(Arc::clone(&hands)));
+        let looking = tokio::spawn(look_at_sandbox(Arc::clone(&hands)));
         let background = Stop::new();
         let workers = Workers::new(&background);
         workers.start("disks", 0.0, DiskWatch::new(Arc::clone(&hands)));
@@ -187,6 +187,9 @@ impl Server {
             },
             ended = &mut door => ended.map_err(broken),
         };
+        // It has the data folders in hand.
+        looking.abort();
+        let _ = looking.await;
         if let Err(error) = background.finish(BACKGROUND_PATIENCE).await {
             tracing::warn!(%error, "background work did not end in order");
         }

@@ -248,6 +248,22 @@ async fn a_built_in_function_runs_over_the_whole_and_over_parts_of_files() {
     assert!(result.sums.is_none());
 }
 
+/// What a start costs, for `docs/performance.md`: no test, since it holds nothing to a limit.
+#[tokio::test]
+#[ignore = "a measurement: `cargo test -p sector-node --test spe -- --ignored --nocapture what_the_start`"]
+async fn what_the_start_of_an_spe_takes() {
+    let mut times = Vec::new();
+    for _ in 0..200 {
+        let begun = std::time::Instant::now();
+        let spe = Spe::with(&built_in("copy", &[])).await;
+        times.push(begun.elapsed());
+        drop(spe);
+    }
+    times.sort();
+    let (tenth, median, ninetieth) = (times[20], times[100], times[180]);
+    println!("from the start to a loaded function: {median:?} ({tenth:?}-{ninetieth:?})");
+}
+
 #[tokio::test]
 async fn one_process_runs_several_tasks_and_functions_one_after_the_other() {
     let mut spe = Spe::with(&built_in("count", &[])).await;

@@ -179,9 +179,11 @@ impl SpeProcess {
                 Ok(Ok(FromChild::Confined(missing))) => missing,
                 Ok(Ok(_)) => return Err(Refusal::new(Status::Unavailable, "the SPE answered out of turn")),
                 Ok(Err(_)) => {
-                    let (Death::OfFunction(sentence) | Death::OfProcess(sentence)) = self.death().await;
                     // No function was loaded yet: whatever the process said, it is this node's affair.
-                    let sentence = format!("the SPE could not be confined at this node: {sentence}");
+                    let has_ended = timeout(EXIT_TIME_MAX, self.process.wait()).await.is_ok_and(|ended| ended.is_ok());
+                    let said = if has_ended { self.prints.last_line().await } else { None };
+                    let said = said.unwrap_or_else(|| "it said nothing".into());
+                    let sentence = format!("the SPE could not be confined at this node: {said}");
                     return Err(Refusal::new(Status::Unavailable, sentence));
                 }
                 Err(_) => {

@@ -9,7 +9,10 @@ use std::{
     env,
     net::SocketAddr,
     path::{Path, PathBuf},
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
     time::Duration,
 };
 
@@ -62,6 +65,8 @@ pub(crate) struct FakeNode {
     pub(crate) folder: PathBuf,
     /// The name of its local socket.
     pub(crate) local: String,
+    /// The size of its SPEs' scratch folders, which no other node has.
+    pub(crate) spe_scratch_bytes: u64,
     stop: Stop,
 }
 
@@ -155,7 +160,11 @@ impl FakeCloud {
         for (name, text) in texts {
             std::fs::write(folder.join(name), text).unwrap();
         }
+        static SCRATCH_BYTES: AtomicU64 = AtomicU64::new(64 << 20);
+        // Another for each node of this test program, so that one can tell whose an SPE is.
+        let spe_scratch_bytes = SCRATCH_BYTES.fetch_add(64 << 10, Ordering::Relaxed);
         let mut settings = NodeSettings {
+            spe_scratch_bytes,
             id: id.parse().unwrap(),
             listen,
             master: self.master,
@@ -175,7 +184,8 @@ impl FakeCloud {
         stop.spawn(id, async move { server.run(stopping).await.unwrap() });
         let (session, local) = self.joined_with_local(id).await;
         let held = self.inventory(session).await;
-        (FakeNode { id: id.parse().unwrap(), address, session, folder, local: local.unwrap(), stop }, held)
+        let local = local.unwrap();
+        (FakeNode { id: id.parse().unwrap(), address, session, folder, local, spe_scratch_bytes, stop }, held)
     }
 
     /// The session of a node that joins, for the first time or again.
