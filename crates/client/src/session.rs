@@ -17,6 +17,7 @@ use net::{
 use protocol::{
     LeaseId, SessionId,
     message::{
+        acl::AclRequest,
         client_master::{ClientReply, ClientRequest},
         join::{JoinReply, JoinRequest, KEY_LABEL},
         rebuild::RebuildRequest,
@@ -187,7 +188,7 @@ fn same_family(peer: IpAddr) -> IpAddr {
 /// Whether asking twice is the same as asking once.
 fn is_repeatable(request: &ClientRequest) -> bool {
     use ClientRequest::{
-        Abandon, AdmitJob, CancelJob, Commit, Copies, Create, Drain, EmptyTrash, Health, Import, Job, Jobs, List,
+        Abandon, Acl, AdmitJob, CancelJob, Commit, Copies, Create, Drain, EmptyTrash, Health, Import, Job, Jobs, List,
         Locate, Logout, MakeFolder, Nodes, Policy, Quotas, Rebalance, Rebuild, Remove, RemoveNode, Rename, Renew,
         ReportJob, Restore, SetPolicy, SetQuota, Stat, Topology, Trash, Usage,
     };
@@ -197,6 +198,10 @@ fn is_repeatable(request: &ClientRequest) -> bool {
         // Each says how things shall be, not what to change.
         Drain(_) | Rebalance(_) | Topology { .. } => true,
         Policy(_) | SetPolicy { .. } | Trash { .. } | EmptyTrash { .. } | Quotas { .. } | SetQuota { .. } => true,
+        Acl(AclRequest::Get(_) | AclRequest::Set { .. } | AclRequest::Clear(_)) => true,
+        Acl(AclRequest::GiveTo { .. } | AclRequest::Inputs { .. }) => true,
+        // What was taken away cannot be taken away again.
+        Acl(AclRequest::Remove { .. }) => false,
         Import { .. } | Rebuild(RebuildRequest::Status { .. }) => true,
         Rebuild(_) => false,
         // A later attempt at the same upload takes an earlier one's place.

@@ -11,7 +11,10 @@ use crate::{
     Digest, FileId, JobId, LeaseId, NodeId, Place, Policy, RecordFormat, Refusal, ResumeKey, SectorPath, SliceId,
     UserName, Version,
     disk::DiskStatus,
-    message::rebuild::{RebuildRequest, RebuildStatus},
+    message::{
+        acl::{AclReply, AclRequest},
+        rebuild::{RebuildRequest, RebuildStatus},
+    },
     ticket::SignedTicket,
 };
 
@@ -83,6 +86,8 @@ pub enum ClientRequest {
     AdmitJob {
         /// One line for people: functions and input.
         title: String,
+        /// Where its output will be: refused where the user may not write there.
+        output: Option<SectorPath>,
     },
     /// Tell the master how a job goes, which keeps it admitted: [`ClientReply::Admitted`] with fresh tickets, or
     /// refused with [`Status::Refused`](crate::Status::Refused) once it was cancelled.
@@ -162,6 +167,8 @@ pub enum ClientRequest {
         /// The node.
         node: NodeId,
     },
+    /// Who may do what: [`ClientReply::Acl`].
+    Acl(AclRequest),
 }
 
 /// The master's answer.
@@ -219,6 +226,8 @@ pub enum ClientReply {
     Rebuild(RebuildStatus),
     /// A node to talk to.
     Source(Source),
+    /// About rights.
+    Acl(AclReply),
 }
 
 /// See [`ClientRequest::Create`].
@@ -308,6 +317,8 @@ pub struct Entry {
     pub kind: EntryKind,
     /// Nodes that hold a good copy, where asked for.
     pub nodes: Vec<NodeId>,
+    /// Whether it says itself who may do what.
+    pub has_acl: bool,
 }
 
 /// A folder, or a file with its content.
@@ -404,8 +415,11 @@ pub struct FoundCopy {
 pub struct Page {
     /// Entries by path.
     pub entries: Vec<Entry>,
-    /// Whether more follow after the last.
+    /// Whether more may follow.
     pub more: bool,
+    /// Behind which path they follow, where that is not the last entry: those that one may not see are left out, so a page
+    /// may even be empty.
+    pub next: Option<SectorPath>,
 }
 
 /// See [`ClientRequest::Usage`].
