@@ -17,6 +17,7 @@ use net::{
 use protocol::{
     LeaseId, SessionId,
     message::{
+        accounts::AccountsRequest,
         acl::AclRequest,
         client_master::{ClientReply, ClientRequest},
         join::{JoinReply, JoinRequest, KEY_LABEL},
@@ -188,9 +189,9 @@ fn same_family(peer: IpAddr) -> IpAddr {
 /// Whether asking twice is the same as asking once.
 fn is_repeatable(request: &ClientRequest) -> bool {
     use ClientRequest::{
-        Abandon, Acl, AdmitJob, CancelJob, Commit, Copies, Create, Drain, EmptyTrash, Health, Import, Job, Jobs, List,
-        Locate, Logout, MakeFolder, Nodes, Policy, Quotas, Rebalance, Rebuild, Remove, RemoveNode, Rename, Renew,
-        ReportJob, Restore, SetPolicy, SetQuota, Stat, Topology, Trash, Usage,
+        Abandon, Accounts, Acl, AdmitJob, CancelJob, Commit, Copies, Create, Drain, EmptyTrash, Health, Import, Job,
+        Jobs, List, Locate, Logout, MakeFolder, Nodes, Policy, Quotas, Rebalance, Rebuild, Remove, RemoveNode, Rename,
+        Renew, ReportJob, Restore, SetPolicy, SetQuota, Stat, Topology, Trash, Usage,
     };
     match request {
         Locate(_) | Copies(_) | Stat(_) | List { .. } | Usage(_) | Nodes | Health => true,
@@ -204,6 +205,7 @@ fn is_repeatable(request: &ClientRequest) -> bool {
         Acl(AclRequest::Remove { .. }) => false,
         Import { .. } | Rebuild(RebuildRequest::Status { .. }) => true,
         Rebuild(_) => false,
+        Accounts(request) => matches!(request, AccountsRequest::WhoAmI | AccountsRequest::Users { .. }),
         // A later attempt at the same upload takes an earlier one's place.
         Create(create) => create.resume.is_some(),
         Commit { .. }

@@ -269,6 +269,7 @@ impl Master {
                 | ClientRequest::Trash { .. }
                 | ClientRequest::Quotas { .. }
                 | ClientRequest::Copies(_)
+                | ClientRequest::Accounts(_)
                 | ClientRequest::Acl(AclRequest::Get(_) | AclRequest::Inputs { .. })
         );
         (self.rebuild.is_running() && !only_reads).then(|| self.being_rebuilt())

@@ -7,6 +7,7 @@
 use protocol::{
     JobId, Policy, Rights,
     message::{
+        accounts::AccountsRequest,
         acl::AclRequest,
         client_master::{JobRecord, JobState, QuotaOf},
         cluster::{DrainRequest, RebalanceVerb, RemoveNodeRequest},
@@ -69,6 +70,8 @@ fn others() -> Vec<(ClientRequest, &'static str)> {
         (ClientRequest::Renew(lease), "-"),
         (commit, "-"),
         (ClientRequest::Abandon(lease), "-"),
+        // Whether an administrator's question is answered is for the security server to say.
+        (ClientRequest::Accounts(AccountsRequest::WhoAmI), "-"),
         (ClientRequest::Nodes, "-"),
         (ClientRequest::Health, "-"),
         (ClientRequest::AdmitJob { title: "t".into(), output: None }, "-"),
@@ -139,10 +142,11 @@ fn number(request: &ClientRequest) -> usize {
         ClientRequest::Rebuild(_) => 31,
         ClientRequest::Import { .. } => 32,
         ClientRequest::Acl(_) => 33,
+        ClientRequest::Accounts(_) => 34,
     }
 }
 
-const REQUESTS: usize = 34;
+const REQUESTS: usize = 35;
 
 /// All sixteen sets of rights.
 fn sets() -> impl Iterator<Item = Rights> {

@@ -12,6 +12,7 @@ use crate::{
     UserName, Version,
     disk::DiskStatus,
     message::{
+        accounts::{AccountsReply, AccountsRequest},
         acl::{AclReply, AclRequest},
         rebuild::{RebuildRequest, RebuildStatus},
     },
@@ -167,6 +168,8 @@ pub enum ClientRequest {
         /// The node.
         node: NodeId,
     },
+    /// About users, groups, tokens and sessions, for the security server: [`ClientReply::Accounts`].
+    Accounts(AccountsRequest),
     /// Who may do what: [`ClientReply::Acl`].
     Acl(AclRequest),
 }
@@ -226,6 +229,8 @@ pub enum ClientReply {
     Rebuild(RebuildStatus),
     /// A node to talk to.
     Source(Source),
+    /// About users, groups, tokens and sessions.
+    Accounts(AccountsReply),
     /// About rights.
     Acl(AclReply),
 }
