@@ -7,6 +7,7 @@ use std::{collections::BTreeMap, os::fd::OwnedFd};
 
 use rustix::{
     event::{PollFd, PollFlags, Timespec, poll},
+    io::retry_on_intr,
     process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open},
 };
 
@@ -324,26 +325,34 @@ fn halt(process: Pid) {
 async fn has_ended(handle: OwnedFd) -> bool {
     let ended = tokio::task::spawn_blocking(move || {
         let patience = Timespec { tv_sec: fake_cloud::PATIENCE.as_secs() as i64, tv_nsec: 0 };
-        // A process's descriptor is readable when it has ended.
-        poll(&mut [PollFd::new(&handle, PollFlags::IN)], Some(&patience)).unwrap()
+        // A process's descriptor is readable when it has ended. Other children that end meanwhile interrupt.
+        retry_on_intr(|| poll(&mut [PollFd::new(&handle, PollFlags::IN)], Some(&patience))).unwrap()
     });
     ended.await.unwrap() == 1
 }
 
-/// The process in which functions of this node run: of those with its scratch folder, number 2 in its own space (number 1
-/// sleeps, and the warden is not in there). The one with which a node tries its sandbox is not waited for, but out.
+/// The process in which functions of this node run: of those in its SPE's folder, or with a scratch folder of its size in
+/// memory, the one whose parent (the warden) is there too, and that is not the first in a space of processes. The SPE with
+/// which a node tries its sandbox may look the same: it is waited out.
 fn spe_of(node: &FakeNode) -> Pid {
     let size = format!("size={}k", node.spe_scratch_bytes >> 10);
+    let folder = node.folder.join("jobs").join(JOB.to_string()).join("scratch");
     loop {
-        let processes = std::fs::read_dir("/proc").unwrap().filter_map(|entry| {
-            let entry = entry.unwrap();
+        let entries = std::fs::read_dir("/proc").unwrap().map(|entry| entry.unwrap());
+        let processes = entries.filter_map(|entry| {
             let pid: i32 = entry.file_name().to_str()?.parse().ok()?;
+            let is_in_folder =
+                || std::fs::read_link(entry.path().join("cwd")).is_ok_and(|cwd| cwd.starts_with(&folder));
             let mounts = std::fs::read_to_string(entry.path().join("mountinfo")).ok()?;
             let status = std::fs::read_to_string(entry.path().join("status")).ok()?;
-            let numbers = status.lines().find(|line| line.starts_with("NSpid:"))?;
-            (mounts.contains(&size) && numbers.ends_with("\t2")).then_some(pid)
+            let last =
+                |name| status.lines().find_map(|line| line.strip_prefix(name)?.split_whitespace().last()?.parse().ok());
+            let (parent, own_number): (i32, i32) = (last("PPid:")?, last("NSpid:")?);
+            (mounts.contains(&size) || is_in_folder()).then_some((pid, (parent, own_number)))
         });
-        let found: Vec<i32> = processes.collect();
+        let processes: BTreeMap<_, _> = processes.collect();
+        let is_worker = |(parent, own_number): (i32, i32)| processes.contains_key(&parent) && own_number != 1;
+        let found: Vec<i32> = processes.iter().filter(|(_, of)| is_worker(**of)).map(|(pid, _)| *pid).collect();
         if let [one] = found[..] {
             return Pid::from_raw(one).unwrap();
         }
