@@ -20,6 +20,7 @@
 //! # }
 //! ```
 
+pub mod accounts;
 pub mod cluster;
 pub mod connections;
 pub mod error;
@@ -37,8 +38,9 @@ pub use file::{get::GetOptions, put::PutOptions, reader::FileReader};
 pub use folder::PolicyStatus;
 pub use profile::Profile;
 pub use protocol::{
-    Policy, RecordFormat, SectorPath,
+    CredentialId, Policy, RecordFormat, SectorPath, UserName,
     message::{
+        accounts::{GroupStatus, NewSession, NewUser, Password, SessionStatus, TokenStatus, UserChange, UserStatus},
         client_master::{
             Condition, CopyState, CopyStatus, Entry, EntryKind, EntryStatus, FileContent, Health, JobRecord, JobState,
             NodeState, NodeStatus, QuotaOf, QuotaStatus, StageRecord, TrashItem, Usage,
@@ -47,6 +49,7 @@ pub use protocol::{
             MovePlan, NodeRemoval, PlannedMove, RebalanceStatus, RebalanceVerb, RemoveNodeRequest, Standing,
             TopologyStatus,
         },
+        master_security::KnownUser,
     },
 };
-pub use session::Client;
+pub use session::{Client, LoginAt, login};

@@ -14,9 +14,9 @@ use net::{
     transfer::{Incoming, Listener, TransferStream},
 };
 use protocol::{
-    Refusal, SessionId, Status,
+    Refusal, SessionId, Status, UserName,
     message::{
-        join::{JoinReply, JoinRequest, KEY_LABEL},
+        join::{JoinReply, JoinRequest, KEY_LABEL, Secret},
         master_security::{KnownUser, SecurityReply, SecurityRequest},
     },
 };
@@ -80,8 +80,17 @@ impl Gate {
     async fn converse(&self, incoming: Incoming) -> Result<(), net::NetError> {
         let mut stream = incoming.handshake().await?;
         let request = stream.receive::<JoinRequest>().await?;
-        let reply = match self.decide(&mut stream, request).await {
-            Ok(session) => JoinReply::Accepted { session, ticket_key: self.ticket_key },
+        let reply = match request {
+            JoinRequest::Login { user, secret, machine } => {
+                self.log_in(stream.peer().ip().to_canonical(), user, secret, machine).await
+            }
+            request => {
+                let decided = self.decide(&mut stream, request).await;
+                decided.map(|session| JoinReply::Accepted { session, ticket_key: self.ticket_key })
+            }
+        };
+        let reply = match reply {
+            Ok(reply) => reply,
             Err(refusal) => {
                 tracing::info!(peer = %stream.peer(), %refusal, "a join was refused");
                 JoinReply::Refused(refusal)
@@ -105,6 +114,20 @@ impl Gate {
         Ok(session)
     }
 
+    /// Has a login session begun, whose token the client keeps.
+    async fn log_in(
+        &self,
+        address: IpAddr,
+        user: UserName,
+        secret: Secret,
+        machine: String,
+    ) -> Result<JoinReply, Refusal> {
+        match self.security.ask(&SecurityRequest::Login { user, secret, address, machine }).await? {
+            SecurityReply::Session(session) => Ok(JoinReply::LoggedIn(session)),
+            other => Err(refused(other)),
+        }
+    }
+
     async fn check(&self, stream: &mut TransferStream, request: JoinRequest) -> Result<Joiner, Refusal> {
         let address = stream.peer().ip().to_canonical();
         match request {
@@ -115,6 +138,7 @@ impl Gate {
                     other => Err(refused(other)),
                 }
             }
+            JoinRequest::Login { .. } => Err(Refusal::new(Status::Failed, "a login opens no session with the master")),
             JoinRequest::Node { node, place, transfer, spe_slots, pid, folder, local } => {
                 let fingerprint = stream.peer_fingerprint().ok_or_else(|| {
                     let sentence = format!("node {node} showed no certificate; give it the one issued for it");
@@ -149,9 +173,7 @@ fn reachable(transfer: SocketAddr, from: IpAddr) -> SocketAddr {
 fn refused(reply: SecurityReply) -> Refusal {
     match reply {
         SecurityReply::Refused(refusal) => refusal,
-        SecurityReply::User(_) | SecurityReply::NodeAllowed | SecurityReply::Accounts(_) => {
-            Refusal::new(Status::Failed, "the security server answered another question than was asked; see its log")
-        }
+        _ => Refusal::new(Status::Failed, "the security server answered another question than was asked; see its log"),
     }
 }
 

@@ -9,7 +9,7 @@ use net::{
     transfer::{Carrier, TcpCarrier},
 };
 use protocol::{
-    SessionId,
+    SessionId, Status,
     message::join::{JoinReply, JoinRequest, KEY_LABEL},
 };
 use tokio::time::{sleep, timeout};
@@ -63,6 +63,10 @@ impl Link {
                 self.messenger.add_session(keys);
                 stream.close().await;
                 Ok(Joined { session, ticket_key })
+            }
+            JoinReply::LoggedIn(_) => {
+                let sentence = "the master answered another question than was asked; use the same version as it";
+                Err(NodeError::refused(Status::Failed, sentence))
             }
         }
     }
