@@ -11,6 +11,7 @@ use std::{
 use daemon::stop::Stopping;
 use net::{
     identity::random,
+    messenger::GoneKey,
     transfer::{Incoming, Listener, TransferStream},
 };
 use protocol::{
@@ -33,6 +34,8 @@ pub(crate) struct Gate {
     pub(crate) security: Arc<SecurityDoor>,
     /// The public half of the key for tickets.
     pub(crate) ticket_key: [u8; 32],
+    /// What shows that it is this master that knows a session no more.
+    pub(crate) gone_key: GoneKey,
     /// Where those go who were let in.
     pub(crate) admitted: mpsc::Sender<Admission>,
 }
@@ -84,10 +87,10 @@ impl Gate {
             JoinRequest::Login { user, secret, machine } => {
                 self.log_in(stream.peer().ip().to_canonical(), user, secret, machine).await
             }
-            request => {
-                let decided = self.decide(&mut stream, request).await;
-                decided.map(|session| JoinReply::Accepted { session, ticket_key: self.ticket_key })
-            }
+            request => self.decide(&mut stream, request).await.map(|session| {
+                let (ticket_key, gone_token) = (self.ticket_key, self.gone_key.token(session));
+                JoinReply::Accepted { session, ticket_key, gone_token }
+            }),
         };
         let reply = match reply {
             Ok(reply) => reply,
