@@ -122,9 +122,8 @@ fn without_the_security_server_nobody_comes_in_and_a_transfer_under_way_goes_on(
     let mut roles = Roles::start(1, 1);
     let file = roles.random_file("big", 32 << 20);
     roles.ok(&["put", "--copies", "1", file.to_str().unwrap(), "/big"]);
+    // As this profile says, over the network.
     let profile = roles.home.join("profile.toml");
-    let text = std::fs::read_to_string(&profile).unwrap();
-    std::fs::write(&profile, format!("over_network = true\n{text}")).unwrap();
     let mut reading = begin_reading(&roles, &profile, "/big");
     let mut out = reading.stdout.take().unwrap();
     std::io::Read::read_exact(&mut out, &mut [0]).unwrap();

@@ -31,6 +31,7 @@ pub mod import;
 pub mod job;
 pub mod profile;
 pub mod rebuild;
+pub mod rights;
 pub mod session;
 
 pub use error::ClientError;
@@ -38,9 +39,10 @@ pub use file::{get::GetOptions, put::PutOptions, reader::FileReader};
 pub use folder::PolicyStatus;
 pub use profile::Profile;
 pub use protocol::{
-    CredentialId, Policy, RecordFormat, SectorPath, UserName,
+    Acl, AclEntry, CredentialId, Policy, RecordFormat, Rights, SectorPath, UserName, Who,
     message::{
         accounts::{GroupStatus, NewSession, NewUser, Password, SessionStatus, TokenStatus, UserChange, UserStatus},
+        acl::AclStatus,
         client_master::{
             Condition, CopyState, CopyStatus, Entry, EntryKind, EntryStatus, FileContent, Health, JobRecord, JobState,
             NodeState, NodeStatus, QuotaOf, QuotaStatus, StageRecord, TrashItem, Usage,
