@@ -12,5 +12,6 @@ mod jobs;
 mod keeping;
 mod network;
 mod rebuild;
+mod rights;
 mod starting;
 mod uploads;
