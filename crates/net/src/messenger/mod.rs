@@ -4,8 +4,10 @@
 //!
 //! Two tasks serve all sessions, however many (Sector/Sphere paper, 2.4: "a limited number of threads process the UDP
 //! packets, independent of the number of connections"): one receives, one sends and keeps time. They end with the last
-//! [`Messenger`].
+//! [`Messenger`]. A word that comes alone is sent by who says it (`haste.rs`): two wakings less on its way.
 
+mod desk;
+mod haste;
 mod seal;
 mod switchboard;
 
@@ -34,6 +36,7 @@ use crate::{
     clock::Clock,
     datagram::{Arrivals, DatagramSocket, Departure},
 };
+use desk::{Desk, Said};
 use switchboard::Switchboard;
 
 /// The keys of a session and where its peer is.
@@ -91,8 +94,8 @@ impl Messenger {
     /// and notices are not acknowledged, so that peers send them again later. Once it is dropped they are.
     pub fn start(socket: Arc<dyn DatagramSocket>, clock: Clock) -> (Self, mpsc::Receiver<MessengerEvent>) {
         let (events, receiver) = mpsc::channel(EVENTS_MAX);
-        let switchboard = Mutex::new(Switchboard::new(clock, events.clone()));
-        let shared = Arc::new(Shared { socket, clock, switchboard, work: Notify::new(), gone: Notify::new() });
+        let desk = Mutex::new(Desk::new(clock, events.clone()));
+        let shared = Arc::new(Shared { socket, clock, desk, work: Notify::new(), gone: Notify::new() });
         let reading = tokio::spawn(read(Arc::clone(&shared))).abort_handle();
         let sending = tokio::spawn(send(Arc::clone(&shared), events)).abort_handle();
         (Self { shared, _tasks: Arc::new(Tasks([reading, sending])) }, receiver)
@@ -106,25 +109,27 @@ impl Messenger {
     /// Adds a session; one of the same id is replaced. The peer is followed when it comes from another address with a
     /// newer authentic datagram.
     pub fn add_session(&self, keys: SessionKeys) {
-        self.shared.lock().add_session(keys);
+        self.shared.lock().board().add_session(keys);
     }
 
     /// Ends a session. What was given to [`reply`](Self::reply) or [`notify`](Self::notify) before is still sent, for
     /// [`CLOSE_LINGER`] at most; who waits for a reply in it is told that the session has ended.
     pub fn remove_session(&self, session: SessionId) {
-        self.shared.lock().close_session(session);
-        self.shared.work.notify_one();
+        self.shared.change(|board| board.close_session(session));
     }
 
     /// Sends a request and waits for its reply, at most for `deadline`. A reply that comes later is dropped. The peer
     /// sees the request once or, where this fails, perhaps not at all.
     pub async fn request(&self, session: SessionId, body: Vec<u8>, deadline: Duration) -> Result<Vec<u8>, NetError> {
         let (answer, answered) = oneshot::channel();
-        let request = self.shared.lock().ask(session, body, answer)?;
-        let _waiting = Waiting { shared: &self.shared, session, request };
-        self.shared.work.notify_one();
+        let (request, said) = self.shared.lock().ask(session, body, answer)?;
+        let mut waiting = Waiting { shared: &self.shared, session, request, is_answered: false };
+        self.shared.depart(said);
         match tokio::time::timeout(deadline, answered).await {
-            Ok(Ok(reply)) => Ok(reply),
+            Ok(Ok(reply)) => {
+                waiting.is_answered = true;
+                Ok(reply)
+            }
             Ok(Err(_)) => Err(NetError::SessionLost { session }),
             Err(_) => {
                 let operation = format!("waiting for the answer to a request in session {session}");
@@ -137,33 +142,33 @@ impl Messenger {
     /// the requester's deadline tells it.
     pub fn reply(&self, session: SessionId, request: u64, body: Vec<u8>) {
         let message = Message { kind: MessageKind::Reply(request), body };
-        if let Err(error) = self.shared.lock().say(session, message) {
-            warn!(%session, %error, "an answer was dropped");
+        let said = self.shared.lock().say(session, message);
+        match said {
+            Ok(said) => self.shared.depart(said),
+            Err(error) => warn!(%session, %error, "an answer was dropped"),
         }
-        self.shared.work.notify_one();
     }
 
     /// Sends a message that expects no reply.
     pub fn notify(&self, session: SessionId, body: Vec<u8>) -> Result<(), NetError> {
-        self.shared.lock().say(session, Message { kind: MessageKind::Notice, body })?;
-        self.shared.work.notify_one();
+        let said = self.shared.lock().say(session, Message { kind: MessageKind::Notice, body })?;
+        self.shared.depart(said);
         Ok(())
     }
 
     /// What was counted since the start, by the names in [`protocol::names`].
     pub fn counters(&self) -> [(&'static str, u64); 2] {
-        self.shared.lock().counters()
+        self.shared.lock().board().counters()
     }
 
     /// Ends all sessions as [`remove_session`](Self::remove_session) does, and waits until they have said what they had
     /// to say.
     pub async fn close(&self) {
-        self.shared.lock().close_all();
-        self.shared.work.notify_one();
+        self.shared.change(Switchboard::close_all);
         let all_gone = async {
             loop {
                 let gone = self.shared.gone.notified();
-                if self.shared.lock().is_empty() {
+                if self.shared.lock().board().is_empty() {
                     break;
                 }
                 gone.await;
@@ -178,7 +183,7 @@ impl Messenger {
 struct Shared {
     socket: Arc<dyn DatagramSocket>,
     clock: Clock,
-    switchboard: Mutex<Switchboard>,
+    desk: Mutex<Desk>,
     /// There may be something to send, or an earlier time to keep.
     work: Notify,
     /// A session has gone.
@@ -188,20 +193,47 @@ struct Shared {
 impl Shared {
     /// Takes what came, so many datagrams under one lock.
     fn receive(&self, arrivals: &mut Arrivals) {
-        let mut number = 0;
+        let (mut number, mut messages) = (0, 0);
         while number < arrivals.len() {
-            let mut switchboard = self.lock();
+            let mut desk = self.lock();
             for _ in 0..ARRIVALS_MAX {
                 let Some((datagram, from)) = arrivals.datagram(number) else { break };
-                switchboard.receive(datagram, from);
+                messages += desk.receive(datagram, from);
                 number += 1;
+            }
+            if number >= arrivals.len() && desk.came(messages) {
+                self.work.notify_one();
             }
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Switchboard> {
+    /// Does what may end sessions, and has the sending task see to it.
+    fn change(&self, change: impl FnOnce(&mut Switchboard)) {
+        let mut desk = self.lock();
+        change(desk.board());
+        if desk.wakes() {
+            self.work.notify_one();
+        }
+    }
+
+    /// Does what is left to do after something was said.
+    fn depart(&self, said: Said) {
+        let mut wakes = said.wakes;
+        if let Some(departure) = said.departure {
+            match self.socket.try_send_to(&departure.datagram, departure.to) {
+                Err(error) if error.kind() == ErrorKind::WouldBlock => wakes |= self.lock().keep(departure),
+                Err(error) => debug!(to = %departure.to, %error, "{NOT_SENT}"),
+                Ok(()) => {}
+            }
+        }
+        if wakes {
+            self.work.notify_one();
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Desk> {
         // Nothing in there panics; if it did, the sessions would still be whole, since no call leaves one half changed.
-        self.switchboard.lock().unwrap_or_else(PoisonError::into_inner)
+        self.desk.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -218,11 +250,15 @@ struct Waiting<'a> {
     shared: &'a Shared,
     session: SessionId,
     request: u64,
+    /// Whoever brought the answer has taken it off already.
+    is_answered: bool,
 }
 
 impl Drop for Waiting<'_> {
     fn drop(&mut self) {
-        self.shared.lock().stop_waiting(self.session, self.request);
+        if !self.is_answered {
+            self.shared.lock().board().stop_waiting(self.session, self.request);
+        }
     }
 }
 
@@ -233,7 +269,6 @@ async fn read(shared: Arc<Shared>) {
         match shared.socket.receive_many(&mut arrivals).await {
             Ok(()) => {
                 shared.receive(&mut arrivals);
-                shared.work.notify_one();
             }
             Err(error) => {
                 // On UDP these are echoes of earlier sends (a port that is not open): the socket itself goes on.
@@ -264,8 +299,8 @@ async fn send(shared: Arc<Shared>, events: mpsc::Sender<MessengerEvent>) {
             }
             () = async { tokio::time::sleep_until(at.unwrap_or_else(tokio::time::Instant::now)).await }, if at.is_some() => {}
             permit = events.reserve(), if next.has_lost => match permit {
-                Ok(permit) => shared.lock().tell_lost(permit),
-                Err(_) => shared.lock().forget_lost(),
+                Ok(permit) => shared.lock().board().tell_lost(permit),
+                Err(_) => shared.lock().board().forget_lost(),
             },
         }
     }
@@ -284,12 +319,13 @@ async fn dispatch(socket: &dyn DatagramSocket, mut departures: &[Departure]) {
             Err(error) => Err(error),
         };
         if let Err(error) = sent {
-            debug!(to = %first.to, %error, "a datagram could not be sent; it will be sent again");
+            debug!(to = %first.to, %error, "{NOT_SENT}");
         }
         departures = rest;
     }
 }
 
+const NOT_SENT: &str = "a datagram could not be sent; it will be sent again";
 /// Events that may wait for the receiver; at the size of most messages under a megabyte.
 const EVENTS_MAX: usize = 1_024;
 /// Datagrams unsealed under one lock, of the many that may have come in one go.

@@ -120,8 +120,8 @@ impl Switchboard {
         self.waiting.remove(&(session, request));
     }
 
-    /// Takes a datagram from the socket; what is not authentic is counted and dropped.
-    pub(super) fn receive(&mut self, datagram: &mut [u8], from: SocketAddr) {
+    /// Takes a datagram from the socket; what is not authentic is counted and dropped. Gives how many messages it brought.
+    pub(super) fn receive(&mut self, datagram: &mut [u8], from: SocketAddr) -> usize {
         let head = Head::split(datagram).map(|(head, _)| head).filter(|_| datagram.len() <= DATAGRAM_BYTES_MAX);
         let peer = head.and_then(|head| Some((head, self.peers.get_mut(&head.session)?)));
         let unsealed = peer.and_then(|(head, peer)| {
@@ -130,7 +130,7 @@ impl Switchboard {
         });
         let Some((head, peer, body)) = unsealed else {
             self.datagrams_dropped += 1;
-            return;
+            return 0;
         };
         // No one else sends events without this lock but the sending task, one for each lost session. So there will be
         // as much room when the messages are delivered.
@@ -141,25 +141,46 @@ impl Switchboard {
             debug!(session = %head.session, %from, "the peer's address is known");
             peer.address = Some(from);
         }
-        self.take_news();
+        self.take_news()
     }
 
-    /// Does what is due, and seals up to `datagrams_max` datagrams.
+    /// Does what is due, and seals datagrams until there are `datagrams_max`.
     pub(super) fn depart(&mut self, departures: &mut Vec<Departure>, datagrams_max: usize) -> Next {
-        departures.clear();
         let now = self.clock.now();
         if self.endpoint.next_timeout().is_some_and(|at| at <= now.monotonic) {
             self.endpoint.handle_timeout(now);
         }
         while departures.len() < datagrams_max {
-            match self.endpoint.poll_action() {
-                Some(Action::Send(sent)) => departures.extend(self.seal(sent)),
-                Some(news) => self.tell(news),
-                None => break,
-            }
+            let Some(departure) = self.depart_one() else { break };
+            departures.push(departure);
         }
         let sessions_gone = std::mem::take(&mut self.sessions_gone);
         Next { timeout: self.endpoint.next_timeout(), has_lost: !self.lost.is_empty(), sessions_gone }
+    }
+
+    /// Seals the next datagram, if there is one.
+    pub(super) fn depart_one(&mut self) -> Option<Departure> {
+        loop {
+            match self.endpoint.poll_action()? {
+                Action::Send(sent) => {
+                    let departure = self.seal(sent);
+                    if departure.is_some() {
+                        return departure;
+                    }
+                }
+                news => self.tell(news),
+            }
+        }
+    }
+
+    /// When [`depart`](Self::depart) must be called, on the monotonic clock.
+    pub(super) fn next_timeout(&self) -> Option<Duration> {
+        self.endpoint.next_timeout()
+    }
+
+    /// Whether the sending task has something to do now.
+    pub(super) fn has_work(&self) -> bool {
+        self.endpoint.is_ready() || self.sessions_gone || !self.lost.is_empty()
     }
 
     /// Tells of one lost session.
@@ -190,10 +211,14 @@ impl Switchboard {
         peer.seal.seal(packet, &mut datagram).then_some(Departure { datagram, to })
     }
 
-    fn take_news(&mut self) {
+    /// Tells what there is to tell; gives how many messages were among it.
+    fn take_news(&mut self) -> usize {
+        let mut messages = 0;
         while let Some(news) = self.endpoint.poll_news() {
+            messages += usize::from(matches!(news, Action::Deliver { .. }));
             self.tell(news);
         }
+        messages
     }
 
     /// Passes news on to whom it is for.

@@ -325,7 +325,7 @@ async fn an_ended_session_still_says_its_last_word(ground: Ground) {
     };
     let (reply, ()) = tokio::join!(pair.opener.request(SESSION, b"logout".to_vec(), PATIENCE), leaving);
     assert_eq!(reply.unwrap(), b"bye");
-    assert!(pair.acceptor.shared.lock().is_empty());
+    assert!(pair.acceptor.shared.lock().board().is_empty());
     assert!(matches!(pair.acceptor.notify(SESSION, Vec::new()), Err(NetError::SessionLost { .. })));
 }
 
