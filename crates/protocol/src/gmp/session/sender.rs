@@ -29,8 +29,9 @@ pub(super) struct Sender {
     slots: VecDeque<Slot>,
     /// Sequence numbers of the slots that are held for lost and wait to be sent again.
     lost: BTreeSet<u64>,
-    /// Slots sent, not acknowledged and not held for lost.
+    /// Slots sent, not acknowledged and not held for lost, and their bytes with the heads.
     in_flight: usize,
+    in_flight_bytes: usize,
     /// Bytes of messages not acknowledged yet, cut or not.
     bytes: usize,
     round_trip: RoundTrip,
@@ -76,6 +77,7 @@ impl Sender {
             slots: VecDeque::new(),
             lost: BTreeSet::new(),
             in_flight: 0,
+            in_flight_bytes: 0,
             bytes: 0,
             round_trip: RoundTrip::default(),
             congestion: Congestion::new(),
@@ -103,7 +105,7 @@ impl Sender {
 
     /// Whether a fragment may leave now.
     pub(super) fn wants_to_send(&self) -> bool {
-        let has_room = self.in_flight < self.congestion.window_fragments();
+        let has_room = self.in_flight_bytes < self.congestion.window_bytes();
         has_room && (!self.lost.is_empty() || self.may_cut())
     }
 
@@ -120,6 +122,7 @@ impl Sender {
                 break;
             }
             slot.fragment(sequence).write(out);
+            self.in_flight_bytes += slot.bytes();
             let slot = Slot { state: SlotState::InFlight, packet, sent_at: now, sent_again: again, ..slot };
             if again {
                 self.lost.pop_first();
@@ -145,11 +148,11 @@ impl Sender {
             return false;
         }
         let mut newest: Option<Slot> = None;
-        let mut fragments = 0;
+        let mut bytes = 0;
         let behind = frame::marked(next, map).filter(|sequence| *sequence >= self.base);
         for sequence in (self.base..next).chain(behind.collect::<Vec<_>>()) {
             if let Some(slot) = self.settle(sequence) {
-                fragments += 1;
+                bytes += slot.bytes();
                 // Only what was sent once tells which packet arrived, and when (Karn).
                 if !slot.sent_again && newest.as_ref().is_none_or(|newest| newest.sent_at <= slot.sent_at) {
                     newest = Some(slot);
@@ -160,11 +163,11 @@ impl Sender {
             self.slots.pop_front();
             self.base += 1;
         }
-        if fragments > 0 {
+        if bytes > 0 {
             if let Some(slot) = newest {
                 self.round_trip.measured(now.saturating_sub(slot.sent_at));
             }
-            self.congestion.acknowledged(fragments);
+            self.congestion.acknowledged(bytes);
             self.find_overtaken(next_packet);
             self.retransmit_at = (self.in_flight > 0).then(|| now + self.round_trip.retransmission_time());
         }
@@ -214,7 +217,10 @@ impl Sender {
         let slot = self.slots.get_mut((sequence - self.base) as usize)?;
         let was = slot.clone();
         match slot.state {
-            SlotState::InFlight => self.in_flight -= 1,
+            SlotState::InFlight => {
+                self.in_flight -= 1;
+                self.in_flight_bytes -= slot.bytes();
+            }
             SlotState::Lost => {
                 self.lost.remove(&sequence);
             }
@@ -246,6 +252,7 @@ impl Sender {
                 slot.state = SlotState::Lost;
                 self.lost.insert(sequence);
                 self.in_flight -= 1;
+                self.in_flight_bytes -= slot.bytes();
                 highest = highest.max(Some(slot.packet));
             }
         }
@@ -258,6 +265,11 @@ impl Sender {
 }
 
 impl Slot {
+    /// What it takes of a datagram.
+    fn bytes(&self) -> usize {
+        FRAGMENT_HEAD_BYTES + self.payload().len()
+    }
+
     fn payload(&self) -> &[u8] {
         let from = usize::from(self.index) * FRAGMENT_BYTES_MAX;
         &self.message.body[from..self.message.body.len().min(from + FRAGMENT_BYTES_MAX)]
@@ -305,7 +317,7 @@ mod tests {
         assert!(!sender.wants_to_send() && !sender.is_idle());
         assert!(sender.acknowledged(ms(1), 6, &[], 4));
         assert!(sender.is_idle());
-        assert_eq!((sender.bytes, sender.in_flight, sender.retransmit_at), (0, 0, None));
+        assert_eq!((sender.bytes, sender.in_flight, sender.in_flight_bytes, sender.retransmit_at), (0, 0, 0, None));
     }
 
     #[test]
