@@ -105,7 +105,8 @@ async fn carry(shared: Arc<Shared>) {
         let first = {
             let mut under_way = shared.under_way.lock().unwrap_or_else(PoisonError::into_inner);
             let now = Instant::now();
-            while let Some((_, arrived)) = under_way.datagrams.pop_front_if(|(at, _)| *at <= now) {
+            let count = under_way.datagrams.partition_point(|(at, _)| *at <= now);
+            for (_, arrived) in under_way.datagrams.drain(..count) {
                 // A full socket loses it, as a full link would.
                 let _ = shared.socket.try_send_to(&arrived.datagram, arrived.to);
             }

@@ -129,3 +129,73 @@ impl Desk {
 
 /// Datagrams kept while the socket is full; more are lost, and sent again by the rules.
 const LEFT_OVER_DATAGRAMS_MAX: usize = 16;
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use protocol::gmp::MessageKind;
+
+    use super::*;
+    use crate::messenger::{SessionKeys, Side};
+
+    const SESSION: SessionId = SessionId(7);
+
+    fn desk() -> Desk {
+        let mut desk = Desk::new(Clock::start(), mpsc::channel(8).0);
+        let peer = Some(SocketAddr::from(([10, 0, 0, 1], 7)));
+        desk.board().add_session(SessionKeys { session: SESSION, key: [1; 32], side: Side::Opener, peer });
+        desk
+    }
+
+    fn notice() -> Message {
+        Message { kind: MessageKind::Notice, body: vec![1; 10] }
+    }
+
+    /// What the sending task finds.
+    fn departures(desk: &mut Desk) -> Vec<Departure> {
+        let mut departures = Vec::new();
+        desk.depart(&mut departures, 16);
+        departures
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_first_word_leaves_at_once_and_the_next_ones_share_a_datagram() {
+        let mut desk = desk();
+        assert_eq!(departures(&mut desk), []);
+        assert!(desk.say(SESSION, notice()).unwrap().departure.is_some());
+        for _ in 0..5 {
+            assert_eq!(desk.say(SESSION, notice()).unwrap().departure, None);
+        }
+        assert_eq!(departures(&mut desk).len(), 1);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_sending_task_is_woken_once_and_only_for_work_or_an_earlier_time() {
+        let mut desk = desk();
+        assert!(!desk.wakes(), "it comes by itself at first");
+        departures(&mut desk);
+        assert!(!desk.wakes(), "there is nothing to do");
+        // The word has left already: it is the time of its second sending that must be kept.
+        assert!(desk.say(SESSION, notice()).unwrap().wakes);
+        assert!(!desk.say(SESSION, notice()).unwrap().wakes, "it was woken already");
+        departures(&mut desk);
+        assert!(!desk.wakes(), "the time that it waits for has not changed");
+        assert!(desk.say(SESSION, notice()).unwrap().wakes, "a word waits for it");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_a_full_socket_did_not_take_leaves_first_and_no_word_overtakes_it() {
+        let mut desk = desk();
+        departures(&mut desk);
+        let first = desk.say(SESSION, notice()).unwrap().departure.unwrap();
+        departures(&mut desk);
+        assert!(desk.keep(first.clone()), "the sending task must come for it");
+        assert_eq!(desk.say(SESSION, notice()).unwrap().departure, None);
+        let left = departures(&mut desk);
+        assert_eq!((left.len(), &left[0]), (2, &first));
+        for _ in 0..2 * LEFT_OVER_DATAGRAMS_MAX {
+            desk.keep(first.clone());
+        }
+        assert_eq!(departures(&mut desk).len(), LEFT_OVER_DATAGRAMS_MAX);
+    }
+}

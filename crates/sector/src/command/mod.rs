@@ -10,6 +10,7 @@ mod import;
 mod inspect;
 pub(crate) mod jobs;
 mod listing;
+mod message_bench;
 mod node;
 mod nodes;
 mod policy;
@@ -46,6 +47,7 @@ pub(crate) async fn run(arguments: Arguments) -> Result<(), Failure> {
         Command::Topology(TopologyVerb::Check { file }) => topology::check(&file, global),
         Command::Doctor(asked) => doctor::doctor(&asked, global),
         Command::Bench(Bench::Io(bench)) => disk_bench::io(&bench, global),
+        Command::Bench(Bench::Messages(bench)) => message_bench::messages(bench, global).await,
         Command::Inspect(inspect) => inspect::run(inspect, global),
         Command::Spe => Err(Failure::usage("`sector spe` is started by nodes only")),
         other => with_client(other, global).await,
@@ -107,7 +109,7 @@ async fn run_with(cloud: &Client, command: Command, global: &Global) -> Result<(
         | Command::Master(_)
         | Command::Node(_)
         | Command::Doctor(_)
-        | Command::Bench(Bench::Io(_))
+        | Command::Bench(Bench::Io(_) | Bench::Messages(_))
         | Command::Inspect(_)
         | Command::Spe => Err(Failure::failed("this command needs no login")),
     }
