@@ -11,6 +11,7 @@ use std::{
 use daemon::stop::Stopping;
 use net::{
     identity::random,
+    messenger::GoneKey,
     transfer::{Incoming, Listener, TransferStream},
 };
 use protocol::{
@@ -33,6 +34,8 @@ pub(crate) struct Gate {
     pub(crate) security: Arc<SecurityDoor>,
     /// The public half of the key for tickets.
     pub(crate) ticket_key: [u8; 32],
+    /// What shows that it is this master that knows a session no more.
+    pub(crate) gone_key: GoneKey,
     /// Where those go who were let in.
     pub(crate) admitted: mpsc::Sender<Admission>,
 }
@@ -81,7 +84,10 @@ impl Gate {
         let mut stream = incoming.handshake().await?;
         let request = stream.receive::<JoinRequest>().await?;
         let reply = match self.decide(&mut stream, request).await {
-            Ok(session) => JoinReply::Accepted { session, ticket_key: self.ticket_key },
+            Ok(session) => {
+                let (ticket_key, gone_token) = (self.ticket_key, self.gone_key.token(session));
+                JoinReply::Accepted { session, ticket_key, gone_token }
+            }
             Err(refusal) => {
                 tracing::info!(peer = %stream.peer(), %refusal, "a join was refused");
                 JoinReply::Refused(refusal)

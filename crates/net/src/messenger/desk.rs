@@ -3,7 +3,10 @@
 
 use std::{net::SocketAddr, time::Duration};
 
-use protocol::{SessionId, gmp::Message};
+use protocol::{
+    SessionId,
+    gmp::{Class, Message},
+};
 use tokio::sync::{mpsc, oneshot};
 
 use super::{
@@ -62,16 +65,17 @@ impl Desk {
     pub(super) fn ask(
         &mut self,
         session: SessionId,
+        class: Class,
         body: Vec<u8>,
         answer: oneshot::Sender<Vec<u8>>,
     ) -> Result<(u64, Said), NetError> {
-        let request = self.board.ask(session, body, answer)?;
+        let request = self.board.ask(session, class, body, answer)?;
         Ok((request, self.after_saying()))
     }
 
     /// Sends a reply or a notice.
-    pub(super) fn say(&mut self, session: SessionId, message: Message) -> Result<Said, NetError> {
-        self.board.say(session, message)?;
+    pub(super) fn say(&mut self, session: SessionId, class: Class, message: Message) -> Result<Said, NetError> {
+        self.board.say(session, class, message)?;
         Ok(self.after_saying())
     }
 
@@ -96,9 +100,8 @@ impl Desk {
 
     /// For the sending task: what is to be sent now. With fewer than `datagrams_max` it may sleep afterwards.
     pub(super) fn depart(&mut self, departures: &mut Vec<Departure>, datagrams_max: usize) -> Next {
-        departures.clear();
-        departures.append(&mut self.left_over);
         let next = self.board.depart(departures, datagrams_max);
+        departures.splice(0..0, self.left_over.drain(..));
         if departures.len() >= datagrams_max {
             self.sender = Sender::Coming;
         } else {
@@ -162,9 +165,9 @@ mod tests {
     async fn the_first_word_leaves_at_once_and_the_next_ones_share_a_datagram() {
         let mut desk = desk();
         assert_eq!(departures(&mut desk), []);
-        assert!(desk.say(SESSION, notice()).unwrap().departure.is_some());
+        assert!(desk.say(SESSION, Class::Ordinary, notice()).unwrap().departure.is_some());
         for _ in 0..5 {
-            assert_eq!(desk.say(SESSION, notice()).unwrap().departure, None);
+            assert_eq!(desk.say(SESSION, Class::Ordinary, notice()).unwrap().departure, None);
         }
         assert_eq!(departures(&mut desk).len(), 1);
     }
@@ -176,21 +179,21 @@ mod tests {
         departures(&mut desk);
         assert!(!desk.wakes(), "there is nothing to do");
         // The word has left already: it is the time of its second sending that must be kept.
-        assert!(desk.say(SESSION, notice()).unwrap().wakes);
-        assert!(!desk.say(SESSION, notice()).unwrap().wakes, "it was woken already");
+        assert!(desk.say(SESSION, Class::Ordinary, notice()).unwrap().wakes);
+        assert!(!desk.say(SESSION, Class::Ordinary, notice()).unwrap().wakes, "it was woken already");
         departures(&mut desk);
         assert!(!desk.wakes(), "the time that it waits for has not changed");
-        assert!(desk.say(SESSION, notice()).unwrap().wakes, "a word waits for it");
+        assert!(desk.say(SESSION, Class::Ordinary, notice()).unwrap().wakes, "a word waits for it");
     }
 
     #[tokio::test(start_paused = true)]
     async fn what_a_full_socket_did_not_take_leaves_first_and_no_word_overtakes_it() {
         let mut desk = desk();
         departures(&mut desk);
-        let first = desk.say(SESSION, notice()).unwrap().departure.unwrap();
+        let first = desk.say(SESSION, Class::Ordinary, notice()).unwrap().departure.unwrap();
         departures(&mut desk);
         assert!(desk.keep(first.clone()), "the sending task must come for it");
-        assert_eq!(desk.say(SESSION, notice()).unwrap().departure, None);
+        assert_eq!(desk.say(SESSION, Class::Ordinary, notice()).unwrap().departure, None);
         let left = departures(&mut desk);
         assert_eq!((left.len(), &left[0]), (2, &first));
         for _ in 0..2 * LEFT_OVER_DATAGRAMS_MAX {

@@ -7,6 +7,7 @@
 //! [`Messenger`]. A word that comes alone is sent by who says it (`haste.rs`): two wakings less on its way.
 
 mod desk;
+mod gone;
 mod haste;
 mod seal;
 mod switchboard;
@@ -15,6 +16,7 @@ mod switchboard;
 mod tests;
 
 use std::{
+    collections::BTreeSet,
     io::ErrorKind,
     net::SocketAddr,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
@@ -23,7 +25,8 @@ use std::{
 
 use protocol::{
     SessionId,
-    gmp::{CLOSE_LINGER, Message, MessageKind},
+    gmp::{CLOSE_LINGER, Class, Message, MessageKind},
+    wire::datagram::GONE_TOKEN_BYTES,
 };
 use tokio::{
     sync::{Notify, mpsc, oneshot},
@@ -37,6 +40,7 @@ use crate::{
     datagram::{Arrivals, DatagramSocket, Departure},
 };
 use desk::{Desk, Said};
+pub use gone::{GONE_ANSWERS_PER_SECOND_MAX, GoneKey};
 use switchboard::Switchboard;
 
 /// The keys of a session and where its peer is.
@@ -112,46 +116,116 @@ impl Messenger {
         self.shared.lock().board().add_session(keys);
     }
 
+    /// From now on tells those who speak into a session that is not here that it is gone, in a way that only who has this
+    /// key can: after a restart, peers then notice at once, and not only when they have waited long enough.
+    pub fn answer_strangers(&self, key: GoneKey) {
+        self.shared.lock().board().set_gone_key(key);
+    }
+
+    /// What the peer of a session (that was added) will show when it says that the session is gone, as it told when the
+    /// session began. It is believed only then.
+    pub fn expect_gone_token(&self, session: SessionId, token: [u8; GONE_TOKEN_BYTES]) {
+        self.shared.lock().board().set_gone_token(session, token);
+    }
+
     /// Ends a session. What was given to [`reply`](Self::reply) or [`notify`](Self::notify) before is still sent, for
     /// [`CLOSE_LINGER`] at most; who waits for a reply in it is told that the session has ended.
     pub fn remove_session(&self, session: SessionId) {
         self.shared.change(|board| board.close_session(session));
     }
 
-    /// Sends a request and waits for its reply, at most for `deadline`. A reply that comes later is dropped. The peer
-    /// sees the request once or, where this fails, perhaps not at all.
+    /// Sends a request of class [`Ordinary`](Class::Ordinary) and waits for its reply, at most for `deadline`. The peer
+    /// sees the request once or, where this fails, perhaps not at all. Where this fails or is dropped, the peer is told
+    /// that nobody waits any more: it does not run what has not arrived, and sends no reply.
     pub async fn request(&self, session: SessionId, body: Vec<u8>, deadline: Duration) -> Result<Vec<u8>, NetError> {
-        let (answer, answered) = oneshot::channel();
-        let (request, said) = self.shared.lock().ask(session, body, answer)?;
-        let mut waiting = Waiting { shared: &self.shared, session, request, is_answered: false };
-        self.shared.depart(said);
-        match tokio::time::timeout(deadline, answered).await {
-            Ok(Ok(reply)) => {
-                waiting.is_answered = true;
-                Ok(reply)
-            }
-            Ok(Err(_)) => Err(NetError::SessionLost { session }),
-            Err(_) => {
-                let operation = format!("waiting for the answer to a request in session {session}");
-                Err(NetError::Deadline { operation, after: deadline })
-            }
-        }
+        self.request_as(Class::Ordinary, session, body, deadline).await
     }
 
-    /// Answers a request. If the session has gone meanwhile, or its queue is full twice over, the answer is dropped, and
-    /// the requester's deadline tells it.
+    /// The same, for a request of another class.
+    pub async fn request_as(
+        &self,
+        class: Class,
+        session: SessionId,
+        body: Vec<u8>,
+        deadline: Duration,
+    ) -> Result<Vec<u8>, NetError> {
+        let (answer, answered) = oneshot::channel();
+        let (request, said) = self.shared.lock().ask(session, class, body, answer)?;
+        let mut waiting = Waiting::new(&self.shared, session, request);
+        self.shared.depart(said);
+        let waited = tokio::time::timeout(deadline, answered).await;
+        waiting.is_answered = matches!(waited, Ok(Ok(_)));
+        outcome(session, deadline, waited)
+    }
+
+    /// Sends one request to many peers, at the same time and encoded once, and waits for all their replies, at most for
+    /// `deadline` (the G of GMP; Open Cloud Testbed paper, section 4). There is one result for each session, in their
+    /// order; one that is named twice is asked once.
+    ///
+    /// ```
+    /// # async fn tell(messenger: net::messenger::Messenger, nodes: &[protocol::SessionId], order: Vec<u8>) {
+    /// use protocol::gmp::Class;
+    /// for (node, reply) in messenger.request_group(Class::Urgent, nodes, order, std::time::Duration::from_secs(5)).await {
+    ///     match reply {
+    ///         Ok(reply) => println!("{node} answered {} bytes", reply.len()),
+    ///         Err(error) => println!("{node} did not: {error}"),
+    ///     }
+    /// }
+    /// # }
+    /// ```
+    pub async fn request_group(
+        &self,
+        class: Class,
+        sessions: &[SessionId],
+        body: Vec<u8>,
+        deadline: Duration,
+    ) -> Vec<(SessionId, Result<Vec<u8>, NetError>)> {
+        let until = tokio::time::Instant::now() + deadline;
+        let mut waiting = Vec::with_capacity(sessions.len());
+        {
+            let mut desk = self.shared.lock();
+            let (request, message) = desk.board().next_request(body);
+            let mut named = BTreeSet::new();
+            for session in sessions.iter().copied().filter(|session| named.insert(*session)) {
+                let (answer, answered) = oneshot::channel();
+                let asked = desk.board().ask_with(session, class, request, Arc::clone(&message), answer);
+                let asked = asked.map(|()| (answered, Waiting::new(&self.shared, session, request)));
+                waiting.push((session, asked));
+            }
+            if desk.wakes() {
+                self.shared.work.notify_one();
+            }
+        }
+        let mut results = Vec::with_capacity(waiting.len());
+        for (session, asked) in waiting {
+            let result = match asked {
+                Ok((answered, _waiting)) => outcome(session, deadline, tokio::time::timeout_at(until, answered).await),
+                Err(error) => Err(error),
+            };
+            results.push((session, result));
+        }
+        results
+    }
+
+    /// Answers a request, in class [`Ordinary`](Class::Ordinary). If the session has gone meanwhile, or its queue is full
+    /// twice over, the answer is dropped, and the requester's deadline tells it.
     pub fn reply(&self, session: SessionId, request: u64, body: Vec<u8>) {
+        self.reply_as(Class::Ordinary, session, request, body);
+    }
+
+    /// The same, for an answer of another class.
+    pub fn reply_as(&self, class: Class, session: SessionId, request: u64, body: Vec<u8>) {
         let message = Message { kind: MessageKind::Reply(request), body };
-        let said = self.shared.lock().say(session, message);
+        let said = self.shared.lock().say(session, class, message);
         match said {
             Ok(said) => self.shared.depart(said),
             Err(error) => warn!(%session, %error, "an answer was dropped"),
         }
     }
 
-    /// Sends a message that expects no reply.
+    /// Sends a message that expects no reply, in class [`Ordinary`](Class::Ordinary).
     pub fn notify(&self, session: SessionId, body: Vec<u8>) -> Result<(), NetError> {
-        let said = self.shared.lock().say(session, Message { kind: MessageKind::Notice, body })?;
+        let said = self.shared.lock().say(session, Class::Ordinary, Message { kind: MessageKind::Notice, body })?;
         self.shared.depart(said);
         Ok(())
     }
@@ -207,8 +281,8 @@ impl Shared {
         }
     }
 
-    /// Does what may end sessions, and has the sending task see to it.
-    fn change(&self, change: impl FnOnce(&mut Switchboard)) {
+    /// Does what may leave something to send or sessions to end, and has the sending task see to it.
+    fn change<T>(&self, change: impl FnOnce(&mut Switchboard) -> T) {
         let mut desk = self.lock();
         change(desk.board());
         if desk.wakes() {
@@ -245,6 +319,22 @@ impl Drop for Tasks {
     }
 }
 
+/// What came of waiting for a reply.
+fn outcome(
+    session: SessionId,
+    after: Duration,
+    waited: Result<Result<Vec<u8>, oneshot::error::RecvError>, tokio::time::error::Elapsed>,
+) -> Result<Vec<u8>, NetError> {
+    match waited {
+        Ok(Ok(reply)) => Ok(reply),
+        Ok(Err(_)) => Err(NetError::SessionLost { session }),
+        Err(_) => {
+            let operation = format!("waiting for the answer to a request in session {session}");
+            Err(NetError::Deadline { operation, after })
+        }
+    }
+}
+
 /// Takes the requester off the list when it has its reply, or gave up waiting, or was itself dropped.
 struct Waiting<'a> {
     shared: &'a Shared,
@@ -254,10 +344,16 @@ struct Waiting<'a> {
     is_answered: bool,
 }
 
+impl<'a> Waiting<'a> {
+    fn new(shared: &'a Shared, session: SessionId, request: u64) -> Self {
+        Self { shared, session, request, is_answered: false }
+    }
+}
+
 impl Drop for Waiting<'_> {
     fn drop(&mut self) {
         if !self.is_answered {
-            self.shared.lock().board().stop_waiting(self.session, self.request);
+            self.shared.change(|board| board.stop_waiting(self.session, self.request));
         }
     }
 }
@@ -288,7 +384,7 @@ async fn send(shared: Arc<Shared>, events: mpsc::Sender<MessengerEvent>) {
             shared.gone.notify_waiters();
         }
         dispatch(&*shared.socket, &departures).await;
-        if departures.len() == DEPARTURES_MAX {
+        if departures.len() >= DEPARTURES_MAX {
             continue;
         }
         let at = next.timeout.map(|at| shared.clock.instant(at));

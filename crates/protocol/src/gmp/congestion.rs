@@ -68,7 +68,7 @@ impl Congestion {
 }
 
 /// A fragment that fills its datagram.
-const FULL_BYTES: usize = FRAGMENT_HEAD_BYTES + FRAGMENT_BYTES_MAX;
+pub(super) const FULL_BYTES: usize = FRAGMENT_HEAD_BYTES + FRAGMENT_BYTES_MAX;
 /// 42 KB: fits the smallest default socket buffer beside other sessions.
 const WINDOW_INITIAL_BYTES: usize = 32 * FULL_BYTES;
 /// Enough that one further loss is found by the datagrams behind it.
