@@ -149,9 +149,8 @@ impl Messenger {
     ) -> Result<Vec<u8>, NetError> {
         let (answer, answered) = oneshot::channel();
         let request = self.shared.lock().ask(session, class, body, answer)?;
-        let _waiting = Waiting { shared: &self.shared, session, request };
         self.shared.work.notify_one();
-        outcome(session, deadline, tokio::time::timeout(deadline, answered).await)
+        Answer { answered, waiting: Waiting { messenger: self.clone(), session, request } }.within(deadline).await
     }
 
     /// Sends one request to many peers, at the same time and encoded once, and waits for all their replies, at most for
@@ -177,28 +176,40 @@ impl Messenger {
         deadline: Duration,
     ) -> Vec<(SessionId, Result<Vec<u8>, NetError>)> {
         let until = tokio::time::Instant::now() + deadline;
-        let mut waiting = Vec::with_capacity(sessions.len());
+        let mut results = Vec::with_capacity(sessions.len());
+        for (session, asked) in self.ask_group(class, sessions, body) {
+            let left = until.saturating_duration_since(tokio::time::Instant::now());
+            let result = match asked {
+                Ok(answer) => answer.within(left).await,
+                Err(error) => Err(error),
+            };
+            results.push((session, result));
+        }
+        results
+    }
+
+    /// The same, for a caller that wants each answer as it comes: the request is sent, and each answer is waited for by
+    /// itself.
+    pub fn ask_group(
+        &self,
+        class: Class,
+        sessions: &[SessionId],
+        body: Vec<u8>,
+    ) -> Vec<(SessionId, Result<Answer, NetError>)> {
+        let mut asked = Vec::with_capacity(sessions.len());
         {
             let mut switchboard = self.shared.lock();
             let (request, message) = switchboard.next_request(body);
             let mut named = BTreeSet::new();
             for session in sessions.iter().copied().filter(|session| named.insert(*session)) {
                 let (answer, answered) = oneshot::channel();
-                let asked = switchboard.ask_with(session, class, request, Arc::clone(&message), answer);
-                let asked = asked.map(|()| (answered, Waiting { shared: &self.shared, session, request }));
-                waiting.push((session, asked));
+                let said = switchboard.ask_with(session, class, request, Arc::clone(&message), answer);
+                let waiting = || Waiting { messenger: self.clone(), session, request };
+                asked.push((session, said.map(|()| Answer { answered, waiting: waiting() })));
             }
         }
         self.shared.work.notify_one();
-        let mut results = Vec::with_capacity(waiting.len());
-        for (session, asked) in waiting {
-            let result = match asked {
-                Ok((answered, _waiting)) => outcome(session, deadline, tokio::time::timeout_at(until, answered).await),
-                Err(error) => Err(error),
-            };
-            results.push((session, result));
-        }
-        results
+        asked
     }
 
     /// Answers a request, in class [`Ordinary`](Class::Ordinary). If the session has gone meanwhile, or its queue is full
@@ -286,33 +297,43 @@ impl Drop for Tasks {
     }
 }
 
-/// What came of waiting for a reply.
-fn outcome(
-    session: SessionId,
-    after: Duration,
-    waited: Result<Result<Vec<u8>, oneshot::error::RecvError>, tokio::time::error::Elapsed>,
-) -> Result<Vec<u8>, NetError> {
-    match waited {
-        Ok(Ok(reply)) => Ok(reply),
-        Ok(Err(_)) => Err(NetError::SessionLost { session }),
-        Err(_) => {
-            let operation = format!("waiting for the answer to a request in session {session}");
-            Err(NetError::Deadline { operation, after })
+/// A reply that is on its way, or not. Dropped, nobody waits for it any more, and the peer is told.
+pub struct Answer {
+    answered: oneshot::Receiver<Vec<u8>>,
+    waiting: Waiting,
+}
+
+impl Answer {
+    /// Waits for the reply, at most for `deadline`.
+    ///
+    /// # Errors
+    /// [`NetError::SessionLost`] when the session ends before, [`NetError::Deadline`] when the time does.
+    pub async fn within(self, deadline: Duration) -> Result<Vec<u8>, NetError> {
+        let Self { answered, waiting } = self;
+        let session = waiting.session;
+        match tokio::time::timeout(deadline, answered).await {
+            Ok(Ok(reply)) => Ok(reply),
+            Ok(Err(_)) => Err(NetError::SessionLost { session }),
+            Err(_) => {
+                let operation = format!("waiting for the answer to a request in session {session}");
+                Err(NetError::Deadline { operation, after: deadline })
+            }
         }
     }
 }
 
 /// Takes the requester off the list when it has its reply, or gave up waiting, or was itself dropped.
-struct Waiting<'a> {
-    shared: &'a Shared,
+struct Waiting {
+    messenger: Messenger,
     session: SessionId,
     request: u64,
 }
 
-impl Drop for Waiting<'_> {
+impl Drop for Waiting {
     fn drop(&mut self) {
-        if self.shared.lock().stop_waiting(self.session, self.request) {
-            self.shared.work.notify_one();
+        let shared = &self.messenger.shared;
+        if shared.lock().stop_waiting(self.session, self.request) {
+            shared.work.notify_one();
         }
     }
 }
