@@ -6,6 +6,8 @@
 //! packets, independent of the number of connections"): one receives, one sends and keeps time. They end with the last
 //! [`Messenger`].
 
+#[cfg(feature = "fuzzing")]
+pub mod fuzzing;
 mod gone;
 mod seal;
 mod switchboard;
