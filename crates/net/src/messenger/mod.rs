@@ -7,6 +7,8 @@
 //! [`Messenger`]. A word that comes alone is sent by who says it (`haste.rs`): two wakings less on its way.
 
 mod desk;
+#[cfg(feature = "fuzzing")]
+pub mod fuzzing;
 mod gone;
 mod haste;
 mod seal;
@@ -151,11 +153,9 @@ impl Messenger {
     ) -> Result<Vec<u8>, NetError> {
         let (answer, answered) = oneshot::channel();
         let (request, said) = self.shared.lock().ask(session, class, body, answer)?;
-        let mut waiting = Waiting::new(&self.shared, session, request);
+        let answer = Answer { answered, waiting: Waiting::new(self, session, request) };
         self.shared.depart(said);
-        let waited = tokio::time::timeout(deadline, answered).await;
-        waiting.is_answered = matches!(waited, Ok(Ok(_)));
-        outcome(session, deadline, waited)
+        answer.within(deadline).await
     }
 
     /// Sends one request to many peers, at the same time and encoded once, and waits for all their replies, at most for
@@ -181,30 +181,41 @@ impl Messenger {
         deadline: Duration,
     ) -> Vec<(SessionId, Result<Vec<u8>, NetError>)> {
         let until = tokio::time::Instant::now() + deadline;
-        let mut waiting = Vec::with_capacity(sessions.len());
+        let mut results = Vec::with_capacity(sessions.len());
+        for (session, asked) in self.ask_group(class, sessions, body) {
+            let result = match asked {
+                Ok(answer) => answer.until(until, deadline).await,
+                Err(error) => Err(error),
+            };
+            results.push((session, result));
+        }
+        results
+    }
+
+    /// The same, for a caller that wants each answer as it comes: the request is sent, and each answer is waited for by
+    /// itself.
+    pub fn ask_group(
+        &self,
+        class: Class,
+        sessions: &[SessionId],
+        body: Vec<u8>,
+    ) -> Vec<(SessionId, Result<Answer, NetError>)> {
+        let mut asked = Vec::with_capacity(sessions.len());
         {
             let mut desk = self.shared.lock();
             let (request, message) = desk.board().next_request(body);
             let mut named = BTreeSet::new();
             for session in sessions.iter().copied().filter(|session| named.insert(*session)) {
                 let (answer, answered) = oneshot::channel();
-                let asked = desk.board().ask_with(session, class, request, Arc::clone(&message), answer);
-                let asked = asked.map(|()| (answered, Waiting::new(&self.shared, session, request)));
-                waiting.push((session, asked));
+                let said = desk.board().ask_with(session, class, request, Arc::clone(&message), answer);
+                let answer = said.map(|()| Answer { answered, waiting: Waiting::new(self, session, request) });
+                asked.push((session, answer));
             }
             if desk.wakes() {
                 self.shared.work.notify_one();
             }
         }
-        let mut results = Vec::with_capacity(waiting.len());
-        for (session, asked) in waiting {
-            let result = match asked {
-                Ok((answered, _waiting)) => outcome(session, deadline, tokio::time::timeout_at(until, answered).await),
-                Err(error) => Err(error),
-            };
-            results.push((session, result));
-        }
-        results
+        asked
     }
 
     /// Answers a request, in class [`Ordinary`](Class::Ordinary). If the session has gone meanwhile, or its queue is full
@@ -319,41 +330,57 @@ impl Drop for Tasks {
     }
 }
 
-/// What came of waiting for a reply.
-fn outcome(
-    session: SessionId,
-    after: Duration,
-    waited: Result<Result<Vec<u8>, oneshot::error::RecvError>, tokio::time::error::Elapsed>,
-) -> Result<Vec<u8>, NetError> {
-    match waited {
-        Ok(Ok(reply)) => Ok(reply),
-        Ok(Err(_)) => Err(NetError::SessionLost { session }),
-        Err(_) => {
-            let operation = format!("waiting for the answer to a request in session {session}");
-            Err(NetError::Deadline { operation, after })
+/// A reply that is on its way, or not. Dropped, nobody waits for it any more, and the peer is told.
+pub struct Answer {
+    answered: oneshot::Receiver<Vec<u8>>,
+    waiting: Waiting,
+}
+
+impl Answer {
+    /// Waits for the reply, at most for `deadline`.
+    ///
+    /// # Errors
+    /// [`NetError::SessionLost`] when the session ends before, [`NetError::Deadline`] when the time does.
+    pub async fn within(self, deadline: Duration) -> Result<Vec<u8>, NetError> {
+        self.until(tokio::time::Instant::now() + deadline, deadline).await
+    }
+
+    /// The same, for one of several that are waited for together: until `at`, which was `deadline` away.
+    async fn until(mut self, at: tokio::time::Instant, deadline: Duration) -> Result<Vec<u8>, NetError> {
+        let session = self.waiting.session;
+        match tokio::time::timeout_at(at, self.answered).await {
+            Ok(Ok(reply)) => {
+                self.waiting.is_answered = true;
+                Ok(reply)
+            }
+            Ok(Err(_)) => Err(NetError::SessionLost { session }),
+            Err(_) => {
+                let operation = format!("waiting for the answer to a request in session {session}");
+                Err(NetError::Deadline { operation, after: deadline })
+            }
         }
     }
 }
 
 /// Takes the requester off the list when it has its reply, or gave up waiting, or was itself dropped.
-struct Waiting<'a> {
-    shared: &'a Shared,
+struct Waiting {
+    messenger: Messenger,
     session: SessionId,
     request: u64,
     /// Whoever brought the answer has taken it off already.
     is_answered: bool,
 }
 
-impl<'a> Waiting<'a> {
-    fn new(shared: &'a Shared, session: SessionId, request: u64) -> Self {
-        Self { shared, session, request, is_answered: false }
+impl Waiting {
+    fn new(messenger: &Messenger, session: SessionId, request: u64) -> Self {
+        Self { messenger: messenger.clone(), session, request, is_answered: false }
     }
 }
 
-impl Drop for Waiting<'_> {
+impl Drop for Waiting {
     fn drop(&mut self) {
         if !self.is_answered {
-            self.shared.change(|board| board.stop_waiting(self.session, self.request));
+            self.messenger.shared.change(|board| board.stop_waiting(self.session, self.request));
         }
     }
 }

@@ -315,7 +315,7 @@ impl Switchboard {
     }
 
     /// All that is kept, but counters: what is to be compared before and after.
-    #[cfg(test)]
+    #[cfg(any(test, feature = "fuzzing"))]
     pub(super) fn state(&self) -> String {
         let mut peers: Vec<_> = self
             .peers
