@@ -15,9 +15,9 @@ use net::{
     transfer::{Incoming, Listener, TransferStream},
 };
 use protocol::{
-    Refusal, SessionId, Status,
+    Refusal, SessionId, Status, UserName,
     message::{
-        join::{JoinReply, JoinRequest, KEY_LABEL},
+        join::{JoinReply, JoinRequest, KEY_LABEL, Secret},
         master_security::{KnownUser, SecurityReply, SecurityRequest},
     },
 };
@@ -83,11 +83,17 @@ impl Gate {
     async fn converse(&self, incoming: Incoming) -> Result<(), net::NetError> {
         let mut stream = incoming.handshake().await?;
         let request = stream.receive::<JoinRequest>().await?;
-        let reply = match self.decide(&mut stream, request).await {
-            Ok(session) => {
+        let reply = match request {
+            JoinRequest::Login { user, secret, machine } => {
+                self.log_in(stream.peer().ip().to_canonical(), user, secret, machine).await
+            }
+            request => self.decide(&mut stream, request).await.map(|session| {
                 let (ticket_key, gone_token) = (self.ticket_key, self.gone_key.token(session));
                 JoinReply::Accepted { session, ticket_key, gone_token }
-            }
+            }),
+        };
+        let reply = match reply {
+            Ok(reply) => reply,
             Err(refusal) => {
                 tracing::info!(peer = %stream.peer(), %refusal, "a join was refused");
                 JoinReply::Refused(refusal)
@@ -111,6 +117,20 @@ impl Gate {
         Ok(session)
     }
 
+    /// Has a login session begun, whose token the client keeps.
+    async fn log_in(
+        &self,
+        address: IpAddr,
+        user: UserName,
+        secret: Secret,
+        machine: String,
+    ) -> Result<JoinReply, Refusal> {
+        match self.security.ask(&SecurityRequest::Login { user, secret, address, machine }).await? {
+            SecurityReply::Session(session) => Ok(JoinReply::LoggedIn(session)),
+            other => Err(refused(other)),
+        }
+    }
+
     async fn check(&self, stream: &mut TransferStream, request: JoinRequest) -> Result<Joiner, Refusal> {
         let address = stream.peer().ip().to_canonical();
         match request {
@@ -121,6 +141,7 @@ impl Gate {
                     other => Err(refused(other)),
                 }
             }
+            JoinRequest::Login { .. } => Err(Refusal::new(Status::Failed, "a login opens no session with the master")),
             JoinRequest::Node { node, place, transfer, spe_slots, pid, folder, local } => {
                 let fingerprint = stream.peer_fingerprint().ok_or_else(|| {
                     let sentence = format!("node {node} showed no certificate; give it the one issued for it");
@@ -155,9 +176,7 @@ fn reachable(transfer: SocketAddr, from: IpAddr) -> SocketAddr {
 fn refused(reply: SecurityReply) -> Refusal {
     match reply {
         SecurityReply::Refused(refusal) => refusal,
-        SecurityReply::User(_) | SecurityReply::NodeAllowed | SecurityReply::Accounts(_) => {
-            Refusal::new(Status::Failed, "the security server answered another question than was asked; see its log")
-        }
+        _ => Refusal::new(Status::Failed, "the security server answered another question than was asked; see its log"),
     }
 }
 

@@ -9,7 +9,7 @@ use net::{
     transfer::{Carrier, TcpCarrier},
 };
 use protocol::{
-    SessionId,
+    SessionId, Status,
     message::join::{JoinReply, JoinRequest, KEY_LABEL},
 };
 use tokio::time::{sleep, timeout};
@@ -64,6 +64,10 @@ impl Link {
                 self.messenger.expect_gone_token(session, gone_token);
                 stream.close().await;
                 Ok(Joined { session, ticket_key })
+            }
+            JoinReply::LoggedIn(_) => {
+                let sentence = "the master answered another question than was asked; use the same version as it";
+                Err(NodeError::refused(Status::Failed, sentence))
             }
         }
     }
