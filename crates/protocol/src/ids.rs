@@ -79,6 +79,11 @@ number_id!(
     /// known without comparing clocks. 0 stands for a journal of before there were such ids.
     JournalId(u64), "16", "journal id"
 );
+number_id!(
+    /// The first 128 bits of the SHA-256 of a public key: short enough for a person to compare, and nobody finds another
+    /// key with the same.
+    KeyDigest(u128), "32", "key's digest"
+);
 
 /// The age of a file's content at one path. Larger is newer, also across deletion and re-creation of the path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, Default)]

@@ -10,6 +10,7 @@ pub mod address_range;
 pub mod disk;
 pub mod gmp;
 pub mod ids;
+pub mod join_ticket;
 pub mod limits;
 pub mod message;
 pub mod names;
@@ -24,7 +25,8 @@ pub mod topology;
 pub mod wire;
 
 pub use address_range::AddressRange;
-pub use ids::{FileId, JobId, JournalId, LeaseId, NodeId, ResumeKey, SessionId, SliceId, UserName, Version};
+pub use ids::{FileId, JobId, JournalId, KeyDigest, LeaseId, NodeId, ResumeKey, SessionId, SliceId, UserName, Version};
+pub use join_ticket::{JoinTicket, MachineKind, TicketSecret};
 pub use path::SectorPath;
 pub use policy::Policy;
 pub use slice::{Digest, RecordFormat, SliceHeader, SliceMetadata};

@@ -6,6 +6,7 @@ use std::net::SocketAddr;
 
 use serde::{Deserialize, Serialize};
 
+use super::admission::{AdmissionReply, Enrolment};
 use crate::{NodeId, Place, Refusal, SessionId, UserName};
 
 /// Label of the TLS exporter that yields the 32-byte session key.
@@ -56,6 +57,8 @@ pub enum JoinRequest {
         /// Name of its local socket, told to clients of the same machine.
         local: Option<String>,
     },
+    /// A machine wants a certificate, its first or its next: [`JoinReply::Admission`]. No session begins.
+    Enrol(Enrolment),
 }
 
 /// The master's answer.
@@ -70,4 +73,6 @@ pub enum JoinReply {
     },
     /// No.
     Refused(Refusal),
+    /// What becomes of a machine's certificate.
+    Admission(AdmissionReply),
 }

@@ -5,6 +5,7 @@ use std::net::IpAddr;
 
 use serde::{Deserialize, Serialize};
 
+use super::admission::{AdmissionReply, AdmissionRequest};
 use crate::{NodeId, Refusal, UserName, message::join::Secret};
 
 /// What the master asks.
@@ -28,6 +29,8 @@ pub enum SecurityRequest {
         /// The address it comes from.
         address: IpAddr,
     },
+    /// Who may come in, and with which certificate: [`SecurityReply::Admission`].
+    Admission(AdmissionRequest),
 }
 
 /// What the security server answers.
@@ -39,6 +42,8 @@ pub enum SecurityReply {
     NodeAllowed,
     /// No, and why.
     Refused(Refusal),
+    /// What becomes of a machine's certificate.
+    Admission(AdmissionReply),
 }
 
 /// What a user may do, as far as the security server knows. Rights on files are the master's, from these.

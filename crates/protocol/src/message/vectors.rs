@@ -14,6 +14,7 @@ use data_encoding::HEXLOWER;
 use serde::{Serialize, de::DeserializeOwned};
 
 use super::{
+    admission::{AdmissionReply, AdmissionRequest, AdmissionVerb, Enrolment},
     client_master::{
         Admitted, ClientReply, ClientRequest, Condition, Copies, CopyState, CopyStatus, CreateRequest, Created, Entry,
         EntryKind, EntryStatus, FileContent, FoundCopy, Health, JobRecord, JobState, Located, NodeState, NodeStatus,
@@ -102,6 +103,8 @@ macro_rules! compare {
     }};
 }
 
+mod admission;
+
 #[test]
 fn the_words_of_joining_have_their_bytes() {
     let mut vectors = Vectors::of("join", include_str!("../../tests/vectors/join.txt"));
@@ -117,10 +120,12 @@ fn the_words_of_joining_have_their_bytes() {
             folder: "/srv/sector".into(),
             local: Some("sector-1".into()),
         },
+        "enrol": JoinRequest::Enrol(_) => JoinRequest::Enrol(Enrolment::Confirm { name: node() }),
     });
     compare!(vectors, JoinReply {
         "accepted": JoinReply::Accepted { .. } => JoinReply::Accepted { session: SessionId(0xabcdef), ticket_key: [9; 32] },
         "refused": JoinReply::Refused(_) => JoinReply::Refused(refusal(Status::Refused)),
+        "admission": JoinReply::Admission(_) => JoinReply::Admission(AdmissionReply::Done),
     });
     vectors.finish();
 }
@@ -134,12 +139,15 @@ fn the_words_of_master_and_security_server_have_their_bytes() {
             SecurityRequest::CheckUser { user: user(), secret: Secret::Token([7; 32]), address: from },
         "check-node": SecurityRequest::CheckNode { .. } =>
             SecurityRequest::CheckNode { node: node(), fingerprint: [8; 32], address: address().ip() },
+        "admission": SecurityRequest::Admission(_) =>
+            SecurityRequest::Admission(AdmissionRequest::Own(AdmissionVerb::Requests)),
     });
     let rights = UserRights { user: user(), groups: vec!["astro".into(), "geo".into()], admin: true };
     compare!(vectors, SecurityReply {
         "user": SecurityReply::User(_) => SecurityReply::User(rights),
         "node-allowed": SecurityReply::NodeAllowed => SecurityReply::NodeAllowed,
         "refused": SecurityReply::Refused(_) => SecurityReply::Refused(refusal(Status::NotFound)),
+        "admission": SecurityReply::Admission(_) => SecurityReply::Admission(AdmissionReply::Done),
     });
     vectors.finish();
 }
