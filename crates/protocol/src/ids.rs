@@ -80,6 +80,11 @@ number_id!(
     JournalId(u64), "16", "journal id"
 );
 number_id!(
+    /// What proved a user: a login session or a named token, as the security server keeps them. Says nothing of the secret
+    /// itself. 0 stands for a password, which begins no session.
+    CredentialId(u64), "16", "session id"
+);
+number_id!(
     /// The first 128 bits of the SHA-256 of a public key: short enough for a person to compare, and nobody finds another
     /// key with the same.
     KeyDigest(u128), "32", "key's digest"

@@ -25,7 +25,10 @@ pub mod topology;
 pub mod wire;
 
 pub use address_range::AddressRange;
-pub use ids::{FileId, JobId, JournalId, KeyDigest, LeaseId, NodeId, ResumeKey, SessionId, SliceId, UserName, Version};
+pub use ids::{
+    CredentialId, FileId, JobId, JournalId, KeyDigest, LeaseId, NodeId, ResumeKey, SessionId, SliceId, UserName,
+    Version,
+};
 pub use join_ticket::{JoinTicket, MachineKind, TicketSecret};
 pub use path::SectorPath;
 pub use policy::Policy;
