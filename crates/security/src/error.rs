@@ -37,12 +37,6 @@ pub enum SecurityError {
         /// The file that should be there.
         file: PathBuf,
     },
-    /// No master was registered, so nobody could ever ask anything.
-    #[error("no master is registered in {}; create the cloud with `sector up` first", folder.display())]
-    NoMaster {
-        /// The security server's folder.
-        folder: PathBuf,
-    },
     /// A row of the journal cannot be understood.
     #[error("the row `{key}` of the table {table} of the accounts cannot be read: {why}")]
     Row {
@@ -104,7 +98,7 @@ impl SecurityError {
             Self::Net(error) => return error.refusal(),
             Self::Store(error) => return error.refusal(),
             Self::Row { .. } => Status::Corrupt,
-            Self::AuthorityLost { .. } | Self::NoMaster { .. } | Self::NoSuchUser(_) => Status::NotFound,
+            Self::AuthorityLost { .. } | Self::NoSuchUser(_) => Status::NotFound,
             Self::UserExists(_) => Status::Exists,
             Self::LastAdmin(_) => Status::Refused,
             Self::AddressRange(_) | Self::ReservedName(_) | Self::Group(_) | Self::PasswordLength { .. } => {

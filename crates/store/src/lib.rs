@@ -6,6 +6,7 @@
 //! lies on a disk, byte by byte and in which order it is synced, stands in `docs/formats-on-disk.md`.
 
 mod atomic_file;
+mod file_set;
 mod disk;
 mod disk_set;
 mod error;
@@ -32,6 +33,7 @@ mod watched;
 mod writer;
 
 pub use atomic_file::write_file_atomically;
+pub use file_set::{replace_together, settle_together};
 pub use disk::{Disk, DiskFile, FolderItem, FolderLock};
 pub use disk_set::{DataFolder, DiskSet, LostDisk};
 pub use error::StoreError;

@@ -8,7 +8,7 @@ use std::net::IpAddr;
 
 use serde::{Deserialize, Serialize};
 
-use super::master_security::UserRights;
+use super::master_security::Asker;
 use crate::{AddressRange, KeyDigest, MachineKind, NodeId, TicketSecret};
 
 /// A public key that wants a certificate: a point of the curve P-256, and an ECDSA signature with its private key over
@@ -77,7 +77,7 @@ pub enum AdmissionRequest {
     /// An administrator's words, passed on by the master.
     Administer {
         /// Who.
-        by: UserRights,
+        by: Asker,
         /// What.
         verb: AdmissionVerb,
     },
@@ -120,8 +120,11 @@ pub enum AdmissionVerb {
         /// From where; empty: from anywhere.
         addresses: Vec<AddressRange>,
     },
-    /// Every machine that has a certificate: [`AdmissionReply::Machines`].
-    Machines,
+    /// The machines that have a certificate, a page: [`AdmissionReply::Machines`].
+    Machines {
+        /// The last one of the page before; none for the first page.
+        after: Option<NodeId>,
+    },
     /// Refuse a machine's certificate from now on, or with `undo` take it again: [`AdmissionReply::Done`].
     Strike {
         /// Which.
@@ -152,8 +155,13 @@ pub enum AdmissionReply {
     Done,
     /// Who waits.
     Requests(Vec<WaitingMachine>),
-    /// Who is in.
-    Machines(Vec<MachineStatus>),
+    /// A page of who is in, by name.
+    Machines {
+        /// They.
+        machines: Vec<MachineStatus>,
+        /// Whether there is another page.
+        more: bool,
+    },
 }
 
 /// A machine that waits for a decision.

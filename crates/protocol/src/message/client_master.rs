@@ -13,6 +13,7 @@ use crate::{
     disk::DiskStatus,
     message::{
         accounts::{AccountsReply, AccountsRequest},
+        admission::{AdmissionReply, AdmissionVerb},
         rebuild::{RebuildRequest, RebuildStatus},
     },
     ticket::SignedTicket,
@@ -167,6 +168,8 @@ pub enum ClientRequest {
     },
     /// About users, groups, tokens and sessions, for the security server: [`ClientReply::Accounts`].
     Accounts(AccountsRequest),
+    /// About machines that come in, for the security server: [`ClientReply::Admission`].
+    Admission(AdmissionVerb),
 }
 
 /// The master's answer.
@@ -226,6 +229,8 @@ pub enum ClientReply {
     Source(Source),
     /// About users, groups, tokens and sessions.
     Accounts(AccountsReply),
+    /// About machines that come in.
+    Admission(AdmissionReply),
 }
 
 /// See [`ClientRequest::Create`].

@@ -4,7 +4,7 @@
 use std::{collections::VecDeque, time::Duration};
 
 use protocol::{
-    CredentialId, Now, Status,
+    CredentialId, MachineKind, Now, Status,
     message::{
         accounts::{AccountsReply, AccountsRequest, NewUser, Password},
         join::Secret,
@@ -15,9 +15,12 @@ use protocol::{
 use super::{login::WRONG_LOGIN, *};
 use crate::{
     AddressRange,
-    accounts::{self, MASTER, Node, User},
+    accounts::{self, MASTER, SECURITY, User},
+    machines::{self, Certificate, Machine},
     secret::TokenHash,
 };
+
+mod admission;
 
 const HOME: &str = "10.0.0.1";
 const AWAY: &str = "203.0.113.9";
@@ -37,9 +40,14 @@ fn security() -> Security {
     for (name, user) in [("alice", alice), ("robot", robot)] {
         accounts.apply(&accounts::set_user(&name.parse().unwrap(), &user).unwrap()).unwrap();
     }
-    for (id, fingerprint, addresses) in [("node-1", [7; 32], vec![home]), (MASTER, [9; 32], vec![])] {
-        let row = Node { fingerprint, addresses };
-        accounts.apply(&accounts::set_node(&id.parse().unwrap(), &row).unwrap()).unwrap();
+    for (name, kind, fingerprint, addresses) in [
+        ("node-1", MachineKind::Node, [7; 32], vec![home]),
+        (MASTER, MachineKind::Master, [9; 32], vec![]),
+        (SECURITY, MachineKind::Security, [5; 32], vec![]),
+    ] {
+        let certificate = Certificate { fingerprint, key: None, until_unix_millis: None };
+        let machine = Machine { addresses, ..Machine::new(kind, certificate) };
+        accounts.apply(&machines::set_machine(&name.parse().unwrap(), &machine).unwrap()).unwrap();
     }
     Security::new(accounts).unwrap()
 }
@@ -67,6 +75,11 @@ fn ask(security: &mut Security, now: Now, request: SecurityRequest) -> (Security
                 assert!(security.poll_action().is_none(), "one question, one answer");
                 return (reply, compared);
             }
+            Action::Issue { check, name, kind, key } => {
+                let issued = admission::signer().issue(&name, kind, &key);
+                security.handle_completion(now, Completion::Issued { check, issued });
+            }
+            Action::HangUp { .. } => return (admission::hung_up(), false),
             Action::Verify { check, verification } => {
                 compared = true;
                 security.handle_completion(now, Completion::Verified { check, matches: verification.run() });

@@ -2,12 +2,12 @@
 
 use super::{Vectors, address, node, user};
 use crate::{
-    KeyDigest, MachineKind, TicketSecret,
+    CredentialId, KeyDigest, MachineKind, TicketSecret,
     message::{
         admission::{
             AdmissionReply, AdmissionRequest, AdmissionVerb, Enrolment, KeyRequest, MachineStatus, WaitingMachine,
         },
-        master_security::UserRights,
+        master_security::{Asker, UserRights},
     },
 };
 
@@ -27,7 +27,8 @@ fn the_words_about_machines_have_their_bytes() {
         "renew": Enrolment::Renew { .. } => Enrolment::Renew { name: node(), key: key() },
         "confirm": Enrolment::Confirm { .. } => Enrolment::Confirm { name: node() },
     });
-    let by = UserRights { user: user(), groups: vec!["astro".into()], admin: true };
+    let rights = UserRights { user: user(), groups: vec!["astro".into()], admin: true };
+    let by = Asker { rights, credential: CredentialId(3), address: address().ip() };
     compare!(vectors, AdmissionRequest {
         "enrol": AdmissionRequest::Enrol { .. } => AdmissionRequest::Enrol {
             address: address().ip(),
@@ -35,7 +36,7 @@ fn the_words_about_machines_have_their_bytes() {
             enrolment: Enrolment::Confirm { name: node() },
         },
         "administer": AdmissionRequest::Administer { .. } =>
-            AdmissionRequest::Administer { by: by, verb: AdmissionVerb::Machines },
+            AdmissionRequest::Administer { by: by.clone(), verb: AdmissionVerb::Machines { after: None } },
         "own": AdmissionRequest::Own(_) => AdmissionRequest::Own(AdmissionVerb::Requests),
     });
     compare!(vectors, AdmissionVerb {
@@ -50,7 +51,7 @@ fn the_words_about_machines_have_their_bytes() {
         "reject": AdmissionVerb::Reject { .. } => AdmissionVerb::Reject { name: node() },
         "allow": AdmissionVerb::Allow { .. } =>
             AdmissionVerb::Allow { name: node(), addresses: vec!["10.0.0.0/8".parse().unwrap()] },
-        "machines": AdmissionVerb::Machines => AdmissionVerb::Machines,
+        "machines": AdmissionVerb::Machines { .. } => AdmissionVerb::Machines { after: Some(node()) },
         "strike": AdmissionVerb::Strike { .. } => AdmissionVerb::Strike { name: node(), undo: true },
     });
     let waiting =
@@ -73,7 +74,8 @@ fn the_words_about_machines_have_their_bytes() {
         "waiting": AdmissionReply::Waiting { .. } => AdmissionReply::Waiting { key: digest },
         "done": AdmissionReply::Done => AdmissionReply::Done,
         "requests": AdmissionReply::Requests(_) => AdmissionReply::Requests(vec![waiting.clone()]),
-        "machines": AdmissionReply::Machines(_) => AdmissionReply::Machines(vec![machine.clone()]),
+        "machines": AdmissionReply::Machines { .. } =>
+            AdmissionReply::Machines { machines: vec![machine.clone()], more: true },
     });
     vectors.finish();
 }
