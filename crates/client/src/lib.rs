@@ -20,6 +20,7 @@
 //! # }
 //! ```
 
+pub mod admission;
 pub mod cluster;
 pub mod connections;
 pub mod error;
@@ -32,6 +33,7 @@ pub mod profile;
 pub mod rebuild;
 pub mod session;
 
+pub use admission::{Admitted, Decision, Newcomer, Trust};
 pub use error::ClientError;
 pub use file::{get::GetOptions, put::PutOptions, reader::FileReader};
 pub use folder::PolicyStatus;

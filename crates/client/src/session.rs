@@ -18,6 +18,7 @@ use protocol::{
     LeaseId, SessionId,
     message::{
         accounts::AccountsRequest,
+        admission::AdmissionVerb,
         client_master::{ClientReply, ClientRequest},
         join::{JoinReply, JoinRequest, KEY_LABEL},
         rebuild::RebuildRequest,
@@ -168,6 +169,7 @@ async fn login(profile: &Profile, carrier: &TcpCarrier, messenger: &Messenger) -
     stream.send(&request).await.map_err(failed())?;
     match stream.receive::<JoinReply>().await.map_err(failed())? {
         JoinReply::Refused(refusal) => Err(refusal.into()),
+        JoinReply::Admission(_) => Err(ClientError::Unexpected { who: "master", request: "log in" }),
         JoinReply::Accepted { session, ticket_key: _ } => {
             let key = stream.export_key(KEY_LABEL, &session.0.to_be_bytes()).map_err(failed())?;
             messenger.add_session(SessionKeys { session, key, side: Side::Opener, peer: Some(profile.address) });
@@ -188,9 +190,9 @@ fn same_family(peer: IpAddr) -> IpAddr {
 /// Whether asking twice is the same as asking once.
 fn is_repeatable(request: &ClientRequest) -> bool {
     use ClientRequest::{
-        Abandon, Accounts, AdmitJob, CancelJob, Commit, Copies, Create, Drain, EmptyTrash, Health, Import, Job, Jobs,
-        List, Locate, Logout, MakeFolder, Nodes, Policy, Quotas, Rebalance, Rebuild, Remove, RemoveNode, Rename, Renew,
-        ReportJob, Restore, SetPolicy, SetQuota, Stat, Topology, Trash, Usage,
+        Abandon, Accounts, Admission, AdmitJob, CancelJob, Commit, Copies, Create, Drain, EmptyTrash, Health, Import,
+        Job, Jobs, List, Locate, Logout, MakeFolder, Nodes, Policy, Quotas, Rebalance, Rebuild, Remove, RemoveNode,
+        Rename, Renew, ReportJob, Restore, SetPolicy, SetQuota, Stat, Topology, Trash, Usage,
     };
     match request {
         Locate(_) | Copies(_) | Stat(_) | List { .. } | Usage(_) | Nodes | Health => true,
@@ -201,6 +203,7 @@ fn is_repeatable(request: &ClientRequest) -> bool {
         Import { .. } | Rebuild(RebuildRequest::Status { .. }) => true,
         Rebuild(_) => false,
         Accounts(request) => matches!(request, AccountsRequest::WhoAmI | AccountsRequest::Users { .. }),
+        Admission(verb) => !matches!(verb, AdmissionVerb::Approve { .. } | AdmissionVerb::Reject { .. }),
         // A later attempt at the same upload takes an earlier one's place.
         Create(create) => create.resume.is_some(),
         Commit { .. }

@@ -14,8 +14,9 @@ use net::{
     transfer::{Incoming, Listener, TransferStream},
 };
 use protocol::{
-    Refusal, SessionId, Status,
+    Refusal, SessionId, Status, limits,
     message::{
+        admission::{AdmissionReply, AdmissionRequest, Enrolment},
         join::{JoinReply, JoinRequest, KEY_LABEL},
         master_security::{KnownUser, SecurityReply, SecurityRequest},
     },
@@ -79,9 +80,18 @@ impl Gate {
 
     async fn converse(&self, incoming: Incoming) -> Result<(), net::NetError> {
         let mut stream = incoming.handshake().await?;
-        let request = stream.receive::<JoinRequest>().await?;
-        let reply = match self.decide(&mut stream, request).await {
-            Ok(session) => JoinReply::Accepted { session, ticket_key: self.ticket_key },
+        let decided = match stream.receive_at_most(limits::JOIN_BYTES_MAX).await? {
+            JoinRequest::Enrol(enrolment) => {
+                let (address, shown) = (stream.peer().ip().to_canonical(), stream.peer_fingerprint());
+                self.enrol(address, shown, enrolment).await.map(JoinReply::Admission)
+            }
+            request => {
+                let session = self.decide(&mut stream, request).await;
+                session.map(|session| JoinReply::Accepted { session, ticket_key: self.ticket_key })
+            }
+        };
+        let reply = match decided {
+            Ok(reply) => reply,
             Err(refusal) => {
                 tracing::info!(peer = %stream.peer(), %refusal, "a join was refused");
                 JoinReply::Refused(refusal)
@@ -90,6 +100,20 @@ impl Gate {
         stream.send(&reply).await?;
         stream.close().await;
         Ok(())
+    }
+
+    /// Passes on what a machine says about its certificate, with what it has shown.
+    async fn enrol(
+        &self,
+        address: IpAddr,
+        fingerprint: Option<[u8; 32]>,
+        enrolment: Enrolment,
+    ) -> Result<AdmissionReply, Refusal> {
+        let question = AdmissionRequest::Enrol { address, fingerprint, enrolment };
+        match self.security.ask(&SecurityRequest::Admission(question)).await? {
+            SecurityReply::Admission(reply) => Ok(reply),
+            other => Err(refused(other)),
+        }
     }
 
     /// Has the joiner checked and its session opened.
@@ -128,6 +152,8 @@ impl Gate {
                 let transfer = reachable(transfer, address);
                 Ok(Joiner::Node(NodeJoin { node, place, transfer, spe_slots, pid, folder, local, address }))
             }
+            // Taken before: no session begins with it.
+            JoinRequest::Enrol(_) => Err(Refusal::new(Status::Usage, "a certificate is no reason to begin a session")),
         }
     }
 }
@@ -149,7 +175,10 @@ fn reachable(transfer: SocketAddr, from: IpAddr) -> SocketAddr {
 fn refused(reply: SecurityReply) -> Refusal {
     match reply {
         SecurityReply::Refused(refusal) => refusal,
-        SecurityReply::User(_) | SecurityReply::NodeAllowed | SecurityReply::Accounts(_) => {
+        SecurityReply::User(_)
+        | SecurityReply::NodeAllowed
+        | SecurityReply::Accounts(_)
+        | SecurityReply::Admission(_) => {
             Refusal::new(Status::Failed, "the security server answered another question than was asked; see its log")
         }
     }

@@ -38,6 +38,7 @@ mod rebalance;
 mod rebuild;
 mod reconcile;
 mod removal;
+mod renewal;
 mod replicas;
 mod replication;
 mod reports;

@@ -269,6 +269,7 @@ impl Master {
                 | ClientRequest::Quotas { .. }
                 | ClientRequest::Copies(_)
                 | ClientRequest::Accounts(_)
+                | ClientRequest::Admission(_)
         );
         (self.rebuild.is_running() && !only_reads).then(|| self.being_rebuilt())
     }

@@ -9,7 +9,7 @@ use net::{
     transfer::{Carrier, TcpCarrier},
 };
 use protocol::{
-    SessionId,
+    SessionId, Status,
     message::join::{JoinReply, JoinRequest, KEY_LABEL},
 };
 use tokio::time::{sleep, timeout};
@@ -57,6 +57,7 @@ impl Link {
         stream.send(&self.request).await?;
         match stream.receive::<JoinReply>().await? {
             JoinReply::Refused(refusal) => Err(NodeError::Refused(refusal)),
+            JoinReply::Admission(_) => Err(NodeError::refused(Status::Failed, OTHER_ANSWER)),
             JoinReply::Accepted { session, ticket_key } => {
                 let key = stream.export_key(KEY_LABEL, &session.0.to_be_bytes())?;
                 let keys = SessionKeys { session, key, side: Side::Opener, peer: Some(self.master) };
@@ -68,6 +69,8 @@ impl Link {
     }
 }
 
+/// What is said of a master that answers something else.
+pub(crate) const OTHER_ANSWER: &str = "the master answered another question than was asked; use the same version as it";
 /// Pause after the first failure to join; it doubles with each further one.
 const PAUSE_MIN: Duration = Duration::from_millis(200);
 /// Longest pause: a master that comes back has its nodes again within seconds.

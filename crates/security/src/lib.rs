@@ -25,4 +25,4 @@ pub use error::SecurityError;
 pub use protocol::AddressRange;
 pub use saves::BatchId;
 pub use server::{Server, serve};
-pub use setup::{Cloud, NewUser, create_cloud};
+pub use setup::{Cloud, NewUser, create_cloud, open_cloud};

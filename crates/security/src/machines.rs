@@ -141,14 +141,8 @@ impl Machines {
     }
 
     /// Takes over a row, or with `None` that it is gone.
-    pub(crate) fn take(
-        &mut self,
-        table: &'static str,
-        key: &str,
-        value: Option<&[u8]>,
-    ) -> Result<(), SecurityError> {
-        let wrong =
-            |why: &str| SecurityError::Row { table, key: key.chars().take(64).collect(), why: why.into() };
+    pub(crate) fn take(&mut self, table: &'static str, key: &str, value: Option<&[u8]>) -> Result<(), SecurityError> {
+        let wrong = |why: &str| SecurityError::Row { table, key: key.chars().take(64).collect(), why: why.into() };
         if table == TICKETS {
             match value {
                 Some(value) => drop(self.tickets.insert(key.to_owned(), decode(value).map_err(wrong)?)),
@@ -257,11 +251,9 @@ mod tests {
     #[test]
     fn masters_are_found_by_either_certificate_and_nodes_are_no_masters() {
         let mut machines = Machines::default();
-        for (text, kind, byte) in [
-            ("master", MachineKind::Master, 1),
-            ("master-2", MachineKind::Master, 2),
-            ("node-1", MachineKind::Node, 3),
-        ] {
+        for (text, kind, byte) in
+            [("master", MachineKind::Master, 1), ("master-2", MachineKind::Master, 2), ("node-1", MachineKind::Node, 3)]
+        {
             apply(&mut machines, set_machine(&name(text), &Machine::new(kind, certificate(byte))).unwrap());
         }
         assert_eq!(machines.masters().map(NodeId::as_str).collect::<Vec<_>>(), ["master", "master-2"]);

@@ -18,12 +18,12 @@ use std::{
     time::Duration,
 };
 
+use net::identity::ProvedKey;
 use protocol::{
     MachineKind, NodeId, Now, Refusal, Status,
     message::admission::{AdmissionRequest, Enrolment},
     message::master_security::{SecurityReply, SecurityRequest},
 };
-use net::identity::ProvedKey;
 use store::RowChange;
 
 use crate::{
@@ -181,7 +181,8 @@ impl Security {
             _ => return self.actions.push_back(Action::HangUp { caller: from }),
         }
         // A master that speaks under its next certificate has used it: the one before is worth nothing then.
-        let promoted = server.zip(shown).and_then(|((name, machine), shown)| admission::promoted(&name, machine, shown));
+        let promoted =
+            server.zip(shown).and_then(|((name, machine), shown)| admission::promoted(&name, machine, shown));
         if let Some(change) = promoted
             && let Err(error) = change.and_then(|change| self.apply(vec![change]))
         {

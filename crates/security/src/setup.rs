@@ -4,7 +4,12 @@
 //!
 //! Private keys are written for their owner's eyes only, and the authority's key never leaves this folder.
 
-use std::{fs, io, os::unix::fs::DirBuilderExt, path::{Path, PathBuf}, time::SystemTime};
+use std::{
+    fs, io,
+    os::unix::fs::DirBuilderExt,
+    path::{Path, PathBuf},
+    time::SystemTime,
+};
 
 use daemon::settings::CredentialFiles;
 use net::identity::{Authority, Credentials, TlsIdentity, Validity, fingerprint, random};
@@ -23,6 +28,18 @@ pub struct Cloud {
     authority: Authority,
     journal: Journal,
     accounts: Accounts,
+}
+
+/// Opens the cloud in the security server's `folder`, where there is one.
+///
+/// # Errors
+/// [`Status::Unavailable`](protocol::Status::Unavailable) while a server runs on it; [`SecurityError::AuthorityLost`] where
+/// there is none.
+pub fn open_cloud(folder: &Path) -> Result<Cloud, SecurityError> {
+    if let Found::Lacking(file) = open_authority(folder)? {
+        return Err(SecurityError::AuthorityLost { file });
+    }
+    create_cloud(folder, "sector")
 }
 
 /// Opens the cloud in the security server's `folder`; makes it, with its authority, where there is none. The name

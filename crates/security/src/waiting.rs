@@ -163,7 +163,8 @@ mod tests {
     #[test]
     fn the_list_is_bounded_in_all_and_for_each_address_and_who_waits_keeps_its_place() {
         let mut list = WaitingList::default();
-        let ask = |list: &mut WaitingList, key: usize, address| list.ask(at(0), KeyDigest(key as u128), &name(), address);
+        let ask =
+            |list: &mut WaitingList, key: usize, address| list.ask(at(0), KeyDigest(key as u128), &name(), address);
         for key in 0..WAITING_PER_ADDRESS_MAX {
             assert_eq!(ask(&mut list, key, address(0)), Ok(()));
         }

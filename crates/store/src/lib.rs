@@ -6,10 +6,10 @@
 //! lies on a disk, byte by byte and in which order it is synced, stands in `docs/formats-on-disk.md`.
 
 mod atomic_file;
-mod file_set;
 mod disk;
 mod disk_set;
 mod error;
+mod file_set;
 mod hasher;
 mod inspect;
 mod inventory;
@@ -33,10 +33,10 @@ mod watched;
 mod writer;
 
 pub use atomic_file::write_file_atomically;
-pub use file_set::{replace_together, settle_together};
 pub use disk::{Disk, DiskFile, FolderItem, FolderLock};
 pub use disk_set::{DataFolder, DiskSet, LostDisk};
 pub use error::StoreError;
+pub use file_set::{replace_together, settle_together};
 pub use hasher::{HasherMark, SliceHasher, SliceSums};
 pub use inspect::{
     FolderProblem, FolderReport, FoundSlice, SidecarReport, data_folder_of, inspect_folder, inspect_sidecar,

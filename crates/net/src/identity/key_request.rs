@@ -60,7 +60,8 @@ impl NewKey {
         let Some([x, y]) = self.pair.public_key_raw().strip_prefix(&[UNCOMPRESSED]).and_then(halves) else {
             return Err(certificate_error(MAKE, "the key has another form than expected"));
         };
-        let signature = key.sign(&random, &signed_text(name, &x, &y)).map_err(|error| certificate_error(MAKE, error))?;
+        let signature =
+            key.sign(&random, &signed_text(name, &x, &y)).map_err(|error| certificate_error(MAKE, error))?;
         let [r, s] = halves(signature.as_ref())
             .ok_or_else(|| certificate_error(MAKE, "the signature has another form than expected"))?;
         Ok(KeyRequest { x, y, r, s })

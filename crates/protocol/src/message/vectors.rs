@@ -220,6 +220,7 @@ fn the_requests_of_a_client_have_their_bytes() {
         "rebuild": ClientRequest::Rebuild(_) => ClientRequest::Rebuild(RebuildRequest::Status { after: Some(slice()) }),
         "import": ClientRequest::Import { .. } => ClientRequest::Import { node: node() },
         "accounts": ClientRequest::Accounts(_) => ClientRequest::Accounts(AccountsRequest::WhoAmI),
+        "admission": ClientRequest::Admission(_) => ClientRequest::Admission(AdmissionVerb::Requests),
     });
     compare!(vectors, RebuildRequest {
         "status": RebuildRequest::Status { .. } => RebuildRequest::Status { after: None },
@@ -307,6 +308,7 @@ fn the_replies_to_a_client_have_their_bytes() {
             ClientReply::Rebuild(rebuild(RebuildState::Running, ConflictKind::OlderVersion)),
         "source": ClientReply::Source(_) => ClientReply::Source(source()),
         "accounts": ClientReply::Accounts(_) => ClientReply::Accounts(AccountsReply::Done),
+        "admission": ClientReply::Admission(_) => ClientReply::Admission(AdmissionReply::Done),
     });
     compare!(vectors, RebuildState {
         "new": RebuildState::New => RebuildState::New,

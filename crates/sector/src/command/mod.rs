@@ -1,5 +1,6 @@
 //! One function a command. Each reads its arguments, calls the client, and prints.
 
+mod admission;
 mod bench;
 mod check;
 mod disk_bench;
@@ -22,7 +23,10 @@ mod trash;
 use client::{Client, Profile};
 
 use crate::{
-    arguments::{Arguments, Bench, Command, Global, MasterCommand, MasterRole, Node, TopologyVerb},
+    arguments::{
+        Arguments, Bench, Command, Global, MasterCommand, MasterRole, Node, NodeVerb, SecurityCommand, SecurityRole,
+        TopologyVerb,
+    },
     cloud, demo,
     failure::Failure,
 };
@@ -35,7 +39,21 @@ pub(crate) async fn run(arguments: Arguments) -> Result<(), Failure> {
         Command::Up(up) => cloud::up(up, global).await,
         Command::Down => cloud::down(global).await,
         Command::Demo(demo) => demo::run(demo, global).await,
-        Command::Security(role) => cloud::role::security(&role.config).await,
+        Command::Security(SecurityRole { command: Some(SecurityCommand::Init(init)), .. }) => {
+            admission::security::init(&init, global)
+        }
+        Command::Security(SecurityRole { command: Some(SecurityCommand::Ticket(ticket)), .. }) => {
+            admission::security::ticket(ticket, global).await
+        }
+        Command::Security(SecurityRole { config: Some(config), .. }) => cloud::role::security(&config).await,
+        Command::Security(_) => Err(Failure::usage("name the settings with `--config`")),
+        Command::Master(MasterRole { command: Some(MasterCommand::Join(join)), .. }) => {
+            admission::join::master(join, global).await
+        }
+        Command::Node(Node { verb: Some(NodeVerb::Join(join)), .. }) => tokio::select! {
+            joined = admission::join::node(join, global) => joined,
+            () = interrupted() => Err(Failure::failed("interrupted; the same command goes on where it was")),
+        },
         Command::Master(MasterRole { command: Some(MasterCommand::Rebuild(role)), .. }) => {
             rebuild::set_aside(&role, global)
         }
@@ -113,11 +131,16 @@ async fn run_with(cloud: &Client, command: Command, global: &Global) -> Result<(
 
 /// Logs in with the profile that the user means.
 pub(crate) async fn connect(global: &Global) -> Result<Client, Failure> {
+    Ok(Client::connect(&profile(global)?).await?)
+}
+
+/// The profile that the user means.
+fn profile(global: &Global) -> Result<Profile, Failure> {
     let file = match &global.profile {
         Some(file) => file.clone(),
         None => Profile::default_file()?,
     };
-    Ok(Client::connect(&Profile::load(&file)?).await?)
+    Ok(Profile::load(&file)?)
 }
 
 /// Ends at Ctrl-C or SIGTERM.

@@ -148,9 +148,9 @@ impl Security {
     /// The name that the bearer of a ticket gets.
     fn name_for(&self, ticket: &TicketRow, wanted: Option<NodeId>) -> Result<NodeId, Refusal> {
         match (&ticket.name, wanted) {
-            (Some(name), Some(wanted)) if *name != wanted => {
-                Err(no(format!("this ticket is for `{name}` and for no other; leave the name out, or make one for `{wanted}`")))
-            }
+            (Some(name), Some(wanted)) if *name != wanted => Err(no(format!(
+                "this ticket is for `{name}` and for no other; leave the name out, or make one for `{wanted}`"
+            ))),
             // That it is there already is what a ticket for one name may be for: a machine that lost its disk.
             (Some(name), _) => match self.accounts.machines().get(name) {
                 Some(machine) if machine.kind != ticket.kind => Err(taken(name)),
@@ -303,7 +303,8 @@ impl Security {
     /// The security server has issued itself a certificate, and answers once that is durable. Both are taken as its own: it
     /// may end before the new one lies in its files.
     pub fn renew_own(&mut self, caller: Caller, certificate: Certificate) {
-        let own = NodeId::new(SECURITY).ok().and_then(|name| Some((self.accounts.machines().get(&name)?.clone(), name)));
+        let own =
+            NodeId::new(SECURITY).ok().and_then(|name| Some((self.accounts.machines().get(&name)?.clone(), name)));
         let changes = own.map(|(machine, name)| {
             let before = machine.next.unwrap_or(machine.certificate);
             machines::set_machine(&name, &Machine { certificate: before, next: Some(certificate), ..machine })
@@ -376,13 +377,16 @@ fn unavailable(sentence: &str) -> Refusal {
 }
 
 fn taken(name: &NodeId) -> Refusal {
-    let sentence =
-        format!("the name `{name}` is taken; choose another, or have an administrator make a ticket for just this name");
+    let sentence = format!(
+        "the name `{name}` is taken; choose another, or have an administrator make a ticket for just this name"
+    );
     Refusal::new(Status::Exists, sentence)
 }
 
 fn struck_off(name: &NodeId) -> Refusal {
-    no(format!("`{name}` was removed from this cloud; an administrator can take it back with `sector node remove --undo`"))
+    no(format!(
+        "`{name}` was removed from this cloud; an administrator can take it back with `sector node remove --undo`"
+    ))
 }
 
 pub(super) fn unknown(name: &NodeId) -> Refusal {

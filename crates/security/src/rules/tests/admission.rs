@@ -8,7 +8,7 @@ use protocol::{
     message::admission::{AdmissionReply, AdmissionRequest, AdmissionVerb, Enrolment, MachineStatus},
 };
 
-use super::{AWAY, HOME, at, ask, asker, security, sentence};
+use super::{AWAY, HOME, ask, asker, at, security, sentence};
 use crate::{
     accounts::MASTER,
     rules::{Action, Caller, Completion, Connection, Security},
@@ -399,7 +399,11 @@ fn a_certificate_is_renewed_for_who_shows_it_and_for_nobody_else() {
     // A master is not believed about another master's certificate: it must show its own to the security server.
     assert!(sentence(enrol(&mut security, at(0), Some([9; 32]), renew(&master))).contains("not that of `master`"));
     let own = |enrolment| {
-        SecurityRequest::Admission(AdmissionRequest::Enrol { address: HOME.parse().unwrap(), fingerprint: None, enrolment })
+        SecurityRequest::Admission(AdmissionRequest::Enrol {
+            address: HOME.parse().unwrap(),
+            fingerprint: None,
+            enrolment,
+        })
     };
     let (_, new) = issued(on(&mut security, Some([9; 32]), own(renew(&master))));
     assert!(security.is_server([9; 32]) && security.is_server(new));
