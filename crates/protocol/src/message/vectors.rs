@@ -126,7 +126,11 @@ fn the_words_of_joining_have_their_bytes() {
         "enrol": JoinRequest::Enrol(_) => JoinRequest::Enrol(Enrolment::Confirm { name: node() }),
     });
     compare!(vectors, JoinReply {
-        "accepted": JoinReply::Accepted { .. } => JoinReply::Accepted { session: SessionId(0xabcdef), ticket_key: [9; 32] },
+        "accepted": JoinReply::Accepted { .. } => JoinReply::Accepted {
+            session: SessionId(0xabcdef),
+            ticket_key: [9; 32],
+            gone_token: [7; 16],
+        },
         "refused": JoinReply::Refused(_) => JoinReply::Refused(refusal(Status::Refused)),
         "admission": JoinReply::Admission(_) => JoinReply::Admission(AdmissionReply::Done),
     });
