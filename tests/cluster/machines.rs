@@ -148,8 +148,19 @@ fn three_machines_become_a_cloud_by_the_commands_alone() {
     // The second comes without a ticket and waits until it is approved.
     let (master, listen) = (cloud.master.clone(), address());
     let words = [
-        "node", "join", "--master", &master, "--trust-on-first-use", "--id", "node-2", "--folder", "@node-2",
-        "--listen", &listen, "--site", "site-2",
+        "node",
+        "join",
+        "--master",
+        &master,
+        "--trust-on-first-use",
+        "--id",
+        "node-2",
+        "--folder",
+        "@node-2",
+        "--listen",
+        &listen,
+        "--site",
+        "site-2",
     ];
     let joining = cloud.command(&words).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let waiting = watch("the node waits", || cloud.json(&["node", "requests"]).as_array()?.first().cloned());
@@ -180,7 +191,8 @@ fn a_ticket_that_was_used_altered_or_expired_lets_nobody_in() {
     let (used, listen) = (cloud.ticket(&[]), address());
     cloud.ok(&["node", "join", &used, "--folder", "@node-1", "--listen", &listen]);
     cloud.start("node-1", "node.toml");
-    let join = |ticket: &str, code| cloud.fails(code, &["node", "join", ticket, "--folder", "@other", "--listen", &listen]);
+    let join =
+        |ticket: &str, code| cloud.fails(code, &["node", "join", ticket, "--folder", "@other", "--listen", &listen]);
     assert!(join(&used, 4).contains("used already"));
     // Refused here, before anything is sent: also where nobody answers any more.
     let mut altered = used.clone();
@@ -198,8 +210,7 @@ fn a_ticket_that_was_used_altered_or_expired_lets_nobody_in() {
 
 /// Whether a ticket is refused as expired. Until then a name that is taken keeps it from being used up.
 fn join_expired(cloud: &Machines, ticket: &str, listen: &str) -> bool {
-    let ended =
-        cloud.run(&["node", "join", ticket, "--folder", "@other", "--listen", listen, "--id", "node-1"]);
+    let ended = cloud.run(&["node", "join", ticket, "--folder", "@other", "--listen", listen, "--id", "node-1"]);
     assert_ne!(ended.code, 0);
     ended.errors.contains("expired")
 }
