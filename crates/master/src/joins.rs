@@ -15,10 +15,10 @@ use net::{
     transfer::{Incoming, Listener, TransferStream},
 };
 use protocol::{
-    Refusal, SessionId, Status, limits,
+    Refusal, SessionId, Status, UserName, limits,
     message::{
         admission::{AdmissionReply, AdmissionRequest, Enrolment},
-        join::{JoinReply, JoinRequest, KEY_LABEL},
+        join::{JoinReply, JoinRequest, KEY_LABEL, Secret},
         master_security::{KnownUser, SecurityReply, SecurityRequest},
     },
 };
@@ -88,13 +88,13 @@ impl Gate {
                 let (address, shown) = (stream.peer().ip().to_canonical(), stream.peer_fingerprint());
                 self.enrol(address, shown, enrolment).await.map(JoinReply::Admission)
             }
-            request => {
-                let session = self.decide(&mut stream, request).await;
-                session.map(|session| {
-                    let (ticket_key, gone_token) = (self.ticket_key, self.gone_key.token(session));
-                    JoinReply::Accepted { session, ticket_key, gone_token }
-                })
+            JoinRequest::Login { user, secret, machine } => {
+                self.log_in(stream.peer().ip().to_canonical(), user, secret, machine).await
             }
+            request => self.decide(&mut stream, request).await.map(|session| {
+                let (ticket_key, gone_token) = (self.ticket_key, self.gone_key.token(session));
+                JoinReply::Accepted { session, ticket_key, gone_token }
+            }),
         };
         let reply = match decided {
             Ok(reply) => reply,
@@ -135,6 +135,20 @@ impl Gate {
         Ok(session)
     }
 
+    /// Has a login session begun, whose token the client keeps.
+    async fn log_in(
+        &self,
+        address: IpAddr,
+        user: UserName,
+        secret: Secret,
+        machine: String,
+    ) -> Result<JoinReply, Refusal> {
+        match self.security.ask(&SecurityRequest::Login { user, secret, address, machine }).await? {
+            SecurityReply::Session(session) => Ok(JoinReply::LoggedIn(session)),
+            other => Err(refused(other)),
+        }
+    }
+
     async fn check(&self, stream: &mut TransferStream, request: JoinRequest) -> Result<Joiner, Refusal> {
         let address = stream.peer().ip().to_canonical();
         match request {
@@ -145,6 +159,7 @@ impl Gate {
                     other => Err(refused(other)),
                 }
             }
+            JoinRequest::Login { .. } => Err(Refusal::new(Status::Failed, "a login opens no session with the master")),
             JoinRequest::Node { node, place, transfer, spe_slots, pid, folder, local } => {
                 let fingerprint = stream.peer_fingerprint().ok_or_else(|| {
                     let sentence = format!("node {node} showed no certificate; give it the one issued for it");
@@ -181,12 +196,7 @@ fn reachable(transfer: SocketAddr, from: IpAddr) -> SocketAddr {
 fn refused(reply: SecurityReply) -> Refusal {
     match reply {
         SecurityReply::Refused(refusal) => refusal,
-        SecurityReply::User(_)
-        | SecurityReply::NodeAllowed
-        | SecurityReply::Accounts(_)
-        | SecurityReply::Admission(_) => {
-            Refusal::new(Status::Failed, "the security server answered another question than was asked; see its log")
-        }
+        _ => Refusal::new(Status::Failed, "the security server answered another question than was asked; see its log"),
     }
 }
 

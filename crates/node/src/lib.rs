@@ -19,6 +19,7 @@ pub mod keeping;
 mod link;
 mod peers;
 mod renewal;
+mod revoked;
 pub mod rules;
 mod scrub;
 mod server;

@@ -57,7 +57,6 @@ impl Link {
         stream.send(&self.request).await?;
         match stream.receive::<JoinReply>().await? {
             JoinReply::Refused(refusal) => Err(NodeError::Refused(refusal)),
-            JoinReply::Admission(_) => Err(NodeError::refused(Status::Failed, OTHER_ANSWER)),
             JoinReply::Accepted { session, ticket_key, gone_token } => {
                 let key = stream.export_key(KEY_LABEL, &session.0.to_be_bytes())?;
                 let keys = SessionKeys { session, key, side: Side::Opener, peer: Some(self.master) };
@@ -66,6 +65,7 @@ impl Link {
                 stream.close().await;
                 Ok(Joined { session, ticket_key })
             }
+            JoinReply::Admission(_) | JoinReply::LoggedIn(_) => Err(NodeError::refused(Status::Failed, OTHER_ANSWER)),
         }
     }
 }

@@ -87,7 +87,9 @@ impl Renewal {
             match reply {
                 JoinReply::Admission(reply) => Ok(reply),
                 JoinReply::Refused(refusal) => Err(NodeError::Refused(refusal)),
-                JoinReply::Accepted { .. } => Err(NodeError::refused(Status::Failed, OTHER_ANSWER)),
+                JoinReply::Accepted { .. } | JoinReply::LoggedIn(_) => {
+                    Err(NodeError::refused(Status::Failed, OTHER_ANSWER))
+                }
             }
         };
         let late = |_| NodeError::refused(Status::Unavailable, "the master took too long to renew the certificate");

@@ -3,14 +3,18 @@
 //! A row is read once, when it is loaded; a row that cannot be read stops the server rather than letting someone in or
 //! out by mistake.
 
-use std::{collections::BTreeMap, ops::Bound};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    ops::Bound,
+};
 
-use protocol::{MachineKind, NodeId, UserName};
+use protocol::{CredentialId, MachineKind, NodeId, UserName};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use store::{Journal, RowChange};
 
 use crate::{
     AddressRange, SecurityError,
+    credentials::{LoginSession, Token},
     machines::{APPROVALS, MACHINES, Machines, TICKETS},
     secret::{PasswordHash, TokenHash},
 };
@@ -20,14 +24,45 @@ use crate::{
 pub struct User {
     /// The hash of the password, if the user has one.
     pub password: Option<PasswordHash>,
-    /// The digests of the user's tokens, oldest first.
-    pub tokens: Vec<TokenHash>,
+    /// The user's tokens, oldest first.
+    pub tokens: Vec<Token>,
     /// The groups the user belongs to.
     pub groups: Vec<String>,
     /// Whether the user administers the cloud.
     pub admin: bool,
     /// From where the user may log in; empty: from anywhere.
     pub addresses: Vec<AddressRange>,
+    /// A program, not a person: it has no password.
+    pub service: bool,
+    /// Whether the user may not come in for now.
+    pub disabled: bool,
+}
+
+/// A user's row as the first version wrote it.
+#[derive(Deserialize)]
+struct UserVersion1 {
+    password: Option<PasswordHash>,
+    tokens: Vec<TokenHash>,
+    groups: Vec<String>,
+    admin: bool,
+    addresses: Vec<AddressRange>,
+}
+
+impl From<UserVersion1> for User {
+    fn from(old: UserVersion1) -> Self {
+        // The ids come from the digests, which are random enough, so that they are the same at every start.
+        let token = |(number, hash): (usize, TokenHash)| Token {
+            id: hash.derived_id(),
+            name: format!("token-{}", number + 1),
+            hash,
+            made_unix_millis: 0,
+            until_unix_millis: None,
+            used_unix_millis: 0,
+        };
+        let tokens = old.tokens.into_iter().enumerate().map(token).collect();
+        let UserVersion1 { password, groups, admin, addresses, .. } = old;
+        Self { password, tokens, groups, admin, addresses, service: false, disabled: false }
+    }
 }
 
 /// All users and machines.
@@ -35,13 +70,15 @@ pub struct User {
 pub struct Accounts {
     users: BTreeMap<UserName, User>,
     machines: Machines,
+    groups: BTreeSet<String>,
+    sessions: BTreeMap<CredentialId, LoginSession>,
 }
 
 impl Accounts {
     /// Reads all rows of a journal.
     pub fn load(journal: &Journal) -> Result<Self, SecurityError> {
         let mut accounts = Self::default();
-        for table in [USERS, MACHINES, TICKETS, APPROVALS] {
+        for table in [USERS, MACHINES, TICKETS, APPROVALS, GROUPS, SESSIONS] {
             let mut outcome = Ok(());
             journal.load(table, &mut |key, value| {
                 if outcome.is_ok() {
@@ -69,6 +106,21 @@ impl Accounts {
         self.users.range::<UserName, _>((from, Bound::Unbounded))
     }
 
+    /// All groups, by name, also those in which nobody is.
+    pub fn groups(&self) -> &BTreeSet<String> {
+        &self.groups
+    }
+
+    /// All login sessions, by id, also those that have ended by themselves since.
+    pub fn sessions(&self) -> &BTreeMap<CredentialId, LoginSession> {
+        &self.sessions
+    }
+
+    /// The login sessions of one user.
+    pub fn sessions_of<'a>(&'a self, user: &'a UserName) -> impl Iterator<Item = (CredentialId, &'a LoginSession)> {
+        self.sessions.iter().filter(move |(_, session)| session.user == *user).map(|(id, session)| (*id, session))
+    }
+
     /// All machines, with the tickets and approvals of those that are to come.
     pub fn machines(&self) -> &Machines {
         &self.machines
@@ -93,11 +145,25 @@ impl Accounts {
             USERS => {
                 let name = UserName::new(name).map_err(|error| wrong(&error.to_string()))?;
                 match value {
-                    Some(value) => drop(self.users.insert(name, decode(value).map_err(wrong)?)),
+                    Some(value) => drop(self.users.insert(name, decode_user(value).map_err(wrong)?)),
                     None => drop(self.users.remove(&name)),
                 }
             }
             MACHINES | TICKETS | APPROVALS => self.machines.take(table, name, value)?,
+            GROUPS => {
+                check_group(name)?;
+                match value {
+                    Some(_) => drop(self.groups.insert(name.into())),
+                    None => drop(self.groups.remove(name)),
+                }
+            }
+            SESSIONS => {
+                let id: CredentialId = name.parse().map_err(|_| wrong("its key is no id"))?;
+                match value {
+                    Some(value) => drop(self.sessions.insert(id, decode(value).map_err(wrong)?)),
+                    None => drop(self.sessions.remove(&id)),
+                }
+            }
             _ => return Err(wrong("no such table is known")),
         }
         Ok(())
@@ -106,7 +172,7 @@ impl Accounts {
 
 /// The change that sets a user's row.
 pub fn set_user(name: &UserName, user: &User) -> Result<RowChange, SecurityError> {
-    set(USERS, name.as_str(), user)
+    set_as(USER_ROW_VERSION, USERS, name.as_str(), user)
 }
 
 /// The change that removes a user's row.
@@ -114,9 +180,33 @@ pub fn remove_user(name: &UserName) -> RowChange {
     RowChange::Remove { table: USERS, key: name.as_str().into() }
 }
 
+/// The change that adds a group.
+pub fn set_group(group: &str) -> Result<RowChange, SecurityError> {
+    set(GROUPS, group, &())
+}
+
+/// The change that removes a group.
+pub fn remove_group(group: &str) -> RowChange {
+    RowChange::Remove { table: GROUPS, key: group.into() }
+}
+
+/// The change that sets a login session's row.
+pub fn set_session(id: CredentialId, session: &LoginSession) -> Result<RowChange, SecurityError> {
+    set(SESSIONS, &id.to_string(), session)
+}
+
+/// The change that ends a login session.
+pub fn remove_session(id: CredentialId) -> RowChange {
+    RowChange::Remove { table: SESSIONS, key: id.to_string().into() }
+}
+
 /// The change that sets a row.
 pub(crate) fn set<T: Serialize>(table: &'static str, key: &str, row: &T) -> Result<RowChange, SecurityError> {
-    let value = postcard::to_extend(row, vec![ROW_VERSION]).map_err(|error| SecurityError::Row {
+    set_as(ROW_VERSION, table, key, row)
+}
+
+fn set_as<T: Serialize>(version: u8, table: &'static str, key: &str, row: &T) -> Result<RowChange, SecurityError> {
+    let value = postcard::to_extend(row, vec![version]).map_err(|error| SecurityError::Row {
         table,
         key: key.into(),
         why: error.to_string(),
@@ -126,8 +216,19 @@ pub(crate) fn set<T: Serialize>(table: &'static str, key: &str, row: &T) -> Resu
 
 /// A row is one version byte, then the struct in postcard's encoding.
 pub(crate) fn decode<T: DeserializeOwned>(value: &[u8]) -> Result<T, &'static str> {
+    decode_as(ROW_VERSION, value)
+}
+
+fn decode_user(value: &[u8]) -> Result<User, &'static str> {
+    match value.first() {
+        Some(&ROW_VERSION) => decode_as::<UserVersion1>(ROW_VERSION, value).map(User::from),
+        _ => decode_as(USER_ROW_VERSION, value),
+    }
+}
+
+fn decode_as<T: DeserializeOwned>(version: u8, value: &[u8]) -> Result<T, &'static str> {
     match value.split_first() {
-        Some((&ROW_VERSION, row)) => match postcard::take_from_bytes(row) {
+        Some((found, row)) if *found == version => match postcard::take_from_bytes(row) {
             Ok((row, [])) => Ok(row),
             Ok(_) => Err("it has bytes too many"),
             Err(_) => Err("it is malformed"),
@@ -160,17 +261,29 @@ pub const MASTER: &str = "master";
 pub const SECURITY: &str = "security";
 /// Table of users.
 const USERS: &str = "users";
-/// Version of the rows this build writes and reads.
+/// Table of groups.
+const GROUPS: &str = "groups";
+/// Table of login sessions.
+const SESSIONS: &str = "sessions";
+/// Version of the rows this build writes and reads, but for users.
 const ROW_VERSION: u8 = 1;
+/// Version of users' rows that this build writes; it reads the one before too.
+const USER_ROW_VERSION: u8 = 2;
 
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
 
+    fn token() -> Token {
+        let hash = TokenHash::new(&[7; 32]);
+        let (name, id) = ("token-1".into(), hash.derived_id());
+        Token { id, name, hash, made_unix_millis: 0, until_unix_millis: None, used_unix_millis: 0 }
+    }
+
     fn alice() -> (UserName, User) {
         let user = User {
-            tokens: vec![TokenHash::new(&[7; 32])],
+            tokens: vec![token()],
             groups: vec!["astro".into()],
             admin: true,
             addresses: vec!["10.0.0.0/8".parse().unwrap()],
@@ -190,6 +303,16 @@ mod tests {
     }
 
     #[test]
+    fn a_user_that_the_first_version_wrote_keeps_its_tokens() {
+        let (name, user) = alice();
+        let old = (None::<PasswordHash>, vec![TokenHash::new(&[7; 32])], &user.groups, user.admin, &user.addresses);
+        let value = postcard::to_extend(&old, vec![1]).unwrap();
+        let mut accounts = Accounts::default();
+        accounts.apply(&RowChange::Set { table: USERS, key: name.as_str().into(), value }).unwrap();
+        assert_eq!(accounts.user(&name), Some(&user));
+    }
+
+    #[test]
     fn the_names_of_roles_are_kept_for_them() {
         let kinds = [MASTER, SECURITY, "node-1"].map(|name| reserved_kind(&NodeId::new(name).unwrap()));
         assert_eq!(kinds, [Some(MachineKind::Master), Some(MachineKind::Security), None]);
@@ -200,7 +323,7 @@ mod tests {
         let (name, user) = alice();
         let RowChange::Set { table, key, value } = set_user(&name, &user).unwrap() else { panic!("a set") };
         let longer: Vec<u8> = value.iter().copied().chain([0]).collect();
-        let newer: Vec<u8> = [2].into_iter().chain(value[1..].iter().copied()).collect();
+        let newer: Vec<u8> = [3].into_iter().chain(value[1..].iter().copied()).collect();
         for broken in [&value[..value.len() - 1], &longer, &newer, &[]] {
             let change = RowChange::Set { table, key: key.clone(), value: broken.to_vec() };
             let error = Accounts::default().apply(&change).unwrap_err();

@@ -75,7 +75,7 @@ impl Security {
                 let address = address.to_canonical();
                 self.enrol(now, caller, connection, Shown { address, fingerprint }, enrolment)
             }
-            AdmissionRequest::Administer { by, verb } => match self.check_admin(&by, "let machines in") {
+            AdmissionRequest::Administer { by, verb } => match self.check_admin(now, &by, "let machines in") {
                 Ok(()) => self.administer(now, caller, false, verb),
                 Err(refusal) => Err(refusal),
             },
