@@ -198,8 +198,13 @@ impl Security {
             }
             (Some(MachineKind::Master), _) => {}
             (Some(MachineKind::Security), SecurityRequest::Admission(AdmissionRequest::Own(_))) => {}
-            (None, SecurityRequest::Admission(AdmissionRequest::Enrol { enrolment, .. }))
-                if matches!(enrolment, Enrolment::WithTicket { kind: MachineKind::Master, .. }) => {}
+            (
+                None,
+                SecurityRequest::Admission(AdmissionRequest::Enrol {
+                    enrolment: Enrolment::WithTicket { kind: MachineKind::Master, .. },
+                    ..
+                }),
+            ) => {}
             _ => return self.actions.push_back(Action::HangUp { caller: from }),
         }
         // A master that speaks under its next certificate has used it: the one before is worth nothing then.

@@ -140,7 +140,7 @@ fn open(folder: &Path) -> Result<(Journal, Authority, Security), SecurityError> 
     let journal = Journal::open(&folder.join(ACCOUNTS_FILE))?;
     let accounts = Accounts::load(&journal)?;
     let authority = match open_authority(folder)? {
-        Found::Whole(authority) => authority,
+        Found::Whole(authority) => *authority,
         Found::Lacking(file) => return Err(SecurityError::AuthorityLost { file }),
     };
     if accounts.machines().masters().next().is_none() {

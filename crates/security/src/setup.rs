@@ -56,7 +56,7 @@ pub fn create_cloud(folder: &Path, cloud_name: &str) -> Result<Cloud, SecurityEr
     // Half an authority on which nothing but our own certificate depends is a creation that was cut off.
     let in_use = accounts.machines().after(None).any(|(_, machine)| machine.kind != MachineKind::Security);
     let authority = match open_authority(folder)? {
-        Found::Whole(authority) => authority,
+        Found::Whole(authority) => *authority,
         Found::Lacking(file) if in_use => return Err(SecurityError::AuthorityLost { file }),
         Found::Lacking(_) => make_authority(folder, cloud_name)?,
     };
@@ -224,7 +224,7 @@ impl Cloud {
 /// What there is of an authority.
 pub(crate) enum Found {
     /// All of it.
-    Whole(Authority),
+    Whole(Box<Authority>),
     /// This file is missing.
     Lacking(PathBuf),
 }
@@ -233,7 +233,9 @@ pub(crate) enum Found {
 pub(crate) fn open_authority(folder: &Path) -> Result<Found, SecurityError> {
     let (certificate, key) = authority_files(folder);
     Ok(match (read(&certificate)?, read(&key)?) {
-        (Some(certificate_pem), Some(key_pem)) => Found::Whole(Authority::from_pem(&certificate_pem, &key_pem)?),
+        (Some(certificate_pem), Some(key_pem)) => {
+            Found::Whole(Box::new(Authority::from_pem(&certificate_pem, &key_pem)?))
+        }
         (Some(_), None) => Found::Lacking(key),
         (None, _) => Found::Lacking(certificate),
     })
