@@ -13,5 +13,6 @@ mod keeping;
 mod machines;
 mod network;
 mod rebuild;
+mod rights;
 mod starting;
 mod uploads;
