@@ -114,6 +114,11 @@ impl SecurityError {
         }
     }
 
+    /// Whether a security server runs on the accounts: then it is the one to ask.
+    pub fn is_served(&self) -> bool {
+        matches!(self, Self::Store(store::StoreError::JournalLocked { .. }))
+    }
+
     /// The error as one sentence with its exit code.
     pub fn refusal(&self) -> Refusal {
         let status = match self {

@@ -37,8 +37,8 @@ pub struct Cloud {
 /// Opens the cloud in the security server's `folder`, where there is one.
 ///
 /// # Errors
-/// [`Status::Unavailable`](protocol::Status::Unavailable) while a server runs on it; [`SecurityError::AuthorityLost`] where
-/// there is none.
+/// One that [is served](SecurityError::is_served) while a server runs on it; [`SecurityError::AuthorityLost`] where there is
+/// none.
 pub fn open_cloud(folder: &Path) -> Result<Cloud, SecurityError> {
     if let Found::Lacking(file) = open_authority(folder)? {
         return Err(SecurityError::AuthorityLost { file });

@@ -79,7 +79,7 @@ pub(crate) async fn ticket(ticket: SecurityTicket, global: &Global) -> Result<()
             let row = TicketRow { kind: MachineKind::Master, name, until_unix_millis, used_by: None };
             keep(&mut cloud, &verb, &row)?;
         }
-        Err(error) if error.refusal().status == Status::Unavailable => {
+        Err(error) if error.is_served() => {
             let own = Credentials { certificate_pem: texts.certificate_pem, key_pem: texts.key_pem };
             let mut here = settings.listen;
             if here.ip().is_unspecified() {
