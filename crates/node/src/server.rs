@@ -50,7 +50,7 @@ use crate::{
     renewal::Renewal,
     rules::{Completion, Node, NodeLimits},
     scrub,
-    spe::SpeProgram,
+    spe::{Sandbox, SpeProgram, probe::look_at_sandbox},
     tickets::TicketDoor,
     uploads::Uploads,
 };
@@ -125,6 +125,7 @@ impl Server {
             transfers_running: Gauge::default(),
             uploads: Uploads::default(),
             spe,
+            sandbox: Arc::new(Sandbox::new(settings)),
             spe_slots: Arc::new(Semaphore::new(slots)),
             spes_running: Gauge::default(),
             spe_processes: Arc::new(Semaphore::new(slots * SPES_PER_SLOT_MAX)),
@@ -163,6 +164,7 @@ impl Server {
         let connections_max = settings.transfers_max as usize * CONNECTIONS_PER_TRANSFER;
         let mut door =
             tokio::spawn(door::serve(Arc::clone(&hands), listener, local, connections_max, stopping.clone()));
+        let looking = tokio::spawn(look_at_sandbox(Arc::clone(&hands)));
         let renewing = tokio::spawn(renewal.run());
         let background = Stop::new();
         let workers = Workers::new(&background);
@@ -193,6 +195,9 @@ impl Server {
             },
             ended = &mut door => ended.map_err(broken),
         };
+        // It has the data folders in hand.
+        looking.abort();
+        let _ = looking.await;
         renewing.abort();
         if let Err(error) = background.finish(BACKGROUND_PATIENCE).await {
             tracing::warn!(%error, "background work did not end in order");
