@@ -11,6 +11,7 @@ mod files;
 mod hostile;
 mod jobs;
 mod keeping;
+mod machines;
 mod network;
 mod rebuild;
 mod rights;
