@@ -200,6 +200,38 @@ fn the_last_administrator_who_may_come_in_stays_one() {
 }
 
 #[test]
+fn an_administrator_who_has_nothing_to_come_in_with_or_what_ends_by_itself_does_not_count() {
+    let mut security = security();
+    let AccountsRequest::AddUser(new) = new_user("carol", None) else { panic!() };
+    done(&mut security, "alice", AccountsRequest::AddUser(NewUser { admin: true, service: true, ..new }));
+    let remove = AccountsRequest::RemoveUser(name("alice"));
+    assert_eq!(refusal(&mut security, "alice", remove.clone()), Status::Refused, "carol has nothing");
+    let reply = account(&mut security, "alice", add_token("carol", HOUR));
+    assert!(matches!(reply, SecurityReply::Accounts(AccountsReply::Token(_))));
+    assert_eq!(refusal(&mut security, "alice", remove), Status::Refused, "carol's token ends");
+}
+
+#[test]
+fn the_last_administrator_keeps_the_token_that_is_the_only_way_in() {
+    let mut security = with_bob();
+    done(&mut security, "alice", change("robot", UserChange::Admin(true)));
+    done(&mut security, "robot", change("alice", UserChange::Enabled(false)));
+    let revoke = AccountsRequest::RevokeToken { user: name("robot"), name: "token-2".into() };
+    assert!(sentence(account(&mut security, "robot", revoke.clone())).contains("last administrator"));
+    done(&mut security, "robot", change("bob", UserChange::Admin(true)));
+    done(&mut security, "robot", revoke);
+}
+
+#[test]
+fn nobody_shuts_the_own_address_out_by_mistake() {
+    let mut security = with_bob();
+    let ranges = |range: &str| UserChange::Addresses(vec![range.parse().unwrap()]);
+    assert!(sentence(account(&mut security, "alice", change("alice", ranges("192.0.2.0/24")))).contains(HOME));
+    done(&mut security, "alice", change("alice", ranges("10.0.0.1")));
+    done(&mut security, "alice", change("bob", ranges("192.0.2.0/24")));
+}
+
+#[test]
 fn rights_that_change_reach_a_session_that_is_open() {
     let mut security = with_bob();
     let session = session_of_bob(&mut security, at(0));
