@@ -44,6 +44,9 @@ pub const JOB_INPUTS_MAX: usize = 4_096;
 pub const COPIES_MAX: u8 = 16;
 /// Longest life of a ticket (architecture, door 5).
 pub const TICKET_LIFE: Duration = Duration::from_secs(60);
+/// How long one ticket serves on one connection; then the reader needs another. A master keeps who has left in mind for as
+/// long.
+pub const READING_TIME_MAX: Duration = Duration::from_secs(60 * 60);
 /// Life of a write lease that its holder does not renew.
 pub const LEASE_LIFE: Duration = Duration::from_secs(60);
 /// How long what arrived of a broken upload is kept without being asked for: longer than a person needs to see the error

@@ -144,6 +144,22 @@ fn a_session_that_was_revoked_enters_nowhere_and_masters_hear_whose() {
 }
 
 #[test]
+fn every_master_hears_of_a_change_also_one_that_was_away() {
+    let mut security = with_bob();
+    let changes = |security: &mut Security, mark| match ask(security, at(0), SecurityRequest::Changes(mark)).0 {
+        SecurityReply::Changes(changes) => changes,
+        other => panic!("{other:?}"),
+    };
+    let [one, away] = [0, 1].map(|_| changes(&mut security, ChangeMark::default()).mark);
+    done(&mut security, "alice", change("bob", UserChange::Enabled(false)));
+    let heard = changes(&mut security, one);
+    assert_eq!(heard.users, Some(vec![name("bob")]));
+    done(&mut security, "alice", change("robot", UserChange::Enabled(false)));
+    assert_eq!(changes(&mut security, heard.mark).users, Some(vec![name("robot")]));
+    assert_eq!(changes(&mut security, away).users, Some(vec![name("bob"), name("robot")]));
+}
+
+#[test]
 fn each_sees_his_own_sessions_and_an_administrator_all() {
     let mut security = with_bob();
     session_of_bob(&mut security, at(0));
