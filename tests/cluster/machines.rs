@@ -3,11 +3,12 @@
 
 use std::{
     fs::{self, File},
-    io::{BufRead, BufReader},
+    io::{BufRead, BufReader, Read},
     net::TcpListener,
     os::unix::fs::PermissionsExt,
     path::PathBuf,
     process::{Child, Command, Stdio},
+    time::{Duration, Instant},
 };
 
 use cluster::{Ended, ended, program, random_bytes, watch};
@@ -112,9 +113,21 @@ impl Machines {
         self.start(name, "node.toml");
     }
 
+    /// The administrator's profile for another master.
+    fn profile_at(&self, master: &str) -> PathBuf {
+        let profile = fs::read_to_string(self.path("security/profile.toml")).unwrap();
+        let file = self.path("second.toml");
+        fs::write(&file, profile.replace(&self.master, master)).unwrap();
+        file
+    }
+
     fn until_up(&self, nodes: usize) {
+        self.until_up_at(&[], nodes);
+    }
+
+    fn until_up_at(&self, profile: &[&str], nodes: usize) {
         watch("the nodes are up", || {
-            let listed = self.run(&["nodes", "--json"]);
+            let listed = self.run(&[profile, &["nodes", "--json"]].concat());
             (listed.code == 0 && listed.text().matches("\"up\"").count() == nodes).then_some(())
         });
     }
@@ -301,9 +314,46 @@ fn a_second_master_comes_in_under_a_name_of_its_own_and_nobody_else_with_its_tic
     assert!(settings.contains("id = \"master-2\""), "{settings}");
     cloud.start("master-2", "master.toml");
     // Both are answered by the security server: a client logs in at each.
-    let profile = fs::read_to_string(cloud.path("security/profile.toml")).unwrap();
-    let second = cloud.path("second.toml");
-    fs::write(&second, profile.replace(&cloud.master, &listen)).unwrap();
+    let second = cloud.profile_at(&listen);
     cloud.ok(&["nodes"]);
     cloud.ok(&["--profile", second.to_str().unwrap(), "nodes"]);
+}
+
+#[test]
+fn a_user_who_is_disabled_at_one_master_is_out_at_the_other_within_ten_seconds() {
+    let mut cloud = Machines::with_master(&[]);
+    let ticket = cloud.ok(&["security", "ticket", "master", "--folder", "@security", "--name", "master-2"]);
+    let listen = address();
+    cloud.ok(&["master", "join", ticket.trim(), "--folder", "@master-2", "--listen", &listen]);
+    cloud.start("master-2", "master.toml");
+    let second = cloud.profile_at(&listen);
+    let second = ["--profile", second.to_str().unwrap()];
+    let ticket = cloud.ok(&[&second[..], &["node", "ticket", "--for", "node-2"]].concat());
+    let join = ["node", "join", ticket.trim(), "--folder", "@node-2", "--listen", &address(), "--site", "b"];
+    cloud.ok(&join);
+    cloud.start("node-2", "node.toml");
+    cloud.until_up_at(&second, 1);
+    let file = cloud.path("big");
+    fs::write(&file, random_bytes(64 << 20)).unwrap();
+    cloud.ok(&[&second[..], &["put", "--copies", "1", file.to_str().unwrap(), "/big"]].concat());
+    // A program that reads at the second master, over the network, and is held up by a pipe that nobody empties.
+    let ann = cloud.path("ann.toml");
+    cloud.ok(&["user", "add", "ann", "--service"]);
+    let token = ["user", "token", "add", "ann", "cron", "--write-profile", ann.to_str().unwrap()];
+    cloud.ok(&[&second[..], &token].concat());
+    let text = fs::read_to_string(&ann).unwrap();
+    fs::write(&ann, format!("over_network = true\n{text}")).unwrap();
+    let mut command = cloud.command(&["--profile", ann.to_str().unwrap(), "cat", "/big"]);
+    let mut reading = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut out = reading.stdout.take().unwrap();
+    out.read_exact(&mut [0]).unwrap();
+
+    cloud.ok(&["user", "disable", "ann"]);
+    let disabled = Instant::now();
+    watch("the other master knows", || cloud.log("master-2").contains("a session was ended").then_some(()));
+    watch("its node knows", || cloud.log("node-2").contains("tickets of a user were revoked").then_some(()));
+    assert!(disabled.elapsed() < Duration::from_secs(10), "{:?}", disabled.elapsed());
+    out.read_to_end(&mut Vec::new()).unwrap();
+    let ended = ended(reading.wait_with_output().unwrap());
+    assert_eq!(ended.code, 4, "{}", ended.errors);
 }
