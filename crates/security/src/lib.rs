@@ -10,6 +10,7 @@
 pub mod accounts;
 pub mod error;
 pub mod failed_logins;
+pub mod provider;
 pub mod rules;
 pub mod secret;
 pub mod server;

@@ -12,6 +12,7 @@ mod credentials;
 mod keys;
 mod master;
 mod node;
+mod providers;
 mod reference;
 mod security;
 
@@ -20,5 +21,6 @@ pub use credentials::{CredentialFiles, CredentialTexts};
 pub use keys::{Key, Keyed, Lines, Unreadable};
 pub use master::MasterSettings;
 pub use node::NodeSettings;
+pub use providers::{LdapSettings, OidcSettings, ProviderSettings, ProviderTables, UserClaim};
 pub use reference::reference;
 pub use security::SecuritySettings;

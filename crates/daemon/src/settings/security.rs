@@ -5,7 +5,12 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use super::{CredentialFiles, Settings, Wrong, credentials::settle_all, keys::settings};
+use super::{
+    CredentialFiles, Settings, Wrong,
+    credentials::settle_all,
+    keys::settings,
+    providers::{self, ProviderTables},
+};
 
 settings! {
     /// Settings of the security server (Sector/Sphere paper, 2.3).
@@ -22,12 +27,19 @@ settings! {
         certificate: PathBuf = default("certificate.pem"),
         /// Its private key, in `folder` unless absolute; only its own user should be able to read it.
         key: PathBuf = default("key.pem"),
+        /// Providers of `providers` that have no `suffix`, in the order in which they are asked about a name that is
+        /// not yet known. A provider that is neither here nor has a suffix would never be asked, and is refused.
+        provider_order: Option<Vec<String>> = optional(),
+        /// Where users are known beside the accounts of this server: a table `[providers.NAME]` each, of `kind`
+        /// `"ldap"` or `"oidc"`; their keys are below. `docs/providers.md` says how to set one up.
+        providers: Option<ProviderTables> = optional(),
     }
 }
 
 impl Settings for SecuritySettings {
     fn check(&mut self, base: &Path) -> Result<(), Wrong> {
-        settle_all(base, &mut self.folder, [&mut self.authority, &mut self.certificate, &mut self.key])
+        settle_all(base, &mut self.folder, [&mut self.authority, &mut self.certificate, &mut self.key])?;
+        providers::check(self.providers.iter_mut().flatten(), self.provider_order.as_deref(), base)
     }
 
     fn credential_files(&self) -> CredentialFiles {
