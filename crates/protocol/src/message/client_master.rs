@@ -11,7 +11,10 @@ use crate::{
     Digest, FileId, JobId, LeaseId, NodeId, Place, Policy, RecordFormat, Refusal, ResumeKey, SectorPath, SliceId,
     UserName, Version,
     disk::DiskStatus,
-    message::rebuild::{RebuildRequest, RebuildStatus},
+    message::{
+        accounts::{AccountsReply, AccountsRequest},
+        rebuild::{RebuildRequest, RebuildStatus},
+    },
     ticket::SignedTicket,
 };
 
@@ -162,6 +165,8 @@ pub enum ClientRequest {
         /// The node.
         node: NodeId,
     },
+    /// About users, groups, tokens and sessions, for the security server: [`ClientReply::Accounts`].
+    Accounts(AccountsRequest),
 }
 
 /// The master's answer.
@@ -219,6 +224,8 @@ pub enum ClientReply {
     Rebuild(RebuildStatus),
     /// A node to talk to.
     Source(Source),
+    /// About users, groups, tokens and sessions.
+    Accounts(AccountsReply),
 }
 
 /// See [`ClientRequest::Create`].
