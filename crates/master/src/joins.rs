@@ -17,6 +17,7 @@ use protocol::{
     Refusal, SessionId, Status,
     message::{
         join::{JoinReply, JoinRequest, KEY_LABEL},
+        login::{DeviceReply, DeviceRequest},
         master_security::{KnownUser, SecurityReply, SecurityRequest},
     },
 };
@@ -80,8 +81,15 @@ impl Gate {
     async fn converse(&self, incoming: Incoming) -> Result<(), net::NetError> {
         let mut stream = incoming.handshake().await?;
         let request = stream.receive::<JoinRequest>().await?;
-        let reply = match self.decide(&mut stream, request).await {
-            Ok(session) => JoinReply::Accepted { session, ticket_key: self.ticket_key },
+        let outcome = match request {
+            JoinRequest::Device(request) => self.log_in(&stream, request).await.map(JoinReply::Device),
+            request => {
+                let session = self.decide(&mut stream, request).await;
+                session.map(|session| JoinReply::Accepted { session, ticket_key: self.ticket_key })
+            }
+        };
+        let reply = match outcome {
+            Ok(reply) => reply,
             Err(refusal) => {
                 tracing::info!(peer = %stream.peer(), %refusal, "a join was refused");
                 JoinReply::Refused(refusal)
@@ -90,6 +98,15 @@ impl Gate {
         stream.send(&reply).await?;
         stream.close().await;
         Ok(())
+    }
+
+    /// Passes on what someone without a session says to log in with a browser. The security server bounds it.
+    async fn log_in(&self, stream: &TransferStream, request: DeviceRequest) -> Result<DeviceReply, Refusal> {
+        let address = stream.peer().ip().to_canonical();
+        match self.security.ask(&SecurityRequest::Device { request, address }).await? {
+            SecurityReply::Device(reply) => Ok(reply),
+            other => Err(refused(other)),
+        }
     }
 
     /// Has the joiner checked and its session opened.
@@ -115,6 +132,7 @@ impl Gate {
                     other => Err(refused(other)),
                 }
             }
+            JoinRequest::Device(_) => Err(refused(SecurityReply::NodeAllowed)),
             JoinRequest::Node { node, place, transfer, spe_slots, pid, folder, local } => {
                 let fingerprint = stream.peer_fingerprint().ok_or_else(|| {
                     let sentence = format!("node {node} showed no certificate; give it the one issued for it");
@@ -149,7 +167,7 @@ fn reachable(transfer: SocketAddr, from: IpAddr) -> SocketAddr {
 fn refused(reply: SecurityReply) -> Refusal {
     match reply {
         SecurityReply::Refused(refusal) => refusal,
-        SecurityReply::User(_) | SecurityReply::NodeAllowed | SecurityReply::Accounts(_) => {
+        SecurityReply::User(_) | SecurityReply::NodeAllowed | SecurityReply::Accounts(_) | SecurityReply::Device(_) => {
             Refusal::new(Status::Failed, "the security server answered another question than was asked; see its log")
         }
     }

@@ -58,7 +58,7 @@ impl Master {
         let reply = match reply {
             Ok(SecurityReply::Accounts(reply)) => ClientReply::Accounts(reply),
             Ok(SecurityReply::Refused(refusal)) | Err(refusal) => ClientReply::Refused(refusal),
-            Ok(SecurityReply::User(_) | SecurityReply::NodeAllowed) => {
+            Ok(SecurityReply::User(_) | SecurityReply::NodeAllowed | SecurityReply::Device(_)) => {
                 let sentence = "the security server answered another question than was asked; see its log";
                 ClientReply::Refused(Refusal::new(Status::Failed, sentence))
             }

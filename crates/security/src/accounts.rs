@@ -38,10 +38,20 @@ pub struct Node {
     pub addresses: Vec<AddressRange>,
 }
 
+/// Whose a user's account is, where it is not this server's own: only this provider proves the user.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Origin {
+    /// The provider, by its name in the settings.
+    pub provider: String,
+    /// What the provider never gives to another user, where it has such a thing: names are given again.
+    pub subject: Option<String>,
+}
+
 /// All users and nodes.
 #[derive(Clone, Debug, Default)]
 pub struct Accounts {
     users: BTreeMap<UserName, User>,
+    origins: BTreeMap<UserName, Origin>,
     nodes: BTreeMap<NodeId, Node>,
 }
 
@@ -49,7 +59,7 @@ impl Accounts {
     /// Reads all rows of a journal.
     pub fn load(journal: &Journal) -> Result<Self, SecurityError> {
         let mut accounts = Self::default();
-        for table in [USERS, NODES] {
+        for table in [USERS, ORIGINS, NODES] {
             let mut outcome = Ok(());
             journal.load(table, &mut |key, value| {
                 if outcome.is_ok() {
@@ -64,6 +74,11 @@ impl Accounts {
     /// A user.
     pub fn user(&self, name: &UserName) -> Option<&User> {
         self.users.get(name)
+    }
+
+    /// The provider a user's account belongs to; `None`: this server's own.
+    pub fn origin(&self, name: &UserName) -> Option<&Origin> {
+        self.origins.get(name)
     }
 
     /// All users, by name.
@@ -116,6 +131,13 @@ impl Accounts {
                     None => drop(self.users.remove(&name)),
                 }
             }
+            ORIGINS => {
+                let name = UserName::new(name).map_err(|error| wrong(&error.to_string()))?;
+                match value {
+                    Some(value) => drop(self.origins.insert(name, decode(value).map_err(wrong)?)),
+                    None => drop(self.origins.remove(&name)),
+                }
+            }
             NODES => {
                 let id = NodeId::new(name).map_err(|error| wrong(&error.to_string()))?;
                 match value {
@@ -137,6 +159,16 @@ pub fn set_user(name: &UserName, user: &User) -> Result<RowChange, SecurityError
 /// The change that removes a user's row.
 pub fn remove_user(name: &UserName) -> RowChange {
     RowChange::Remove { table: USERS, key: name.as_str().into() }
+}
+
+/// The change that says to which provider a user belongs.
+pub fn set_origin(name: &UserName, origin: &Origin) -> Result<RowChange, SecurityError> {
+    set(ORIGINS, name.as_str(), origin)
+}
+
+/// The change after which a user belongs to no provider.
+pub fn remove_origin(name: &UserName) -> RowChange {
+    RowChange::Remove { table: ORIGINS, key: name.as_str().into() }
 }
 
 /// The change that sets a node's row.
@@ -184,12 +216,16 @@ pub fn check_group(group: &str) -> Result<(), SecurityError> {
     }
 }
 
+/// Most tokens of one user: a profile on each of a person's machines.
+pub(crate) const TOKENS_MAX: usize = 16;
 /// The reserved name under which the master's certificate is registered.
 pub const MASTER: &str = "master";
 /// The reserved name under which the security server's own certificate is registered.
 pub const SECURITY: &str = "security";
 /// Table of users.
 const USERS: &str = "users";
+/// Table of the providers that users belong to.
+const ORIGINS: &str = "origins";
 /// Table of nodes.
 const NODES: &str = "nodes";
 /// Version of the rows this build writes and reads.

@@ -18,6 +18,7 @@ use tokio::{
 use crate::{
     SecurityError,
     journal_writer::JournalWriter,
+    provider::Providers,
     rules::{Action, Caller, Completion, Security},
 };
 
@@ -26,9 +27,10 @@ pub(crate) struct Keeper {
     clock: Clock,
     security: Security,
     journal: JournalWriter,
+    providers: Providers,
     /// Bounded by the connections: each waits for its reply before it asks again.
     callers: BTreeMap<Caller, oneshot::Sender<SecurityReply>>,
-    /// Comparisons and hashes under way; the rules bound them.
+    /// Comparisons, hashes and questions to providers under way; the rules bound them.
     work: JoinSet<Completion>,
 }
 
@@ -39,11 +41,12 @@ pub(crate) struct Ask {
 }
 
 impl Keeper {
-    pub(crate) fn new(security: Security, journal: Journal) -> Self {
+    pub(crate) fn new(security: Security, journal: Journal, providers: Providers) -> Self {
         Self {
             clock: Clock::start(),
             security,
             journal: JournalWriter::new(journal),
+            providers,
             callers: BTreeMap::new(),
             work: JoinSet::new(),
         }
@@ -90,6 +93,13 @@ impl Keeper {
                     // A comparison that panics proves nothing, and must not leave its caller without an answer.
                     let run = move || catch_unwind(AssertUnwindSafe(|| verification.run())).unwrap_or(false);
                     self.work.spawn_blocking(move || Completion::Verified { check, matches: run() });
+                }
+                Action::AskProvider { check, provider, question } => {
+                    let providers = self.providers.clone();
+                    self.work.spawn(async move {
+                        let answer = providers.ask(&provider, question).await;
+                        Completion::Asked { check, answer }
+                    });
                 }
                 Action::Hash { check, hashing } => {
                     let panicked = || Err(SecurityError::Panicked("hashed a password"));

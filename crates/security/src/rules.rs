@@ -2,10 +2,12 @@
 //! belongs to the cloud, and who may change accounts (door 3; Sector/Sphere paper, 2.1 and 2.3). Pure: the clock comes as
 //! an argument, and what takes a processor some ten milliseconds, or a disk, is an [`Action`] for someone else.
 //!
-//! [`login`] lets people in, [`nodes`] lets nodes in, [`users`] answers what is asked about accounts.
+//! [`login`] lets people in, [`providers`] and [`device`] those whom an identity provider knows, [`nodes`] lets nodes in, [`users`] answers what is asked about accounts.
 
+mod device;
 mod login;
 mod nodes;
+mod providers;
 #[cfg(test)]
 mod tests;
 mod users;
@@ -25,10 +27,12 @@ use crate::{
     SecurityError,
     accounts::Accounts,
     failed_logins::FailedLogins,
+    provider::{Answer, Question},
     saves::{BatchId, Saves},
     secret::{Hashing, PasswordHash, Verification},
 };
 use login::Login;
+use providers::ProviderLogins;
 use users::Adding;
 
 /// The rule-keeper of the security server.
@@ -39,6 +43,7 @@ pub struct Security {
     decoy: PasswordHash,
     failed: FailedLogins,
     saves: Saves,
+    providers: ProviderLogins,
     pending: BTreeMap<CheckId, Pending>,
     /// Work of processors that waits for other such work to end.
     waiting: VecDeque<(CheckId, Work)>,
@@ -64,6 +69,15 @@ pub enum Action {
         check: CheckId,
         /// The comparison.
         verification: Verification,
+    },
+    /// Ask this provider, then complete with [`Completion::Asked`], in bounded time.
+    AskProvider {
+        /// Names the question.
+        check: CheckId,
+        /// Which provider.
+        provider: String,
+        /// What it is asked.
+        question: Question,
     },
     /// Hash this password off the hot path, then complete with [`Completion::Hashed`].
     Hash {
@@ -92,6 +106,13 @@ pub enum Completion {
         /// Whether the secret was right.
         matches: bool,
     },
+    /// A provider answered, or did not.
+    Asked {
+        /// Which question.
+        check: CheckId,
+        /// What it said.
+        answer: Answer,
+    },
     /// A password is hashed.
     Hashed {
         /// Which.
@@ -114,6 +135,7 @@ impl Security {
             decoy: PasswordHash::new("no one's password")?,
             failed: FailedLogins::default(),
             saves: Saves::default(),
+            providers: ProviderLogins::default(),
             pending: BTreeMap::new(),
             waiting: VecDeque::new(),
             under_way: 0,
@@ -131,6 +153,7 @@ impl Security {
                 self.answer(from, reply);
             }
             SecurityRequest::Accounts { by, request } => self.handle_accounts(from, by, request),
+            SecurityRequest::Device { request, address } => self.handle_login(now, from, request, address),
         }
     }
 
@@ -141,6 +164,7 @@ impl Security {
                 Some(Pending::Login(login)) => self.judge(now, login, matches),
                 Some(Pending::NewUser(_)) | None => {}
             },
+            Completion::Asked { check, answer } => self.handle_provider(now, check, answer),
             Completion::Hashed { check, hash } => match self.end_work(check) {
                 Some(Pending::NewUser(adding)) => self.add_user(adding, hash),
                 Some(Pending::Login(_)) | None => {}
@@ -153,9 +177,10 @@ impl Security {
         self.start_waiting();
     }
 
-    /// Forgets old failures.
+    /// Forgets old failures, and logins that were not finished.
     pub fn handle_timeout(&mut self, now: Now) {
         self.failed.forget_old(now);
+        self.providers.devices.forget_old(now);
     }
 
     /// What is to be done next, in order.
@@ -165,7 +190,7 @@ impl Security {
 
     /// When [`handle_timeout`](Self::handle_timeout) should be called, as [`Now::monotonic`].
     pub fn next_timeout(&self) -> Option<Duration> {
-        self.failed.next_timeout()
+        [self.failed.next_timeout(), self.providers.devices.next_timeout()].into_iter().flatten().min()
     }
 
     /// Answers once all that was changed before is durable: an answer may tell of a change that a crash would undo.
@@ -210,11 +235,15 @@ impl Security {
     }
 
     fn begin_work(&mut self, pending: Pending, work: Work) {
-        let check = CheckId(self.next_check);
-        self.next_check += 1;
+        let check = self.new_check();
         self.pending.insert(check, pending);
         self.waiting.push_back((check, work));
         self.start_waiting();
+    }
+
+    fn new_check(&mut self) -> CheckId {
+        self.next_check += 1;
+        CheckId(self.next_check)
     }
 
     fn end_work(&mut self, check: CheckId) -> Option<Pending> {
@@ -248,7 +277,7 @@ fn too_busy() -> Refusal {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Caller(pub u64);
 
-/// Names work of a processor under way.
+/// Names work under way, of a processor or of a provider.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct CheckId(u64);
 

@@ -26,6 +26,7 @@ use crate::{
     SecurityError,
     accounts::Accounts,
     keeper::{Ask, Keeper},
+    provider::{Plan, Providers},
     rules::Security,
     setup::ACCOUNTS_FILE,
 };
@@ -35,6 +36,7 @@ pub struct Server {
     listener: Listener,
     master: [u8; 32],
     security: Security,
+    providers: Providers,
     journal: Journal,
 }
 
@@ -53,10 +55,14 @@ impl Server {
         let credentials = Credentials { certificate_pem: texts.certificate_pem, key_pem: texts.key_pem };
         let identity = TlsIdentity::role(&texts.authority_pem, &credentials)?;
         let folder = settings.folder.clone();
-        let opened = task::spawn_blocking(move || open(&folder)).await;
-        let (journal, master, security) = opened.map_err(|_| SecurityError::Panicked("read its accounts"))??;
+        let known = (**settings).clone();
+        let opened =
+            task::spawn_blocking(move || open(&folder).and_then(|opened| Ok((opened, Providers::open(&known)?)))).await;
+        let ((journal, master, security), providers) =
+            opened.map_err(|_| SecurityError::Panicked("read its accounts"))??;
         let listener = Listener::bind(settings.listen, identity).await?;
-        Ok(Self { listener, master, security, journal })
+        let security = security.with_providers(Plan::new(settings));
+        Ok(Self { listener, master, security, providers, journal })
     }
 
     /// Where it listens.
@@ -69,10 +75,10 @@ impl Server {
     /// # Errors
     /// When the accounts can no longer be written.
     pub async fn run(self, stopping: Stopping) -> Result<(), SecurityError> {
-        let Self { listener, master, security, journal } = self;
+        let Self { listener, master, security, providers, journal } = self;
         tracing::info!(address = %listener.address(), "the security server is ready");
         let (asks, asked) = mpsc::channel(MASTER_CONNECTIONS_MAX);
-        let mut keeper = tokio::spawn(Keeper::new(security, journal).keep(asked));
+        let mut keeper = tokio::spawn(Keeper::new(security, journal, providers).keep(asked));
         let door = Arc::new(Door { master, places: Semaphore::new(MASTER_CONNECTIONS_MAX), asks, stopping });
         let mut connections = JoinSet::new();
         let mut ended = None;

@@ -95,7 +95,7 @@ impl Cloud {
     pub fn add_token(&mut self, name: &UserName) -> Result<[u8; 32], SecurityError> {
         let mut user = self.user(name)?;
         let token = random();
-        if user.tokens.len() >= TOKENS_MAX {
+        if user.tokens.len() >= accounts::TOKENS_MAX {
             user.tokens.remove(0);
         }
         user.tokens.push(TokenHash::new(&token));
@@ -116,7 +116,7 @@ impl Cloud {
         if user.admin && self.accounts.users().filter(|(_, user)| user.admin).count() == 1 {
             return Err(SecurityError::LastAdmin(name.clone()));
         }
-        self.commit(accounts::remove_user(name))
+        self.commit_all(&[accounts::remove_user(name), accounts::remove_origin(name)])
     }
 
     fn user(&self, name: &UserName) -> Result<User, SecurityError> {
@@ -164,8 +164,12 @@ impl Cloud {
 
     /// The journal first, memory after it.
     fn commit(&mut self, change: RowChange) -> Result<(), SecurityError> {
-        self.journal.commit(std::slice::from_ref(&change))?;
-        self.accounts.apply(&change)
+        self.commit_all(&[change])
+    }
+
+    fn commit_all(&mut self, changes: &[RowChange]) -> Result<(), SecurityError> {
+        self.journal.commit(changes)?;
+        changes.iter().try_for_each(|change| self.accounts.apply(change))
     }
 }
 
@@ -232,8 +236,6 @@ pub struct NewUser {
 pub const ACCOUNTS_FILE: &str = "accounts.redb";
 /// The authority's private key, in the security server's folder.
 pub const AUTHORITY_KEY_FILE: &str = "authority.key";
-/// Most tokens of one user: a profile on each of a person's machines.
-const TOKENS_MAX: usize = 16;
 /// A certificate lives for two years; one older than this is replaced when there is the occasion.
 const RENEW_AFTER: Duration = Duration::from_secs(365 * 24 * 3_600);
 /// Mode of files that everyone may read.

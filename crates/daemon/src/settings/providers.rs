@@ -322,7 +322,8 @@ fn check_oidc(name: &str, oidc: &mut OidcSettings, base: &Path) -> Result<(), Wr
 fn is_address(text: &str, schemes: &[&str]) -> bool {
     let rest = schemes.iter().find_map(|scheme| text.strip_prefix(scheme));
     rest.is_some_and(|rest| {
-        !rest.is_empty() && !rest.starts_with('/') && rest.bytes().all(|byte| byte.is_ascii_graphic())
+        rest.starts_with(|first: char| first.is_ascii_alphanumeric() || first == '[')
+            && rest.bytes().all(|byte| byte.is_ascii_graphic())
     })
 }
 

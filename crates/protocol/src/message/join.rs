@@ -6,6 +6,7 @@ use std::net::SocketAddr;
 
 use serde::{Deserialize, Serialize};
 
+use super::login::{DeviceReply, DeviceRequest};
 use crate::{NodeId, Place, Refusal, SessionId, UserName};
 
 /// Label of the TLS exporter that yields the 32-byte session key.
@@ -56,6 +57,8 @@ pub enum JoinRequest {
         /// Name of its local socket, told to clients of the same machine.
         local: Option<String>,
     },
+    /// Someone logs in with a browser; no session begins yet: [`JoinReply::Device`].
+    Device(DeviceRequest),
 }
 
 /// The master's answer.
@@ -70,4 +73,6 @@ pub enum JoinReply {
     },
     /// No.
     Refused(Refusal),
+    /// How far a login with a browser is.
+    Device(DeviceReply),
 }

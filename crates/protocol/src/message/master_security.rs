@@ -10,6 +10,7 @@ use crate::{
     message::{
         accounts::{AccountsReply, AccountsRequest},
         join::Secret,
+        login::{DeviceReply, DeviceRequest},
     },
 };
 
@@ -41,6 +42,13 @@ pub enum SecurityRequest {
         /// What is asked.
         request: AccountsRequest,
     },
+    /// What someone without a session asked the master: [`SecurityReply::Device`].
+    Device {
+        /// What is asked.
+        request: DeviceRequest,
+        /// The address it came from.
+        address: IpAddr,
+    },
 }
 
 /// What the security server answers.
@@ -54,6 +62,8 @@ pub enum SecurityReply {
     Refused(Refusal),
     /// About accounts.
     Accounts(AccountsReply),
+    /// About a login with a browser.
+    Device(DeviceReply),
 }
 
 /// A user who proved who they are.

@@ -26,6 +26,7 @@ use super::{
     },
     join::{JoinReply, JoinRequest, Secret},
     local::{LocalReply, LocalRequest},
+    login::{DeviceReply, DeviceRequest},
     master_security::{Asker, KnownUser, SecurityReply, SecurityRequest, UserRights},
     node_master::{Ack, HeldPartial, HeldSlice, HeldState, Order, Report},
     rebuild::{
@@ -105,6 +106,7 @@ macro_rules! compare {
 
 // Behind the macro, which it uses.
 mod accounts;
+mod login;
 
 #[test]
 fn the_words_of_joining_have_their_bytes() {
@@ -121,10 +123,12 @@ fn the_words_of_joining_have_their_bytes() {
             folder: "/srv/sector".into(),
             local: Some("sector-1".into()),
         },
+        "device": JoinRequest::Device(_) => JoinRequest::Device(DeviceRequest::Begin { provider: None }),
     });
     compare!(vectors, JoinReply {
         "accepted": JoinReply::Accepted { .. } => JoinReply::Accepted { session: SessionId(0xabcdef), ticket_key: [9; 32] },
         "refused": JoinReply::Refused(_) => JoinReply::Refused(refusal(Status::Refused)),
+        "device": JoinReply::Device(_) => JoinReply::Device(DeviceReply::Pending { interval_seconds: 5 }),
     });
     vectors.finish();
 }
@@ -134,6 +138,8 @@ fn the_words_of_master_and_security_server_have_their_bytes() {
     let mut vectors = Vectors::of("master_security", include_str!("../../tests/vectors/master_security.txt"));
     let from = "2001:db8::7".parse().unwrap();
     compare!(vectors, SecurityRequest {
+        "device": SecurityRequest::Device { .. } =>
+            SecurityRequest::Device { request: DeviceRequest::Begin { provider: None }, address: from },
         "check-user": SecurityRequest::CheckUser { .. } =>
             SecurityRequest::CheckUser { user: user(), secret: Secret::Token([7; 32]), address: from },
         "check-node": SecurityRequest::CheckNode { .. } =>
@@ -144,6 +150,7 @@ fn the_words_of_master_and_security_server_have_their_bytes() {
         },
     });
     compare!(vectors, SecurityReply {
+        "device": SecurityReply::Device(_) => SecurityReply::Device(DeviceReply::Pending { interval_seconds: 5 }),
         "user": SecurityReply::User(_) => SecurityReply::User(known_user()),
         "node-allowed": SecurityReply::NodeAllowed => SecurityReply::NodeAllowed,
         "refused": SecurityReply::Refused(_) => SecurityReply::Refused(refusal(Status::NotFound)),

@@ -50,6 +50,26 @@ impl Plan {
         }
     }
 
+    /// The provider for a login with a browser: the one of this name, or the only one.
+    ///
+    /// # Errors
+    /// Where there is none, or the name is missing.
+    pub fn device_provider(&self, name: Option<&str>) -> Result<String, Refusal> {
+        let with_browser = self.providers.iter().filter(|(_, settings)| matches!(settings, ProviderSettings::Oidc(_)));
+        let names: Vec<&str> = with_browser.map(|(name, _)| name.as_str()).collect();
+        let usage = |sentence: String| Err(Refusal::new(Status::Usage, sentence));
+        match (name, names.as_slice()) {
+            (Some(name), names) if names.contains(&name) => Ok(name.to_owned()),
+            (None, [only]) => Ok((*only).to_owned()),
+            (_, []) => usage("this cloud has no OpenID Connect provider; log in with a password".into()),
+            (Some(name), names) => {
+                let name: String = name.chars().take(64).collect();
+                usage(format!("there is no OpenID Connect provider `{name}`; this cloud has {}", names.join(", ")))
+            }
+            (None, names) => usage(format!("name the provider with `--provider`: {}", names.join(", "))),
+        }
+    }
+
     /// What a user of this provider is called there.
     pub fn name_at(&self, provider: &str, name: &UserName) -> String {
         let suffix = self.providers.get(provider).map_or("", ProviderSettings::suffix);

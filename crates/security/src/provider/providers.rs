@@ -34,25 +34,37 @@ impl Providers {
 
     /// Asks a provider.
     pub async fn ask(&self, provider: &str, question: Question) -> Answer {
-        let Some(provider) = self.0.get(provider) else {
-            return Answer::Failed(Failure::Misconfigured("it is not in the settings".into()));
+        let (providers, name) = (self.clone(), provider.to_owned());
+        // On a task of its own: whatever goes wrong in it, there is an answer.
+        let asked = tokio::spawn(async move { timeout(ANSWER_MAX, providers.ask_one(&name, question)).await });
+        let failed = |why: String| Answer::Failed(Failure::Unreachable(why));
+        let answer = match asked.await {
+            Ok(Ok(answer)) => answer,
+            Ok(Err(_)) => failed(format!("it did not answer within {} s", ANSWER_MAX.as_secs())),
+            Err(_) => failed("asking it failed; please report it with the log".into()),
         };
-        let answer = async {
-            match (provider, question) {
-                (Provider::Ldap(directory), Question::Password { user, password }) => {
-                    directory.check(&user, &password).await
-                }
-                (Provider::Oidc(provider), Question::BeginDevice) => provider.begin().await,
-                (Provider::Oidc(provider), Question::PollDevice(grant)) => provider.poll(grant).await,
-                // The rules ask each kind for what it can.
-                (Provider::Ldap(_), _) | (Provider::Oidc(_), Question::Password { .. }) => {
-                    Answer::Failed(Failure::Misconfigured("it is of another kind".into()))
-                }
+        // Here, and not where people who log in would read it.
+        match &answer {
+            Answer::Failed(Failure::Unreachable(why)) => tracing::warn!(provider, why, "cannot be reached"),
+            Answer::Failed(Failure::Misconfigured(why)) => tracing::error!(provider, why, "cannot be used"),
+            _ => {}
+        }
+        answer
+    }
+
+    async fn ask_one(&self, provider: &str, question: Question) -> Answer {
+        let wrong = |why: &str| Answer::Failed(Failure::Misconfigured(why.into()));
+        match (self.0.get(provider), question) {
+            (Some(Provider::Ldap(directory)), Question::Password { user, password }) => {
+                directory.check(&user, &password).await
             }
-        };
-        timeout(ANSWER_MAX, answer).await.unwrap_or_else(|_| {
-            Answer::Failed(Failure::Unreachable(format!("it did not answer within {} s", ANSWER_MAX.as_secs())))
-        })
+            (Some(Provider::Oidc(provider)), Question::BeginDevice) => provider.begin().await,
+            (Some(Provider::Oidc(provider)), Question::PollDevice(grant)) => provider.poll(grant).await,
+            (None, _) => wrong("it is not in the settings"),
+            // Where people give a password for a name that is of a provider with a browser.
+            (Some(Provider::Oidc(_)), Question::Password { .. }) => Answer::WrongSecret,
+            (Some(Provider::Ldap(_)), _) => wrong("it is of another kind"),
+        }
     }
 }
 

@@ -38,6 +38,13 @@ impl Security {
             let sentence = format!("too many failed logins as `{user}` from {address}; wait {seconds} s and try again");
             return self.answer(caller, refused(Status::Refused, sentence));
         }
+        if let Secret::Password(password) = &secret
+            && !password.is_empty()
+            && let to_ask = self.providers_of(&user)
+            && !to_ask.is_empty()
+        {
+            return self.begin_password_login(now, (caller, user, address), password.clone(), to_ask);
+        }
         if !self.has_room() {
             return self.refuse(caller, too_busy());
         }

@@ -99,7 +99,7 @@ impl Security {
         if account.admin && self.accounts.users().filter(|(_, user)| user.admin).count() == 1 {
             return Err(SecurityError::LastAdmin(user.clone()).refusal());
         }
-        let changes = vec![accounts::remove_user(user)];
+        let changes = vec![accounts::remove_user(user), accounts::remove_origin(user)];
         self.change(caller, Ok(changes), SecurityReply::Accounts(AccountsReply::Done));
         Ok(None)
     }
