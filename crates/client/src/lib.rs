@@ -20,6 +20,7 @@
 //! # }
 //! ```
 
+pub mod browser_login;
 pub mod cluster;
 pub mod connections;
 pub mod error;
@@ -32,6 +33,7 @@ pub mod profile;
 pub mod rebuild;
 pub mod session;
 
+pub use browser_login::BrowserLogin;
 pub use error::ClientError;
 pub use file::{get::GetOptions, put::PutOptions, reader::FileReader};
 pub use folder::PolicyStatus;

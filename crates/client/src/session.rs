@@ -168,6 +168,7 @@ async fn login(profile: &Profile, carrier: &TcpCarrier, messenger: &Messenger) -
     stream.send(&request).await.map_err(failed())?;
     match stream.receive::<JoinReply>().await.map_err(failed())? {
         JoinReply::Refused(refusal) => Err(refusal.into()),
+        JoinReply::Device(_) => Err(ClientError::Unexpected { who: "master", request: "login" }),
         JoinReply::Accepted { session, ticket_key: _ } => {
             let key = stream.export_key(KEY_LABEL, &session.0.to_be_bytes()).map_err(failed())?;
             messenger.add_session(SessionKeys { session, key, side: Side::Opener, peer: Some(profile.address) });

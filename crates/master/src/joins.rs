@@ -82,7 +82,9 @@ impl Gate {
         let mut stream = incoming.handshake().await?;
         let request = stream.receive::<JoinRequest>().await?;
         let outcome = match request {
-            JoinRequest::Device(request) => self.log_in(&stream, request).await.map(JoinReply::Device),
+            JoinRequest::Device(request) => {
+                self.log_in(request, stream.peer().ip().to_canonical()).await.map(JoinReply::Device)
+            }
             request => {
                 let session = self.decide(&mut stream, request).await;
                 session.map(|session| JoinReply::Accepted { session, ticket_key: self.ticket_key })
@@ -101,8 +103,7 @@ impl Gate {
     }
 
     /// Passes on what someone without a session says to log in with a browser. The security server bounds it.
-    async fn log_in(&self, stream: &TransferStream, request: DeviceRequest) -> Result<DeviceReply, Refusal> {
-        let address = stream.peer().ip().to_canonical();
+    async fn log_in(&self, request: DeviceRequest, address: IpAddr) -> Result<DeviceReply, Refusal> {
         match self.security.ask(&SecurityRequest::Device { request, address }).await? {
             SecurityReply::Device(reply) => Ok(reply),
             other => Err(refused(other)),
@@ -132,6 +133,7 @@ impl Gate {
                     other => Err(refused(other)),
                 }
             }
+            // Was answered before: no session begins with it.
             JoinRequest::Device(_) => Err(refused(SecurityReply::NodeAllowed)),
             JoinRequest::Node { node, place, transfer, spe_slots, pid, folder, local } => {
                 let fingerprint = stream.peer_fingerprint().ok_or_else(|| {

@@ -80,9 +80,6 @@ settings! {
         admin_group: Option<String> = optional(),
         /// The provider's groups of which a user must have one to come in; without it every user of the provider may.
         allowed_groups: Option<Vec<String>> = optional(),
-        /// How often the groups of users with a session are looked up again, so that one who was disabled or lost a
-        /// group goes before the session ends by itself; from 60, or 0 for never. Needs the service account.
-        recheck_seconds: u64 = default(0),
         /// How long one server may take to connect and to answer, 1 to 10; after that the next is asked.
         timeout_seconds: u64 = default(4),
     }
@@ -283,12 +280,6 @@ fn check_ldap(name: &str, ldap: &mut LdapSettings, is_last: bool, base: &Path) -
             name,
             "needs `={dn}` or `={user}` in its `group_filter`, within parentheses, as in `(member={dn})`",
         );
-    }
-    if ldap.recheck_seconds != 0 {
-        if !has_service {
-            return wrong(name, "needs `bind_dn` and `bind_password_file` for `recheck_seconds`");
-        }
-        limit(name, "recheck_seconds", ldap.recheck_seconds, 60, 86_400)?;
     }
     limit(name, "timeout_seconds", ldap.timeout_seconds, 1, 10)
 }

@@ -84,7 +84,6 @@ fn each_mistake_is_refused_with_the_provider_and_what_to_do() {
         (staff("kind = ", &format!("{template}kind = ")), "either `user_dn` or `user_base`"),
         (staff("kind = ", "user_filter = \"(uid=*)\"\nkind = "), "`user_filter`"),
         (staff("kind = ", "group_filter = \"(member=*)\"\nkind = "), "`group_filter`"),
-        (staff("kind = ", "recheck_seconds = 5\nkind = "), "`recheck_seconds` of `staff`"),
         (staff("kind = ", "timeout_seconds = 99\nkind = "), "`timeout_seconds` of `staff`"),
         (staff("kind = ", "allowed_groups = []\nkind = "), "allowed_groups"),
         (staff("kind = ", "admin_group = \"\"\nkind = "), "admin_group"),

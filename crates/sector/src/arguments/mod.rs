@@ -3,6 +3,7 @@
 mod cloud;
 mod files;
 mod jobs;
+mod login;
 mod measure;
 
 use std::path::PathBuf;
@@ -17,6 +18,7 @@ pub(crate) use files::{
     Cat, Check, Cp, FromTo, Get, Ls, Mkdir, Paths, PolicyCommand, Put, QuotaCommand, Rm, TrashCommand,
 };
 pub(crate) use jobs::{JobArguments, Run, Terasort};
+pub(crate) use login::Login;
 pub(crate) use measure::{Bench, BenchIo, BenchNames, BenchReads};
 
 /// A storage cloud for large files over several data centres, and a compute cloud that runs functions where they lie.
@@ -66,6 +68,9 @@ pub(crate) enum Command {
     /// Run a node, or drain, remove and list nodes
     #[command(after_help = "Example: sector node drain node-3 --wait   (`sector node --config FILE` runs one)")]
     Node(Node),
+    /// Log in with a browser, and write the profile
+    #[command(after_help = "Example: sector login --oidc --provider campus")]
+    Login(Login),
     /// The nodes and how they are
     #[command(after_help = "Example: sector nodes --json")]
     Nodes,

@@ -10,6 +10,7 @@ mod import;
 mod inspect;
 pub(crate) mod jobs;
 mod listing;
+mod login;
 mod node;
 mod nodes;
 mod policy;
@@ -45,6 +46,7 @@ pub(crate) async fn run(arguments: Arguments) -> Result<(), Failure> {
         Command::Node(Node { config: Some(config), verb: None }) => cloud::role::node(&config).await,
         Command::Topology(TopologyVerb::Check { file }) => topology::check(&file, global),
         Command::Doctor(asked) => doctor::doctor(&asked, global),
+        Command::Login(login) => login::log_in(login, global).await,
         Command::Bench(Bench::Io(bench)) => disk_bench::io(&bench, global),
         Command::Inspect(inspect) => inspect::run(inspect, global),
         Command::Spe => Err(Failure::usage("`sector spe` is started by nodes only")),
@@ -107,6 +109,7 @@ async fn run_with(cloud: &Client, command: Command, global: &Global) -> Result<(
         | Command::Master(_)
         | Command::Node(_)
         | Command::Doctor(_)
+        | Command::Login(_)
         | Command::Bench(Bench::Io(_))
         | Command::Inspect(_)
         | Command::Spe => Err(Failure::failed("this command needs no login")),
