@@ -11,6 +11,7 @@ use std::{
 use daemon::stop::Stopping;
 use net::{
     identity::random,
+    messenger::GoneKey,
     transfer::{Incoming, Listener, TransferStream},
 };
 use protocol::{
@@ -34,6 +35,8 @@ pub(crate) struct Gate {
     pub(crate) security: Arc<SecurityDoor>,
     /// The public half of the key for tickets.
     pub(crate) ticket_key: [u8; 32],
+    /// What shows that it is this master that knows a session no more.
+    pub(crate) gone_key: GoneKey,
     /// Where those go who were let in.
     pub(crate) admitted: mpsc::Sender<Admission>,
 }
@@ -85,10 +88,10 @@ impl Gate {
             JoinRequest::Device(request) => {
                 self.log_in(request, stream.peer().ip().to_canonical()).await.map(JoinReply::Device)
             }
-            request => {
-                let session = self.decide(&mut stream, request).await;
-                session.map(|session| JoinReply::Accepted { session, ticket_key: self.ticket_key })
-            }
+            request => self.decide(&mut stream, request).await.map(|session| {
+                let (ticket_key, gone_token) = (self.ticket_key, self.gone_key.token(session));
+                JoinReply::Accepted { session, ticket_key, gone_token }
+            }),
         };
         let reply = match outcome {
             Ok(reply) => reply,

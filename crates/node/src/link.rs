@@ -61,10 +61,11 @@ impl Link {
                 Status::Failed,
                 "the master answered another question than was asked; is it of the same version?",
             ))),
-            JoinReply::Accepted { session, ticket_key } => {
+            JoinReply::Accepted { session, ticket_key, gone_token } => {
                 let key = stream.export_key(KEY_LABEL, &session.0.to_be_bytes())?;
                 let keys = SessionKeys { session, key, side: Side::Opener, peer: Some(self.master) };
                 self.messenger.add_session(keys);
+                self.messenger.expect_gone_token(session, gone_token);
                 stream.close().await;
                 Ok(Joined { session, ticket_key })
             }

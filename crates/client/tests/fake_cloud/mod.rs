@@ -347,7 +347,7 @@ async fn serve_joins(listener: Listener, messenger: Messenger) {
         next += 1;
         let key = stream.export_key(KEY_LABEL, &session.0.to_be_bytes()).unwrap();
         messenger.add_session(SessionKeys { session, key, side: Side::Acceptor, peer: None });
-        stream.send(&JoinReply::Accepted { session, ticket_key: [0; 32] }).await.unwrap();
+        stream.send(&JoinReply::Accepted { session, ticket_key: [0; 32], gone_token: [0; 16] }).await.unwrap();
         stream.close().await;
     }
 }

@@ -7,10 +7,10 @@ use std::net::SocketAddr;
 use serde::{Deserialize, Serialize};
 
 use super::login::{DeviceReply, DeviceRequest};
-use crate::{NodeId, Place, Refusal, SessionId, UserName};
+use crate::{NodeId, Place, Refusal, SessionId, UserName, wire::datagram::GONE_TOKEN_BYTES};
 
 /// Label of the TLS exporter that yields the 32-byte session key.
-pub const KEY_LABEL: &[u8] = b"EXPORTER-sector-gmp-1";
+pub const KEY_LABEL: &[u8] = b"EXPORTER-sector-gmp-2";
 
 /// What proves a user.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -70,6 +70,9 @@ pub enum JoinReply {
         session: SessionId,
         /// The master's Ed25519 public key for tickets, 32 bytes.
         ticket_key: [u8; 32],
+        /// What the master shows when it says, without a seal, that it knows this session no more
+        /// ([`Gone`](crate::wire::datagram::Gone)).
+        gone_token: [u8; GONE_TOKEN_BYTES],
     },
     /// No.
     Refused(Refusal),

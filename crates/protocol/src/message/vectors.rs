@@ -126,7 +126,11 @@ fn the_words_of_joining_have_their_bytes() {
         "device": JoinRequest::Device(_) => JoinRequest::Device(DeviceRequest::Begin { provider: None }),
     });
     compare!(vectors, JoinReply {
-        "accepted": JoinReply::Accepted { .. } => JoinReply::Accepted { session: SessionId(0xabcdef), ticket_key: [9; 32] },
+        "accepted": JoinReply::Accepted { .. } => JoinReply::Accepted {
+            session: SessionId(0xabcdef),
+            ticket_key: [9; 32],
+            gone_token: [7; 16],
+        },
         "refused": JoinReply::Refused(_) => JoinReply::Refused(refusal(Status::Refused)),
         "device": JoinReply::Device(_) => JoinReply::Device(DeviceReply::Pending { interval_seconds: 5 }),
     });
