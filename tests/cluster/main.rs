@@ -11,5 +11,6 @@ mod jobs;
 mod keeping;
 mod network;
 mod rebuild;
+mod rights;
 mod starting;
 mod uploads;

@@ -61,6 +61,11 @@ impl Tickets {
         self.source(now, node, user, Right::Import)
     }
 
+    /// For reading slices in SPEs of a job.
+    pub(crate) fn inputs(&self, now: Now, node: &Node, user: &UserName, job: JobId, slices: Vec<SliceId>) -> Source {
+        self.source(now, node, user, Right::Inputs { job, slices })
+    }
+
     fn source(&self, now: Now, node: &Node, user: &UserName, right: Right) -> Source {
         let ticket = Ticket {
             user: user.clone(),

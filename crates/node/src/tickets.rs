@@ -4,7 +4,7 @@
 //! It never lets anything through before the master's public key is known, which comes with the first session.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     sync::{
         Arc, Mutex, MutexGuard, PoisonError, RwLock,
         atomic::{AtomicU64, Ordering},
@@ -82,6 +82,19 @@ impl TicketDoor {
     /// The job for which SPEs may be run here.
     pub(crate) fn compute(&self, ticket: &SignedTicket) -> Result<JobId, NodeError> {
         self.job_of(self.check(ticket, self.clock.now())?)
+    }
+
+    /// The slices that a job's SPEs may read here.
+    pub(crate) fn inputs(&self, ticket: &SignedTicket, job: JobId) -> Result<BTreeSet<SliceId>, NodeError> {
+        match self.check(ticket, self.clock.now())?.right {
+            Right::Inputs { job: of, slices } if of == job => Ok(slices.into_iter().collect()),
+            _ => Err(self.refuse(format!("the ticket does not allow job {job} to read anything"))),
+        }
+    }
+
+    /// Refuses, and counts, a slice that no ticket lets a job read.
+    pub(crate) fn refuse_input(&self, job: JobId, slice: SliceId) -> NodeError {
+        self.refuse(format!("no ticket allows job {job} to read slice {slice}"))
     }
 
     /// As [`compute`](Self::compute), for a piece. A task may take longer than a ticket lives; so another node, which
@@ -208,6 +221,7 @@ mod tests {
                 records: RecordFormat::File,
                 user: BTreeMap::new(),
                 journal: protocol::JournalId(1),
+                acl: None,
             };
             self.sign(
                 Right::Write { lease: LeaseId(1), header, resume: None, base: None },
@@ -232,6 +246,19 @@ mod tests {
         assert!(made.door.compute(&made.write()).is_err());
         assert!(made.door.read(&made.write(), SliceId(1)).is_err());
         assert_eq!(made.door.refused_total(), 3);
+    }
+
+    #[test]
+    fn a_job_reads_what_its_ticket_names_and_nothing_by_another_jobs_or_kind_of_ticket() {
+        let made = fixture();
+        let until = made.now_unix_millis + 60_000;
+        let slices = vec![SliceId(1), SliceId(2)];
+        let inputs = made.sign(Right::Inputs { job: JobId(3), slices: slices.clone() }, until);
+        assert_eq!(made.door.inputs(&inputs, JobId(3)).unwrap(), slices.into_iter().collect());
+        assert!(made.door.inputs(&inputs, JobId(4)).is_err());
+        assert!(made.door.inputs(&made.sign(Right::Compute { job: JobId(3) }, until), JobId(3)).is_err());
+        assert!(made.door.compute(&inputs).is_err(), "nor does it start an SPE");
+        assert!(made.door.read(&inputs, SliceId(1)).is_err(), "nor bring bytes to a client");
     }
 
     #[test]

@@ -3,6 +3,7 @@
 //! [`codec`](crate::wire::codec)).
 
 pub mod accounts;
+pub mod acl;
 pub mod client_master;
 pub mod cluster;
 pub mod join;

@@ -111,6 +111,8 @@ pub struct TaskOrder {
     pub segments: Vec<SegmentOrder>,
     /// Where results go.
     pub output: Output,
+    /// Right: inputs, for all slices among the segments. `None` where all segments are buckets of the job.
+    pub inputs: Option<SignedTicket>,
 }
 
 /// One segment: whole records of one slice or bucket.

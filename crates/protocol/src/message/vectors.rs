@@ -15,6 +15,7 @@ use serde::{Serialize, de::DeserializeOwned};
 
 use super::{
     accounts::{AccountsReply, AccountsRequest},
+    acl::{AclReply, AclRequest, AclStatus},
     client_master::{
         Admitted, ClientReply, ClientRequest, Condition, Copies, CopyState, CopyStatus, CreateRequest, Created, Entry,
         EntryKind, EntryStatus, FileContent, FoundCopy, Health, JobRecord, JobState, Located, NodeState, NodeStatus,
@@ -39,8 +40,9 @@ use super::{
     transfer::{NativeFile, ResumeFrom, TransferReply, TransferRequest},
 };
 use crate::{
-    CredentialId, Digest, FileId, JobId, JournalId, LeaseId, NodeId, Place, Policy, RecordFormat, Refusal, ResumeKey,
-    SectorPath, SessionId, SliceHeader, SliceId, SliceMetadata, Status, Topology, UserName, Version,
+    Acl, CredentialId, Digest, FileId, JobId, JournalId, LeaseId, NodeId, Place, Policy, RecordFormat, Refusal,
+    ResumeKey, Rights, SectorPath, SessionId, SliceHeader, SliceId, SliceMetadata, Status, Topology, UserName, Version,
+    Who,
     disk::{DiskState, DiskStatus, ScrubStatus},
     ticket::{Right, SignedTicket, Ticket},
     topology::{Link, SitePair},
@@ -196,7 +198,10 @@ fn the_requests_of_a_client_have_their_bytes() {
         "usage": ClientRequest::Usage(_) => ClientRequest::Usage(SectorPath::root()),
         "nodes": ClientRequest::Nodes => ClientRequest::Nodes,
         "health": ClientRequest::Health => ClientRequest::Health,
-        "admit-job": ClientRequest::AdmitJob { .. } => ClientRequest::AdmitJob { title: "terasort /in".into() },
+        "admit-job": ClientRequest::AdmitJob { .. } => ClientRequest::AdmitJob {
+            title: "terasort /in".into(),
+            output: Some(path()),
+        },
         "report-job": ClientRequest::ReportJob(_) => ClientRequest::ReportJob(job()),
         "jobs": ClientRequest::Jobs => ClientRequest::Jobs,
         "job": ClientRequest::Job(_) => ClientRequest::Job(JobId(6)),
@@ -224,6 +229,7 @@ fn the_requests_of_a_client_have_their_bytes() {
         "rebuild": ClientRequest::Rebuild(_) => ClientRequest::Rebuild(RebuildRequest::Status { after: Some(slice()) }),
         "import": ClientRequest::Import { .. } => ClientRequest::Import { node: node() },
         "accounts": ClientRequest::Accounts(_) => ClientRequest::Accounts(AccountsRequest::WhoAmI),
+        "acl": ClientRequest::Acl(_) => ClientRequest::Acl(AclRequest::Get(path())),
     });
     compare!(vectors, RebuildRequest {
         "status": RebuildRequest::Status { .. } => RebuildRequest::Status { after: None },
@@ -276,7 +282,11 @@ fn the_replies_to_a_client_have_their_bytes() {
         "entry": ClientReply::Entry(_) => ClientReply::Entry(entry()),
         "located": ClientReply::Located(_) => ClientReply::Located(Located { entry: entry(), sources: vec![source()] }),
         "status": ClientReply::Status(_) => ClientReply::Status(EntryStatus { entry: folder.clone(), copies }),
-        "page": ClientReply::Page(_) => ClientReply::Page(Page { entries: vec![folder, entry()], more: true }),
+        "page": ClientReply::Page(_) => ClientReply::Page(Page {
+            entries: vec![folder, entry()],
+            more: true,
+            next: Some(path()),
+        }),
         "usage": ClientReply::Usage(_) => ClientReply::Usage(Usage { files: 300, folders: 2, bytes: 1 << 50 }),
         "nodes": ClientReply::Nodes(_) => ClientReply::Nodes(nodes),
         "health": ClientReply::Health(_) => ClientReply::Health(health),
@@ -311,6 +321,7 @@ fn the_replies_to_a_client_have_their_bytes() {
             ClientReply::Rebuild(rebuild(RebuildState::Running, ConflictKind::OlderVersion)),
         "source": ClientReply::Source(_) => ClientReply::Source(source()),
         "accounts": ClientReply::Accounts(_) => ClientReply::Accounts(AccountsReply::Done),
+        "acl": ClientReply::Acl(_) => ClientReply::Acl(AclReply::Inputs(signed())),
     });
     compare!(vectors, RebuildState {
         "new": RebuildState::New => RebuildState::New,
@@ -324,6 +335,37 @@ fn the_replies_to_a_client_have_their_bytes() {
         "two-paths": ConflictKind::TwoPaths => ConflictKind::TwoPaths,
         "two-owners": ConflictKind::TwoOwners => ConflictKind::TwoOwners,
         "written-since": ConflictKind::WrittenSince => ConflictKind::WrittenSince,
+        "two-acls": ConflictKind::TwoAcls => ConflictKind::TwoAcls,
+    });
+    vectors.finish();
+}
+
+#[test]
+fn the_words_about_rights_have_their_bytes() {
+    let mut vectors = Vectors::of("acl", include_str!("../../tests/vectors/acl.txt"));
+    compare!(vectors, AclRequest {
+        "get": AclRequest::Get(_) => AclRequest::Get(path()),
+        "set": AclRequest::Set { .. } => AclRequest::Set { path: path(), acl: acl() },
+        "remove": AclRequest::Remove { .. } => AclRequest::Remove {
+            path: path(),
+            whom: vec![Who::User(user()), Who::Group("astro".into()), Who::Everyone],
+        },
+        "clear": AclRequest::Clear(_) => AclRequest::Clear(path()),
+        "give-to": AclRequest::GiveTo { .. } => AclRequest::GiveTo { path: path(), owner: user() },
+        "inputs": AclRequest::Inputs { .. } =>
+            AclRequest::Inputs { job: JobId(6), node: node(), slices: vec![slice()] },
+    });
+    let status = AclStatus {
+        path: path(),
+        owner: user(),
+        own: None,
+        effective: acl(),
+        from: Some(SectorPath::root()),
+        mine: Rights::ALL,
+    };
+    compare!(vectors, AclReply {
+        "status": AclReply::Status(_) => AclReply::Status(status),
+        "inputs": AclReply::Inputs(_) => AclReply::Inputs(signed()),
     });
     vectors.finish();
 }
@@ -488,6 +530,8 @@ fn tickets_have_their_bytes() {
             }),
         "compute": Ticket { right: Right::Compute { .. }, .. } => ticket(Right::Compute { job: JobId(6) }),
         "import": Ticket { right: Right::Import, .. } => ticket(Right::Import),
+        "inputs": Ticket { right: Right::Inputs { .. }, .. } =>
+            ticket(Right::Inputs { job: JobId(6), slices: vec![slice()] }),
     });
     vectors.compare("SignedTicket", &signed());
     vectors.finish();
@@ -557,7 +601,12 @@ fn header() -> SliceHeader {
         records: RecordFormat::Lines,
         user: keys(),
         journal: JournalId(0x2a),
+        acl: Some(acl()),
     }
+}
+
+fn acl() -> Acl {
+    "user:alice:rw,group:astro:rx,everyone:r".parse().unwrap()
 }
 
 fn metadata() -> SliceMetadata {
@@ -611,6 +660,7 @@ fn entry() -> Entry {
         modified_unix_millis: 1_700_000_000_000,
         kind: EntryKind::File(content),
         nodes: vec![node()],
+        has_acl: true,
     }
 }
 
@@ -739,5 +789,6 @@ fn task() -> TaskOrder {
             segment(2, SegmentSource::Bucket(bucket())),
         ],
         output: Output::Buckets(vec![BucketPlace { node: node(), address: address(), ticket: signed() }]),
+        inputs: Some(signed()),
     }
 }
