@@ -1,10 +1,7 @@
 //! Logging in with a browser at an identity provider (device flow, RFC 8628; doors 1 and 2). Serves `sector login --oidc`
 //! and programs like it. It speaks with the master only; the provider's own codes and tokens never come here.
 
-use std::{
-    net::SocketAddr,
-    time::{Duration, Instant},
-};
+use std::time::{Duration, Instant};
 
 use net::{
     identity::TlsIdentity,
@@ -13,13 +10,14 @@ use net::{
 use protocol::{
     Refusal, Status,
     message::{
-        join::{JoinReply, JoinRequest, Secret},
+        accounts::NewSession,
+        join::{JoinReply, JoinRequest},
         login::{DeviceLogin, DeviceReply, DeviceRequest},
     },
 };
 use tokio::time::sleep;
 
-use crate::{ClientError, Profile};
+use crate::{ClientError, LoginAt, Profile};
 
 /// A login that has begun, and that a person finishes in a browser.
 pub struct BrowserLogin {
@@ -32,23 +30,22 @@ pub struct BrowserLogin {
     ends: Instant,
 }
 
-/// Where the cloud is, and whom to trust.
+/// The master's, before there is a session.
 struct Door {
-    address: SocketAddr,
-    authority: String,
+    at: LoginAt,
     carrier: TcpCarrier,
 }
 
 impl BrowserLogin {
-    /// Begins a login with the cloud whose master is at `address` and whose authority's certificate is `authority`
-    /// (PEM), at this identity provider; without a name at the only one.
+    /// Begins a login with a cloud at this identity provider; without a name at the only one.
     ///
     /// # Errors
     /// Where the cloud cannot be reached, or has no such provider.
-    pub async fn begin(address: SocketAddr, authority: &str, provider: Option<&str>) -> Result<Self, ClientError> {
-        let identity = TlsIdentity::client(authority).map_err(ClientError::net("cannot use the cloud's authority"))?;
-        let door = Door { address, authority: authority.to_owned(), carrier: TcpCarrier::new(identity) };
-        let request = DeviceRequest::Begin { provider: provider.map(ToOwned::to_owned) };
+    pub async fn begin(at: LoginAt, provider: Option<&str>) -> Result<Self, ClientError> {
+        let identity = TlsIdentity::client(&at.authority);
+        let identity = identity.map_err(ClientError::net("cannot use the cloud's authority"))?;
+        let request = DeviceRequest::Begin { provider: provider.map(ToOwned::to_owned), machine: at.machine.clone() };
+        let door = Door { at, carrier: TcpCarrier::new(identity) };
         match door.ask(request).await? {
             DeviceReply::Begun {
                 login,
@@ -85,7 +82,8 @@ impl BrowserLogin {
         self.complete_url.as_deref()
     }
 
-    /// Waits until the person has finished, and gives the profile with which they come in from now on.
+    /// Waits until the person has finished, and gives the profile with the new login session's token, which is kept
+    /// nowhere else.
     ///
     /// # Errors
     /// Where the login was denied, took too long, or gave a user who may not come in.
@@ -93,9 +91,10 @@ impl BrowserLogin {
         loop {
             sleep(self.interval).await;
             match self.door.ask(DeviceRequest::Poll { login: self.login }).await {
-                Ok(DeviceReply::Done { user, secret: Secret::Token(token) }) => {
-                    let Door { address, authority, .. } = self.door;
-                    return Ok(Profile { address, user, token, authority, over_network: false });
+                Ok(DeviceReply::Done { user, session: NewSession { credential, token, .. } }) => {
+                    let LoginAt { address, authority, .. } = self.door.at;
+                    let session = Some(credential);
+                    return Ok(Profile { address, user, token, authority, session, over_network: false });
                 }
                 Ok(DeviceReply::Pending { interval_seconds }) => {
                     self.interval = Duration::from_secs(interval_seconds.max(1).into());
@@ -103,7 +102,7 @@ impl BrowserLogin {
                 // A master that is away for a moment must not cost a person the login.
                 Err(error) if error.status() == Status::Unavailable => tracing::debug!(%error, "asked in vain"),
                 Err(error) => return Err(error),
-                Ok(_) => return Err(unexpected()),
+                Ok(DeviceReply::Begun { .. }) => return Err(unexpected()),
             }
             if Instant::now() >= self.ends {
                 let sentence = "the login was not finished in the browser in time; log in again";
@@ -116,15 +115,15 @@ impl BrowserLogin {
 impl Door {
     /// One question on a connection of its own: between two of them people read mail and look for their telephone.
     async fn ask(&self, request: DeviceRequest) -> Result<DeviceReply, ClientError> {
-        let failed = || ClientError::net(format!("cannot log in at {}", self.address));
-        let mut stream = self.carrier.connect(self.address, "master").await.map_err(failed())?;
+        let failed = || ClientError::net(format!("cannot log in at {}", self.at.address));
+        let mut stream = self.carrier.connect(self.at.address, "master").await.map_err(failed())?;
         stream.send(&JoinRequest::Device(request)).await.map_err(failed())?;
         let reply = stream.receive::<JoinReply>().await.map_err(failed())?;
         stream.close().await;
         match reply {
             JoinReply::Device(reply) => Ok(reply),
             JoinReply::Refused(refusal) => Err(refusal.into()),
-            JoinReply::Accepted { .. } => Err(unexpected()),
+            JoinReply::Accepted { .. } | JoinReply::LoggedIn(_) => Err(unexpected()),
         }
     }
 }

@@ -15,10 +15,10 @@ use net::{
     transfer::{Incoming, Listener, TransferStream},
 };
 use protocol::{
-    Refusal, SessionId, Status,
+    Refusal, SessionId, Status, UserName,
     message::{
-        join::{JoinReply, JoinRequest, KEY_LABEL},
-        login::{DeviceReply, DeviceRequest},
+        join::{JoinReply, JoinRequest, KEY_LABEL, Secret},
+        login::DeviceRequest,
         master_security::{KnownUser, SecurityReply, SecurityRequest},
     },
 };
@@ -84,16 +84,16 @@ impl Gate {
     async fn converse(&self, incoming: Incoming) -> Result<(), net::NetError> {
         let mut stream = incoming.handshake().await?;
         let request = stream.receive::<JoinRequest>().await?;
-        let outcome = match request {
-            JoinRequest::Device(request) => {
-                self.log_in(request, stream.peer().ip().to_canonical()).await.map(JoinReply::Device)
-            }
+        let address = stream.peer().ip().to_canonical();
+        let reply = match request {
+            JoinRequest::Login { user, secret, machine } => self.log_in(address, user, secret, machine).await,
+            JoinRequest::Device(request) => self.log_in_with_browser(address, request).await,
             request => self.decide(&mut stream, request).await.map(|session| {
                 let (ticket_key, gone_token) = (self.ticket_key, self.gone_key.token(session));
                 JoinReply::Accepted { session, ticket_key, gone_token }
             }),
         };
-        let reply = match outcome {
+        let reply = match reply {
             Ok(reply) => reply,
             Err(refusal) => {
                 tracing::info!(peer = %stream.peer(), %refusal, "a join was refused");
@@ -103,14 +103,6 @@ impl Gate {
         stream.send(&reply).await?;
         stream.close().await;
         Ok(())
-    }
-
-    /// Passes on what someone without a session says to log in with a browser. The security server bounds it.
-    async fn log_in(&self, request: DeviceRequest, address: IpAddr) -> Result<DeviceReply, Refusal> {
-        match self.security.ask(&SecurityRequest::Device { request, address }).await? {
-            SecurityReply::Device(reply) => Ok(reply),
-            other => Err(refused(other)),
-        }
     }
 
     /// Has the joiner checked and its session opened.
@@ -126,6 +118,28 @@ impl Gate {
         Ok(session)
     }
 
+    /// Has a login session begun, whose token the client keeps.
+    async fn log_in(
+        &self,
+        address: IpAddr,
+        user: UserName,
+        secret: Secret,
+        machine: String,
+    ) -> Result<JoinReply, Refusal> {
+        match self.security.ask(&SecurityRequest::Login { user, secret, address, machine }).await? {
+            SecurityReply::Session(session) => Ok(JoinReply::LoggedIn(session)),
+            other => Err(refused(other)),
+        }
+    }
+
+    /// Passes on what someone without a session says to log in with a browser. The security server bounds it.
+    async fn log_in_with_browser(&self, address: IpAddr, request: DeviceRequest) -> Result<JoinReply, Refusal> {
+        match self.security.ask(&SecurityRequest::Device { request, address }).await? {
+            SecurityReply::Device(reply) => Ok(JoinReply::Device(reply)),
+            other => Err(refused(other)),
+        }
+    }
+
     async fn check(&self, stream: &mut TransferStream, request: JoinRequest) -> Result<Joiner, Refusal> {
         let address = stream.peer().ip().to_canonical();
         match request {
@@ -136,8 +150,10 @@ impl Gate {
                     other => Err(refused(other)),
                 }
             }
-            // Was answered before: no session begins with it.
-            JoinRequest::Device(_) => Err(refused(SecurityReply::NodeAllowed)),
+            // Were answered before: no session with the master begins with them.
+            JoinRequest::Login { .. } | JoinRequest::Device(_) => {
+                Err(Refusal::new(Status::Failed, "a login opens no session with the master"))
+            }
             JoinRequest::Node { node, place, transfer, spe_slots, pid, folder, local } => {
                 let fingerprint = stream.peer_fingerprint().ok_or_else(|| {
                     let sentence = format!("node {node} showed no certificate; give it the one issued for it");
@@ -172,9 +188,7 @@ fn reachable(transfer: SocketAddr, from: IpAddr) -> SocketAddr {
 fn refused(reply: SecurityReply) -> Refusal {
     match reply {
         SecurityReply::Refused(refusal) => refusal,
-        SecurityReply::User(_) | SecurityReply::NodeAllowed | SecurityReply::Accounts(_) | SecurityReply::Device(_) => {
-            Refusal::new(Status::Failed, "the security server answered another question than was asked; see its log")
-        }
+        _ => Refusal::new(Status::Failed, "the security server answered another question than was asked; see its log"),
     }
 }
 

@@ -6,7 +6,7 @@ use std::{collections::VecDeque, net::IpAddr, time::Duration};
 
 use fastrand::Rng;
 use protocol::{
-    Now, Refusal, SessionId, Version,
+    CredentialId, Now, Refusal, SessionId, Version,
     message::{
         client_master::{ClientReply, ClientRequest},
         master_security::KnownUser,
@@ -41,6 +41,7 @@ use crate::{
     replication::Replication,
     saves::{Effect, Saves},
     sessions::{ClientSession, Peer, Sessions},
+    standing::Standing,
     tickets::{SignTickets, Tickets},
     together::Together,
     topology::TopologyOrigin,
@@ -72,6 +73,7 @@ pub struct Master {
     pub(crate) rebalance: Rebalance,
     pub(crate) topology: TopologyOrigin,
     pub(crate) questions: Questions,
+    pub(crate) standing: Standing,
     pub(crate) superseded: Superseded,
     pub(crate) jobs: Jobs,
     pub(crate) sessions: Sessions,
@@ -174,6 +176,7 @@ impl Master {
             rebalance: Rebalance::default(),
             topology: TopologyOrigin::default(),
             questions: Questions::default(),
+            standing: Standing::default(),
             superseded: Superseded::default(),
             jobs,
             sessions: Sessions::default(),
@@ -194,6 +197,9 @@ impl Master {
 
     /// Opens the session of a user who was let in, at `address`.
     pub fn open_client_session(&mut self, now: Now, session: SessionId, user: KnownUser, address: IpAddr) {
+        if user.credential != CredentialId(0) {
+            self.look_again(session);
+        }
         let evicted = self.sessions.open(now, session, user, address);
         self.actions.extend(evicted.map(Action::CloseSession));
     }
@@ -256,7 +262,7 @@ impl Master {
             }
             Completion::Ordered { order, outcome } => self.note_ordered(now, order, outcome),
             Completion::TopologyRead { to, topology } => self.note_topology(now, to, topology),
-            Completion::SecurityAnswered { to, reply } => self.note_security_answer(to, reply),
+            Completion::SecurityAnswered { to, reply } => self.note_security_answer(now, to, reply),
         }
         self.go_on(now);
     }
@@ -438,6 +444,7 @@ impl Master {
 
     fn tick(&mut self, now: Now) {
         self.watch_nodes(now);
+        self.watch_standing(now);
         if !self.rebuild.is_running() {
             self.watch_drains(now);
             self.watch_rebalance();

@@ -137,6 +137,8 @@ impl Master {
             }
             (Ordered::Forget(_), _) => {}
             (Ordered::Keep, status) => self.note_kept(now, node, status.is_none()),
+            (Ordered::Revoke(number), Some(Status::Unavailable)) => self.revoke_again(node, number),
+            (Ordered::Revoke(_), _) => {}
             (Ordered::TellKept, status) => self.note_tell_kept(node, status.is_none()),
         }
     }

@@ -4,9 +4,11 @@
 use std::{collections::BTreeMap, net::IpAddr, time::Duration};
 
 use protocol::{
-    CredentialId, NodeId, Now, SessionId,
+    CredentialId, NodeId, Now, SessionId, UserName,
     message::master_security::{KnownUser, UserRights},
 };
+
+use crate::standing::is_less;
 
 /// Who is at the other end of a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,6 +27,8 @@ pub(crate) struct ClientSession {
     pub(crate) credential: CredentialId,
     /// Where the client is; tells which node is near.
     pub(crate) address: IpAddr,
+    /// When it ends unless it is renewed, in milliseconds since the Unix epoch.
+    until_unix_millis: Option<u64>,
     last_heard: Duration,
 }
 
@@ -42,8 +46,11 @@ impl Sessions {
         if let Some(evicted) = evicted {
             self.clients.remove(&evicted);
         }
-        let KnownUser { rights, credential, .. } = user;
-        self.clients.insert(session, ClientSession { rights, credential, address, last_heard: now.monotonic });
+        let KnownUser { rights, credential, until_unix_millis } = user;
+        self.clients.insert(
+            session,
+            ClientSession { rights, credential, address, until_unix_millis, last_heard: now.monotonic },
+        );
         evicted
     }
 
@@ -60,6 +67,32 @@ impl Sessions {
 
     pub(crate) fn close(&mut self, session: SessionId) -> bool {
         self.clients.remove(&session).is_some()
+    }
+
+    /// The sessions whose time has passed.
+    pub(crate) fn ended(&self, now: Now) -> Vec<SessionId> {
+        self.ending_before(now)
+    }
+
+    /// The sessions that end before `then` unless they are renewed.
+    pub(crate) fn ending_before(&self, then: Now) -> Vec<SessionId> {
+        let ends = |client: &ClientSession| client.until_unix_millis.is_some_and(|until| until <= then.unix_millis);
+        self.clients.iter().filter(|(_, client)| ends(client)).map(|(id, _)| *id).collect()
+    }
+
+    /// The sessions of these users; of all where there are none named.
+    pub(crate) fn of_users(&self, users: Option<&[UserName]>) -> Vec<SessionId> {
+        let is_meant = |client: &ClientSession| users.is_none_or(|users| users.contains(&client.rights.user));
+        self.clients.iter().filter(|(_, client)| is_meant(client)).map(|(id, _)| *id).collect()
+    }
+
+    /// Takes over what the user of a session may do now. Gives the user where that is less than before.
+    pub(crate) fn renew(&mut self, session: SessionId, known: KnownUser) -> Option<UserName> {
+        let client = self.clients.get_mut(&session)?;
+        let lost = is_less(&known.rights, &client.rights).then(|| known.rights.user.clone());
+        client.rights = known.rights;
+        client.until_unix_millis = known.until_unix_millis;
+        lost
     }
 
     /// Closes the sessions that were idle for too long and names them.

@@ -24,6 +24,7 @@ use net::{
 use protocol::{
     Status,
     message::transfer::{TransferReply, TransferRequest},
+    ticket::SignedTicket,
 };
 use tokio::{
     sync::{OwnedSemaphorePermit, Semaphore},
@@ -109,43 +110,28 @@ pub(crate) async fn answer_requests(
         let next = stopping.unless(timeout(REQUEST_IDLE_MAX, next_request(&mut stream, &mut open)));
         let Some(Ok(received)) = next.await else { break };
         let Some(request) = received? else { break };
-        let after = match request {
-            TransferRequest::Read { ticket, slice, from, until } => {
-                let Some(_turn) = turn(hands, &mut stream).await? else { continue };
-                // Boxed, as below: the largest of the conversations decides the size of all.
-                Box::pin(read::read(hands, &mut stream, &mut open, ticket, slice, from..until)).await?
-            }
-            TransferRequest::Write { ticket, chain } => {
-                let Some(_turn) = turn_to_write(hands, &mut stream).await? else { continue };
-                Box::pin(write::write(hands, &mut stream, &ticket, chain, stopping)).await?
-            }
-            TransferRequest::Piece { ticket, piece, bytes } => {
-                let Some(_turn) = turn(hands, &mut stream).await? else { continue };
-                Box::pin(piece::piece(hands, &mut stream, &ticket, piece, bytes)).await?
-            }
-            TransferRequest::Verify { ticket, slice } => {
-                let Some(_turn) = turn(hands, &mut stream).await? else { continue };
-                Box::pin(verify::verify(hands, &mut stream, &ticket, slice)).await?
-            }
-            TransferRequest::ListFiles { ticket, folder, after } => {
-                Box::pin(import::list(hands, &mut stream, &ticket, folder, after)).await?
-            }
-            TransferRequest::ImportFile { ticket, write, folder, file, keep } => {
-                let Some(_turn) = turn(hands, &mut stream).await? else { continue };
-                let wanted = import::Wanted { folder, file, keep };
-                Box::pin(import::import(hands, &mut stream, &ticket, &write, wanted)).await?
-            }
-            TransferRequest::LeaveFile { ticket, folder, file, slice } => {
-                let wanted = import::Wanted { folder, file, keep: false };
-                Box::pin(import::leave(hands, &mut stream, &ticket, wanted, slice)).await?
-            }
-            TransferRequest::Spe { ticket } => match hands.tickets.compute(&ticket) {
+        let ticket = ticket_of(&request).clone();
+        let revoked = hands.tickets.revoked().wait(&ticket);
+        if matches!(request, TransferRequest::Spe { .. }) {
+            match hands.tickets.compute(&ticket) {
                 Ok(job) => {
                     stream.send(&TransferReply::Ready).await?;
-                    return Box::pin(task::converse(Arc::clone(hands), stream, job, stopping)).await;
+                    let conversation = Box::pin(task::converse(Arc::clone(hands), stream, job, stopping));
+                    return tokio::select! {
+                        ended = conversation => ended,
+                        () = revoked => Ok(()),
+                    };
                 }
-                Err(error) => refuse(&mut stream, &error).await?,
-            },
+                Err(error) => {
+                    refuse(&mut stream, &error).await?;
+                    continue;
+                }
+            }
+        }
+        let after = tokio::select! {
+            after = answer(hands, &mut stream, &mut open, request, stopping) => after?,
+            // Cut off in the middle, without a word: whoever has a good session asks for a new ticket.
+            () = revoked => return Ok(()),
         };
         if after == After::Close {
             break;
@@ -153,6 +139,63 @@ pub(crate) async fn answer_requests(
     }
     stream.close().await;
     Ok(())
+}
+
+/// Answers one request that leaves the connection here.
+async fn answer(
+    hands: &Arc<Hands>,
+    stream: &mut TransferStream,
+    open: &mut OpenSlices,
+    request: TransferRequest,
+    stopping: &Stopping,
+) -> Result<After, NodeError> {
+    match request {
+        TransferRequest::Read { ticket, slice, from, until } => {
+            let Some(_turn) = turn(hands, stream).await? else { return Ok(After::Next) };
+            // Boxed, as below: the largest of the conversations decides the size of all.
+            Box::pin(read::read(hands, stream, open, ticket, slice, from..until)).await
+        }
+        TransferRequest::Write { ticket, chain } => {
+            let Some(_turn) = turn_to_write(hands, stream).await? else { return Ok(After::Next) };
+            Box::pin(write::write(hands, stream, &ticket, chain, stopping)).await
+        }
+        TransferRequest::Piece { ticket, piece, bytes } => {
+            let Some(_turn) = turn(hands, stream).await? else { return Ok(After::Next) };
+            Box::pin(piece::piece(hands, stream, &ticket, piece, bytes)).await
+        }
+        TransferRequest::Verify { ticket, slice } => {
+            let Some(_turn) = turn(hands, stream).await? else { return Ok(After::Next) };
+            Box::pin(verify::verify(hands, stream, &ticket, slice)).await
+        }
+        TransferRequest::ListFiles { ticket, folder, after } => {
+            Box::pin(import::list(hands, stream, &ticket, folder, after)).await
+        }
+        TransferRequest::ImportFile { ticket, write, folder, file, keep } => {
+            let Some(_turn) = turn(hands, stream).await? else { return Ok(After::Next) };
+            let wanted = import::Wanted { folder, file, keep };
+            Box::pin(import::import(hands, stream, &ticket, &write, wanted)).await
+        }
+        TransferRequest::LeaveFile { ticket, folder, file, slice } => {
+            let wanted = import::Wanted { folder, file, keep: false };
+            Box::pin(import::leave(hands, stream, &ticket, wanted, slice)).await
+        }
+        // Taken out before: the whole connection becomes a conversation with the job's driver.
+        TransferRequest::Spe { .. } => Ok(After::Close),
+    }
+}
+
+/// The ticket with which a request comes.
+fn ticket_of(request: &TransferRequest) -> &SignedTicket {
+    match request {
+        TransferRequest::Read { ticket, .. }
+        | TransferRequest::Write { ticket, .. }
+        | TransferRequest::Piece { ticket, .. }
+        | TransferRequest::Verify { ticket, .. }
+        | TransferRequest::ListFiles { ticket, .. }
+        | TransferRequest::ImportFile { ticket, .. }
+        | TransferRequest::LeaveFile { ticket, .. }
+        | TransferRequest::Spe { ticket } => ticket,
+    }
 }
 
 /// The next request, or the end. When none comes for a while, nothing is kept open for it any more.

@@ -9,7 +9,7 @@ use net::{
     transfer::{Carrier, TcpCarrier},
 };
 use protocol::{
-    Refusal, SessionId, Status,
+    SessionId, Status,
     message::join::{JoinReply, JoinRequest, KEY_LABEL},
 };
 use tokio::time::{sleep, timeout};
@@ -57,10 +57,6 @@ impl Link {
         stream.send(&self.request).await?;
         match stream.receive::<JoinReply>().await? {
             JoinReply::Refused(refusal) => Err(NodeError::Refused(refusal)),
-            JoinReply::Device(_) => Err(NodeError::Refused(Refusal::new(
-                Status::Failed,
-                "the master answered another question than was asked; is it of the same version?",
-            ))),
             JoinReply::Accepted { session, ticket_key, gone_token } => {
                 let key = stream.export_key(KEY_LABEL, &session.0.to_be_bytes())?;
                 let keys = SessionKeys { session, key, side: Side::Opener, peer: Some(self.master) };
@@ -68,6 +64,10 @@ impl Link {
                 self.messenger.expect_gone_token(session, gone_token);
                 stream.close().await;
                 Ok(Joined { session, ticket_key })
+            }
+            JoinReply::LoggedIn(_) | JoinReply::Device(_) => {
+                let sentence = "the master answered another question than was asked; use the same version as it";
+                Err(NodeError::refused(Status::Failed, sentence))
             }
         }
     }

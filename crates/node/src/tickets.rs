@@ -18,7 +18,7 @@ use protocol::{
     ticket::{Right, SignedTicket, Ticket},
 };
 
-use crate::NodeError;
+use crate::{NodeError, revoked::Revoked};
 
 /// Checks tickets, and remembers which slices were written with one.
 pub(crate) struct TicketDoor {
@@ -26,12 +26,20 @@ pub(crate) struct TicketDoor {
     clock: Clock,
     checker: RwLock<Option<TicketChecker>>,
     refused: AtomicU64,
+    revoked: Revoked,
     used: Arc<Mutex<Used>>,
 }
 
 impl TicketDoor {
     pub(crate) fn new(node: NodeId, clock: Clock) -> Self {
-        Self { node, clock, checker: RwLock::new(None), refused: AtomicU64::new(0), used: Arc::default() }
+        Self {
+            node,
+            clock,
+            checker: RwLock::new(None),
+            refused: AtomicU64::new(0),
+            revoked: Revoked::default(),
+            used: Arc::default(),
+        }
     }
 
     /// From now on tickets signed with this key's other half are good.
@@ -107,6 +115,11 @@ impl TicketDoor {
         self.job_of(self.check(ticket, now)?)
     }
 
+    /// Whose tickets are worthless before their time.
+    pub(crate) fn revoked(&self) -> &Revoked {
+        &self.revoked
+    }
+
     /// Tickets refused so far.
     pub(crate) fn refused_total(&self) -> u64 {
         self.refused.load(Ordering::Relaxed)
@@ -125,10 +138,17 @@ impl TicketDoor {
             let sentence = format!("node {} has not met its master yet; try again a little later", self.node);
             return Err(NodeError::refused(Status::Unavailable, sentence));
         };
-        checker.check(ticket, now).map_err(|refusal| {
+        let ticket = checker.check(ticket, now).map_err(|refusal| {
             self.count(&refusal.sentence);
             NodeError::Refused(refusal)
-        })
+        })?;
+        if self.revoked.covers(&ticket) {
+            // Unavailable: who has another session gets a new ticket from the master, who has none hears so there.
+            let sentence = format!("the tickets of {} were revoked; ask the master for a new one", ticket.user);
+            self.count(&sentence);
+            return Err(NodeError::refused(Status::Unavailable, sentence));
+        }
+        Ok(ticket)
     }
 
     fn refuse(&self, sentence: String) -> NodeError {
@@ -269,6 +289,23 @@ mod tests {
         let (_, claim) = made.door.write(&made.write()).unwrap();
         claim.used();
         assert_eq!(made.door.write(&made.write()).unwrap_err().refusal().status, Status::Refused);
+    }
+
+    #[test]
+    fn a_ticket_that_was_revoked_is_refused_and_one_given_out_later_is_not() {
+        let made = fixture();
+        let job = Right::Compute { job: JobId(3) };
+        let life = protocol::limits::TICKET_LIFE.as_millis() as u64;
+        let [before, after] = [0, 5].map(|later| made.sign(job.clone(), made.now_unix_millis + later + life));
+        let revocation = protocol::message::node_master::Revocation {
+            user: UserName::new("alice").unwrap(),
+            until_unix_millis: made.now_unix_millis,
+        };
+        assert!(made.door.compute(&before).is_ok());
+        made.door.revoked().revoke(made.door.clock.now(), revocation);
+        let refusal = made.door.compute(&before).unwrap_err().refusal();
+        assert_eq!((refusal.status, made.door.refused_total()), (Status::Unavailable, 1));
+        assert!(made.door.compute(&after).is_ok());
     }
 
     #[test]

@@ -91,8 +91,8 @@ impl Keeper {
                 Action::Save { batch, changes } => self.journal.push(batch, changes),
                 Action::Verify { check, verification } => {
                     // A comparison that panics proves nothing, and must not leave its caller without an answer.
-                    let run = move || catch_unwind(AssertUnwindSafe(|| verification.run())).unwrap_or(false);
-                    self.work.spawn_blocking(move || Completion::Verified { check, matches: run() });
+                    let run = move || catch_unwind(AssertUnwindSafe(|| verification.run())).unwrap_or(None);
+                    self.work.spawn_blocking(move || Completion::Verified { check, found: run() });
                 }
                 Action::AskProvider { check, provider, question } => {
                     let providers = self.providers.clone();

@@ -8,6 +8,8 @@
 //! [`setup`] makes a cloud and changes its accounts while no server runs on them.
 
 pub mod accounts;
+pub mod changes;
+pub mod credentials;
 pub mod error;
 pub mod failed_logins;
 mod journal_writer;

@@ -7,13 +7,17 @@
 use std::{fs, io, os::unix::fs::DirBuilderExt, path::Path, time::Duration};
 
 use daemon::settings::CredentialFiles;
-use net::identity::{Authority, Credentials, TlsIdentity, fingerprint, random};
+use net::{
+    clock::Clock,
+    identity::{Authority, Credentials, TlsIdentity, fingerprint, random},
+};
 use protocol::{NodeId, UserName};
 use store::{Journal, RowChange, write_file_atomically};
 
 use crate::{
     AddressRange, SecurityError,
     accounts::{self, Accounts, MASTER, Node, SECURITY, User},
+    credentials::{TOKENS_MAX, Token},
     secret::{PasswordHash, TokenHash},
 };
 
@@ -85,20 +89,35 @@ impl Cloud {
         if self.accounts.user(name).is_some() {
             return Err(SecurityError::UserExists(name.clone()));
         }
-        new.groups.iter().try_for_each(|group| accounts::check_group(group))?;
+        for group in &new.groups {
+            accounts::check_group(group)?;
+            if !self.accounts.groups().contains(group) {
+                self.commit(accounts::set_group(group)?)?;
+            }
+        }
         let NewUser { groups, admin, addresses } = new;
         let password = password.map(PasswordHash::new).transpose()?;
-        self.commit(accounts::set_user(name, &User { password, tokens: vec![], groups, admin, addresses })?)
+        self.commit(accounts::set_user(name, &User { password, groups, admin, addresses, ..User::default() })?)
     }
 
     /// Gives a user a further token and returns it; it is kept nowhere else. The oldest goes when there are too many.
     pub fn add_token(&mut self, name: &UserName) -> Result<[u8; 32], SecurityError> {
         let mut user = self.user(name)?;
         let token = random();
-        if user.tokens.len() >= accounts::TOKENS_MAX {
+        if user.tokens.len() >= TOKENS_MAX {
             user.tokens.remove(0);
         }
-        user.tokens.push(TokenHash::new(&token));
+        let hash = TokenHash::new(&token);
+        let (id, name_of_token) = (hash.derived_id(), format!("profile-{}", user.tokens.len() + 1));
+        let now = Clock::start().now();
+        user.tokens.push(Token {
+            id,
+            name: name_of_token,
+            hash,
+            made_unix_millis: now.unix_millis,
+            until_unix_millis: None,
+            used_unix_millis: 0,
+        });
         self.commit(accounts::set_user(name, &user)?)?;
         Ok(token)
     }

@@ -80,6 +80,9 @@ settings! {
         admin_group: Option<String> = optional(),
         /// The provider's groups of which a user must have one to come in; without it every user of the provider may.
         allowed_groups: Option<Vec<String>> = optional(),
+        /// How often the directory is asked again about users who hold a session or a token, 10 to 86400: whom it no
+        /// longer knows is put out, and groups are those that it says then. Only with `bind_dn`.
+        recheck_seconds: u64 = default(300),
         /// How long one server may take to connect and to answer, 1 to 10; after that the next is asked.
         timeout_seconds: u64 = default(4),
     }
@@ -281,6 +284,7 @@ fn check_ldap(name: &str, ldap: &mut LdapSettings, is_last: bool, base: &Path) -
             "needs `={dn}` or `={user}` in its `group_filter`, within parentheses, as in `(member={dn})`",
         );
     }
+    limit(name, "recheck_seconds", ldap.recheck_seconds, 10, 86_400)?;
     limit(name, "timeout_seconds", ldap.timeout_seconds, 1, 10)
 }
 

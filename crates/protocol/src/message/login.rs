@@ -6,7 +6,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{UserName, message::join::Secret};
+use crate::{UserName, message::accounts::NewSession};
 
 /// What is asked by one who has no session yet.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -15,6 +15,8 @@ pub enum DeviceRequest {
     Begin {
         /// The provider's name; `None` where there is only one.
         provider: Option<String>,
+        /// What the machine is called, for people; at most [`MACHINE_BYTES_MAX`](super::join::MACHINE_BYTES_MAX).
+        machine: String,
     },
     /// Has the person in the browser finished? [`DeviceReply::Pending`] or [`DeviceReply::Done`].
     Poll {
@@ -46,12 +48,12 @@ pub enum DeviceReply {
         /// Seconds until the next question.
         interval_seconds: u32,
     },
-    /// The user is proved.
+    /// The user is proved, and a login session has begun.
     Done {
         /// Who.
         user: UserName,
         /// What proves them from now on; belongs into a profile.
-        secret: Secret,
+        session: NewSession,
     },
 }
 

@@ -1,16 +1,17 @@
 //! The command line (`docs/command-line.md` is the contract): names, options and one example each.
 
+mod accounts;
 mod acl;
 mod cloud;
 mod files;
 mod jobs;
-mod login;
 mod measure;
 
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
 
+pub(crate) use accounts::{GroupCommand, Login, SessionCommand, TokenCommand, UserCommand};
 pub(crate) use acl::AclCommand;
 pub(crate) use cloud::{
     Demo, Doctor, Drain, ImportFiles, Inspect, Inspected, MasterCommand, MasterRole, Node, NodeVerb, Rebalance,
@@ -20,7 +21,6 @@ pub(crate) use files::{
     Cat, Check, Cp, FromTo, Get, Ls, Mkdir, Paths, PolicyCommand, Put, QuotaCommand, Rm, TrashCommand,
 };
 pub(crate) use jobs::{JobArguments, Run, Terasort};
-pub(crate) use login::Login;
 pub(crate) use measure::{Bench, BenchIo, BenchNames, BenchReads};
 
 /// A storage cloud for large files over several data centres, and a compute cloud that runs functions where they lie.
@@ -70,9 +70,6 @@ pub(crate) enum Command {
     /// Run a node, or drain, remove and list nodes
     #[command(after_help = "Example: sector node drain node-3 --wait   (`sector node --config FILE` runs one)")]
     Node(Node),
-    /// Log in with a browser, and write the profile
-    #[command(after_help = "Example: sector login --oidc --provider campus")]
-    Login(Login),
     /// The nodes and how they are
     #[command(after_help = "Example: sector nodes --json")]
     Nodes,
@@ -139,6 +136,25 @@ pub(crate) enum Command {
     /// How much users and folders keep, and may
     #[command(subcommand, after_help = "Example: sector quota set alice bytes=1TB")]
     Quota(QuotaCommand),
+    /// Log in with a password or a browser; the profile then holds a session
+    #[command(after_help = "Examples: sector login alice --master 192.0.2.1:7400 --authority authority.pem\n\
+                                      \x20         sector login --oidc")]
+    Login(Login),
+    /// End the session that the profile holds
+    #[command(after_help = "Example: sector logout")]
+    Logout,
+    /// Who you are, in which groups, and until when
+    #[command(after_help = "Example: sector whoami --json")]
+    Whoami,
+    /// Users, their passwords and tokens
+    #[command(subcommand, after_help = "Example: sector user add alice --group astro")]
+    User(UserCommand),
+    /// Groups of users
+    #[command(subcommand, after_help = "Example: sector group join astro alice")]
+    Group(GroupCommand),
+    /// Login sessions
+    #[command(subcommand, after_help = "Example: sector session revoke --user alice")]
+    Session(SessionCommand),
     /// Run a Sphere job: a function over records where they lie
     #[command(after_help = "Example: sector run --udf words --input /text --buckets 8 --then index --output /index")]
     Run(Run),

@@ -2,7 +2,7 @@
 //! cluster and read the same settings; only who starts them differs.
 
 pub(crate) mod embedded;
-pub(crate) mod layout;
+mod layout;
 mod processes;
 pub(crate) mod role;
 mod running;

@@ -1,61 +1,113 @@
-//! `login --oidc`: shows where to log in with a browser, waits, and writes the profile.
+//! `login`, `logout`, `whoami`: a session for a person at a machine (Sector/Sphere paper, 2.3). The password is given once;
+//! what is kept is a token that ends by itself.
 
-use std::{fs, net::SocketAddr};
+use std::{fs, path::Path};
 
-use client::{BrowserLogin, Profile};
+use client::{BrowserLogin, Client, LoginAt, Profile};
 use serde::Serialize;
 
-use super::interrupted;
+use super::{interrupted, profile_file, secrets::Secrets};
 use crate::{
     arguments::{Global, Login},
-    cloud::layout::write_private,
     failure::Failure,
     show,
 };
 
-/// `sector login --oidc`.
-pub(crate) async fn log_in(login: Login, global: &Global) -> Result<(), Failure> {
-    let file = match &global.profile {
-        Some(file) => file.clone(),
-        None => Profile::default_file()?,
-    };
-    let (address, authority) = cloud_of(&login, &file)?;
-    let begun = BrowserLogin::begin(address, &authority, login.provider.as_deref()).await?;
-    // To standard error, like every question to a person: standard output may be a program's.
-    eprintln!("Open {} and enter the code {}", begun.url(), begun.user_code());
-    if let Some(url) = begun.complete_url() {
-        eprintln!("or open {url}");
+/// `sector login`.
+pub(crate) async fn login(asked: Login, global: &Global) -> Result<(), Failure> {
+    let file = profile_file(global)?;
+    let known = if file.exists() { Some(Profile::load(&file)?) } else { None };
+    if let Some(known) = known.as_ref().filter(|known| known.session.is_none()) {
+        // A token that was given out by its name is kept nowhere else.
+        let (file, user) = (file.display(), &known.user);
+        let sentence = format!("`{file}` holds a token of {user} that would be lost; name another file with --profile");
+        return Err(Failure::usage(sentence));
     }
-    let mut profile = tokio::select! {
-        profile = begun.finish() => profile?,
-        () = interrupted() => return Err(Failure::failed("interrupted; nobody is logged in")),
+    let over_network = known.as_ref().is_some_and(|known| known.over_network);
+    let (address, authority) = match (asked.master, &asked.authority, known) {
+        (Some(address), Some(authority), _) => (address, read(authority)?),
+        (_, _, Some(known)) => (known.address, known.authority),
+        _ => {
+            let sentence = "say which cloud: --master HOST:PORT and --authority FILE, its authority's certificate";
+            return Err(Failure::usage(sentence));
+        }
     };
-    // What else the profile says stays.
-    profile.over_network = Profile::load(&file).is_ok_and(|known| known.over_network);
-    write_private(&file, profile.to_text().as_bytes())?;
-    if global.json {
-        return show::json(&View { user: profile.user.to_string(), profile: file.display().to_string() });
-    }
+    let machine = rustix::system::uname().nodename().to_string_lossy().into_owned();
+    let at = LoginAt { address, authority, machine };
+    let profile = match asked.user {
+        Some(user) => {
+            let prompt = format!("Password of {user} at {address}: ");
+            let password = Secrets::open(asked.password_stdin)?.known(&prompt)?;
+            client::login(&at, &user, password).await?
+        }
+        None => in_browser(at, asked.provider.as_deref()).await?,
+    };
+    let profile = Profile { over_network, ..profile };
+    profile.save(&file)?;
     if !global.quiet {
-        show::line(format!("logged in as {}", profile.user));
+        eprintln!("sector: you are {} now; `{}` holds the session", profile.user, file.display());
     }
     Ok(())
 }
 
-/// Where the cloud is and whom to trust: as named, else as the profile says.
-fn cloud_of(login: &Login, file: &std::path::Path) -> Result<(SocketAddr, String), Failure> {
-    if let (Some(address), Some(authority)) = (login.master, &login.authority) {
-        let pem = fs::read_to_string(authority).map_err(|error| Failure::local("read", authority, &error))?;
-        return Ok((address, pem));
+/// Shows where to log in with a browser, and waits.
+async fn in_browser(at: LoginAt, provider: Option<&str>) -> Result<Profile, Failure> {
+    let begun = BrowserLogin::begin(at, provider).await?;
+    // To standard error, like every question to a person, also with `--quiet`: without it there is no login.
+    eprintln!("Open {} and enter the code {}", begun.url(), begun.user_code());
+    if let Some(url) = begun.complete_url() {
+        eprintln!("or open {url}");
     }
-    let known = Profile::load(file).map_err(|error| {
-        Failure::new(error.status(), format!("{error}; or name the cloud with `--master` and `--authority`"))
-    })?;
-    Ok((known.address, known.authority))
+    tokio::select! {
+        profile = begun.finish() => Ok(profile?),
+        () = interrupted() => Err(Failure::failed("interrupted; nobody is logged in")),
+    }
+}
+
+/// `sector logout`. The profile stays, for the next login; its token is worthless from now on.
+pub(crate) async fn logout(cloud: &Client, global: &Global) -> Result<(), Failure> {
+    let file = profile_file(global)?;
+    let Some(session) = Profile::load(&file)?.session else {
+        let sentence = format!("`{}` holds a token, not a session; `sector user token revoke` ends it", file.display());
+        return Err(Failure::usage(sentence));
+    };
+    Ok(cloud.revoke_session(session).await?)
+}
+
+/// `sector whoami`.
+pub(crate) async fn whoami(cloud: &Client, global: &Global) -> Result<(), Failure> {
+    let you = cloud.who_am_i().await?;
+    let session = Profile::load(&profile_file(global)?)?.session.map(|session| session.to_string());
+    let until = you.until_unix_millis;
+    if global.json {
+        return show::json(&You {
+            user: you.rights.user.to_string(),
+            groups: you.rights.groups,
+            admin: you.rights.admin,
+            session,
+            until: until.map(|until| show::time(until, true)),
+        });
+    }
+    show::line(format!("user     {}", you.rights.user));
+    show::line(format!(
+        "groups   {}",
+        if you.rights.groups.is_empty() { "-".into() } else { you.rights.groups.join(", ") }
+    ));
+    show::line(format!("admin    {}", if you.rights.admin { "yes" } else { "no" }));
+    show::line(format!("session  {}", session.unwrap_or_else(|| "-".into())));
+    show::line(format!("until    {}", until.map_or_else(|| "revoked".into(), |until| show::time(until, false))));
+    Ok(())
+}
+
+fn read(file: &Path) -> Result<String, Failure> {
+    fs::read_to_string(file).map_err(|error| Failure::local("read", file, &error))
 }
 
 #[derive(Serialize)]
-struct View {
+struct You {
     user: String,
-    profile: String,
+    groups: Vec<String>,
+    admin: bool,
+    session: Option<String>,
+    until: Option<String>,
 }

@@ -25,6 +25,11 @@ pub enum Question {
         /// The password.
         password: Concealed,
     },
+    /// Is there still such a user, and with which groups? Of a directory that a service account may search.
+    Standing {
+        /// The user's name at the provider.
+        user: String,
+    },
     /// Begin a login in a browser.
     BeginDevice,
     /// Has the person in the browser finished?

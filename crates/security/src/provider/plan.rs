@@ -1,7 +1,7 @@
 //! Which provider is asked about a name, and what its users are here. Pure. It must never give one name to two people:
 //! the ending of a name belongs to one provider, and a provider's groups are ours only where the settings say so.
 
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, time::Duration};
 
 use daemon::settings::{ProviderSettings, ProviderTables, SecuritySettings};
 use protocol::{Refusal, Status, UserName};
@@ -36,6 +36,16 @@ impl Plan {
     /// Whether there is such a provider.
     pub fn knows(&self, provider: &str) -> bool {
         self.providers.contains_key(provider)
+    }
+
+    /// How often this provider is asked again about a user who is in; `None` where it cannot be asked without the user.
+    pub fn asks_again(&self, provider: &str) -> Option<Duration> {
+        match self.providers.get(provider) {
+            Some(ProviderSettings::Ldap(ldap)) if ldap.bind_dn.is_some() => {
+                Some(Duration::from_secs(ldap.recheck_seconds))
+            }
+            _ => None,
+        }
     }
 
     /// The providers to ask for the password of a name that nobody here has yet, in order.

@@ -58,12 +58,15 @@ impl Providers {
             (Some(Provider::Ldap(directory)), Question::Password { user, password }) => {
                 directory.check(&user, &password).await
             }
+            (Some(Provider::Ldap(directory)), Question::Standing { user }) => directory.look(&user).await,
             (Some(Provider::Oidc(provider)), Question::BeginDevice) => provider.begin().await,
             (Some(Provider::Oidc(provider)), Question::PollDevice(grant)) => provider.poll(grant).await,
             (None, _) => wrong("it is not in the settings"),
             // Where people give a password for a name that is of a provider with a browser.
             (Some(Provider::Oidc(_)), Question::Password { .. }) => Answer::WrongSecret,
-            (Some(Provider::Ldap(_)), _) => wrong("it is of another kind"),
+            (Some(Provider::Ldap(_)), _) | (Some(Provider::Oidc(_)), Question::Standing { .. }) => {
+                wrong("it is of another kind")
+            }
         }
     }
 }

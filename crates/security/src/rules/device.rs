@@ -7,7 +7,7 @@ use std::{collections::BTreeMap, net::IpAddr, time::Duration};
 use protocol::{
     Now, Refusal, Status,
     message::{
-        join::Secret,
+        join::MACHINE_BYTES_MAX,
         login::{DeviceLogin, DeviceReply, DeviceRequest},
         master_security::SecurityReply,
     },
@@ -15,13 +15,9 @@ use protocol::{
 
 use super::{
     Caller, Security,
-    providers::{Purpose, failure},
+    providers::{WhatFor, failure},
 };
-use crate::{
-    accounts,
-    provider::{Answer, DeviceBegun, DeviceGrant, Failure, ProviderUser, Question},
-    secret::TokenHash,
-};
+use crate::provider::{Answer, DeviceBegun, DeviceGrant, Failure, ProviderUser, Question};
 
 /// Logins that have begun.
 #[derive(Debug, Default)]
@@ -31,6 +27,8 @@ pub(super) struct Devices(BTreeMap<[u8; 32], Device>);
 struct Device {
     provider: String,
     address: IpAddr,
+    /// What the user calls the machine.
+    machine: String,
     grant: DeviceGrant,
     /// Time between two questions to the provider; it grows where the provider says so.
     interval: Duration,
@@ -57,10 +55,13 @@ impl Devices {
 }
 
 impl Security {
-    pub(super) fn handle_login(&mut self, now: Now, caller: Caller, request: DeviceRequest, address: IpAddr) {
+    pub(super) fn handle_device(&mut self, now: Now, caller: Caller, request: DeviceRequest, address: IpAddr) {
         let address = address.to_canonical();
         let outcome = match request {
-            DeviceRequest::Begin { provider } => self.begin_device(now, caller, provider.as_deref(), address),
+            DeviceRequest::Begin { provider, mut machine } => {
+                machine.truncate(machine.floor_char_boundary(MACHINE_BYTES_MAX));
+                self.begin_device(now, caller, provider.as_deref(), (address, machine))
+            }
             DeviceRequest::Poll { login } => self.poll_device(now, caller, login),
         };
         if let Err(refusal) = outcome {
@@ -73,7 +74,7 @@ impl Security {
         now: Now,
         caller: Caller,
         provider: Option<&str>,
-        address: IpAddr,
+        (address, machine): (IpAddr, String),
     ) -> Result<(), Refusal> {
         let provider = self.providers.plan.device_provider(provider)?;
         self.providers.devices.forget_old(now);
@@ -81,14 +82,20 @@ impl Security {
             let sentence = format!("too many logins from {address} have begun and not ended; finish one, or wait");
             return Err(Refusal::new(Status::Refused, sentence));
         }
-        self.ask_provider(now, provider, Purpose::Begin(caller, address), Question::BeginDevice)
+        self.ask_provider(now, provider, WhatFor::Begin(caller, address, machine), Question::BeginDevice)
     }
 
     /// The provider was asked to begin a login.
-    pub(super) fn note_begun(&mut self, now: Now, caller: Caller, provider: &str, address: IpAddr, answer: Answer) {
+    pub(super) fn note_begun(
+        &mut self,
+        now: Now,
+        caller: Caller,
+        (provider, address, machine): (String, IpAddr, String),
+        answer: Answer,
+    ) {
         let begun = match answer {
             Answer::Begun(begun) => begun,
-            other => return self.refuse(caller, failure(provider, &other)),
+            other => return self.refuse(caller, failure(&provider, &other)),
         };
         let DeviceBegun { grant, user_code, verification_url, complete_url, interval, lives_for, login } = begun;
         let devices = &mut self.providers.devices.0;
@@ -98,7 +105,7 @@ impl Security {
             first.and_then(|login| devices.remove(&login));
         }
         let (next, ends) = (now.monotonic + interval, now.monotonic + lives_for);
-        devices.insert(login, Device { provider: provider.to_owned(), address, grant, interval, next, ends });
+        devices.insert(login, Device { provider, address, machine, grant, interval, next, ends });
         let reply = DeviceReply::Begun {
             login: DeviceLogin(login),
             user_code,
@@ -123,7 +130,7 @@ impl Security {
         // Whoever asks meanwhile is told to wait.
         device.next = now.monotonic + device.interval;
         let (provider, question) = (device.provider.clone(), Question::PollDevice(device.grant.clone()));
-        self.ask_provider(now, provider, Purpose::Poll(caller, login.0), question)
+        self.ask_provider(now, provider, WhatFor::Poll(caller, login.0), question)
     }
 
     /// The provider was asked whether a login is finished.
@@ -147,7 +154,7 @@ impl Security {
         // Anything else ends it: a grant is good for one token.
         let Some(device) = self.providers.devices.0.remove(&login) else { return };
         let done = match answer {
-            Answer::User(user) => self.finish(&device, login, &user),
+            Answer::User(user) => self.finish(now, &device, &user),
             other => Err(failure(&device.provider, &other)),
         };
         match done {
@@ -156,19 +163,12 @@ impl Security {
         }
     }
 
-    /// Lets the user in, with a new token for the profile. It is made from the random bytes that the login was known by:
-    /// only the one who began it has them.
-    fn finish(&mut self, device: &Device, login: [u8; 32], user: &ProviderUser) -> Result<DeviceReply, Refusal> {
-        let name = self.let_in(&device.provider, user, None, device.address)?.user;
-        let token = blake3::derive_key(TOKEN_CONTEXT, &login);
-        let mut account = self.accounts.user(&name).cloned().unwrap_or_default();
-        if account.tokens.len() >= accounts::TOKENS_MAX {
-            account.tokens.remove(0);
-        }
-        account.tokens.push(TokenHash::new(&token));
-        let row = accounts::set_user(&name, &account);
-        row.and_then(|row| self.apply(vec![row])).map_err(|error| error.refusal())?;
-        Ok(DeviceReply::Done { user: name, secret: Secret::Token(token) })
+    /// Lets the user in, with a new login session.
+    fn finish(&mut self, now: Now, device: &Device, user: &ProviderUser) -> Result<DeviceReply, Refusal> {
+        let Device { provider, address, machine, .. } = device;
+        let user = self.let_in(now, provider, user, None, *address)?.user;
+        let session = self.new_session(now, user.clone(), *address, machine.clone());
+        Ok(DeviceReply::Done { user, session: session.map_err(|error| error.refusal())? })
     }
 }
 
@@ -189,5 +189,3 @@ const LOGINS_OF_ADDRESS_MAX: usize = 16;
 const SLOWER: Duration = Duration::from_secs(5);
 /// Longest time between two questions.
 const INTERVAL_MAX: Duration = Duration::from_secs(60);
-/// Keeps the token apart from whatever else would be made of the same bytes.
-const TOKEN_CONTEXT: &str = "sector 2026-11 token of a login with a browser";

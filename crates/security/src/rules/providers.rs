@@ -14,11 +14,22 @@ use protocol::{
     message::master_security::{KnownUser, SecurityReply, UserRights},
 };
 
-use super::{Action, Caller, CheckId, Security, device::Devices, login::WRONG_LOGIN, too_busy};
+use super::{
+    Action, Caller, CheckId, Security,
+    device::Devices,
+    login::{Purpose, WRONG_LOGIN},
+    standing::Looks,
+    too_busy,
+    users::USERS_MAX,
+};
 use crate::{
-    AddressRange,
+    SecurityError,
     accounts::{self, Origin, User},
-    provider::{Answer, Concealed, Failure, Plan, ProviderUser, Question, plan::unknown},
+    credentials::SESSION_LIFE_MILLIS,
+    provider::{
+        Answer, Concealed, Failure, Plan, ProviderUser, Question,
+        plan::{Mapped, unknown},
+    },
 };
 
 /// What the rules know of providers.
@@ -26,6 +37,7 @@ use crate::{
 pub(super) struct ProviderLogins {
     pub(super) plan: Plan,
     pub(super) devices: Devices,
+    pub(super) looks: Looks,
     /// Questions under way.
     asked: BTreeMap<CheckId, Asked>,
     /// Providers that did not answer, and until when nobody is made to wait for them, as [`Now::monotonic`].
@@ -36,29 +48,32 @@ pub(super) struct ProviderLogins {
 #[derive(Debug)]
 struct Asked {
     provider: String,
-    purpose: Purpose,
+    what_for: WhatFor,
 }
 
 /// What a question is for.
 #[derive(Debug)]
-pub(super) enum Purpose {
+pub(super) enum WhatFor {
     /// A login with a password.
     Password(PasswordLogin),
-    /// The beginning of a login with a browser, for one at this address.
-    Begin(Caller, IpAddr),
+    /// The beginning of a login with a browser, for one at this address and a machine of this name.
+    Begin(Caller, IpAddr, String),
     /// Whether one that has begun is finished.
     Poll(Caller, [u8; 32]),
+    /// Whether a user who is in may stay in.
+    Look(UserName),
 }
 
 /// A login whose password providers are asked about.
 #[derive(Debug)]
 pub(super) struct PasswordLogin {
-    caller: Caller,
-    user: UserName,
-    address: IpAddr,
-    password: Concealed,
+    pub(super) caller: Caller,
+    pub(super) user: UserName,
+    pub(super) address: IpAddr,
+    pub(super) purpose: Purpose,
+    pub(super) password: Concealed,
     /// Who is asked next, where this one does not know the user.
-    to_ask: VecDeque<String>,
+    pub(super) to_ask: VecDeque<String>,
 }
 
 impl Security {
@@ -66,6 +81,7 @@ impl Security {
     #[must_use]
     pub fn with_providers(mut self, plan: Plan) -> Self {
         self.providers.plan = plan;
+        self.begin_looks();
         self
     }
 
@@ -79,23 +95,13 @@ impl Security {
         }
     }
 
-    pub(super) fn begin_password_login(
-        &mut self,
-        now: Now,
-        (caller, user, address): (Caller, UserName, IpAddr),
-        password: String,
-        to_ask: VecDeque<String>,
-    ) {
-        self.ask_next(now, PasswordLogin { caller, user, address, password: Concealed(password), to_ask });
-    }
-
     /// Asks the next provider, or ends the login.
-    fn ask_next(&mut self, now: Now, mut login: PasswordLogin) {
+    pub(super) fn ask_next(&mut self, now: Now, mut login: PasswordLogin) {
         let Some(provider) = login.to_ask.pop_front() else { return self.fail_password(now, login) };
         let user = self.providers.plan.name_at(&provider, &login.user);
         let question = Question::Password { user, password: login.password.clone() };
         let caller = login.caller;
-        if let Err(refusal) = self.ask_provider(now, provider, Purpose::Password(login), question) {
+        if let Err(refusal) = self.ask_provider(now, provider, WhatFor::Password(login), question) {
             self.refuse(caller, refusal);
         }
     }
@@ -108,7 +114,7 @@ impl Security {
         &mut self,
         now: Now,
         provider: String,
-        purpose: Purpose,
+        what_for: WhatFor,
         question: Question,
     ) -> Result<(), Refusal> {
         if !self.providers.plan.knows(&provider) {
@@ -117,25 +123,30 @@ impl Security {
         if self.providers.down.get(&provider).is_some_and(|until| *until > now.monotonic) {
             return Err(unreachable(&provider));
         }
-        if self.providers.asked.len() >= QUESTIONS_MAX {
+        // Looks have a bound of their own.
+        let is_login = |asked: &&Asked| !matches!(asked.what_for, WhatFor::Look(_));
+        if self.providers.asked.values().filter(is_login).count() >= QUESTIONS_MAX {
             return Err(too_busy());
         }
         let check = self.new_check();
-        self.providers.asked.insert(check, Asked { provider: provider.clone(), purpose });
+        self.providers.asked.insert(check, Asked { provider: provider.clone(), what_for });
         self.actions.push_back(Action::AskProvider { check, provider, question });
         Ok(())
     }
 
     /// A provider answered.
     pub(super) fn handle_provider(&mut self, now: Now, check: CheckId, answer: Answer) {
-        let Some(Asked { provider, purpose }) = self.providers.asked.remove(&check) else { return };
+        let Some(Asked { provider, what_for }) = self.providers.asked.remove(&check) else { return };
         if let Answer::Failed(Failure::Unreachable(_)) = &answer {
             self.providers.down.insert(provider.clone(), now.monotonic + DOWN_FOR);
         }
-        match purpose {
-            Purpose::Password(login) => self.judge_password(now, &provider, login, answer),
-            Purpose::Begin(caller, address) => self.note_begun(now, caller, &provider, address, answer),
-            Purpose::Poll(caller, login) => self.note_polled(now, caller, login, answer),
+        match what_for {
+            WhatFor::Password(login) => self.judge_password(now, &provider, login, answer),
+            WhatFor::Begin(caller, address, machine) => {
+                self.note_begun(now, caller, (provider, address, machine), answer);
+            }
+            WhatFor::Poll(caller, login) => self.note_polled(now, caller, login, answer),
+            WhatFor::Look(user) => self.note_look(&provider, &user, answer),
         }
     }
 
@@ -143,17 +154,29 @@ impl Security {
         let caller = login.caller;
         match answer {
             Answer::User(user) => {
-                let (name, address) = (login.user.clone(), login.address);
-                match self.let_in(provider, &user, Some(&name), address) {
-                    Ok(rights) => {
-                        self.failed.note_success(&name, address);
-                        let known = KnownUser { rights, credential: CredentialId(0), until_unix_millis: None };
+                let PasswordLogin { user: name, address, purpose, .. } = login;
+                match (self.let_in(now, provider, &user, Some(&name), address), purpose) {
+                    (Ok(rights), Purpose::Enter) => {
+                        self.failed.note_success(now, &name, address);
+                        // Nothing renews what a password opened, and nothing but time ends it.
+                        let until_unix_millis = Some(now.unix_millis.saturating_add(SESSION_LIFE_MILLIS));
+                        let known = KnownUser { rights, credential: CredentialId(0), until_unix_millis };
                         self.answer(caller, SecurityReply::User(known));
                     }
-                    Err(refusal) => self.refuse(caller, refusal),
+                    (Ok(_), Purpose::Begin(machine)) => {
+                        self.failed.note_success(now, &name, address);
+                        self.begin_session(now, caller, name, address, machine);
+                    }
+                    (Err(refusal), _) => {
+                        self.look_soon(now, &name);
+                        self.refuse(caller, refusal);
+                    }
                 }
             }
-            Answer::NoSuchUser => self.ask_next(now, login),
+            Answer::NoSuchUser => {
+                self.look_soon(now, &login.user);
+                self.ask_next(now, login);
+            }
             // Another provider that has such a user has another person.
             Answer::WrongSecret => self.fail_password(now, login),
             other => self.refuse(caller, failure(provider, &other)),
@@ -169,36 +192,63 @@ impl Security {
     /// they gave one.
     pub(super) fn let_in(
         &mut self,
+        now: Now,
         provider: &str,
         user: &ProviderUser,
         expected: Option<&UserName>,
         address: IpAddr,
     ) -> Result<UserRights, Refusal> {
         let mapped = self.providers.plan.admit(provider, user)?;
-        let name = mapped.name;
-        let origin = Origin { provider: provider.to_owned(), subject: user.subject.clone() };
+        let name = mapped.name.clone();
         let known = self.accounts.user(&name);
-        let is_theirs = known.is_none() || self.accounts.origin(&name) == Some(&origin);
+        let is_same = |origin: &Origin| origin.provider == provider && origin.subject == user.subject;
+        let is_theirs = known.is_none() || self.accounts.origin(&name).is_some_and(is_same);
         if !is_theirs || expected.is_some_and(|expected| *expected != name) {
             let sentence = format!(
                 "the account `{name}` is not that of the user whom the provider `{provider}` proved; ask an administrator"
             );
             return Err(Refusal::new(Status::Refused, sentence));
         }
-        if known.is_some_and(|account| !AddressRange::allows(&account.addresses, address)) {
-            let sentence = format!("`{name}` may not log in from {address}; ask an administrator to allow it");
-            return Err(Refusal::new(Status::Refused, sentence));
+        if known.is_none() && self.accounts.users().count() >= USERS_MAX {
+            return Err(SecurityError::TooMany { what: "users", most: USERS_MAX }.refusal());
         }
-        let is_new = known.is_none();
-        let account = User { groups: mapped.groups, admin: mapped.admin, ..known.cloned().unwrap_or_default() };
-        let rights = UserRights { user: name.clone(), groups: account.groups.clone(), admin: account.admin };
-        if is_new || known != Some(&account) {
-            let mut changes = vec![accounts::set_user(&name, &account)];
-            changes.extend(is_new.then(|| accounts::set_origin(&name, &origin)));
-            let changes = changes.into_iter().collect::<Result<Vec<_>, _>>();
-            changes.and_then(|changes| self.apply(changes)).map_err(|error| error.refusal())?;
+        let origin = Origin { provider: provider.to_owned(), subject: user.subject.clone(), gone: false };
+        self.take_over(&name, &origin, Some(mapped)).map_err(|error| error.refusal())?;
+        self.look_later(now, &name, provider);
+        let account = self.account(&name)?;
+        self.check_may_enter(&name, account, address)?;
+        Ok(UserRights { user: name.clone(), groups: account.groups.clone(), admin: account.admin })
+    }
+
+    /// Makes or changes the account of a provider's user, where there is anything to change: with `mapped` to what the
+    /// provider says, without it so that the account opens nothing.
+    pub(super) fn take_over(
+        &mut self,
+        name: &UserName,
+        origin: &Origin,
+        mapped: Option<Mapped>,
+    ) -> Result<(), SecurityError> {
+        let before = self.accounts.user(name);
+        let origin = Origin { gone: mapped.is_none(), ..origin.clone() };
+        let mut account = before.cloned().unwrap_or_default();
+        let mut changes = Vec::new();
+        if let Some(Mapped { groups, admin, .. }) = mapped {
+            let is_new = |group: &&String| !self.accounts.groups().contains(*group);
+            let new: Result<Vec<_>, _> = groups.iter().filter(is_new).map(|group| accounts::set_group(group)).collect();
+            changes = new?;
+            account = User { groups, admin, ..account };
         }
-        Ok(rights)
+        if before != Some(&account) {
+            changes.push(accounts::set_user(name, &account)?);
+        }
+        if self.accounts.origin(name) != Some(&origin) {
+            changes.push(accounts::set_origin(name, &origin)?);
+        }
+        if !changes.is_empty() {
+            self.changes.note(name.clone());
+            self.apply(changes)?;
+        }
+        Ok(())
     }
 }
 

@@ -90,8 +90,8 @@ impl World {
                     self.security.handle_completion(now, Completion::Asked { check, answer: answers.remove(0) });
                 }
                 Some(Action::Verify { check, verification }) => {
-                    let matches = verification.run();
-                    self.security.handle_completion(now, Completion::Verified { check, matches });
+                    let found = verification.run();
+                    self.security.handle_completion(now, Completion::Verified { check, found });
                 }
                 Some(Action::Save { batch, .. }) => unsaved = Some(batch),
                 Some(other) => panic!("{other:?}"),
@@ -113,7 +113,7 @@ impl World {
     }
 
     fn begin(&mut self, now: Now, number: u8) -> DeviceLogin {
-        match self.device(now, DeviceRequest::Begin { provider: None }, vec![begun(number)]) {
+        match self.device(now, DeviceRequest::Begin { provider: None, machine: "laptop".into() }, vec![begun(number)]) {
             SecurityReply::Device(DeviceReply::Begun { login, .. }) => login,
             other => panic!("{other:?}"),
         }
@@ -167,7 +167,7 @@ fn the_first_login_of_a_directorys_user_makes_an_account_and_later_ones_keep_its
     let first = rights(world.login(at(0), "ann", "secret", vec![proved("ann", &["cn=astro", "cn=admins"])]));
     assert_eq!((first.groups, first.admin), (vec!["astro".to_owned()], true));
     let origin = world.security.accounts.origin(&name("ann")).unwrap();
-    assert_eq!(origin, &Origin { provider: "first".into(), subject: None });
+    assert_eq!(origin, &Origin { provider: "first".into(), subject: None, gone: false });
     let second = rights(world.login(at(1), "ann", "secret", vec![proved("ann", &[])]));
     assert_eq!((second.groups, second.admin), (vec![], false));
     let asked = Question::Password { user: "ann".into(), password: Concealed("secret".into()) };
@@ -184,9 +184,9 @@ fn a_provider_cannot_take_over_an_account_of_this_server_or_of_another_provider(
     // Now `first` has an `ann` too: it is not asked, and could not let her in.
     rights(world.login(at(0), "ann", "secret", vec![proved("ann", &[])]));
     assert_eq!(world.asked.last().unwrap().0, "second");
-    let error = world.security.let_in("first", &user("ann"), None, HOME.parse().unwrap()).unwrap_err();
+    let error = world.security.let_in(at(0), "first", &user("ann"), None, HOME.parse().unwrap()).unwrap_err();
     assert_eq!(error.status, Status::Refused);
-    let error = world.security.let_in("first", &user("root"), None, HOME.parse().unwrap()).unwrap_err();
+    let error = world.security.let_in(at(0), "first", &user("root"), None, HOME.parse().unwrap()).unwrap_err();
     assert!(error.sentence.contains("`root`"), "{error}");
 }
 
@@ -267,9 +267,11 @@ fn a_login_with_a_browser_ends_with_a_token_that_lets_in_and_asks_the_provider_n
     assert_eq!(wait(world.poll(at(15), login, vec![])), 5);
     assert_eq!(wait(world.poll(at(20), login, vec![unreachable_because()])), 20);
     let done = world.poll(at(40), login, vec![of_campus("Ann", "7")]);
-    let SecurityReply::Device(DeviceReply::Done { user, secret }) = done else { panic!("{done:?}") };
+    let SecurityReply::Device(DeviceReply::Done { user, session }) = done else { panic!("{done:?}") };
     assert_eq!(user, name("ann.campus"));
-    let address = HOME.parse().unwrap();
+    let known = world.security.accounts.sessions().get(&session.credential).unwrap();
+    assert_eq!((known.machine.as_str(), known.until_unix_millis), ("laptop", session.until_unix_millis));
+    let (secret, address) = (Secret::Token(session.token), HOME.parse().unwrap());
     let request = SecurityRequest::CheckUser { user: user.clone(), secret, address };
     assert_eq!(rights(world.ask(at(41), request, vec![])).user, user);
     // A grant is good once.
@@ -305,7 +307,7 @@ fn a_login_with_a_browser_that_is_denied_forged_or_forgotten_lets_nobody_in() {
     world.security.handle_timeout(at(600));
     assert_eq!(world.security.next_timeout(), None);
     refusal(world.poll(at(600), login, vec![]));
-    let nobody = DeviceRequest::Begin { provider: Some("first".into()) };
+    let nobody = DeviceRequest::Begin { provider: Some("first".into()), machine: String::new() };
     assert_eq!(refusal(world.device(at(600), nobody, vec![])).status, Status::Usage);
 }
 
@@ -319,7 +321,7 @@ fn logins_of_one_address_that_were_begun_are_bounded() {
             at(0),
             Caller(1),
             SecurityRequest::Device {
-                request: DeviceRequest::Begin { provider: None },
+                request: DeviceRequest::Begin { provider: None, machine: "laptop".into() },
                 address: HOME.parse().unwrap(),
             },
         );

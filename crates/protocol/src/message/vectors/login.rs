@@ -1,10 +1,7 @@
 //! Test vectors of logging in with a browser.
 
-use super::{Vectors, user};
-use crate::message::{
-    join::Secret,
-    login::{DeviceLogin, DeviceReply, DeviceRequest},
-};
+use super::{Vectors, accounts::new_session, user};
+use crate::message::login::{DeviceLogin, DeviceReply, DeviceRequest};
 
 #[test]
 fn the_words_of_a_login_with_a_browser_have_their_bytes() {
@@ -12,7 +9,7 @@ fn the_words_of_a_login_with_a_browser_have_their_bytes() {
     let login = DeviceLogin([5; 32]);
     compare!(vectors, DeviceRequest {
         "begin": DeviceRequest::Begin { .. } =>
-            DeviceRequest::Begin { provider: Some("campus".into()) },
+            DeviceRequest::Begin { provider: Some("campus".into()), machine: "laptop".into() },
         "poll": DeviceRequest::Poll { .. } => DeviceRequest::Poll { login },
     });
     compare!(vectors, DeviceReply {
@@ -25,7 +22,7 @@ fn the_words_of_a_login_with_a_browser_have_their_bytes() {
             lives_seconds: 600,
         },
         "pending": DeviceReply::Pending { .. } => DeviceReply::Pending { interval_seconds: 10 },
-        "done": DeviceReply::Done { .. } => DeviceReply::Done { user: user(), secret: Secret::Token([7; 32]) },
+        "done": DeviceReply::Done { .. } => DeviceReply::Done { user: user(), session: new_session() },
     });
     vectors.finish();
 }

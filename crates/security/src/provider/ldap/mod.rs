@@ -45,10 +45,19 @@ impl Directory {
         if password.0.is_empty() || password.0.contains('\0') {
             return Answer::WrongSecret;
         }
+        self.ask(user, Some(password)).await
+    }
+
+    /// Whether there is still such a user, and which groups the user has, as the service account sees it.
+    pub async fn look(&self, user: &str) -> Answer {
+        self.ask(user, None).await
+    }
+
+    async fn ask(&self, user: &str, password: Option<&Concealed>) -> Answer {
         let mut failed = Failure::Misconfigured("it has no servers".into());
         for url in self.settings.urls.iter().flatten() {
             let limit = Duration::from_secs(self.settings.timeout_seconds);
-            match timeout(limit, self.check_at(url, user, password)).await {
+            match timeout(limit, self.ask_one(url, user, password)).await {
                 Ok(Ok(answer)) => return answer,
                 Ok(Err(error)) => failed = failure(url, &error),
                 Err(_) => {
@@ -64,7 +73,7 @@ impl Directory {
         Answer::Failed(failed)
     }
 
-    async fn check_at(&self, url: &str, user: &str, password: &Concealed) -> Result<Answer, LdapError> {
+    async fn ask_one(&self, url: &str, user: &str, password: Option<&Concealed>) -> Result<Answer, LdapError> {
         let mut connection = self.connect(url).await?;
         let dn = match &self.settings.user_dn {
             Some(template) => words::fill_dn(template, user),
@@ -77,21 +86,44 @@ impl Directory {
                 }
             },
         };
-        let bound = connection.ldap.simple_bind(&dn, &password.0).await?;
-        match bound.rc {
-            SUCCESS => {}
-            // With a template, the same answer comes for a user that is not there.
-            INVALID_CREDENTIALS | NO_SUCH_OBJECT | INVALID_DN if self.settings.user_dn.is_some() => {
-                return Ok(Answer::NoSuchUser);
-            }
-            // Also: locked, disabled, or may not bind. The user hears no more than that it was wrong.
-            INVALID_CREDENTIALS | NO_SUCH_OBJECT | INAPPROPRIATE_AUTHENTICATION | UNWILLING | CONSTRAINT => {
-                return Ok(Answer::WrongSecret);
-            }
-            _ => return Err(bound.into()),
+        let refused = match password {
+            Some(password) => self.bind_as_user(&mut connection.ldap, &dn, password).await?,
+            None if self.settings.user_dn.is_some() => self.check_is_there(&mut connection.ldap, &dn).await?,
+            None => None,
+        };
+        if let Some(refused) = refused {
+            return Ok(refused);
         }
         let groups = self.groups(&mut connection.ldap, user, &dn).await?;
         Ok(Answer::User(ProviderUser { name: user.to_owned(), subject: None, groups }))
+    }
+
+    /// Proves the user; what to answer where that fails.
+    async fn bind_as_user(&self, ldap: &mut Ldap, dn: &str, password: &Concealed) -> Result<Option<Answer>, LdapError> {
+        let bound = ldap.simple_bind(dn, &password.0).await?;
+        match bound.rc {
+            SUCCESS => Ok(None),
+            // With a template, the same answer comes for a user that is not there.
+            INVALID_CREDENTIALS | NO_SUCH_OBJECT | INVALID_DN if self.settings.user_dn.is_some() => {
+                Ok(Some(Answer::NoSuchUser))
+            }
+            // Also: locked, disabled, or may not bind. The user hears no more than that it was wrong.
+            INVALID_CREDENTIALS | NO_SUCH_OBJECT | INAPPROPRIATE_AUTHENTICATION | UNWILLING | CONSTRAINT => {
+                Ok(Some(Answer::WrongSecret))
+            }
+            _ => Err(bound.into()),
+        }
+    }
+
+    /// Looks, as the service account, for an entry whose DN a template gave.
+    async fn check_is_there(&self, ldap: &mut Ldap, dn: &str) -> Result<Option<Answer>, LdapError> {
+        self.bind_as_service(ldap).await?;
+        let found = ldap.search(dn, Scope::Base, "(objectClass=*)", [NO_ATTRIBUTES]).await?;
+        match (found.0.is_empty(), found.1.rc) {
+            (false, SUCCESS) => Ok(None),
+            (true, SUCCESS) | (_, NO_SUCH_OBJECT | INVALID_DN) => Ok(Some(Answer::NoSuchUser)),
+            _ => Err(found.1.into()),
+        }
     }
 
     async fn connect(&self, url: &str) -> Result<Connection, LdapError> {
