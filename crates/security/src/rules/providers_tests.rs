@@ -303,9 +303,9 @@ fn a_login_with_a_browser_that_is_denied_forged_or_forgotten_lets_nobody_in() {
     }
     let login = world.begin(at(0), 3);
     refusal(world.poll(at(5), DeviceLogin([9; 32]), vec![]));
-    assert_eq!(world.security.next_timeout(), Some(Duration::from_secs(600)));
+    assert_eq!(world.security.providers.devices.next_timeout(), Some(Duration::from_secs(600)));
     world.security.handle_timeout(at(600));
-    assert_eq!(world.security.next_timeout(), None);
+    assert_eq!(world.security.providers.devices.next_timeout(), None);
     refusal(world.poll(at(600), login, vec![]));
     let nobody = DeviceRequest::Begin { provider: Some("first".into()), machine: String::new() };
     assert_eq!(refusal(world.device(at(600), nobody, vec![])).status, Status::Usage);

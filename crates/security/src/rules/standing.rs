@@ -118,3 +118,7 @@ impl Security {
 
 /// Looks at once: so many at a few hundredths of a second each are some ten thousand in five minutes.
 const LOOKS_MAX: usize = 2;
+
+#[cfg(test)]
+#[path = "standing_tests.rs"]
+mod tests;
