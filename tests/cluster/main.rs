@@ -11,7 +11,12 @@ mod files;
 mod jobs;
 mod keeping;
 mod network;
+#[path = "../../crates/security/tests/oidc/op.rs"]
+mod op;
+mod providers;
 mod rebuild;
 mod rights;
+#[path = "../../crates/security/tests/ldap/slapd.rs"]
+mod slapd;
 mod starting;
 mod uploads;

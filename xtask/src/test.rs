@@ -80,7 +80,7 @@ pub(crate) fn bench(arguments: &[String]) -> Result<(), String> {
 /// The identity providers that logins are tested against: a directory (`slapd`), and an OpenID Connect provider for
 /// Node.js. Their tests fail where they are missing, and never install anything themselves.
 fn install() -> Result<(), String> {
-    let missing = [(SLAPD, &["slapd", "ldap-utils"][..]), (NPM, &["nodejs", "npm"])];
+    let missing = [(SLAPD, &["slapd"][..]), (LDAP_TOOLS, &["ldap-utils"]), (NPM, &["nodejs", "npm"])];
     let missing: Vec<_> = missing.iter().filter(|(file, _)| !Path::new(file).exists()).collect();
     if !missing.is_empty() {
         let apt = |arguments: &[&str]| {
@@ -155,6 +155,8 @@ fn cargo() -> Command {
 
 /// The directory server of Debian's package.
 const SLAPD: &str = "/usr/sbin/slapd";
+/// One of the tools that come with it.
+const LDAP_TOOLS: &str = "/usr/bin/ldapdelete";
 /// The package manager of Node.js.
 const NPM: &str = "/usr/bin/npm";
 /// Seeds of the simulation in this run; a night's run takes more.

@@ -185,3 +185,22 @@ async fn settings_that_the_directory_does_not_take_are_told_from_a_directory_tha
     fs::set_permissions(&open, fs::Permissions::from_mode(0o644)).unwrap();
     assert!(Directory::open("staff", &good).is_err());
 }
+
+#[tokio::test]
+async fn a_directory_says_without_the_user_whether_there_still_is_one_and_with_which_groups() {
+    let mut slapd = Slapd::start();
+    let search = searching(&slapd);
+    let template = LdapSettings { user_base: None, user_dn: by_template(&slapd).user_dn, ..search.clone() };
+    let look = async |settings: &LdapSettings, user: &str| Directory::open("staff", settings).unwrap().look(user).await;
+    for settings in [&search, &template] {
+        assert_eq!(groups(look(settings, "bob").await), [ASTRO]);
+        assert_eq!(look(settings, "nobody").await, Answer::NoSuchUser);
+    }
+    slapd.remove("bob");
+    for settings in [&search, &template] {
+        assert_eq!(look(settings, "bob").await, Answer::NoSuchUser);
+        assert!(matches!(look(settings, "alice").await, Answer::User(_)));
+    }
+    slapd.stop();
+    unreachable_because(look(&search, "alice").await);
+}

@@ -39,6 +39,20 @@ impl Slapd {
         panic!("slapd does not start; run it by hand with -f {}", config.display());
     }
 
+    /// Removes a person, as whoever looks after the directory would.
+    pub(crate) fn remove(&self, person: &str) {
+        let url = format!("ldap://localhost:{}", self.plain_port);
+        let who = ["-x", "-D", "cn=root,dc=example,dc=org", "-w", "root", "-H", &url];
+        let dn = format!("uid={person},ou=people,dc=example,dc=org");
+        run(Command::new("ldapdelete").args(who).arg(dn));
+    }
+
+    /// Ends the directory; its folder stays.
+    pub(crate) fn stop(&mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+
     pub(crate) fn file(&self, name: &str) -> PathBuf {
         self.folder.path().join(name)
     }
@@ -82,7 +96,7 @@ fn write_settings(folder: &Path) -> PathBuf {
          pidfile {}\n\
          TLSCACertificateFile {}\nTLSCertificateFile {}\nTLSCertificateKeyFile {}\n\
          database mdb\nsuffix \"dc=example,dc=org\"\ndirectory {}\nmaxsize 16777216\n\
-         rootdn \"cn=root,dc=example,dc=org\"\n\
+         rootdn \"cn=root,dc=example,dc=org\"\nrootpw root\n\
          overlay memberof\n\
          access to attrs=userPassword by anonymous auth by * none\n\
          access to * by dn.base=\"cn=sector,dc=example,dc=org\" read by self read by * none\n",
