@@ -14,6 +14,7 @@ mod master;
 mod node;
 mod providers;
 mod reference;
+mod sandbox;
 mod security;
 
 pub use checked::{Checked, Settings, Wrong};
@@ -23,4 +24,5 @@ pub use master::MasterSettings;
 pub use node::NodeSettings;
 pub use providers::{LdapSettings, OidcSettings, ProviderSettings, ProviderTables, UserClaim};
 pub use reference::reference;
+pub use sandbox::{SandboxDemand, UserRange};
 pub use security::SecuritySettings;

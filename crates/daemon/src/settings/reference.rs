@@ -33,8 +33,9 @@ fn kind(key: &Key) -> &'static str {
         "Option<Vec<String>>" => "list of texts",
         "Option<BTreeMap<String, String>>" => "table of texts",
         "Option<ProviderTables>" => "tables",
-        "bool" => "true or false",
-        "String" | "Option<String>" | "NodeId" | "UserClaim" => "text",
+        "String" | "Option<String>" | "NodeId" | "UserClaim" | "SandboxDemand" => "text",
+        "UserRange" => "two numbers",
+        "bool" => "yes or no",
         _ => "number",
     }
 }

@@ -13,6 +13,7 @@ mod inspect;
 pub(crate) mod jobs;
 mod listing;
 mod login;
+mod message_bench;
 mod node;
 mod nodes;
 mod policy;
@@ -50,8 +51,9 @@ pub(crate) async fn run(arguments: Arguments) -> Result<(), Failure> {
         Command::Node(Node { config: Some(config), verb: None }) => cloud::role::node(&config).await,
         Command::Topology(TopologyVerb::Check { file }) => topology::check(&file, global),
         Command::Login(login) => login::login(login, global).await,
-        Command::Doctor(asked) => doctor::doctor(&asked, global),
+        Command::Doctor(asked) => doctor::doctor(&asked, global).await,
         Command::Bench(Bench::Io(bench)) => disk_bench::io(&bench, global),
+        Command::Bench(Bench::Messages(bench)) => message_bench::messages(bench, global).await,
         Command::Inspect(inspect) => inspect::run(inspect, global),
         Command::Spe => Err(Failure::usage("`sector spe` is started by nodes only")),
         other => with_client(other, global).await,
@@ -120,7 +122,7 @@ async fn run_with(cloud: &Client, command: Command, global: &Global) -> Result<(
         | Command::Node(_)
         | Command::Doctor(_)
         | Command::Login(_)
-        | Command::Bench(Bench::Io(_))
+        | Command::Bench(Bench::Io(_) | Bench::Messages(_))
         | Command::Inspect(_)
         | Command::Spe => Err(Failure::failed("this command needs no login")),
     }
