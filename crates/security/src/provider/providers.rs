@@ -14,7 +14,7 @@ use crate::SecurityError;
 pub struct Providers(Arc<BTreeMap<String, Provider>>);
 
 enum Provider {
-    Ldap(Directory),
+    Ldap(Box<Directory>),
     Oidc(OpenId),
 }
 
@@ -23,7 +23,7 @@ impl Providers {
     pub fn open(settings: &SecuritySettings) -> Result<Self, SecurityError> {
         let open = |(name, settings): (&String, &ProviderSettings)| {
             let provider = match settings {
-                ProviderSettings::Ldap(ldap) => Provider::Ldap(Directory::open(name, ldap)?),
+                ProviderSettings::Ldap(ldap) => Provider::Ldap(Box::new(Directory::open(name, ldap)?)),
                 ProviderSettings::Oidc(oidc) => Provider::Oidc(OpenId::open(oidc)?),
             };
             Ok((name.clone(), provider))

@@ -279,8 +279,10 @@ fn a_session_about_whose_user_nobody_can_be_asked_is_not_prolonged() {
 fn what_a_provider_says_of_its_user_is_not_changed_here_but_whether_and_from_where_he_may_come() {
     let mut security = security();
     let ann = name("ann");
-    log_in(&mut security, at(0), "ann", user("ann", &["cn=all"])).unwrap();
+    log_in(&mut security, at(0), "ann", user("ann", &["cn=all", "cn=admins"])).unwrap();
     as_root(&mut security, AccountsRequest::AddGroup("geo".into())).unwrap();
+    let refusal = as_root(&mut security, AccountsRequest::RemoveUser(name("root"))).unwrap_err();
+    assert_eq!(refusal.status, Status::Refused, "one who administers by a provider's word is not enough");
     let new = Password("battery staple".into());
     for request in [
         AccountsRequest::SetPassword { user: ann.clone(), old: None, new },

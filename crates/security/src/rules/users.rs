@@ -300,7 +300,10 @@ impl Security {
     fn check_not_last_admin(&self, user: &UserName) -> Result<(), Refusal> {
         let is_admin = |account: &User| account.admin && !account.disabled;
         let is_last = self.accounts.user(user).is_some_and(is_admin)
-            && !self.accounts.users().any(|(name, account)| name != user && is_admin(account));
+            // One whom a provider made an administrator may be none tomorrow.
+            && !self.accounts.users().any(|(name, account)| {
+                name != user && is_admin(account) && self.accounts.origin(name).is_none()
+            });
         if is_last { Err(SecurityError::LastAdmin(user.clone()).refusal()) } else { Ok(()) }
     }
 }
