@@ -123,7 +123,7 @@ impl Door {
         match reply {
             JoinReply::Device(reply) => Ok(reply),
             JoinReply::Refused(refusal) => Err(refusal.into()),
-            JoinReply::Accepted { .. } | JoinReply::LoggedIn(_) => Err(unexpected()),
+            JoinReply::Accepted { .. } | JoinReply::LoggedIn(_) | JoinReply::Admission(_) => Err(unexpected()),
         }
     }
 }

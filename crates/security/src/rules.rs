@@ -3,10 +3,13 @@
 //! an argument, and what takes a processor some ten milliseconds, or a disk, is an [`Action`] for someone else.
 //!
 //! [`login`] lets people in, [`providers`] and [`device`] those whom an identity provider knows, which [`standing`] looks
-//! after later; [`nodes`] lets nodes in; [`users`] answers what is asked about accounts, with [`passwords`] and [`sessions`].
+//! after later; [`nodes`] lets nodes in, [`admission`] gives machines their certificates, [`machines`] does what
+//! administrators want of them; [`users`] answers what is asked about accounts, with [`passwords`] and [`sessions`].
 
+pub mod admission;
 mod device;
 mod login;
+mod machines;
 mod nodes;
 mod passwords;
 mod providers;
@@ -21,9 +24,11 @@ use std::{
     time::Duration,
 };
 
+use net::identity::ProvedKey;
 use protocol::{
-    CredentialId, Now, Refusal, Status,
+    CredentialId, MachineKind, NodeId, Now, Refusal, Status,
     message::{
+        admission::{AdmissionRequest, Enrolment},
         join::MACHINE_BYTES_MAX,
         master_security::{SecurityReply, SecurityRequest},
     },
@@ -38,7 +43,9 @@ use crate::{
     provider::{Answer, Question},
     saves::{BatchId, Saves},
     secret::{Hashing, Match, PasswordHash, Verification},
+    waiting::WaitingList,
 };
+use admission::{Issue, Issued};
 use login::{Login, Purpose};
 use passwords::Renewal;
 use providers::ProviderLogins;
@@ -62,6 +69,9 @@ pub struct Security {
     /// Work of processors that waits for other such work to end.
     waiting: VecDeque<(CheckId, Work)>,
     under_way: usize,
+    /// Certificates that the authority is asked for; bounded by those who ask.
+    issues: BTreeMap<CheckId, Issue>,
+    waiting_list: WaitingList,
     actions: VecDeque<Action>,
     next_check: u64,
 }
@@ -100,6 +110,22 @@ pub enum Action {
         /// The password.
         hashing: Hashing,
     },
+    /// Have the authority sign a certificate for this key, then complete with [`Completion::Issued`].
+    Issue {
+        /// Names the work.
+        check: CheckId,
+        /// For whom.
+        name: NodeId,
+        /// What the machine is.
+        kind: MachineKind,
+        /// Its key.
+        key: ProvedKey,
+    },
+    /// Say nothing to who asked, and end the connection: it is with nobody who may ask that.
+    HangUp {
+        /// Who asked.
+        caller: Caller,
+    },
     /// Make these rows durable, in order with other batches (several may share one transaction), then complete with
     /// [`Completion::Saved`]. When that fails for good, the server must stop: its memory is ahead of its disk.
     Save {
@@ -134,6 +160,13 @@ pub enum Completion {
         /// Its hash, or why there is none.
         hash: Result<PasswordHash, SecurityError>,
     },
+    /// The authority signed a certificate, or could not.
+    Issued {
+        /// Which.
+        check: CheckId,
+        /// The certificate.
+        issued: Result<Issued, SecurityError>,
+    },
     /// This batch and every earlier one are durable.
     Saved {
         /// The newest durable batch.
@@ -163,9 +196,53 @@ impl Security {
             pending: BTreeMap::new(),
             waiting: VecDeque::new(),
             under_way: 0,
+            issues: BTreeMap::new(),
+            waiting_list: WaitingList::default(),
             actions: VecDeque::new(),
             next_check: 0,
         })
+    }
+
+    /// Whether this certificate is that of a machine that may ask more than a newcomer: a master, or ourselves.
+    pub fn is_server(&self, fingerprint: [u8; 32]) -> bool {
+        self.accounts.machines().server_proved_by(fingerprint).is_some()
+    }
+
+    /// Somebody asks; exactly one [`Action::Answer`] or [`Action::HangUp`] to `from` follows, now or after a completion.
+    /// Masters are answered; who has our own key may administer machines; a stranger may use a master's ticket, and else is
+    /// hung up on. Looked at for each question: a connection may outlast what its certificate was worth.
+    pub fn handle_question(&mut self, now: Now, from: Caller, mut connection: Connection, request: SecurityRequest) {
+        let shown = connection.fingerprint;
+        let server = shown.and_then(|shown| self.accounts.machines().server_proved_by(shown));
+        let server = server.map(|(name, machine)| (name.clone(), machine.clone()));
+        connection.with = server.as_ref().map(|(_, machine)| machine.kind);
+        match (connection.with, &request) {
+            (Some(MachineKind::Master), SecurityRequest::Admission(AdmissionRequest::Own(_))) => {
+                return self.actions.push_back(Action::HangUp { caller: from });
+            }
+            (Some(MachineKind::Master), _) => {}
+            (Some(MachineKind::Security), SecurityRequest::Admission(AdmissionRequest::Own(_))) => {}
+            (
+                None,
+                SecurityRequest::Admission(AdmissionRequest::Enrol {
+                    enrolment: Enrolment::WithTicket { kind: MachineKind::Master, .. },
+                    ..
+                }),
+            ) => {}
+            _ => return self.actions.push_back(Action::HangUp { caller: from }),
+        }
+        // A master that speaks under its next certificate has used it: the one before is worth nothing then.
+        let promoted =
+            server.zip(shown).and_then(|((name, machine), shown)| admission::promoted(&name, machine, shown));
+        if let Some(change) = promoted
+            && let Err(error) = change.and_then(|change| self.apply(vec![change]))
+        {
+            return self.refuse(from, error.refusal());
+        }
+        match request {
+            SecurityRequest::Admission(request) => self.handle_admission(now, from, &connection, request),
+            other => self.handle_message(now, from, other),
+        }
     }
 
     /// A master asks; exactly one [`Action::Answer`] to `from` follows, now or after a completion.
@@ -179,8 +256,11 @@ impl Security {
                 self.check_user(now, from, (user, secret, address), Purpose::Begin(machine));
             }
             SecurityRequest::CheckNode { node, fingerprint, address } => {
-                let reply = self.check_node(&node, fingerprint, address);
-                self.answer(from, reply);
+                self.check_node(from, &node, fingerprint, address);
+            }
+            SecurityRequest::Admission(request) => {
+                let connection = Connection { fingerprint: None, with: Some(MachineKind::Master) };
+                self.handle_admission(now, from, &connection, request);
             }
             SecurityRequest::Accounts { by, request } => self.handle_accounts(now, from, by, request),
             SecurityRequest::Changes(mark) => {
@@ -206,6 +286,7 @@ impl Security {
                 Some(Pending::Password(renewal)) => self.take_password(now, renewal, hash),
                 Some(Pending::Login(_)) | None => {}
             },
+            Completion::Issued { check, issued } => self.finish_issue(check, issued),
             Completion::Saved { batch } => {
                 let answers = self.saves.finish(batch);
                 self.actions.extend(answers.into_iter().map(|(caller, reply)| Action::Answer { caller, reply }));
@@ -218,6 +299,7 @@ impl Security {
     pub fn handle_timeout(&mut self, now: Now) {
         self.failed.forget_old(now);
         self.providers.devices.forget_old(now);
+        self.waiting_list.forget_old(now);
         if now.monotonic >= self.next_forgetting {
             self.next_forgetting = now.monotonic + FORGET_EVERY;
             self.forget_ended(now);
@@ -232,8 +314,9 @@ impl Security {
 
     /// When [`handle_timeout`](Self::handle_timeout) should be called, as [`Now::monotonic`].
     pub fn next_timeout(&self) -> Option<Duration> {
-        let others = [self.failed.next_timeout(), self.providers.devices.next_timeout(), self.next_look()];
-        others.into_iter().flatten().chain([self.next_forgetting]).min()
+        let forgetting = [self.failed.next_timeout(), self.waiting_list.next_timeout(), Some(self.next_forgetting)];
+        let of_providers = [self.providers.devices.next_timeout(), self.next_look()];
+        forgetting.into_iter().chain(of_providers).flatten().min()
     }
 
     /// Answers once all that was changed before is durable: an answer may tell of a change that a crash would undo.
@@ -329,6 +412,31 @@ fn too_busy() -> Refusal {
 /// Who asked a question; each question has its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Caller(pub u64);
+
+/// The other end of the connection on which something was asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Connection {
+    /// SHA-256 of the certificate it showed, if any.
+    pub fingerprint: Option<[u8; 32]>,
+    /// What it is by that certificate; `None`: nobody we know.
+    with: Option<MachineKind>,
+}
+
+impl Connection {
+    /// A connection with whoever showed this certificate.
+    pub fn new(fingerprint: Option<[u8; 32]>) -> Self {
+        Self { fingerprint, with: None }
+    }
+
+    /// Whether whoever it is has our own key.
+    fn is_own(&self) -> bool {
+        self.with == Some(MachineKind::Security)
+    }
+
+    fn is_stranger(&self) -> bool {
+        self.with.is_none()
+    }
+}
 
 /// Names work under way, of a processor or of a provider.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

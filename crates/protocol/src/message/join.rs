@@ -6,10 +6,12 @@ use std::net::SocketAddr;
 
 use serde::{Deserialize, Serialize};
 
-use super::login::{DeviceReply, DeviceRequest};
-use crate::{
-    NodeId, Place, Refusal, SessionId, UserName, message::accounts::NewSession, wire::datagram::GONE_TOKEN_BYTES,
+use super::{
+    accounts::NewSession,
+    admission::{AdmissionReply, Enrolment},
+    login::{DeviceReply, DeviceRequest},
 };
+use crate::{NodeId, Place, Refusal, SessionId, UserName, wire::datagram::GONE_TOKEN_BYTES};
 
 /// Label of the TLS exporter that yields the 32-byte session key.
 pub const KEY_LABEL: &[u8] = b"EXPORTER-sector-gmp-2";
@@ -71,6 +73,8 @@ pub enum JoinRequest {
         /// What the machine is called, for people; at most [`MACHINE_BYTES_MAX`].
         machine: String,
     },
+    /// A machine wants a certificate, its first or its next: [`JoinReply::Admission`]. No session begins.
+    Enrol(Enrolment),
     /// Someone logs in with a browser; no session begins yet: [`JoinReply::Device`].
     Device(DeviceRequest),
 }
@@ -92,6 +96,8 @@ pub enum JoinReply {
     Refused(Refusal),
     /// A login session has begun.
     LoggedIn(NewSession),
+    /// What becomes of a machine's certificate.
+    Admission(AdmissionReply),
     /// How far a login with a browser is.
     Device(DeviceReply),
 }
