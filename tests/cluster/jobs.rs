@@ -9,7 +9,7 @@ fn cloud() -> Cloud {
 }
 
 /// Compiles C text to a library in the cloud's folder.
-fn compile(cloud: &Cloud, name: &str, source: &str) -> PathBuf {
+pub(crate) fn compile(cloud: &Cloud, name: &str, source: &str) -> PathBuf {
     let file = cloud.file(&format!("{name}.c"), source);
     let library = cloud.folder().join(format!("{name}.so"));
     let include = workspace().join("crates/udf/include");

@@ -138,6 +138,15 @@ async fn a_cancelled_job_stops_and_says_by_whom() {
 }
 
 #[tokio::test]
+async fn the_job_of_a_user_who_was_put_out_stops_and_is_refused() {
+    let cloud = FakeCloud::start(&["a"]).await;
+    let input = cloud.add_file("/in/1", &records(10), &["a"]);
+    cloud.world().faults.push_back(Fault::PutOut);
+    let error = cloud.client().await.run_job(two_stages(vec![input], folder("/out")), nothing).await.unwrap_err();
+    assert_eq!((error.status(), error.to_string().as_str()), (Status::Refused, "the session has ended"));
+}
+
+#[tokio::test]
 async fn an_output_folder_that_holds_something_is_refused_before_the_job_begins() {
     let cloud = FakeCloud::start(&["a"]).await;
     let input = cloud.add_file("/in/1", &records(10), &["a"]);
