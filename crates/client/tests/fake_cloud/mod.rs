@@ -454,7 +454,8 @@ async fn run(world: &Mutex<World>, node: &NodeId, order: &TaskOrder) -> Option<S
         }
         Some(Fault::Err(message)) => {
             let (path, segment) = (order.segments[0].path.clone(), order.segments[0].segment);
-            Some(SpeReply::FunctionFailed(FunctionError { path, segment, record: Some(4), message }))
+            let function = "stack".into();
+            Some(SpeReply::FunctionFailed(FunctionError { function, path, segment, record: Some(4), message }))
         }
         Some(Fault::NodeDies) => {
             let listener = {
