@@ -26,13 +26,13 @@ fn add_user(cloud: &Cloud, user: &str) {
 }
 
 /// What a login needs beside the user: the master's address and the authority's certificate.
-fn cloud_of(cloud: &Cloud) -> (String, PathBuf) {
+pub(crate) fn cloud_of(cloud: &Cloud) -> (String, PathBuf) {
     let text = std::fs::read_to_string(cloud.home.join("profile.toml")).unwrap();
     let address = text.lines().find_map(|line| line.strip_prefix("address = ")).expect("an address");
     (address.trim_matches('"').to_owned(), cloud.folder().join("data/security/authority.pem"))
 }
 
-fn log_in(cloud: &Cloud, user: &str, password: &str, profile: &Path) -> Ended {
+pub(crate) fn log_in(cloud: &Cloud, user: &str, password: &str, profile: &Path) -> Ended {
     let (master, authority) = cloud_of(cloud);
     let authority = authority.to_str().unwrap();
     let profile = profile.to_str().unwrap();

@@ -13,7 +13,12 @@ mod jobs;
 mod keeping;
 mod machines;
 mod network;
+#[path = "../../crates/security/tests/oidc/op.rs"]
+mod op;
+mod providers;
 mod rebuild;
 mod rights;
+#[path = "../../crates/security/tests/ldap/slapd.rs"]
+mod slapd;
 mod starting;
 mod uploads;

@@ -1,7 +1,12 @@
 //! Every test, in the order in which a failure is cheapest to find. What a step needs and a bare machine lacks, the step
 //! installs.
 
-use std::{env, path::PathBuf, process::Command, time::Instant};
+use std::{
+    env,
+    path::{Path, PathBuf},
+    process::Command,
+    time::Instant,
+};
 
 use crate::{arrows, shell, simulate, tidy};
 
@@ -14,6 +19,7 @@ const STEPS: &[Step] = &[
     ("arrows", arrows::run),
     ("tidy", tidy::run),
     ("clippy", clippy),
+    ("install", install),
     ("unit", unit),
     ("fuzz", fuzz),
     ("docs", docs),
@@ -74,6 +80,28 @@ pub(crate) fn bench(arguments: &[String]) -> Result<(), String> {
     shell::run(command)
 }
 
+/// The identity providers that logins are tested against: a directory (`slapd`), and an OpenID Connect provider for
+/// Node.js. Their tests fail where they are missing, and never install anything themselves.
+fn install() -> Result<(), String> {
+    let missing = [(SLAPD, &["slapd"][..]), (LDAP_TOOLS, &["ldap-utils"]), (NPM, &["nodejs", "npm"])];
+    let missing: Vec<_> = missing.iter().filter(|(file, _)| !Path::new(file).exists()).collect();
+    if !missing.is_empty() {
+        let apt = |arguments: &[&str]| {
+            let mut command = Command::new("apt-get");
+            // Debian would start a server of its own; the tests start theirs.
+            command.args(arguments).env("DEBIAN_FRONTEND", "noninteractive").env("RUNLEVEL", "1");
+            shell::run(command)
+        };
+        apt(&["update", "--quiet"])?;
+        let packages = missing.iter().flat_map(|(_, packages)| packages.iter().copied());
+        let install = ["install", "--quiet", "--yes", "--no-install-recommends"];
+        apt(&install.into_iter().chain(packages).collect::<Vec<_>>())?;
+    }
+    let mut command = Command::new("npm");
+    command.args(["ci", "--no-audit", "--no-fund", "--ignore-scripts", "--prefix", "tests/oidc"]);
+    shell::run(command)
+}
+
 /// Unit and documentation tests of every crate but those that need the binary.
 fn unit() -> Result<(), String> {
     shell::cargo(&["test", "--workspace", "--locked", "--exclude", "sector-tests"])
@@ -128,5 +156,11 @@ fn cargo() -> Command {
     Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
 }
 
+/// The directory server of Debian's package.
+const SLAPD: &str = "/usr/sbin/slapd";
+/// One of the tools that come with it.
+const LDAP_TOOLS: &str = "/usr/bin/ldapdelete";
+/// The package manager of Node.js.
+const NPM: &str = "/usr/bin/npm";
 /// Seeds of the simulation in this run; a night's run takes more.
 const SEEDS: &str = "200";

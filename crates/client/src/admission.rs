@@ -270,7 +270,7 @@ impl Newcomer {
         match reply {
             JoinReply::Admission(reply) => Ok((reply, authority)),
             JoinReply::Refused(refusal) => Err(refusal.into()),
-            JoinReply::Accepted { .. } | JoinReply::LoggedIn(_) => Err(unexpected("join")),
+            JoinReply::Accepted { .. } | JoinReply::LoggedIn(_) | JoinReply::Device(_) => Err(unexpected("join")),
         }
     }
 }

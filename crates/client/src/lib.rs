@@ -22,6 +22,7 @@
 
 pub mod accounts;
 pub mod admission;
+pub mod browser_login;
 pub mod cluster;
 pub mod connections;
 pub mod error;
@@ -36,6 +37,7 @@ pub mod rights;
 pub mod session;
 
 pub use admission::{Admitted, Decision, Newcomer, Trust};
+pub use browser_login::BrowserLogin;
 pub use error::ClientError;
 pub use file::{get::GetOptions, put::PutOptions, reader::FileReader};
 pub use folder::PolicyStatus;

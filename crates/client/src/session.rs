@@ -201,7 +201,7 @@ pub async fn login(at: &LoginAt, user: &UserName, password: String) -> Result<Pr
             })
         }
         JoinReply::Refused(refusal) => Err(refusal.into()),
-        JoinReply::Accepted { .. } | JoinReply::Admission(_) => {
+        JoinReply::Accepted { .. } | JoinReply::Admission(_) | JoinReply::Device(_) => {
             Err(ClientError::Unexpected { who: "master", request: "login" })
         }
     }
@@ -220,8 +220,9 @@ async fn open_session(
     stream.send(&request).await.map_err(failed())?;
     match stream.receive::<JoinReply>().await.map_err(failed())? {
         JoinReply::Refused(refusal) => Err(refusal.into()),
-        JoinReply::LoggedIn(_) => Err(ClientError::Unexpected { who: "master", request: "open a session" }),
-        JoinReply::Admission(_) => Err(ClientError::Unexpected { who: "master", request: "log in" }),
+        JoinReply::LoggedIn(_) | JoinReply::Admission(_) | JoinReply::Device(_) => {
+            Err(ClientError::Unexpected { who: "master", request: "open a session" })
+        }
         JoinReply::Accepted { session, ticket_key: _, gone_token } => {
             let key = stream.export_key(KEY_LABEL, &session.0.to_be_bytes()).map_err(failed())?;
             messenger.add_session(SessionKeys { session, key, side: Side::Opener, peer: Some(profile.address) });

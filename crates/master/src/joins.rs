@@ -19,6 +19,7 @@ use protocol::{
     message::{
         admission::{AdmissionReply, AdmissionRequest, Enrolment},
         join::{JoinReply, JoinRequest, KEY_LABEL, Secret},
+        login::DeviceRequest,
         master_security::{KnownUser, SecurityReply, SecurityRequest},
     },
 };
@@ -83,14 +84,14 @@ impl Gate {
 
     async fn converse(&self, incoming: Incoming) -> Result<(), net::NetError> {
         let mut stream = incoming.handshake().await?;
+        let address = stream.peer().ip().to_canonical();
         let decided = match stream.receive_at_most(limits::JOIN_BYTES_MAX).await? {
             JoinRequest::Enrol(enrolment) => {
-                let (address, shown) = (stream.peer().ip().to_canonical(), stream.peer_fingerprint());
+                let shown = stream.peer_fingerprint();
                 self.enrol(address, shown, enrolment).await.map(JoinReply::Admission)
             }
-            JoinRequest::Login { user, secret, machine } => {
-                self.log_in(stream.peer().ip().to_canonical(), user, secret, machine).await
-            }
+            JoinRequest::Login { user, secret, machine } => self.log_in(address, user, secret, machine).await,
+            JoinRequest::Device(request) => self.log_in_with_browser(address, request).await,
             request => self.decide(&mut stream, request).await.map(|session| {
                 let (ticket_key, gone_token) = (self.ticket_key, self.gone_key.token(session));
                 JoinReply::Accepted { session, ticket_key, gone_token }
@@ -149,6 +150,14 @@ impl Gate {
         }
     }
 
+    /// Passes on what someone without a session says to log in with a browser. The security server bounds it.
+    async fn log_in_with_browser(&self, address: IpAddr, request: DeviceRequest) -> Result<JoinReply, Refusal> {
+        match self.security.ask(&SecurityRequest::Device { request, address }).await? {
+            SecurityReply::Device(reply) => Ok(JoinReply::Device(reply)),
+            other => Err(refused(other)),
+        }
+    }
+
     async fn check(&self, stream: &mut TransferStream, request: JoinRequest) -> Result<Joiner, Refusal> {
         let address = stream.peer().ip().to_canonical();
         match request {
@@ -159,7 +168,10 @@ impl Gate {
                     other => Err(refused(other)),
                 }
             }
-            JoinRequest::Login { .. } => Err(Refusal::new(Status::Failed, "a login opens no session with the master")),
+            // Were answered before: no session with the master begins with them.
+            JoinRequest::Login { .. } | JoinRequest::Device(_) => {
+                Err(Refusal::new(Status::Failed, "a login opens no session with the master"))
+            }
             JoinRequest::Node { node, place, transfer, spe_slots, pid, folder, local } => {
                 let fingerprint = stream.peer_fingerprint().ok_or_else(|| {
                     let sentence = format!("node {node} showed no certificate; give it the one issued for it");

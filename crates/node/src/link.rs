@@ -65,7 +65,9 @@ impl Link {
                 stream.close().await;
                 Ok(Joined { session, ticket_key })
             }
-            JoinReply::Admission(_) | JoinReply::LoggedIn(_) => Err(NodeError::refused(Status::Failed, OTHER_ANSWER)),
+            JoinReply::Admission(_) | JoinReply::LoggedIn(_) | JoinReply::Device(_) => {
+                Err(NodeError::refused(Status::Failed, OTHER_ANSWER))
+            }
         }
     }
 }

@@ -87,7 +87,7 @@ impl Renewal {
             match reply {
                 JoinReply::Admission(reply) => Ok(reply),
                 JoinReply::Refused(refusal) => Err(NodeError::Refused(refusal)),
-                JoinReply::Accepted { .. } | JoinReply::LoggedIn(_) => {
+                JoinReply::Accepted { .. } | JoinReply::LoggedIn(_) | JoinReply::Device(_) => {
                     Err(NodeError::refused(Status::Failed, OTHER_ANSWER))
                 }
             }

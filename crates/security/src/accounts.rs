@@ -65,10 +65,22 @@ impl From<UserVersion1> for User {
     }
 }
 
+/// Whose a user's account is, where it is not this server's own: only this provider proves the user.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Origin {
+    /// The provider, by its name in the settings.
+    pub provider: String,
+    /// What the provider never gives to another user, where it has such a thing: names are given again.
+    pub subject: Option<String>,
+    /// Whether the provider, when it was last asked, knew no such user any more, or one who may not come in.
+    pub gone: bool,
+}
+
 /// All users and machines.
 #[derive(Clone, Debug, Default)]
 pub struct Accounts {
     users: BTreeMap<UserName, User>,
+    origins: BTreeMap<UserName, Origin>,
     machines: Machines,
     groups: BTreeSet<String>,
     sessions: BTreeMap<CredentialId, LoginSession>,
@@ -78,7 +90,7 @@ impl Accounts {
     /// Reads all rows of a journal.
     pub fn load(journal: &Journal) -> Result<Self, SecurityError> {
         let mut accounts = Self::default();
-        for table in [USERS, MACHINES, TICKETS, APPROVALS, GROUPS, SESSIONS] {
+        for table in [USERS, ORIGINS, MACHINES, TICKETS, APPROVALS, GROUPS, SESSIONS] {
             let mut outcome = Ok(());
             journal.load(table, &mut |key, value| {
                 if outcome.is_ok() {
@@ -93,6 +105,16 @@ impl Accounts {
     /// A user.
     pub fn user(&self, name: &UserName) -> Option<&User> {
         self.users.get(name)
+    }
+
+    /// The provider a user's account belongs to; `None`: this server's own.
+    pub fn origin(&self, name: &UserName) -> Option<&Origin> {
+        self.origins.get(name)
+    }
+
+    /// The users that belong to providers, by name.
+    pub fn origins(&self) -> impl Iterator<Item = (&UserName, &Origin)> {
+        self.origins.iter()
     }
 
     /// All users, by name.
@@ -149,6 +171,13 @@ impl Accounts {
                     None => drop(self.users.remove(&name)),
                 }
             }
+            ORIGINS => {
+                let name = UserName::new(name).map_err(|error| wrong(&error.to_string()))?;
+                match value {
+                    Some(value) => drop(self.origins.insert(name, decode(value).map_err(wrong)?)),
+                    None => drop(self.origins.remove(&name)),
+                }
+            }
             MACHINES | TICKETS | APPROVALS => self.machines.take(table, name, value)?,
             GROUPS => {
                 check_group(name)?;
@@ -178,6 +207,16 @@ pub fn set_user(name: &UserName, user: &User) -> Result<RowChange, SecurityError
 /// The change that removes a user's row.
 pub fn remove_user(name: &UserName) -> RowChange {
     RowChange::Remove { table: USERS, key: name.as_str().into() }
+}
+
+/// The change that says to which provider a user belongs.
+pub fn set_origin(name: &UserName, origin: &Origin) -> Result<RowChange, SecurityError> {
+    set(ORIGINS, name.as_str(), origin)
+}
+
+/// The change after which a user belongs to no provider.
+pub fn remove_origin(name: &UserName) -> RowChange {
+    RowChange::Remove { table: ORIGINS, key: name.as_str().into() }
 }
 
 /// The change that adds a group.
@@ -261,6 +300,8 @@ pub const MASTER: &str = "master";
 pub const SECURITY: &str = "security";
 /// Table of users.
 const USERS: &str = "users";
+/// Table of the providers that users belong to.
+const ORIGINS: &str = "origins";
 /// Table of groups.
 const GROUPS: &str = "groups";
 /// Table of login sessions.

@@ -63,10 +63,13 @@ impl LoginSession {
         now.unix_millis < self.until_unix_millis
     }
 
-    /// The session as used now, and so renewed; `None` where that is noted already.
-    pub fn used(&self, now: Now) -> Option<Self> {
+    /// The session as used now, and so renewed, if it may be; `None` where that is noted already.
+    pub fn used(&self, now: Now, may_be_renewed: bool) -> Option<Self> {
         if now.unix_millis < self.used_unix_millis.saturating_add(USED_STEP_MILLIS) {
             return None;
+        }
+        if !may_be_renewed {
+            return Some(Self { used_unix_millis: now.unix_millis, ..self.clone() });
         }
         let most = self.began_unix_millis.saturating_add(SESSION_LIFE_MILLIS_MAX);
         let until_unix_millis = now.unix_millis.saturating_add(SESSION_LIFE_MILLIS).min(most);

@@ -31,6 +31,14 @@ pub enum SecurityError {
         /// What the operating system said.
         source: io::Error,
     },
+    /// A secret lies in a file that is not its owner's alone.
+    #[error("{} holds a secret and its mode is {mode:o}; `chmod 600` it, so that others cannot read it", file.display())]
+    SecretReadable {
+        /// The file.
+        file: PathBuf,
+        /// Its mode.
+        mode: u32,
+    },
     /// Accounts are there, but the authority that issued their certificates is not.
     #[error("{} is missing, and the certificates of this cloud depend on it; bring it back from a backup", file.display())]
     AuthorityLost {
@@ -132,7 +140,7 @@ impl SecurityError {
             | Self::NoSuchToken(..)
             | Self::NoSuchSession(_) => Status::NotFound,
             Self::UserExists(_) | Self::GroupExists(_) | Self::TokenExists(..) => Status::Exists,
-            Self::LastAdmin(_) | Self::TooMany { .. } => Status::Refused,
+            Self::LastAdmin(_) | Self::TooMany { .. } | Self::SecretReadable { .. } => Status::Refused,
             Self::AddressRange(_) | Self::ReservedName(_) | Self::Group(_) | Self::PasswordLength { .. } => {
                 Status::Usage
             }

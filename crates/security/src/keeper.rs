@@ -20,6 +20,7 @@ use crate::{
     SecurityError,
     journal_writer::JournalWriter,
     machines::Certificate,
+    provider::Providers,
     rules::{Action, Caller, Completion, Connection, Security},
     signer::Signer,
 };
@@ -30,9 +31,10 @@ pub(crate) struct Keeper {
     security: Security,
     signer: Arc<Signer>,
     journal: JournalWriter,
+    providers: Providers,
     /// Bounded by the connections: each waits for its reply before it asks again.
     callers: BTreeMap<Caller, oneshot::Sender<SecurityReply>>,
-    /// Comparisons and hashes under way; the rules bound them.
+    /// Comparisons, hashes and questions to providers under way; the rules bound them.
     work: JoinSet<Completion>,
 }
 
@@ -47,12 +49,13 @@ pub(crate) enum Ask {
 }
 
 impl Keeper {
-    pub(crate) fn new(security: Security, journal: Journal, signer: Arc<Signer>) -> Self {
+    pub(crate) fn new(security: Security, journal: Journal, providers: Providers, signer: Arc<Signer>) -> Self {
         Self {
             signer,
             clock: Clock::start(),
             security,
             journal: JournalWriter::new(journal),
+            providers,
             callers: BTreeMap::new(),
             work: JoinSet::new(),
         }
@@ -120,6 +123,13 @@ impl Keeper {
                     // A comparison that panics proves nothing, and must not leave its caller without an answer.
                     let run = move || catch_unwind(AssertUnwindSafe(|| verification.run())).unwrap_or(None);
                     self.work.spawn_blocking(move || Completion::Verified { check, found: run() });
+                }
+                Action::AskProvider { check, provider, question } => {
+                    let providers = self.providers.clone();
+                    self.work.spawn(async move {
+                        let answer = providers.ask(&provider, question).await;
+                        Completion::Asked { check, answer }
+                    });
                 }
                 Action::Hash { check, hashing } => {
                     let panicked = || Err(SecurityError::Panicked("hashed a password"));

@@ -15,6 +15,7 @@ pub mod failed_logins;
 mod journal_writer;
 mod keeper;
 pub mod machines;
+pub mod provider;
 pub mod rules;
 mod saves;
 pub mod secret;

@@ -2,15 +2,19 @@
 //! belongs to the cloud, and who may change accounts (door 3; Sector/Sphere paper, 2.1 and 2.3). Pure: the clock comes as
 //! an argument, and what takes a processor some ten milliseconds, or a disk, is an [`Action`] for someone else.
 //!
-//! [`login`] lets people in, [`nodes`] lets nodes in, [`admission`] gives machines their certificates, [`machines`] does
-//! what administrators want of them, [`users`] answers what is asked about accounts, with [`passwords`] and [`sessions`].
+//! [`login`] lets people in, [`providers`] and [`device`] those whom an identity provider knows, which [`standing`] looks
+//! after later; [`nodes`] lets nodes in, [`admission`] gives machines their certificates, [`machines`] does what
+//! administrators want of them; [`users`] answers what is asked about accounts, with [`passwords`] and [`sessions`].
 
 pub mod admission;
+mod device;
 mod login;
 mod machines;
 mod nodes;
 mod passwords;
+mod providers;
 mod sessions;
+mod standing;
 #[cfg(test)]
 mod tests;
 mod users;
@@ -36,6 +40,7 @@ use crate::{
     accounts::Accounts,
     changes::ChangeLog,
     failed_logins::FailedLogins,
+    provider::{Answer, Question},
     saves::{BatchId, Saves},
     secret::{Hashing, Match, PasswordHash, Verification},
     waiting::WaitingList,
@@ -43,6 +48,7 @@ use crate::{
 use admission::{Issue, Issued};
 use login::{Login, Purpose};
 use passwords::Renewal;
+use providers::ProviderLogins;
 use users::Adding;
 
 /// The rule-keeper of the security server.
@@ -58,6 +64,7 @@ pub struct Security {
     decoy: PasswordHash,
     failed: FailedLogins,
     saves: Saves,
+    providers: ProviderLogins,
     pending: BTreeMap<CheckId, Pending>,
     /// Work of processors that waits for other such work to end.
     waiting: VecDeque<(CheckId, Work)>,
@@ -86,6 +93,15 @@ pub enum Action {
         check: CheckId,
         /// The comparison.
         verification: Verification,
+    },
+    /// Ask this provider, then complete with [`Completion::Asked`], in bounded time.
+    AskProvider {
+        /// Names the question.
+        check: CheckId,
+        /// Which provider.
+        provider: String,
+        /// What it is asked.
+        question: Question,
     },
     /// Hash this password off the hot path, then complete with [`Completion::Hashed`].
     Hash {
@@ -130,6 +146,13 @@ pub enum Completion {
         /// What the secret matched, if anything.
         found: Option<Match>,
     },
+    /// A provider answered, or did not.
+    Asked {
+        /// Which question.
+        check: CheckId,
+        /// What it said.
+        answer: Answer,
+    },
     /// A password is hashed.
     Hashed {
         /// Which.
@@ -169,6 +192,7 @@ impl Security {
             decoy: PasswordHash::new("no one's password")?,
             failed: FailedLogins::default(),
             saves: Saves::default(),
+            providers: ProviderLogins::default(),
             pending: BTreeMap::new(),
             waiting: VecDeque::new(),
             under_way: 0,
@@ -244,6 +268,7 @@ impl Security {
                 self.answer(from, SecurityReply::Changes(changes));
             }
             SecurityRequest::Recheck(held) => self.recheck(now, from, &held),
+            SecurityRequest::Device { request, address } => self.handle_device(now, from, request, address),
         }
     }
 
@@ -255,6 +280,7 @@ impl Security {
                 Some(Pending::Password(renewal)) => self.go_on_with_password(now, renewal, found),
                 Some(Pending::NewUser(_)) | None => {}
             },
+            Completion::Asked { check, answer } => self.handle_provider(now, check, answer),
             Completion::Hashed { check, hash } => match self.end_work(check) {
                 Some(Pending::NewUser(adding)) => self.add_user(now, adding, hash),
                 Some(Pending::Password(renewal)) => self.take_password(now, renewal, hash),
@@ -269,14 +295,16 @@ impl Security {
         self.start_waiting();
     }
 
-    /// Forgets old failures and ended sessions.
+    /// Forgets old failures, ended sessions and logins that were not finished; looks after users of providers.
     pub fn handle_timeout(&mut self, now: Now) {
         self.failed.forget_old(now);
+        self.providers.devices.forget_old(now);
         self.waiting_list.forget_old(now);
         if now.monotonic >= self.next_forgetting {
             self.next_forgetting = now.monotonic + FORGET_EVERY;
             self.forget_ended(now);
         }
+        self.look_after_users(now);
     }
 
     /// What is to be done next, in order.
@@ -286,8 +314,9 @@ impl Security {
 
     /// When [`handle_timeout`](Self::handle_timeout) should be called, as [`Now::monotonic`].
     pub fn next_timeout(&self) -> Option<Duration> {
-        let waiting = self.waiting_list.next_timeout();
-        [self.failed.next_timeout(), waiting, Some(self.next_forgetting)].into_iter().flatten().min()
+        let forgetting = [self.failed.next_timeout(), self.waiting_list.next_timeout(), Some(self.next_forgetting)];
+        let of_providers = [self.providers.devices.next_timeout(), self.next_look()];
+        forgetting.into_iter().chain(of_providers).flatten().min()
     }
 
     /// Answers once all that was changed before is durable: an answer may tell of a change that a crash would undo.
@@ -336,11 +365,15 @@ impl Security {
     }
 
     fn begin_work(&mut self, pending: Pending, work: Work) {
-        let check = CheckId(self.next_check);
-        self.next_check += 1;
+        let check = self.new_check();
         self.pending.insert(check, pending);
         self.waiting.push_back((check, work));
         self.start_waiting();
+    }
+
+    fn new_check(&mut self) -> CheckId {
+        self.next_check += 1;
+        CheckId(self.next_check)
     }
 
     fn end_work(&mut self, check: CheckId) -> Option<Pending> {
@@ -405,7 +438,7 @@ impl Connection {
     }
 }
 
-/// Names work of a processor under way.
+/// Names work under way, of a processor or of a provider.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct CheckId(u64);
 

@@ -29,6 +29,7 @@ use crate::{
     SecurityError,
     accounts::Accounts,
     keeper::{Ask, Keeper},
+    provider::{Plan, Providers},
     rules::{Connection, Security},
     setup::{ACCOUNTS_FILE, Found, open_authority},
     signer::{OwnRenewal, Signer},
@@ -41,6 +42,7 @@ pub struct Server {
     files: CredentialFiles,
     signer: Arc<Signer>,
     security: Security,
+    providers: Providers,
     journal: Journal,
 }
 
@@ -66,11 +68,15 @@ impl Server {
         let credentials = Credentials { certificate_pem: texts.certificate_pem, key_pem: texts.key_pem };
         let identity = TlsIdentity::role(&texts.authority_pem, &credentials)?;
         let folder = settings.folder.clone();
-        let opened = task::spawn_blocking(move || open(&folder)).await;
-        let (journal, authority, security) = opened.map_err(|_| SecurityError::Panicked("read its accounts"))??;
+        let known = (**settings).clone();
+        let opened =
+            task::spawn_blocking(move || open(&folder).and_then(|opened| Ok((opened, Providers::open(&known)?)))).await;
+        let ((journal, authority, security), providers) =
+            opened.map_err(|_| SecurityError::Panicked("read its accounts"))??;
         let listener = Listener::bind(settings.listen, identity.clone()).await?;
+        let security = security.with_providers(Plan::new(settings));
         let signer = Arc::new(Signer { authority, life: settings.certificate_life() });
-        Ok(Self { listener, identity, files, signer, security, journal })
+        Ok(Self { listener, identity, files, signer, security, providers, journal })
     }
 
     /// Where it listens.
@@ -83,10 +89,11 @@ impl Server {
     /// # Errors
     /// When the accounts can no longer be written.
     pub async fn run(self, stopping: Stopping) -> Result<(), SecurityError> {
-        let Self { listener, identity, files, signer, security, journal } = self;
+        let Self { listener, identity, files, signer, security, providers, journal } = self;
         tracing::info!(address = %listener.address(), "the security server is ready");
         let (asks, asked) = mpsc::channel(MASTER_CONNECTIONS_MAX);
-        let mut keeper = tokio::spawn(Keeper::new(security, journal, Arc::clone(&signer)).keep(asked));
+        let keeper = Keeper::new(security, journal, providers, Arc::clone(&signer));
+        let mut keeper = tokio::spawn(keeper.keep(asked));
         let renewal = tokio::spawn(OwnRenewal { signer, files, identity, asks: asks.clone() }.run());
         let (places, strangers) = (Semaphore::new(MASTER_CONNECTIONS_MAX), Semaphore::new(STRANGERS_MAX));
         let door = Arc::new(Door { places, strangers, asks, stopping });

@@ -156,7 +156,7 @@ impl Cloud {
         if user.admin && self.accounts.users().filter(|(_, user)| user.admin).count() == 1 {
             return Err(SecurityError::LastAdmin(name.clone()));
         }
-        self.commit(accounts::remove_user(name))
+        self.commit_all(&[accounts::remove_user(name), accounts::remove_origin(name)])
     }
 
     fn user(&self, name: &UserName) -> Result<User, SecurityError> {
@@ -216,8 +216,12 @@ impl Cloud {
 
     /// The journal first, memory after it.
     fn commit(&mut self, change: RowChange) -> Result<(), SecurityError> {
-        self.journal.commit(std::slice::from_ref(&change))?;
-        self.accounts.apply(&change)
+        self.commit_all(&[change])
+    }
+
+    fn commit_all(&mut self, changes: &[RowChange]) -> Result<(), SecurityError> {
+        self.journal.commit(changes)?;
+        changes.iter().try_for_each(|change| self.accounts.apply(change))
     }
 }
 

@@ -150,6 +150,24 @@ macro_rules! settings {
                 Ok((settings, lines))
             }
         }
+
+        impl<'de> serde::Deserialize<'de> for $name {
+            /// As a table within a role's settings. There the reader of the whole file knows the line.
+            fn deserialize<D: serde::Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+                #[derive(serde::Deserialize)]
+                #[serde(deny_unknown_fields)]
+                struct Written {
+                    $( $key: Option<$type>, )*
+                }
+                let written = Written::deserialize(from)?;
+                Ok(Self {
+                    $( $key: match written.$key {
+                        Some(value) => value,
+                        None => $crate::settings::keys::absent_in_table!($presence $key $($value)?),
+                    }, )*
+                })
+            }
+        }
     };
 }
 
@@ -176,6 +194,19 @@ macro_rules! absent {
     };
 }
 
+/// A key's value where a table does not have it.
+macro_rules! absent_in_table {
+    (optional $key:ident) => {
+        None
+    };
+    (required $key:ident $value:literal) => {
+        return Err(serde::de::Error::missing_field(stringify!($key)))
+    };
+    (default $key:ident $value:literal) => {
+        $crate::settings::keys::value_of($value)
+    };
+}
+
 /// A key's value in the reference.
 macro_rules! shown {
     () => {
@@ -186,4 +217,4 @@ macro_rules! shown {
     };
 }
 
-pub(super) use {absent, initial, settings, shown};
+pub(super) use {absent, absent_in_table, initial, settings, shown};

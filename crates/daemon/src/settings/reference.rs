@@ -2,12 +2,14 @@
 
 use std::fmt::Write;
 
-use super::{Key, Keyed, MasterSettings, NodeSettings, SecuritySettings};
+use super::{Key, Keyed, LdapSettings, MasterSettings, NodeSettings, OidcSettings, SecuritySettings};
 
 /// The reference of all settings as Markdown.
 pub fn reference() -> String {
     let mut page = HEAD.to_owned();
     section::<SecuritySettings>(&mut page, "sector security --config security.toml");
+    section::<LdapSettings>(&mut page, "[providers.NAME], kind = \"ldap\", in security.toml");
+    section::<OidcSettings>(&mut page, "[providers.NAME], kind = \"oidc\", in security.toml");
     section::<MasterSettings>(&mut page, "sector master --config master.toml");
     section::<NodeSettings>(&mut page, "sector node --config node.toml");
     page
@@ -28,7 +30,10 @@ fn kind(key: &Key) -> &'static str {
         "SocketAddr" | "Option<SocketAddr>" => "address and port",
         "PathBuf" | "Option<PathBuf>" => "path",
         "Option<Vec<PathBuf>>" => "list of paths",
-        "String" | "NodeId" | "SandboxDemand" => "text",
+        "Option<Vec<String>>" => "list of texts",
+        "Option<BTreeMap<String, String>>" => "table of texts",
+        "Option<ProviderTables>" => "tables",
+        "String" | "Option<String>" | "NodeId" | "UserClaim" | "SandboxDemand" => "text",
         "UserRange" => "two numbers",
         "bool" => "yes or no",
         _ => "number",
@@ -83,7 +88,9 @@ mod tests {
     fn every_key_has_a_reason_and_a_default_that_can_be_read() {
         // Reads every default and example once; a wrong one would panic here and nowhere else.
         let _ = (SecuritySettings::default(), MasterSettings::default(), NodeSettings::default());
-        for keys in [SecuritySettings::KEYS, MasterSettings::KEYS, NodeSettings::KEYS] {
+        let _ = (LdapSettings::default(), OidcSettings::default());
+        let all = [SecuritySettings::KEYS, LdapSettings::KEYS, OidcSettings::KEYS, MasterSettings::KEYS];
+        for keys in all.into_iter().chain([NodeSettings::KEYS]) {
             for key in keys {
                 assert!(text(key).len() > 20 && text(key).ends_with('.'), "`{}` needs its text", key.name);
                 assert!(key.value.is_some() || key.presence == "optional", "`{}` needs a default", key.name);

@@ -6,7 +6,13 @@ use std::{
     time::Duration,
 };
 
-use super::{CredentialFiles, Settings, Wrong, checked::within, credentials::settle_all, keys::settings};
+use super::{
+    CredentialFiles, Settings, Wrong,
+    checked::within,
+    credentials::settle_all,
+    keys::settings,
+    providers::{self, ProviderTables},
+};
 
 settings! {
     /// Settings of the security server (Sector/Sphere paper, 2.3).
@@ -27,6 +33,12 @@ settings! {
         /// are in use, when two thirds of it are over. 90 days: one that was stolen unnoticed is worth nothing after a
         /// season, and a machine may be off for a month without coming back as a stranger.
         certificate_life_seconds: u64 = default(7_776_000),
+        /// Providers of `providers` that have no `suffix`, in the order in which they are asked about a name that is
+        /// not yet known. A provider that is neither here nor has a suffix would never be asked, and is refused.
+        provider_order: Option<Vec<String>> = optional(),
+        /// Where users are known beside the accounts of this server: a table `[providers.NAME]` each, of `kind`
+        /// `"ldap"` or `"oidc"`; their keys are below. `docs/providers.md` says how to set one up.
+        providers: Option<ProviderTables> = optional(),
     }
 }
 
@@ -40,7 +52,8 @@ impl SecuritySettings {
 impl Settings for SecuritySettings {
     fn check(&mut self, base: &Path) -> Result<(), Wrong> {
         settle_all(base, &mut self.folder, [&mut self.authority, &mut self.certificate, &mut self.key])?;
-        within(&["certificate_life_seconds"], self.certificate_life_seconds, 10, 315_360_000)
+        within(&["certificate_life_seconds"], self.certificate_life_seconds, 10, 315_360_000)?;
+        providers::check(self.providers.iter_mut().flatten(), self.provider_order.as_deref(), base)
     }
 
     fn credential_files(&self) -> CredentialFiles {

@@ -225,6 +225,8 @@ pub struct UserStatus {
     pub service: bool,
     /// Whether the user may come in at all.
     pub enabled: bool,
+    /// The identity provider whose user it is; `None`: the account is the cloud's own.
+    pub provider: Option<String>,
 }
 
 /// A password on its way to be hashed. Never printed.

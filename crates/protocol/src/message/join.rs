@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::{
     accounts::NewSession,
     admission::{AdmissionReply, Enrolment},
+    login::{DeviceReply, DeviceRequest},
 };
 use crate::{NodeId, Place, Refusal, SessionId, UserName, wire::datagram::GONE_TOKEN_BYTES};
 
@@ -74,6 +75,8 @@ pub enum JoinRequest {
     },
     /// A machine wants a certificate, its first or its next: [`JoinReply::Admission`]. No session begins.
     Enrol(Enrolment),
+    /// Someone logs in with a browser; no session begins yet: [`JoinReply::Device`].
+    Device(DeviceRequest),
 }
 
 /// The master's answer.
@@ -95,4 +98,6 @@ pub enum JoinReply {
     LoggedIn(NewSession),
     /// What becomes of a machine's certificate.
     Admission(AdmissionReply),
+    /// How far a login with a browser is.
+    Device(DeviceReply),
 }

@@ -11,6 +11,7 @@ use crate::{
         accounts::{AccountsReply, AccountsRequest, NewSession},
         admission::{AdmissionReply, AdmissionRequest},
         join::Secret,
+        login::{DeviceReply, DeviceRequest},
     },
 };
 
@@ -59,6 +60,13 @@ pub enum SecurityRequest {
     Recheck(Vec<HeldSession>),
     /// Who may come in, and with which certificate: [`SecurityReply::Admission`].
     Admission(AdmissionRequest),
+    /// What someone without a session asked the master: [`SecurityReply::Device`].
+    Device {
+        /// What is asked.
+        request: DeviceRequest,
+        /// The address it came from.
+        address: IpAddr,
+    },
 }
 
 /// What the security server answers.
@@ -80,6 +88,8 @@ pub enum SecurityReply {
     Rechecked(Vec<Option<KnownUser>>),
     /// What becomes of a machine's certificate.
     Admission(AdmissionReply),
+    /// About a login with a browser.
+    Device(DeviceReply),
 }
 
 /// A point in the life of a security server's accounts.

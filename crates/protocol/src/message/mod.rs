@@ -9,6 +9,7 @@ pub mod client_master;
 pub mod cluster;
 pub mod join;
 pub mod local;
+pub mod login;
 pub mod master_security;
 pub mod node_master;
 pub mod rebuild;

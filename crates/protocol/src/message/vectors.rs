@@ -28,6 +28,7 @@ use super::{
     },
     join::{JoinReply, JoinRequest, Secret},
     local::{LocalReply, LocalRequest},
+    login::{DeviceReply, DeviceRequest},
     master_security::{
         AccountChanges, Asker, ChangeMark, HeldSession, KnownUser, SecurityReply, SecurityRequest, UserRights,
     },
@@ -112,6 +113,7 @@ macro_rules! compare {
 mod accounts;
 mod acl;
 mod admission;
+mod login;
 
 #[test]
 fn the_words_of_joining_have_their_bytes() {
@@ -134,6 +136,7 @@ fn the_words_of_joining_have_their_bytes() {
             machine: "laptop".into(),
         },
         "enrol": JoinRequest::Enrol(_) => JoinRequest::Enrol(Enrolment::Confirm { name: node() }),
+        "device": JoinRequest::Device(_) => JoinRequest::Device(DeviceRequest::Begin { provider: None, machine: "laptop".into() }),
     });
     compare!(vectors, JoinReply {
         "accepted": JoinReply::Accepted { .. } => JoinReply::Accepted {
@@ -144,6 +147,7 @@ fn the_words_of_joining_have_their_bytes() {
         "refused": JoinReply::Refused(_) => JoinReply::Refused(refusal(Status::Refused)),
         "logged-in": JoinReply::LoggedIn(_) => JoinReply::LoggedIn(accounts::new_session()),
         "admission": JoinReply::Admission(_) => JoinReply::Admission(AdmissionReply::Done),
+        "device": JoinReply::Device(_) => JoinReply::Device(DeviceReply::Pending { interval_seconds: 5 }),
     });
     vectors.finish();
 }
@@ -153,6 +157,8 @@ fn the_words_of_master_and_security_server_have_their_bytes() {
     let mut vectors = Vectors::of("master_security", include_str!("../../tests/vectors/master_security.txt"));
     let from = "2001:db8::7".parse().unwrap();
     compare!(vectors, SecurityRequest {
+        "device": SecurityRequest::Device { .. } =>
+            SecurityRequest::Device { request: DeviceRequest::Begin { provider: None, machine: "laptop".into() }, address: from },
         "check-user": SecurityRequest::CheckUser { .. } =>
             SecurityRequest::CheckUser { user: user(), secret: Secret::Token([7; 32]), address: from },
         "check-node": SecurityRequest::CheckNode { .. } =>
@@ -178,6 +184,7 @@ fn the_words_of_master_and_security_server_have_their_bytes() {
     });
     let changes = AccountChanges { mark: ChangeMark { run: 5, number: 7 }, users: Some(vec![user()]) };
     compare!(vectors, SecurityReply {
+        "device": SecurityReply::Device(_) => SecurityReply::Device(DeviceReply::Pending { interval_seconds: 5 }),
         "user": SecurityReply::User(_) => SecurityReply::User(known_user()),
         "node-allowed": SecurityReply::NodeAllowed => SecurityReply::NodeAllowed,
         "refused": SecurityReply::Refused(_) => SecurityReply::Refused(refusal(Status::NotFound)),

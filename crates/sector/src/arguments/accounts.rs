@@ -8,8 +8,15 @@ use protocol::AddressRange;
 
 #[derive(Clone, Debug, Args)]
 pub(crate) struct Login {
-    /// Who you are
-    pub(crate) user: UserName,
+    /// Who you are; with a browser the provider says so
+    #[arg(required_unless_present = "oidc", conflicts_with = "oidc")]
+    pub(crate) user: Option<UserName>,
+    /// Log in with a browser, at an OpenID Connect provider of the cloud
+    #[arg(long, conflicts_with = "password_stdin")]
+    pub(crate) oidc: bool,
+    /// Which provider [default: the only one]
+    #[arg(long, value_name = "NAME", requires = "oidc")]
+    pub(crate) provider: Option<String>,
     /// Read the password from standard input, to the end of its first line
     #[arg(long)]
     pub(crate) password_stdin: bool,

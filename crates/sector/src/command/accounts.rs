@@ -87,6 +87,7 @@ async fn list(cloud: &Client, global: &Global) -> Result<(), Failure> {
         password: user.has_password,
         tokens: user.tokens,
         addresses: user.addresses.iter().map(ToString::to_string).collect(),
+        provider: user.provider,
     });
     if global.json {
         return show::json(&users.collect::<Vec<_>>());
@@ -99,9 +100,11 @@ async fn list(cloud: &Client, global: &Global) -> Result<(), Failure> {
             _ => "user",
         };
         let tokens = user.tokens.to_string();
-        vec![user.user, kind.into(), or_dash(user.groups.join(", ")), tokens, or_dash(user.addresses.join(", "))]
+        let addresses = or_dash(user.addresses.join(", "));
+        let provider = user.provider.unwrap_or_else(|| "-".into());
+        vec![user.user, kind.into(), or_dash(user.groups.join(", ")), tokens, addresses, provider]
     };
-    show::table(&["user", "is", "groups", " tokens", "from"], &users.map(row).collect::<Vec<_>>());
+    show::table(&["user", "is", "groups", " tokens", "from", "provider"], &users.map(row).collect::<Vec<_>>());
     Ok(())
 }
 
@@ -173,6 +176,8 @@ struct UserView {
     password: bool,
     tokens: u32,
     addresses: Vec<String>,
+    /// The identity provider whose user it is; null: the cloud's own.
+    provider: Option<String>,
 }
 
 #[derive(Serialize)]

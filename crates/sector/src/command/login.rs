@@ -3,10 +3,10 @@
 
 use std::{fs, path::Path};
 
-use client::{Client, LoginAt, Profile};
+use client::{BrowserLogin, Client, LoginAt, Profile};
 use serde::Serialize;
 
-use super::{profile_file, secrets::Secrets};
+use super::{interrupted, profile_file, secrets::Secrets};
 use crate::{
     arguments::{Global, Login},
     failure::Failure,
@@ -20,6 +20,7 @@ pub(crate) async fn login(asked: Login, global: &Global) -> Result<(), Failure> 
     // Where most commands look, which may be another file.
     let usual = Profile::default_file().ok().and_then(|file| Profile::load(&file).ok());
     check_kept(&file, known.as_ref(), usual.as_ref())?;
+    let over_network = known.as_ref().is_some_and(|known| known.over_network);
     let (address, authority) = match (asked.master, &asked.authority, known.or(usual)) {
         (Some(address), Some(authority), _) => (address, read(authority)?),
         (_, _, Some(known)) => (known.address, known.authority),
@@ -28,19 +29,40 @@ pub(crate) async fn login(asked: Login, global: &Global) -> Result<(), Failure> 
             return Err(Failure::usage(sentence));
         }
     };
-    let prompt = format!("Password of {} at {address}: ", asked.user);
-    let password = Secrets::open(asked.password_stdin)?.known(&prompt)?;
     let machine = rustix::system::uname().nodename().to_string_lossy().into_owned();
-    let profile = client::login(&LoginAt { address, authority, machine }, &asked.user, password).await?;
+    let at = LoginAt { address, authority, machine };
+    let profile = match asked.user {
+        Some(user) => {
+            let prompt = format!("Password of {user} at {address}: ");
+            let password = Secrets::open(asked.password_stdin)?.known(&prompt)?;
+            client::login(&at, &user, password).await?
+        }
+        None => in_browser(at, asked.provider.as_deref()).await?,
+    };
+    let profile = Profile { over_network, ..profile };
     profile.save(&file)?;
     if global.json {
         let session = profile.session.map(|session| session.to_string());
-        return show::json(&LoggedIn { user: asked.user.to_string(), session, profile: file.display().to_string() });
+        return show::json(&LoggedIn { user: profile.user.to_string(), session, profile: file.display().to_string() });
     }
     if !global.quiet {
-        eprintln!("sector: you are {} now; `{}` holds the session", asked.user, file.display());
+        eprintln!("sector: you are {} now; `{}` holds the session", profile.user, file.display());
     }
     Ok(())
+}
+
+/// Shows where to log in with a browser, and waits.
+async fn in_browser(at: LoginAt, provider: Option<&str>) -> Result<Profile, Failure> {
+    let begun = BrowserLogin::begin(at, provider).await?;
+    // To standard error, like every question to a person, also with `--quiet`: without it there is no login.
+    eprintln!("Open {} and enter the code {}", begun.url(), begun.user_code());
+    if let Some(url) = begun.complete_url() {
+        eprintln!("or open {url}");
+    }
+    tokio::select! {
+        profile = begun.finish() => Ok(profile?),
+        () = interrupted() => Err(Failure::failed("interrupted; nobody is logged in")),
+    }
 }
 
 /// `sector logout`. The profile stays, for the next login; its token is worthless from now on.

@@ -15,11 +15,12 @@ use protocol::{
     },
 };
 
-use super::{Caller, Pending, Security, Work, refused, too_busy};
+use super::{Caller, Pending, Security, Work, providers::PasswordLogin, refused, too_busy};
 use crate::{
-    AddressRange,
+    AddressRange, SecurityError,
     accounts::{self, User},
     credentials::{LoginSession, SESSION_LIFE_MILLIS, SESSIONS_OF_USER_MAX},
+    provider::Concealed,
     secret::{Match, PasswordHash, TokenHash, Verification},
 };
 
@@ -62,6 +63,14 @@ impl Security {
         if guessable && let Err(refusal) = self.check_wait(now, &user, address) {
             return self.refuse(caller, refusal);
         }
+        if let Secret::Password(password) = &secret
+            && !password.is_empty()
+            && let to_ask = self.providers_of(&user)
+            && !to_ask.is_empty()
+        {
+            let password = Concealed(password.clone());
+            return self.ask_next(now, PasswordLogin { caller, user, address, purpose, password, to_ask });
+        }
         if !self.has_room() {
             return self.refuse(caller, too_busy());
         }
@@ -93,13 +102,8 @@ impl Security {
             }
             return self.answer(caller, refused(Status::Refused, WRONG_LOGIN));
         };
-        if account.disabled {
-            let sentence = format!("`{user}` is disabled; ask an administrator to enable it");
-            return self.answer(caller, refused(Status::Refused, sentence));
-        }
-        if !AddressRange::allows(&account.addresses, address) {
-            let sentence = format!("`{user}` may not log in from {address}; ask an administrator to allow it");
-            return self.answer(caller, refused(Status::Refused, sentence));
+        if let Err(refusal) = self.check_may_enter(&user, account, address) {
+            return self.refuse(caller, refusal);
         }
         if guessable {
             self.failed.note_success(now, &user, address);
@@ -122,7 +126,39 @@ impl Security {
         }
     }
 
-    fn begin_session(&mut self, now: Now, caller: Caller, user: UserName, address: IpAddr, machine: String) {
+    /// Refuses one who is who they say, and may not come in all the same.
+    pub(super) fn check_may_enter(&self, user: &UserName, account: &User, address: IpAddr) -> Result<(), Refusal> {
+        let refused = |sentence: String| Err(Refusal::new(Status::Refused, sentence));
+        if account.disabled {
+            return refused(format!("`{user}` is disabled; ask an administrator to enable it"));
+        }
+        if let Some(origin) = self.accounts.origin(user).filter(|origin| origin.gone) {
+            let provider = &origin.provider;
+            return refused(format!(
+                "the identity provider `{provider}` lets `{user}` in no more; ask who looks after it"
+            ));
+        }
+        if !AddressRange::allows(&account.addresses, address) {
+            return refused(format!("`{user}` may not log in from {address}; ask an administrator to allow it"));
+        }
+        Ok(())
+    }
+
+    pub(super) fn begin_session(&mut self, now: Now, caller: Caller, user: UserName, address: IpAddr, machine: String) {
+        match self.new_session(now, user, address, machine) {
+            Ok(new) => self.answer(caller, SecurityReply::Session(new)),
+            Err(error) => self.refuse(caller, error.refusal()),
+        }
+    }
+
+    /// Makes a login session, and has it saved.
+    pub(super) fn new_session(
+        &mut self,
+        now: Now,
+        user: UserName,
+        address: IpAddr,
+        machine: String,
+    ) -> Result<NewSession, SecurityError> {
         let (token, credential) = ((self.draw)(), self.draw_id());
         let until_unix_millis = now.unix_millis.saturating_add(SESSION_LIFE_MILLIS);
         let session = LoginSession {
@@ -134,14 +170,14 @@ impl Security {
             until_unix_millis,
             used_unix_millis: now.unix_millis,
         };
-        let mut changes: Vec<_> = accounts::set_session(credential, &session).into_iter().collect();
+        let mut changes = vec![accounts::set_session(credential, &session)?];
         if self.accounts.sessions_of(&user).count() >= SESSIONS_OF_USER_MAX {
             let oldest = self.accounts.sessions_of(&user).min_by_key(|(_, session)| session.used_unix_millis);
             changes.extend(oldest.map(|(id, _)| accounts::remove_session(id)));
             self.changes.note(user);
         }
-        let new = NewSession { credential, token, until_unix_millis };
-        self.change(caller, Ok(changes), SecurityReply::Session(new));
+        self.apply(changes)?;
+        Ok(NewSession { credential, token, until_unix_millis })
     }
 
     /// Looks at sessions that a master has open. To be open is to be used, so a login session is renewed by it.
@@ -164,9 +200,7 @@ impl Security {
     /// What the user of a session may do now; `None` where it does not stand any more.
     pub(super) fn known(&self, now: Now, held: &HeldSession) -> Option<KnownUser> {
         let account = self.accounts.user(&held.user)?;
-        if account.disabled || !AddressRange::allows(&account.addresses, held.address) {
-            return None;
-        }
+        self.check_may_enter(&held.user, account, held.address).ok()?;
         let until_unix_millis = self.stands_until(now, &held.user, account, held.credential)?;
         let rights = UserRights { user: held.user.clone(), groups: account.groups.clone(), admin: account.admin };
         Some(KnownUser { rights, credential: held.credential, until_unix_millis })
@@ -187,7 +221,7 @@ impl Security {
     /// Notes that a token or session was used, now and then; nobody waits for that.
     fn note_use(&mut self, now: Now, user: &UserName, id: CredentialId) {
         let row = if let Some(session) = self.accounts.sessions().get(&id) {
-            session.used(now).map(|used| accounts::set_session(id, &used))
+            session.used(now, self.may_renew(user)).map(|used| accounts::set_session(id, &used))
         } else {
             self.accounts.user(user).and_then(|account| {
                 let at = account.tokens.iter().position(|token| token.id == id)?;
@@ -204,7 +238,7 @@ impl Security {
     }
 
     /// The digests of all that is good for a user now.
-    fn tokens_of(&self, now: Now, user: &UserName) -> Vec<(CredentialId, TokenHash)> {
+    pub(super) fn tokens_of(&self, now: Now, user: &UserName) -> Vec<(CredentialId, TokenHash)> {
         let Some(account) = self.accounts.user(user) else { return Vec::new() };
         let tokens = account.tokens.iter().filter(|token| token.is_good(now)).map(|token| (token.id, token.hash));
         let sessions = self.accounts.sessions_of(user).filter(|(_, session)| session.is_good(now));

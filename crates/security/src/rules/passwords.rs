@@ -43,6 +43,7 @@ impl Security {
             let sentence = format!("`{user}` is a service account and has no password; give it a token");
             return Err(Refusal::new(Status::Refused, sentence));
         }
+        self.check_is_ours(&user)?;
         check_password(&user, &new.0)?;
         let hashing = Hashing::new(new.0).map_err(|error| error.refusal())?;
         let against = account.password.clone();

@@ -102,6 +102,7 @@ fn ask(security: &mut Security, now: Now, request: SecurityRequest) -> (Security
             Action::Hash { check, hashing } => {
                 security.handle_completion(now, Completion::Hashed { check, hash: hashing.run() });
             }
+            Action::AskProvider { .. } => panic!("there is no provider"),
             Action::Save { batch, .. } => security.handle_completion(now, Completion::Saved { batch }),
         }
     }

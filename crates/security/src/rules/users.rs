@@ -62,7 +62,7 @@ impl Security {
     fn users(&self, now: Now, by: &Asker, after: Option<&UserName>) -> Result<AccountsReply, Refusal> {
         self.check_admin(now, by, "see all users")?;
         let mut rest = self.accounts.users_after(after);
-        let users = rest.by_ref().take(PAGE_USERS_MAX).map(|(name, user)| status(name, user)).collect();
+        let users = rest.by_ref().take(PAGE_USERS_MAX).map(|(name, user)| self.status(name, user)).collect();
         Ok(AccountsReply::Users { users, more: rest.next().is_some() })
     }
 
@@ -119,7 +119,7 @@ impl Security {
         self.account(user)?;
         self.check_not_last_admin(user)?;
         let mut changes = self.ends_of_sessions(user, None);
-        changes.push(accounts::remove_user(user));
+        changes.extend([accounts::remove_user(user), accounts::remove_origin(user)]);
         self.change_of(caller, user.clone(), Ok(changes));
         Ok(None)
     }
@@ -135,10 +135,12 @@ impl Security {
                 account.disabled = true;
                 changes = self.ends_of_sessions(user, None);
             }
-            UserChange::Admin(true) => account.admin = true,
-            UserChange::Admin(false) => {
-                self.check_not_last_admin(user)?;
-                account.admin = false;
+            UserChange::Admin(admin) => {
+                self.check_is_ours(user)?;
+                if !admin {
+                    self.check_not_last_admin(user)?;
+                }
+                account.admin = admin;
             }
             UserChange::Addresses(addresses) => {
                 check_counts(0, &addresses)?;
@@ -208,6 +210,7 @@ impl Security {
         self.check_admin(now, by, "say who is in a group")?;
         self.check_group_exists(&group)?;
         let mut account = self.account(&user)?.clone();
+        self.check_is_ours(&user)?;
         account.groups.retain(|of| *of != group);
         if member {
             account.groups.push(group);
@@ -216,6 +219,20 @@ impl Security {
         let row = accounts::set_user(&user, &account);
         self.change_of(caller, user, row.map(|row| vec![row]));
         Ok(None)
+    }
+
+    fn status(&self, name: &UserName, user: &User) -> UserStatus {
+        UserStatus {
+            user: name.clone(),
+            groups: user.groups.clone(),
+            admin: user.admin,
+            addresses: user.addresses.clone(),
+            has_password: user.password.is_some(),
+            tokens: u32::try_from(user.tokens.len()).unwrap_or(u32::MAX),
+            service: user.service,
+            enabled: !user.disabled,
+            provider: self.accounts.origin(name).map(|origin| origin.provider.clone()),
+        }
     }
 
     /// Makes changes of one user's account, and lets masters know whose.
@@ -260,6 +277,17 @@ impl Security {
 
     pub(super) fn account(&self, user: &UserName) -> Result<&User, Refusal> {
         self.accounts.user(user).ok_or_else(|| SecurityError::NoSuchUser(user.clone()).refusal())
+    }
+
+    /// Refuses to change what an identity provider says of its user: it would say it again.
+    pub(super) fn check_is_ours(&self, user: &UserName) -> Result<(), Refusal> {
+        let Some(origin) = self.accounts.origin(user) else { return Ok(()) };
+        let sentence = format!(
+            "`{user}` is a user of the identity provider `{}`, which says password, groups and who administers; \
+             change it there",
+            origin.provider
+        );
+        Err(Refusal::new(Status::Refused, sentence))
     }
 
     fn check_group_exists(&self, group: &str) -> Result<(), Refusal> {
@@ -313,25 +341,12 @@ fn check_counts(groups: usize, addresses: &[protocol::AddressRange]) -> Result<(
     }
 }
 
-fn status(name: &UserName, user: &User) -> UserStatus {
-    UserStatus {
-        user: name.clone(),
-        groups: user.groups.clone(),
-        admin: user.admin,
-        addresses: user.addresses.clone(),
-        has_password: user.password.is_some(),
-        tokens: u32::try_from(user.tokens.len()).unwrap_or(u32::MAX),
-        service: user.service,
-        enabled: !user.disabled,
-    }
-}
-
 /// Names of this length and more may not stand in their user's password; shorter ones do by chance.
 const TELLING_NAME_BYTES: usize = 4;
 /// Most users of one page: with all groups and addresses that they may have, below what a message holds.
 const PAGE_USERS_MAX: usize = 100;
 /// Most users: all of them are in memory, and a group with all of them fits a message.
-const USERS_MAX: usize = 10_000;
+pub(super) const USERS_MAX: usize = 10_000;
 /// Most groups.
 const GROUPS_MAX: usize = 1_000;
 /// Most groups of one user: they travel with every question to the security server.

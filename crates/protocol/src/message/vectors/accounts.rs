@@ -64,6 +64,7 @@ fn the_answers_about_accounts_have_their_bytes() {
         tokens: 2,
         service: false,
         enabled: true,
+        provider: Some("campus".into()),
     };
     let group = GroupStatus { group: "astro".into(), members: vec![user()] };
     let token = TokenStatus {

@@ -1,0 +1,68 @@
+//! Doors 2 and 3: logging in with a browser at an identity provider (device flow, RFC 8628). A client asks its master
+//! before it has any session, the master passes the words on to the security server, which alone speaks with the
+//! provider. The provider's own codes and tokens never travel here.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use crate::{UserName, message::accounts::NewSession};
+
+/// What is asked by one who has no session yet.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum DeviceRequest {
+    /// Begin: [`DeviceReply::Begun`].
+    Begin {
+        /// The provider's name; `None` where there is only one.
+        provider: Option<String>,
+        /// What the machine is called, for people; at most [`MACHINE_BYTES_MAX`](super::join::MACHINE_BYTES_MAX).
+        machine: String,
+    },
+    /// Has the person in the browser finished? [`DeviceReply::Pending`] or [`DeviceReply::Done`].
+    Poll {
+        /// As it was begun.
+        login: DeviceLogin,
+    },
+}
+
+/// What the security server answers.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum DeviceReply {
+    /// A login that the person finishes in a browser.
+    Begun {
+        /// What to ask with.
+        login: DeviceLogin,
+        /// The code to enter.
+        user_code: String,
+        /// Where to enter it.
+        verification_url: String,
+        /// Where the code is entered already.
+        complete_url: Option<String>,
+        /// Seconds between two questions.
+        interval_seconds: u32,
+        /// Seconds until the code is worth nothing.
+        lives_seconds: u32,
+    },
+    /// Not yet.
+    Pending {
+        /// Seconds until the next question.
+        interval_seconds: u32,
+    },
+    /// The user is proved, and a login session has begun.
+    Done {
+        /// Who.
+        user: UserName,
+        /// What proves them from now on; belongs into a profile.
+        session: NewSession,
+    },
+}
+
+/// Names a login in a browser; whoever has it gets what comes of it. Never printed.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct DeviceLogin(pub [u8; 32]);
+
+impl fmt::Debug for DeviceLogin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("DeviceLogin(…)")
+    }
+}

@@ -1,0 +1,244 @@
+//! The hand that asks an LDAP directory (RFC 4511): proves a user by a bind with the user's own password, and reads the
+//! user's groups. It serves logins with a password. It never sends a password without TLS unless the settings say
+//! `insecure`, never binds with an empty password, and never puts a name into a filter or a DN unescaped.
+
+mod words;
+
+use std::{sync::Arc, time::Duration};
+
+use daemon::settings::LdapSettings;
+use ldap3::{Ldap, LdapConnAsync, LdapConnSettings, LdapError, Scope, SearchEntry, SearchOptions};
+use rustls::ClientConfig;
+use tokio::{task::AbortHandle, time::timeout};
+
+use super::{Answer, Concealed, Failure, GROUPS_MAX, ProviderUser, secret_file, trust::Trust};
+use crate::SecurityError;
+
+/// A directory.
+pub struct Directory {
+    settings: LdapSettings,
+    tls: Arc<ClientConfig>,
+    /// The password of the account that searches.
+    service_password: Option<Concealed>,
+}
+
+impl Directory {
+    /// Reads the files that the settings name.
+    pub fn open(name: &str, settings: &LdapSettings) -> Result<Self, SecurityError> {
+        if settings.insecure {
+            tracing::warn!(
+                provider = name,
+                "INSECURE: this provider is asked without TLS; everyone on the way reads passwords"
+            );
+        }
+        Ok(Self {
+            tls: Trust::read(settings.authority.as_deref())?.tls()?,
+            service_password: settings.bind_password_file.as_deref().map(secret_file::read).transpose()?,
+            settings: settings.clone(),
+        })
+    }
+
+    /// Whether this is the user's password, and which groups the user has. Asks one server after the other until one
+    /// answers; a user who is refused by one is not tried at the next.
+    pub async fn check(&self, user: &str, password: &Concealed) -> Answer {
+        // RFC 4513, 5.1.2: a bind with a name and no password is not authenticated and succeeds.
+        if password.0.is_empty() || password.0.contains('\0') {
+            return Answer::WrongSecret;
+        }
+        self.ask(user, Some(password)).await
+    }
+
+    /// Whether there is still such a user, and which groups the user has, as the service account sees it.
+    pub async fn look(&self, user: &str) -> Answer {
+        self.ask(user, None).await
+    }
+
+    async fn ask(&self, user: &str, password: Option<&Concealed>) -> Answer {
+        let mut failed = Failure::Misconfigured("it has no servers".into());
+        for url in self.settings.urls.iter().flatten() {
+            let limit = Duration::from_secs(self.settings.timeout_seconds);
+            match timeout(limit, self.ask_one(url, user, password)).await {
+                Ok(Ok(answer)) => return answer,
+                Ok(Err(error)) => failed = failure(url, &error),
+                Err(_) => {
+                    let why = format!("{url} did not answer within {} s", limit.as_secs());
+                    failed = Failure::Unreachable(why);
+                }
+            }
+            // What is wrong with the settings is wrong at every server.
+            if matches!(failed, Failure::Misconfigured(_)) {
+                break;
+            }
+        }
+        Answer::Failed(failed)
+    }
+
+    async fn ask_one(&self, url: &str, user: &str, password: Option<&Concealed>) -> Result<Answer, LdapError> {
+        let mut connection = self.connect(url).await?;
+        let dn = match &self.settings.user_dn {
+            Some(template) => words::fill_dn(template, user),
+            None => match self.find(&mut connection.ldap, user).await? {
+                Found::One(dn) => dn,
+                Found::None => return Ok(Answer::NoSuchUser),
+                Found::Several => {
+                    let why = "finds several entries for one name; make `user_filter` narrower";
+                    return Ok(Answer::Failed(Failure::Misconfigured(why.into())));
+                }
+            },
+        };
+        let refused = match password {
+            Some(password) => self.bind_as_user(&mut connection.ldap, &dn, password).await?,
+            None if self.settings.user_dn.is_some() => self.check_is_there(&mut connection.ldap, &dn).await?,
+            None => None,
+        };
+        if let Some(refused) = refused {
+            return Ok(refused);
+        }
+        let groups = self.groups(&mut connection.ldap, user, &dn).await?;
+        Ok(Answer::User(ProviderUser { name: user.to_owned(), subject: None, groups }))
+    }
+
+    /// Proves the user; what to answer where that fails.
+    async fn bind_as_user(&self, ldap: &mut Ldap, dn: &str, password: &Concealed) -> Result<Option<Answer>, LdapError> {
+        let bound = ldap.simple_bind(dn, &password.0).await?;
+        match bound.rc {
+            SUCCESS => Ok(None),
+            // With a template, the same answer comes for a user that is not there.
+            INVALID_CREDENTIALS | NO_SUCH_OBJECT | INVALID_DN if self.settings.user_dn.is_some() => {
+                Ok(Some(Answer::NoSuchUser))
+            }
+            // Also: locked, disabled, or may not bind. The user hears no more than that it was wrong.
+            INVALID_CREDENTIALS | NO_SUCH_OBJECT | INAPPROPRIATE_AUTHENTICATION | UNWILLING | CONSTRAINT => {
+                Ok(Some(Answer::WrongSecret))
+            }
+            _ => Err(bound.into()),
+        }
+    }
+
+    /// Looks, as the service account, for an entry whose DN a template gave.
+    async fn check_is_there(&self, ldap: &mut Ldap, dn: &str) -> Result<Option<Answer>, LdapError> {
+        self.bind_as_service(ldap).await?;
+        let found = ldap.search(dn, Scope::Base, "(objectClass=*)", [NO_ATTRIBUTES]).await?;
+        match (found.0.is_empty(), found.1.rc) {
+            (false, SUCCESS) => Ok(None),
+            (true, SUCCESS) | (_, NO_SUCH_OBJECT | INVALID_DN) => Ok(Some(Answer::NoSuchUser)),
+            _ => Err(found.1.into()),
+        }
+    }
+
+    async fn connect(&self, url: &str) -> Result<Connection, LdapError> {
+        let starttls = url.starts_with("ldap://") && !self.settings.insecure;
+        let settings = LdapConnSettings::new().set_starttls(starttls).set_config(Arc::clone(&self.tls));
+        let (connection, ldap) = LdapConnAsync::with_settings(settings, url).await?;
+        // It ends when `ldap` is dropped, and is cut off then whatever the server does.
+        let driver = tokio::spawn(async move {
+            let _ = connection.drive().await;
+        });
+        Ok(Connection { ldap, driver: driver.abort_handle() })
+    }
+
+    /// The DN of a user, found by the service account.
+    async fn find(&self, ldap: &mut Ldap, user: &str) -> Result<Found, LdapError> {
+        self.bind_as_service(ldap).await?;
+        let base = self.settings.user_base.as_deref().unwrap_or_default();
+        let filter = words::fill_filter(&self.settings.user_filter, user, "");
+        let options = SearchOptions::new().sizelimit(2);
+        let found = ldap.with_search_options(options).search(base, Scope::Subtree, &filter, [NO_ATTRIBUTES]).await?;
+        // More than two entries end a search with "size limit exceeded", and then two are there.
+        let (entries, result) = (found.0, found.1);
+        let mut entries = entries.into_iter().filter(|entry| !entry.is_ref() && !entry.is_intermediate());
+        match (entries.next(), entries.next(), result.rc) {
+            (_, Some(_), _) | (_, _, SIZE_LIMIT) => Ok(Found::Several),
+            (Some(entry), None, SUCCESS) => Ok(Found::One(SearchEntry::construct(entry).dn)),
+            (None, None, SUCCESS) => Ok(Found::None),
+            _ => Err(result.into()),
+        }
+    }
+
+    /// The DNs of the user's groups. Asked as the service account where there is one, else as the user.
+    async fn groups(&self, ldap: &mut Ldap, user: &str, dn: &str) -> Result<Vec<String>, LdapError> {
+        if self.service_password.is_some() {
+            self.bind_as_service(ldap).await?;
+        }
+        let attribute = self.settings.group_attribute.as_str();
+        let (base, scope, filter, wanted) = match &self.settings.group_base {
+            Some(base) => (
+                base.as_str(),
+                Scope::Subtree,
+                words::fill_filter(&self.settings.group_filter, user, dn),
+                NO_ATTRIBUTES,
+            ),
+            None => (dn, Scope::Base, "(objectClass=*)".to_owned(), attribute),
+        };
+        let limit = i32::try_from(GROUPS_MAX).unwrap_or(i32::MAX);
+        let options = SearchOptions::new().sizelimit(limit);
+        let (entries, _) = ldap.with_search_options(options).search(base, scope, &filter, [wanted]).await?.success()?;
+        let entries = entries.into_iter().filter(|entry| !entry.is_ref()).map(SearchEntry::construct);
+        if self.settings.group_base.is_some() {
+            return Ok(entries.map(|entry| entry.dn).collect());
+        }
+        // The server may write the attribute's name in its own way.
+        let of_attribute = |entry: SearchEntry| {
+            entry.attrs.into_iter().filter(|(name, _)| name.eq_ignore_ascii_case(attribute)).flat_map(|(_, dns)| dns)
+        };
+        Ok(entries.flat_map(of_attribute).take(GROUPS_MAX).collect())
+    }
+
+    async fn bind_as_service(&self, ldap: &mut Ldap) -> Result<(), LdapError> {
+        let (Some(dn), Some(password)) = (&self.settings.bind_dn, &self.service_password) else { return Ok(()) };
+        ldap.simple_bind(dn, &password.0).await?.success()?;
+        Ok(())
+    }
+}
+
+/// What a search for a user found.
+enum Found {
+    One(String),
+    None,
+    Several,
+}
+
+/// A connection that ends with its use.
+struct Connection {
+    ldap: Ldap,
+    driver: AbortHandle,
+}
+
+impl Drop for Connection {
+    fn drop(&mut self) {
+        self.driver.abort();
+    }
+}
+
+/// What an error means for whoever wants to log in. The sentence holds no name and no password.
+fn failure(url: &str, error: &LdapError) -> Failure {
+    match error {
+        LdapError::LdapResult { result } if [BUSY, UNAVAILABLE].contains(&result.rc) => {
+            Failure::Unreachable(format!("{url} says that it is busy or unavailable"))
+        }
+        LdapError::LdapResult { result } => Failure::Misconfigured(format!(
+            "{url} refused with LDAP result {} ({})",
+            result.rc,
+            words::result(result.rc)
+        )),
+        LdapError::FilterParsing => Failure::Misconfigured("a filter in its settings is none".into()),
+        LdapError::UrlParsing { .. } | LdapError::DNSName { .. } | LdapError::UnknownScheme(_) => {
+            Failure::Misconfigured(format!("{url} is no address of a server"))
+        }
+        other => Failure::Unreachable(format!("{url}: {other}")),
+    }
+}
+
+/// The attribute that stands for "none", RFC 4511, 4.5.1.8.
+const NO_ATTRIBUTES: &str = "1.1";
+/// LDAP results, RFC 4511, appendix A.
+const SUCCESS: u32 = 0;
+const SIZE_LIMIT: u32 = 4;
+const CONSTRAINT: u32 = 19;
+const NO_SUCH_OBJECT: u32 = 32;
+const INVALID_DN: u32 = 34;
+const INAPPROPRIATE_AUTHENTICATION: u32 = 48;
+const INVALID_CREDENTIALS: u32 = 49;
+const BUSY: u32 = 51;
+const UNAVAILABLE: u32 = 52;
+const UNWILLING: u32 = 53;

@@ -1,0 +1,283 @@
+//! Logins with a password that a directory knows, and what becomes of a user whom a provider proved. Serves the login.
+//!
+//! An account belongs to whoever it was made for: to this server's own database, or to one provider. No other can prove
+//! its user, whatever names it gives. A provider that does not answer lets nobody in.
+
+use std::{
+    collections::{BTreeMap, VecDeque},
+    net::IpAddr,
+    time::Duration,
+};
+
+use protocol::{
+    CredentialId, Now, Refusal, Status, UserName,
+    message::master_security::{KnownUser, SecurityReply, UserRights},
+};
+
+use super::{
+    Action, Caller, CheckId, Security,
+    device::Devices,
+    login::{Purpose, WRONG_LOGIN},
+    standing::Looks,
+    too_busy,
+    users::USERS_MAX,
+};
+use crate::{
+    SecurityError,
+    accounts::{self, Origin, User},
+    credentials::SESSION_LIFE_MILLIS,
+    provider::{
+        Answer, Concealed, Failure, Plan, ProviderUser, Question,
+        plan::{Mapped, unknown},
+    },
+};
+
+/// What the rules know of providers.
+#[derive(Debug, Default)]
+pub(super) struct ProviderLogins {
+    pub(super) plan: Plan,
+    pub(super) devices: Devices,
+    pub(super) looks: Looks,
+    /// Questions under way.
+    asked: BTreeMap<CheckId, Asked>,
+    /// Providers that did not answer, and until when nobody is made to wait for them, as [`Now::monotonic`].
+    down: BTreeMap<String, Duration>,
+}
+
+/// A question under way.
+#[derive(Debug)]
+struct Asked {
+    provider: String,
+    what_for: WhatFor,
+}
+
+/// What a question is for.
+#[derive(Debug)]
+pub(super) enum WhatFor {
+    /// A login with a password.
+    Password(PasswordLogin),
+    /// The beginning of a login with a browser, for one at this address and a machine of this name.
+    Begin(Caller, IpAddr, String),
+    /// Whether one that has begun is finished.
+    Poll(Caller, [u8; 32]),
+    /// Whether a user who is in may stay in.
+    Look(UserName),
+}
+
+/// A login whose password providers are asked about.
+#[derive(Debug)]
+pub(super) struct PasswordLogin {
+    pub(super) caller: Caller,
+    pub(super) user: UserName,
+    pub(super) address: IpAddr,
+    pub(super) purpose: Purpose,
+    pub(super) password: Concealed,
+    /// Who is asked next, where this one does not know the user.
+    pub(super) to_ask: VecDeque<String>,
+}
+
+impl Security {
+    /// Takes the providers of the settings.
+    #[must_use]
+    pub fn with_providers(mut self, plan: Plan) -> Self {
+        self.providers.plan = plan;
+        self.begin_looks();
+        self
+    }
+
+    /// Whom to ask about the password of this name: its account's provider, or, where there is no account yet, those
+    /// that may know it. Nobody where the account is this server's own.
+    pub(super) fn providers_of(&self, user: &UserName) -> VecDeque<String> {
+        match (self.accounts.user(user), self.accounts.origin(user)) {
+            (Some(_), Some(origin)) => [origin.provider.clone()].into(),
+            (Some(_), None) => VecDeque::new(),
+            (None, _) => self.providers.plan.to_ask(user).into(),
+        }
+    }
+
+    /// Asks the next provider, or ends the login.
+    pub(super) fn ask_next(&mut self, now: Now, mut login: PasswordLogin) {
+        let Some(provider) = login.to_ask.pop_front() else { return self.fail_password(now, login) };
+        let user = self.providers.plan.name_at(&provider, &login.user);
+        let question = Question::Password { user, password: login.password.clone() };
+        let caller = login.caller;
+        if let Err(refusal) = self.ask_provider(now, provider, WhatFor::Password(login), question) {
+            self.refuse(caller, refusal);
+        }
+    }
+
+    /// Has a provider asked.
+    ///
+    /// # Errors
+    /// Where it cannot be asked now.
+    pub(super) fn ask_provider(
+        &mut self,
+        now: Now,
+        provider: String,
+        what_for: WhatFor,
+        question: Question,
+    ) -> Result<(), Refusal> {
+        if !self.providers.plan.knows(&provider) {
+            return Err(unknown(&provider));
+        }
+        if self.providers.down.get(&provider).is_some_and(|until| *until > now.monotonic) {
+            return Err(unreachable(&provider));
+        }
+        // Looks have a bound of their own.
+        let is_login = |asked: &&Asked| !matches!(asked.what_for, WhatFor::Look(_));
+        if self.providers.asked.values().filter(is_login).count() >= QUESTIONS_MAX {
+            return Err(too_busy());
+        }
+        let check = self.new_check();
+        self.providers.asked.insert(check, Asked { provider: provider.clone(), what_for });
+        self.actions.push_back(Action::AskProvider { check, provider, question });
+        Ok(())
+    }
+
+    /// A provider answered.
+    pub(super) fn handle_provider(&mut self, now: Now, check: CheckId, answer: Answer) {
+        let Some(Asked { provider, what_for }) = self.providers.asked.remove(&check) else { return };
+        if let Answer::Failed(Failure::Unreachable(_)) = &answer {
+            self.providers.down.insert(provider.clone(), now.monotonic + DOWN_FOR);
+        }
+        match what_for {
+            WhatFor::Password(login) => self.judge_password(now, &provider, login, answer),
+            WhatFor::Begin(caller, address, machine) => {
+                self.note_begun(now, caller, (provider, address, machine), answer);
+            }
+            WhatFor::Poll(caller, login) => self.note_polled(now, caller, login, answer),
+            WhatFor::Look(user) => self.note_look(&provider, &user, answer),
+        }
+    }
+
+    fn judge_password(&mut self, now: Now, provider: &str, login: PasswordLogin, answer: Answer) {
+        let caller = login.caller;
+        match answer {
+            Answer::User(user) => {
+                let PasswordLogin { user: name, address, purpose, .. } = login;
+                match (self.let_in(now, provider, &user, Some(&name), address), purpose) {
+                    (Ok(rights), Purpose::Enter) => {
+                        self.failed.note_success(now, &name, address);
+                        // Nothing renews what a password opened, and nothing but time ends it.
+                        let until_unix_millis = Some(now.unix_millis.saturating_add(SESSION_LIFE_MILLIS));
+                        let known = KnownUser { rights, credential: CredentialId(0), until_unix_millis };
+                        self.answer(caller, SecurityReply::User(known));
+                    }
+                    (Ok(_), Purpose::Begin(machine)) => {
+                        self.failed.note_success(now, &name, address);
+                        self.begin_session(now, caller, name, address, machine);
+                    }
+                    (Err(refusal), _) => {
+                        self.look_soon(now, &name);
+                        self.refuse(caller, refusal);
+                    }
+                }
+            }
+            Answer::NoSuchUser => {
+                self.look_soon(now, &login.user);
+                self.ask_next(now, login);
+            }
+            // Another provider that has such a user has another person.
+            Answer::WrongSecret => self.fail_password(now, login),
+            other => self.refuse(caller, failure(provider, &other)),
+        }
+    }
+
+    fn fail_password(&mut self, now: Now, login: PasswordLogin) {
+        self.failed.note_failure(now, login.user, login.address);
+        self.refuse(login.caller, Refusal::new(Status::Refused, WRONG_LOGIN));
+    }
+
+    /// What a user whom `provider` proved may do; makes or changes the account. `expected` is the name they gave, if
+    /// they gave one.
+    pub(super) fn let_in(
+        &mut self,
+        now: Now,
+        provider: &str,
+        user: &ProviderUser,
+        expected: Option<&UserName>,
+        address: IpAddr,
+    ) -> Result<UserRights, Refusal> {
+        let mapped = self.providers.plan.admit(provider, user)?;
+        let name = mapped.name.clone();
+        let known = self.accounts.user(&name);
+        let is_same = |origin: &Origin| origin.provider == provider && origin.subject == user.subject;
+        let is_theirs = known.is_none() || self.accounts.origin(&name).is_some_and(is_same);
+        if !is_theirs || expected.is_some_and(|expected| *expected != name) {
+            let sentence = format!(
+                "the account `{name}` is not that of the user whom the provider `{provider}` proved; ask an administrator"
+            );
+            return Err(Refusal::new(Status::Refused, sentence));
+        }
+        if known.is_none() && self.accounts.users().count() >= USERS_MAX {
+            return Err(SecurityError::TooMany { what: "users", most: USERS_MAX }.refusal());
+        }
+        let origin = Origin { provider: provider.to_owned(), subject: user.subject.clone(), gone: false };
+        self.take_over(&name, &origin, Some(mapped)).map_err(|error| error.refusal())?;
+        self.look_later(now, &name, provider);
+        let account = self.account(&name)?;
+        self.check_may_enter(&name, account, address)?;
+        Ok(UserRights { user: name.clone(), groups: account.groups.clone(), admin: account.admin })
+    }
+
+    /// Makes or changes the account of a provider's user, where there is anything to change: with `mapped` to what the
+    /// provider says, without it so that the account opens nothing.
+    pub(super) fn take_over(
+        &mut self,
+        name: &UserName,
+        origin: &Origin,
+        mapped: Option<Mapped>,
+    ) -> Result<(), SecurityError> {
+        let before = self.accounts.user(name);
+        let origin = Origin { gone: mapped.is_none(), ..origin.clone() };
+        let mut account = before.cloned().unwrap_or_default();
+        let mut changes = Vec::new();
+        if let Some(Mapped { groups, admin, .. }) = mapped {
+            let is_new = |group: &&String| !self.accounts.groups().contains(*group);
+            let new: Result<Vec<_>, _> = groups.iter().filter(is_new).map(|group| accounts::set_group(group)).collect();
+            changes = new?;
+            account = User { groups, admin, ..account };
+        }
+        if before != Some(&account) {
+            changes.push(accounts::set_user(name, &account)?);
+        }
+        if self.accounts.origin(name) != Some(&origin) {
+            changes.push(accounts::set_origin(name, &origin)?);
+        }
+        if !changes.is_empty() {
+            self.changes.note(name.clone());
+            self.apply(changes)?;
+        }
+        Ok(())
+    }
+}
+
+/// The refusal where a provider gave no answer that can be used. Why it did not is for the log: whoever logs in may be
+/// anyone.
+pub(super) fn failure(provider: &str, answer: &Answer) -> Refusal {
+    match answer {
+        Answer::Failed(Failure::Unreachable(_)) => unreachable(provider),
+        Answer::Refused(why) => Refusal::new(Status::Refused, format!("the identity provider `{provider}` {why}")),
+        _ => {
+            let sentence = format!(
+                "the identity provider `{provider}` does not work as it is set up; the log of the security server says why"
+            );
+            Refusal::new(Status::Failed, sentence)
+        }
+    }
+}
+
+fn unreachable(provider: &str) -> Refusal {
+    let sentence = format!("the identity provider `{provider}` cannot be reached; try again in a moment");
+    Refusal::new(Status::Unavailable, sentence)
+}
+
+/// Questions to providers at once. A master asks this server eight things at once, and a provider may take seconds: two
+/// ways stay free for those whom no provider needs to be asked about.
+const QUESTIONS_MAX: usize = 6;
+/// For how long nobody waits for a provider that did not answer: a second try of the same person comes later.
+const DOWN_FOR: Duration = Duration::from_secs(2);
+
+#[cfg(test)]
+#[path = "providers_tests.rs"]
+mod tests;

@@ -1,0 +1,124 @@
+//! Whether users of directories may stay in: everyone who holds a session or a token is asked about again every few
+//! minutes, so that whoever leaves an organization leaves the cloud too, and groups follow the directory. Serves
+//! revocation (docs/paths/login.md). A directory that gives no answer puts nobody out.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
+
+use protocol::{Now, UserName};
+
+use super::{Security, providers::WhatFor};
+use crate::provider::{Answer, Question};
+
+/// When who is looked after.
+#[derive(Debug, Default)]
+pub(super) struct Looks {
+    at: BTreeMap<UserName, Duration>,
+    /// The same, in the order of time, as [`Now::monotonic`].
+    order: BTreeSet<(Duration, UserName)>,
+    under_way: usize,
+}
+
+impl Looks {
+    fn set(&mut self, user: &UserName, at: Duration) {
+        if let Some(before) = self.at.insert(user.clone(), at) {
+            self.order.remove(&(before, user.clone()));
+        }
+        self.order.insert((at, user.clone()));
+    }
+
+    fn pop_due(&mut self, now: Now) -> Option<UserName> {
+        self.order.first().filter(|(at, _)| *at <= now.monotonic)?;
+        let (_, user) = self.order.pop_first()?;
+        self.at.remove(&user);
+        Some(user)
+    }
+}
+
+impl Security {
+    /// At the start everyone is looked after at once, as far as providers may be asked at once: nobody knows what has
+    /// changed meanwhile.
+    pub(super) fn begin_looks(&mut self) {
+        let (plan, looks) = (&self.providers.plan, &mut self.providers.looks);
+        let of_directories = self.accounts.origins().filter(|(_, origin)| plan.asks_again(&origin.provider).is_some());
+        of_directories.for_each(|(user, _)| looks.set(user, Duration::ZERO));
+    }
+
+    /// A user was just proved.
+    pub(super) fn look_later(&mut self, now: Now, user: &UserName, provider: &str) {
+        if let Some(pause) = self.providers.plan.asks_again(provider) {
+            self.providers.looks.set(user, now.monotonic + pause);
+        }
+    }
+
+    /// Something was heard that the directory should be asked about soon, if it can be.
+    pub(super) fn look_soon(&mut self, now: Now, user: &UserName) {
+        if self.providers.looks.at.contains_key(user) {
+            self.providers.looks.set(user, now.monotonic);
+        }
+    }
+
+    /// When [`look_after_users`](Self::look_after_users) has something to do, as [`Now::monotonic`].
+    pub(super) fn next_look(&self) -> Option<Duration> {
+        let looks = &self.providers.looks;
+        looks.order.first().filter(|_| looks.under_way < LOOKS_MAX).map(|(at, _)| *at)
+    }
+
+    /// Asks about those whose time has come.
+    pub(super) fn look_after_users(&mut self, now: Now) {
+        while self.providers.looks.under_way < LOOKS_MAX
+            && let Some(user) = self.providers.looks.pop_due(now)
+        {
+            self.look_at(now, user);
+        }
+    }
+
+    fn look_at(&mut self, now: Now, user: UserName) {
+        // Who was removed is looked after no more.
+        let Some(provider) = self.accounts.origin(&user).map(|origin| origin.provider.clone()) else { return };
+        self.look_later(now, &user, &provider);
+        // Who holds nothing has nothing to lose, and is asked about at the login.
+        if self.tokens_of(now, &user).is_empty() {
+            return;
+        }
+        let question = Question::Standing { user: self.providers.plan.name_at(&provider, &user) };
+        if self.ask_provider(now, provider, WhatFor::Look(user), question).is_ok() {
+            self.providers.looks.under_way += 1;
+        }
+    }
+
+    /// A provider said whether a user may stay in.
+    pub(super) fn note_look(&mut self, provider: &str, user: &UserName, answer: Answer) {
+        self.providers.looks.under_way -= 1;
+        // Looked up again: meanwhile the account may have been removed, or become someone else's.
+        let Some(origin) = self.accounts.origin(user).filter(|origin| origin.provider == provider).cloned() else {
+            return;
+        };
+        let mapped = match answer {
+            Answer::User(found) => {
+                self.providers.plan.admit(provider, &found).ok().filter(|mapped| mapped.name == *user)
+            }
+            Answer::NoSuchUser => None,
+            // Whatever it is, it does not say that the user is gone.
+            _ => return,
+        };
+        // Best effort: what cannot be written now is found again at the next look.
+        let _ = self.take_over(user, &origin, mapped);
+    }
+
+    /// Whether use may prolong a login session. Not where nobody can be asked whether its user is still one: then each ends
+    /// twelve hours after the login.
+    pub(super) fn may_renew(&self, user: &UserName) -> bool {
+        let asks_again = |provider: &String| self.providers.plan.asks_again(provider).is_some();
+        self.accounts.origin(user).is_none_or(|origin| asks_again(&origin.provider))
+    }
+}
+
+/// Looks at once: so many at a few hundredths of a second each are some ten thousand in five minutes.
+const LOOKS_MAX: usize = 2;
+
+#[cfg(test)]
+#[path = "standing_tests.rs"]
+mod tests;
