@@ -18,6 +18,7 @@ use std::{pin::pin, sync::Arc, time::Duration};
 
 use daemon::stop::Stopping;
 use net::{
+    identity::Bearer,
     local::LocalListener,
     transfer::{Incoming, Listener, TransferStream},
 };
@@ -105,6 +106,7 @@ pub(crate) async fn answer_requests(
     stopping: &Stopping,
 ) -> Result<(), NodeError> {
     let mut open = OpenSlices::default();
+    let mut bearer = Bearer::of(&stream)?;
     loop {
         let next = stopping.unless(timeout(REQUEST_IDLE_MAX, next_request(&mut stream, &mut open)));
         let Some(Ok(received)) = next.await else { break };
@@ -113,36 +115,56 @@ pub(crate) async fn answer_requests(
             TransferRequest::Read { ticket, slice, from, until } => {
                 let Some(_turn) = turn(hands, &mut stream).await? else { continue };
                 // Boxed, as below: the largest of the conversations decides the size of all.
-                Box::pin(read::read(hands, &mut stream, &mut open, ticket, slice, from..until)).await?
+                Box::pin(read::read(hands, &mut stream, &bearer, &mut open, ticket, slice, from..until)).await?
             }
             TransferRequest::Write { ticket, chain } => {
                 let Some(_turn) = turn_to_write(hands, &mut stream).await? else { continue };
-                Box::pin(write::write(hands, &mut stream, &ticket, chain, stopping)).await?
+                Box::pin(write::write(hands, &mut stream, &bearer, &ticket, chain, stopping)).await?
             }
             TransferRequest::Piece { ticket, piece, bytes } => {
                 let Some(_turn) = turn(hands, &mut stream).await? else { continue };
-                Box::pin(piece::piece(hands, &mut stream, &ticket, piece, bytes)).await?
+                Box::pin(piece::piece(hands, &mut stream, &bearer, &ticket, piece, bytes)).await?
             }
             TransferRequest::Verify { ticket, slice } => {
                 let Some(_turn) = turn(hands, &mut stream).await? else { continue };
-                Box::pin(verify::verify(hands, &mut stream, &ticket, slice)).await?
+                Box::pin(verify::verify(hands, &mut stream, &bearer, &ticket, slice)).await?
             }
             TransferRequest::ListFiles { ticket, folder, after } => {
-                Box::pin(import::list(hands, &mut stream, &ticket, folder, after)).await?
+                Box::pin(import::list(hands, &mut stream, &bearer, &ticket, folder, after)).await?
             }
             TransferRequest::ImportFile { ticket, write, folder, file, keep } => {
                 let Some(_turn) = turn(hands, &mut stream).await? else { continue };
                 let wanted = import::Wanted { folder, file, keep };
-                Box::pin(import::import(hands, &mut stream, &ticket, &write, wanted)).await?
+                Box::pin(import::import(hands, &mut stream, &bearer, &ticket, &write, wanted)).await?
             }
             TransferRequest::LeaveFile { ticket, folder, file, slice } => {
                 let wanted = import::Wanted { folder, file, keep: false };
-                Box::pin(import::leave(hands, &mut stream, &ticket, wanted, slice)).await?
+                Box::pin(import::leave(hands, &mut stream, &bearer, &ticket, wanted, slice)).await?
             }
-            TransferRequest::Spe { ticket } => match hands.tickets.compute(&ticket) {
+            TransferRequest::Hold { key, proof } => {
+                if bearer.take_proof(key, &proof) {
+                    After::Next
+                } else {
+                    // It is the answer to what comes behind the proof; and there is no second try.
+                    refuse(&mut stream, &hands.tickets.refuse_proof(&bearer)).await?;
+                    After::Close
+                }
+            }
+            TransferRequest::Plain { ticket } => match hands.tickets.plain(&bearer, &ticket) {
+                Ok(()) => {
+                    // What was opened with an encrypted connection's ticket must be asked for anew.
+                    open.close_all();
+                    stream.send(&TransferReply::Ready).await?;
+                    stream.go_plain().await?;
+                    bearer.goes_plain();
+                    After::Next
+                }
+                Err(error) => refuse(&mut stream, &error).await?,
+            },
+            TransferRequest::Spe { ticket } => match hands.tickets.compute(&bearer, &ticket) {
                 Ok(job) => {
                     stream.send(&TransferReply::Ready).await?;
-                    return Box::pin(task::converse(Arc::clone(hands), stream, job, stopping)).await;
+                    return Box::pin(task::converse(Arc::clone(hands), stream, bearer, job, stopping)).await;
                 }
                 Err(error) => refuse(&mut stream, &error).await?,
             },

@@ -20,6 +20,7 @@ use protocol::{
         node_master::{Ack, HeldPartial, HeldSlice, Order, Report},
         rebuild::{Keep, KeptKey, KeptMark},
     },
+    ticket::TicketKeys,
 };
 
 use copies::{Cancelled, CopyQueue};
@@ -106,6 +107,10 @@ impl Node {
             Order::Keep(keep) => self.actions.push_back(Action::Keep { to: from, keep }),
             Order::TellKept { after } => {
                 self.actions.push_back(Action::ReadKept { after });
+                self.ack(from, Ok(()));
+            }
+            Order::TicketKeys(keys) => {
+                self.actions.push_back(Action::TakeTicketKeys(keys));
                 self.ack(from, Ok(()));
             }
         }
@@ -290,6 +295,8 @@ pub enum Action {
     },
     /// Remove all that a job left here.
     ForgetJob(JobId),
+    /// Check tickets with these keys from now on.
+    TakeTicketKeys(TicketKeys),
     /// Keep these rows; then [`Completion::Kept`].
     Keep {
         /// Whom to answer.

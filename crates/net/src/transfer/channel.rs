@@ -8,6 +8,7 @@ use std::io;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use super::{ByteStream, tls_socket::TlsSocket};
+use crate::identity::PeerCertificate;
 
 /// The transport of one connection.
 pub(super) enum Channel {
@@ -63,6 +64,25 @@ impl Channel {
         match self {
             Self::Tls(socket) => socket.fingerprint(),
             Self::Memory(pipe) => pipe.fingerprint,
+        }
+    }
+
+    /// The peer's certificate, when it showed one.
+    pub(super) fn peer_certificate(&self) -> Option<PeerCertificate> {
+        match self {
+            Self::Tls(socket) => socket.peer_certificate(),
+            Self::Memory(pipe) => pipe.fingerprint.map(PeerCertificate::in_memory),
+        }
+    }
+
+    /// Reads and writes plain bytes from now on, where there was TLS. See [`TransferStream::go_plain`].
+    ///
+    /// [`TransferStream::go_plain`]: super::TransferStream::go_plain
+    pub(super) async fn go_plain(&mut self) -> io::Result<()> {
+        match self {
+            Self::Tls(socket) => socket.go_plain().await,
+            // Nothing was sealed.
+            Self::Memory(pipe) => pipe.flush().await,
         }
     }
 

@@ -11,7 +11,10 @@ use crate::{
     Digest, FileId, JobId, LeaseId, NodeId, Place, Policy, RecordFormat, Refusal, ResumeKey, SectorPath, SliceId,
     UserName, Version,
     disk::DiskStatus,
-    message::rebuild::{RebuildRequest, RebuildStatus},
+    message::{
+        audit::{AuditQuestion, AuditReply, RefusedTickets},
+        rebuild::{RebuildRequest, RebuildStatus},
+    },
     ticket::SignedTicket,
 };
 
@@ -162,6 +165,8 @@ pub enum ClientRequest {
         /// The node.
         node: NodeId,
     },
+    /// The audit record; administrators only: [`ClientReply::Audit`].
+    Audit(AuditQuestion),
 }
 
 /// The master's answer.
@@ -219,6 +224,8 @@ pub enum ClientReply {
     Rebuild(RebuildStatus),
     /// A node to talk to.
     Source(Source),
+    /// Of the audit record.
+    Audit(AuditReply),
 }
 
 /// See [`ClientRequest::Create`].
@@ -516,6 +523,8 @@ pub struct NodeStatus {
     pub slices: u64,
     /// Its disks.
     pub disks: Vec<DiskStatus>,
+    /// Tickets it has refused since it was started.
+    pub refused_tickets: RefusedTickets,
 }
 
 /// How a node is.
@@ -544,6 +553,10 @@ pub struct Health {
     pub misplaced: u64,
     /// Files for which more copies are wanted than there are nodes to hold them.
     pub short_of_nodes: u64,
+    /// Tickets that the nodes have refused, by fault.
+    pub refused_tickets: RefusedTickets,
+    /// The sites within which data goes unencrypted, because the operator wants it so (`insecure_data`).
+    pub insecure_sites: Vec<String>,
 }
 
 /// See [`ClientRequest::AdmitJob`]: what a job needs to start SPEs.

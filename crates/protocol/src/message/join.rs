@@ -6,7 +6,10 @@ use std::net::SocketAddr;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{NodeId, Place, Refusal, SessionId, UserName};
+use crate::{
+    NodeId, Place, Refusal, SessionId, UserName,
+    ticket::{HolderKey, TicketKeys},
+};
 
 /// Label of the TLS exporter that yields the 32-byte session key.
 pub const KEY_LABEL: &[u8] = b"EXPORTER-sector-gmp-1";
@@ -38,6 +41,8 @@ pub enum JoinRequest {
         user: UserName,
         /// The proof.
         secret: Secret,
+        /// The public half of a key that the client made for this session: its tickets are good for nobody else.
+        holder: HolderKey,
     },
     /// A node joins; it proves itself by its TLS certificate.
     Node {
@@ -65,8 +70,8 @@ pub enum JoinReply {
     Accepted {
         /// The new session.
         session: SessionId,
-        /// The master's Ed25519 public key for tickets, 32 bytes.
-        ticket_key: [u8; 32],
+        /// The master's public keys for tickets.
+        ticket_keys: TicketKeys,
     },
     /// No.
     Refused(Refusal),

@@ -5,7 +5,13 @@ use std::net::IpAddr;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{NodeId, Refusal, UserName, message::join::Secret};
+use crate::{
+    NodeId, Refusal, UserName,
+    message::{
+        audit::{AuditReply, AuditRequest},
+        join::Secret,
+    },
+};
 
 /// What the master asks.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -28,6 +34,8 @@ pub enum SecurityRequest {
         /// The address it comes from.
         address: IpAddr,
     },
+    /// About the audit record.
+    Audit(AuditRequest),
 }
 
 /// What the security server answers.
@@ -39,6 +47,8 @@ pub enum SecurityReply {
     NodeAllowed,
     /// No, and why.
     Refused(Refusal),
+    /// About the audit record.
+    Audit(AuditReply),
 }
 
 /// What a user may do, as far as the security server knows. Rights on files are the master's, from these.

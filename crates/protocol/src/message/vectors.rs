@@ -14,6 +14,7 @@ use data_encoding::HEXLOWER;
 use serde::{Serialize, de::DeserializeOwned};
 
 use super::{
+    audit::{AuditHead, AuditQuestion, AuditReply},
     client_master::{
         Admitted, ClientReply, ClientRequest, Condition, Copies, CopyState, CopyStatus, CreateRequest, Created, Entry,
         EntryKind, EntryStatus, FileContent, FoundCopy, Health, JobRecord, JobState, Located, NodeState, NodeStatus,
@@ -40,7 +41,7 @@ use crate::{
     Digest, FileId, JobId, JournalId, LeaseId, NodeId, Place, Policy, RecordFormat, Refusal, ResumeKey, SectorPath,
     SessionId, SliceHeader, SliceId, SliceMetadata, Status, Topology, UserName, Version,
     disk::{DiskState, DiskStatus, ScrubStatus},
-    ticket::{Right, SignedTicket, Ticket},
+    ticket::{Handed, Holder, HolderKey, Right, SignedTicket, Ticket, TicketFault, TicketFile, TicketKeys},
     topology::{Link, SitePair},
     wire::codec,
 };
@@ -102,12 +103,14 @@ macro_rules! compare {
     }};
 }
 
+mod audit;
+
 #[test]
 fn the_words_of_joining_have_their_bytes() {
     let mut vectors = Vectors::of("join", include_str!("../../tests/vectors/join.txt"));
     let password = Secret::Password("correct horse".into());
     compare!(vectors, JoinRequest {
-        "client": JoinRequest::Client { .. } => JoinRequest::Client { user: user(), secret: password },
+        "client": JoinRequest::Client { .. } => JoinRequest::Client { user: user(), secret: password, holder: HolderKey([5; 32]) },
         "node": JoinRequest::Node { .. } => JoinRequest::Node {
             node: node(),
             place: place(),
@@ -119,7 +122,10 @@ fn the_words_of_joining_have_their_bytes() {
         },
     });
     compare!(vectors, JoinReply {
-        "accepted": JoinReply::Accepted { .. } => JoinReply::Accepted { session: SessionId(0xabcdef), ticket_key: [9; 32] },
+        "accepted": JoinReply::Accepted { .. } => JoinReply::Accepted {
+            session: SessionId(0xabcdef),
+            ticket_keys: TicketKeys { current: [9; 32], next: [10; 32] },
+        },
         "refused": JoinReply::Refused(_) => JoinReply::Refused(refusal(Status::Refused)),
     });
     vectors.finish();
@@ -134,12 +140,14 @@ fn the_words_of_master_and_security_server_have_their_bytes() {
             SecurityRequest::CheckUser { user: user(), secret: Secret::Token([7; 32]), address: from },
         "check-node": SecurityRequest::CheckNode { .. } =>
             SecurityRequest::CheckNode { node: node(), fingerprint: [8; 32], address: address().ip() },
+        "audit": SecurityRequest::Audit(_) => SecurityRequest::Audit(audit::batch()),
     });
     let rights = UserRights { user: user(), groups: vec!["astro".into(), "geo".into()], admin: true };
     compare!(vectors, SecurityReply {
         "user": SecurityReply::User(_) => SecurityReply::User(rights),
         "node-allowed": SecurityReply::NodeAllowed => SecurityReply::NodeAllowed,
         "refused": SecurityReply::Refused(_) => SecurityReply::Refused(refusal(Status::NotFound)),
+        "audit": SecurityReply::Audit(_) => SecurityReply::Audit(AuditReply::Recorded(AuditHead::EMPTY)),
     });
     vectors.finish();
 }
@@ -204,6 +212,7 @@ fn the_requests_of_a_client_have_their_bytes() {
         "copies": ClientRequest::Copies(_) => ClientRequest::Copies(path()),
         "rebuild": ClientRequest::Rebuild(_) => ClientRequest::Rebuild(RebuildRequest::Status { after: Some(slice()) }),
         "import": ClientRequest::Import { .. } => ClientRequest::Import { node: node() },
+        "audit": ClientRequest::Audit(_) => ClientRequest::Audit(AuditQuestion::Verify),
     });
     compare!(vectors, RebuildRequest {
         "status": RebuildRequest::Status { .. } => RebuildRequest::Status { after: None },
@@ -234,6 +243,8 @@ fn the_replies_to_a_client_have_their_bytes() {
         lost: 0,
         misplaced: 3,
         short_of_nodes: 4,
+        refused_tickets: audit::refused(),
+        insecure_sites: vec!["uic".into()],
     };
     let status = |state| CopyStatus { node: node(), place: place(), state };
     let found = vec![
@@ -290,6 +301,7 @@ fn the_replies_to_a_client_have_their_bytes() {
         "rebuild": ClientReply::Rebuild(_) =>
             ClientReply::Rebuild(rebuild(RebuildState::Running, ConflictKind::OlderVersion)),
         "source": ClientReply::Source(_) => ClientReply::Source(source()),
+        "audit": ClientReply::Audit(_) => ClientReply::Audit(AuditReply::Recorded(AuditHead::EMPTY)),
     });
     compare!(vectors, RebuildState {
         "new": RebuildState::New => RebuildState::New,
@@ -322,6 +334,7 @@ fn the_words_of_node_and_master_have_their_bytes() {
         "forget-job": Order::ForgetJob(_) => Order::ForgetJob(JobId(6)),
         "keep": Order::Keep(_) => Order::Keep(keep(KeptBase::Change(6))),
         "tell-kept": Order::TellKept { .. } => Order::TellKept { after: Some(kept_key()) },
+        "ticket-keys": Order::TicketKeys(_) => Order::TicketKeys(TicketKeys { current: [9; 32], next: [10; 32] }),
     });
     compare!(vectors, KeptBase {
         "change": KeptBase::Change(_) => KeptBase::Change(300),
@@ -337,13 +350,15 @@ fn the_words_of_node_and_master_have_their_bytes() {
         "corrupt": Report::Corrupt(_) => Report::Corrupt(slice()),
         "removed": Report::Removed(_) => Report::Removed(slice()),
         "status": Report::Status { .. } =>
-            Report::Status { used_bytes: 7, free_bytes: 1 << 44, transfers: 3, spes: 2, disks: disks() },
+            Report::Status { used_bytes: 7, free_bytes: 1 << 44, transfers: 3, spes: 2, disks: disks(), refused_tickets: audit::refused() },
         "forward-failed": Report::ForwardFailed { .. } => Report::ForwardFailed { slice: slice(), node: node() },
         "partials": Report::Partials(_) =>
             Report::Partials(vec![HeldPartial { user: user(), key: ResumeKey(7), bytes: 1 << 26 }]),
         "kept-mark": Report::KeptMark { .. } => Report::KeptMark { mark: Some(kept_mark()), all_seen: true },
         "kept": Report::Kept { .. } =>
             Report::Kept { mark: kept_mark(), after: Some(kept_key()), rows: keep(KeptBase::Change(6)).rows, last: true },
+        "tickets-refused": Report::TicketsRefused { .. } =>
+            Report::TicketsRefused { refusals: vec![audit::refusal()], left_out: 3 },
     });
     compare!(vectors, Ack {
         "done": Ack::Done => Ack::Done,
@@ -379,6 +394,9 @@ fn the_words_of_a_transfer_have_their_bytes() {
             file: "a/b".into(),
             slice: slice(),
         },
+        "hold": TransferRequest::Hold { .. } =>
+            TransferRequest::Hold { key: HolderKey([5; 32]), proof: vec![0xcc; 64] },
+        "plain": TransferRequest::Plain { .. } => TransferRequest::Plain { ticket: signed() },
     });
     compare!(vectors, TransferReply {
         "reading": TransferReply::Reading { .. } => TransferReply::Reading { bytes: 300 },
@@ -407,6 +425,8 @@ fn the_words_of_a_local_socket_have_their_bytes() {
         },
         "store": LocalRequest::Store { .. } =>
             LocalRequest::Store { ticket: signed(), chain: vec![source()], bytes: 1 << 30 },
+        "hold": LocalRequest::Hold { .. } =>
+            LocalRequest::Hold { key: HolderKey([5; 32]), unix_millis: 1_700_000_000_000, proof: vec![0xcc; 64] },
     });
     compare!(vectors, LocalReply {
         "opened": LocalReply::Opened { .. } => LocalReply::Opened { bytes: 300, digest: digest() },
@@ -454,7 +474,17 @@ fn the_words_of_driver_and_spe_have_their_bytes() {
 #[test]
 fn tickets_have_their_bytes() {
     let mut vectors = Vectors::of("ticket", include_str!("../../tests/vectors/ticket.txt"));
-    let ticket = |right| Ticket { user: user(), node: node(), right, until_unix_millis: 1_700_000_060_000 };
+    let file = TicketFile { path: path(), version: Version(1_700_000_000_000) };
+    let ticket = |right| Ticket {
+        number: 11,
+        user: user(),
+        holder: Holder::Client(HolderKey([5; 32])),
+        node: node(),
+        right,
+        file: Some(file.clone()),
+        plain_within: Some("uic".into()),
+        until_unix_millis: 1_700_000_060_000,
+    };
     compare!(vectors, Ticket {
         "read": Ticket { right: Right::Read { .. }, .. } =>
             ticket(Right::Read { slice: slice(), from: 0, until: 1 << 20 }),
@@ -468,7 +498,11 @@ fn tickets_have_their_bytes() {
         "compute": Ticket { right: Right::Compute { .. }, .. } => ticket(Right::Compute { job: JobId(6) }),
         "import": Ticket { right: Right::Import, .. } => ticket(Right::Import),
     });
+    vectors.compare("Ticket.of-a-node", &Ticket { holder: Holder::Node(node()), ..ticket(Right::Import) });
     vectors.compare("SignedTicket", &signed());
+    let handed = Some(Handed { to: node(), signature: vec![0xdd; 64] });
+    vectors.compare("SignedTicket.handed", &SignedTicket { handed, ..signed() });
+    vectors.compare("TicketFault.all", &TicketFault::ALL.to_vec());
     vectors.finish();
 }
 
@@ -509,7 +543,7 @@ fn refusal(status: Status) -> Refusal {
 }
 
 fn signed() -> SignedTicket {
-    SignedTicket { ticket: vec![1, 2, 3], signature: vec![0xee; 64] }
+    SignedTicket { ticket: vec![1, 2, 3], signature: vec![0xee; 64], handed: None }
 }
 
 fn source() -> Source {
@@ -628,6 +662,7 @@ fn node_status(state: NodeState) -> NodeStatus {
         is_full: true,
         slices: 9,
         disks: disks(),
+        refused_tickets: audit::refused(),
     }
 }
 
