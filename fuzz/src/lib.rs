@@ -9,7 +9,7 @@ use protocol::{
     Now, SectorPath, SessionId,
     gmp::{Action, Endpoint, Frames, Message, MessageKind, Opening},
     limits,
-    message::{client_master, join, master_security, node_master, spe, transfer},
+    message::{accounts, client_master, join, master_security, node_master, spe, transfer},
     slice::block_count,
     ticket::{SignedTicket, Ticket},
     wire::{codec, datagram, frame},
@@ -50,6 +50,8 @@ pub fn messages(bytes: &[u8]) {
     decoded::<join::JoinReply>(bytes);
     decoded::<master_security::SecurityRequest>(bytes);
     decoded::<master_security::SecurityReply>(bytes);
+    decoded::<accounts::AccountsRequest>(bytes);
+    decoded::<accounts::AccountsReply>(bytes);
     decoded::<client_master::ClientRequest>(bytes);
     decoded::<client_master::ClientReply>(bytes);
     decoded::<node_master::Order>(bytes);

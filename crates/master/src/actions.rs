@@ -6,6 +6,7 @@ use protocol::{
     NodeId, Place, Refusal, SessionId, Topology,
     message::{
         client_master::{ClientReply, ClientRequest},
+        master_security::{SecurityReply, SecurityRequest},
         node_master::{Ack, Order, Report},
     },
 };
@@ -47,6 +48,13 @@ pub enum Action {
         /// The order.
         body: Order,
     },
+    /// Ask the security server and complete with [`Completion::SecurityAnswered`], also when it cannot be reached.
+    AskSecurity {
+        /// Who wants to know, to be named in the completion.
+        to: Caller,
+        /// What is asked.
+        request: SecurityRequest,
+    },
     /// Read the topology's file and complete with [`Completion::TopologyRead`].
     ReadTopology {
         /// Who wants it, to be named in the completion.
@@ -71,6 +79,13 @@ pub enum Completion {
         order: OrderId,
         /// How it ended.
         outcome: OrderOutcome,
+    },
+    /// The security server answered, or could not be reached.
+    SecurityAnswered {
+        /// Who wanted to know.
+        to: Caller,
+        /// The answer; a refusal is the master's own, for a question that was not answered.
+        reply: Result<SecurityReply, Refusal>,
     },
     /// The topology's file was read, because someone wanted it or because it has changed.
     TopologyRead {

@@ -17,7 +17,7 @@ use protocol::{
     Refusal, SessionId, Status,
     message::{
         join::{JoinReply, JoinRequest, KEY_LABEL},
-        master_security::{SecurityReply, SecurityRequest, UserRights},
+        master_security::{KnownUser, SecurityReply, SecurityRequest},
     },
 };
 use tokio::{
@@ -30,7 +30,7 @@ use crate::{actions::NodeJoin, security_door::SecurityDoor};
 
 /// What everyone who joins passes through.
 pub(crate) struct Gate {
-    pub(crate) security: SecurityDoor,
+    pub(crate) security: Arc<SecurityDoor>,
     /// The public half of the key for tickets.
     pub(crate) ticket_key: [u8; 32],
     /// Where those go who were let in.
@@ -49,7 +49,7 @@ pub(crate) struct Admission {
 /// Who was let in.
 pub(crate) enum Joiner {
     /// A user, from this address.
-    Client(UserRights, IpAddr),
+    Client(KnownUser, IpAddr),
     /// A node.
     Node(NodeJoin),
 }
@@ -111,7 +111,7 @@ impl Gate {
             JoinRequest::Client { user, secret } => {
                 let question = SecurityRequest::CheckUser { user, secret, address };
                 match self.security.ask(&question).await? {
-                    SecurityReply::User(rights) => Ok(Joiner::Client(rights, address)),
+                    SecurityReply::User(user) => Ok(Joiner::Client(user, address)),
                     other => Err(refused(other)),
                 }
             }
@@ -149,7 +149,7 @@ fn reachable(transfer: SocketAddr, from: IpAddr) -> SocketAddr {
 fn refused(reply: SecurityReply) -> Refusal {
     match reply {
         SecurityReply::Refused(refusal) => refusal,
-        SecurityReply::User(_) | SecurityReply::NodeAllowed => {
+        SecurityReply::User(_) | SecurityReply::NodeAllowed | SecurityReply::Accounts(_) => {
             Refusal::new(Status::Failed, "the security server answered another question than was asked; see its log")
         }
     }

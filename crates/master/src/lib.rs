@@ -32,6 +32,7 @@ mod nodes;
 mod orders;
 mod placement;
 mod policies;
+mod questions;
 mod quotas;
 mod rebalance;
 mod rebuild;

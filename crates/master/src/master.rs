@@ -9,7 +9,7 @@ use protocol::{
     Now, Refusal, SessionId, Version,
     message::{
         client_master::{ClientReply, ClientRequest},
-        master_security::UserRights,
+        master_security::KnownUser,
     },
 };
 use store::RowChange;
@@ -32,6 +32,7 @@ use crate::{
     nodes::Nodes,
     orders::Orders,
     policies::Policies,
+    questions::Questions,
     quotas::Quotas,
     rebalance::Rebalance,
     rebuild::Rebuild,
@@ -70,6 +71,7 @@ pub struct Master {
     pub(crate) together: Together,
     pub(crate) rebalance: Rebalance,
     pub(crate) topology: TopologyOrigin,
+    pub(crate) questions: Questions,
     pub(crate) superseded: Superseded,
     pub(crate) jobs: Jobs,
     pub(crate) sessions: Sessions,
@@ -171,6 +173,7 @@ impl Master {
             together: Together::default(),
             rebalance: Rebalance::default(),
             topology: TopologyOrigin::default(),
+            questions: Questions::default(),
             superseded: Superseded::default(),
             jobs,
             sessions: Sessions::default(),
@@ -190,8 +193,8 @@ impl Master {
     }
 
     /// Opens the session of a user who was let in, at `address`.
-    pub fn open_client_session(&mut self, now: Now, session: SessionId, rights: UserRights, address: IpAddr) {
-        let evicted = self.sessions.open(now, session, rights, address);
+    pub fn open_client_session(&mut self, now: Now, session: SessionId, user: KnownUser, address: IpAddr) {
+        let evicted = self.sessions.open(now, session, user, address);
         self.actions.extend(evicted.map(Action::CloseSession));
     }
 
@@ -253,6 +256,7 @@ impl Master {
             }
             Completion::Ordered { order, outcome } => self.note_ordered(now, order, outcome),
             Completion::TopologyRead { to, topology } => self.note_topology(now, to, topology),
+            Completion::SecurityAnswered { to, reply } => self.note_security_answer(to, reply),
         }
         self.go_on(now);
     }
@@ -313,6 +317,7 @@ impl Master {
                 | ClientRequest::RemoveNode(_)
                 | ClientRequest::Rebalance(_)
                 | ClientRequest::Topology { .. }
+                | ClientRequest::Accounts(_)
         );
         let outcome = match request {
             ClientRequest::Create(create) => self.create(now, by, client.address, create).map(Some),
@@ -356,6 +361,7 @@ impl Master {
             ClientRequest::RemoveNode(remove) => self.remove_node(now, from, by, &remove),
             ClientRequest::Rebalance(verb) => self.rebalance(by, verb).map(Some),
             ClientRequest::Topology { reload } => self.ask_topology(from, by, reload),
+            ClientRequest::Accounts(request) => self.ask_accounts(from, client, request),
             ClientRequest::Copies(path) => self.copies(now, by, &path).map(Some),
         };
         match outcome {

@@ -268,6 +268,7 @@ impl Master {
                 | ClientRequest::Trash { .. }
                 | ClientRequest::Quotas { .. }
                 | ClientRequest::Copies(_)
+                | ClientRequest::Accounts(_)
         );
         (self.rebuild.is_running() && !only_reads).then(|| self.being_rebuilt())
     }

@@ -20,6 +20,7 @@ use protocol::{
     Refusal, SessionId, Status,
     message::{
         client_master::{ClientReply, ClientRequest},
+        master_security::SecurityReply,
         node_master::{Ack, Order, Report},
     },
     wire::codec::{self, CodecError},
@@ -48,7 +49,7 @@ pub struct Server {
     clock: Clock,
     master: Master,
     journal: Journal,
-    security: SecurityDoor,
+    security: Arc<SecurityDoor>,
     ticket_key: [u8; 32],
     topology: Option<TopologyFile>,
 }
@@ -102,7 +103,7 @@ impl Server {
         };
         let (journal, master, topology) = spawn_blocking(load).await.map_err(|_| MasterError::Ended("journal"))??;
         let (listener, socket) = listen(settings.listen, &identity).await?;
-        let security = SecurityDoor::new(TcpCarrier::new(identity), settings.security);
+        let security = Arc::new(SecurityDoor::new(TcpCarrier::new(identity), settings.security));
         Ok(Self { listener, socket, clock, master, journal, security, ticket_key, topology })
     }
 
@@ -119,7 +120,7 @@ impl Server {
         tracing::info!(address = %self.address(), "the master is ready");
         let (messenger, mut events) = Messenger::start(self.socket, self.clock);
         let (admitted, mut admissions) = mpsc::channel(ADMISSIONS_MAX);
-        let gate = Arc::new(Gate { security: self.security, ticket_key: self.ticket_key, admitted });
+        let gate = Arc::new(Gate { security: Arc::clone(&self.security), ticket_key: self.ticket_key, admitted });
         let keeping = tokio::spawn(gate.keep(self.listener, stopping.clone()));
         let mut desk = Desk {
             clock: self.clock,
@@ -127,6 +128,8 @@ impl Server {
             messenger,
             journal: JournalWriter::new(self.journal),
             orders: JoinSet::new(),
+            security: self.security,
+            questions: JoinSet::new(),
             topology: TopologyWatch::start(self.topology),
         };
         let outcome = desk.work(&mut events, &mut admissions, &stopping).await;
@@ -150,6 +153,9 @@ struct Desk {
     journal: JournalWriter,
     /// Orders on their way; the rules bound them for each node.
     orders: JoinSet<(OrderId, OrderOutcome)>,
+    security: Arc<SecurityDoor>,
+    /// Questions on their way to the security server; the rules bound them.
+    questions: JoinSet<(Caller, Result<SecurityReply, Refusal>)>,
     topology: TopologyWatch,
 }
 
@@ -181,6 +187,12 @@ impl Desk {
                         self.master.handle_completion(self.clock.now(), Completion::Ordered { order, outcome });
                     }
                 }
+                Some(answered) = self.questions.join_next() => {
+                    // One whose task panicked is never answered; the client asks again when it has waited long enough.
+                    if let Ok((to, reply)) = answered {
+                        self.master.handle_completion(self.clock.now(), Completion::SecurityAnswered { to, reply });
+                    }
+                }
                 (to, topology) = self.topology.read() => {
                     self.master.handle_completion(self.clock.now(), Completion::TopologyRead { to, topology });
                 }
@@ -202,6 +214,7 @@ impl Desk {
         };
         let flushed = timeout(FINISH_MAX, flush).await;
         self.orders.shutdown().await;
+        self.questions.shutdown().await;
         self.messenger.close().await;
         flushed.unwrap_or_else(|_| {
             tracing::error!("the journal was not written in time; what was not yet answered may be lost");
@@ -219,8 +232,8 @@ impl Desk {
         let Admission { session, key, who, opened } = admission;
         let now = self.clock.now();
         let is_open = match who {
-            Joiner::Client(rights, address) => {
-                self.master.open_client_session(now, session, rights, address);
+            Joiner::Client(user, address) => {
+                self.master.open_client_session(now, session, user, address);
                 Ok(())
             }
             Joiner::Node(join) => self.master.open_node_session(now, session, join),
@@ -275,6 +288,10 @@ impl Desk {
                     drop(self.orders.spawn(give(self.messenger.clone(), session, order, body)));
                 }
                 Action::CloseSession(session) => self.messenger.remove_session(session),
+                Action::AskSecurity { to, request } => {
+                    let security = Arc::clone(&self.security);
+                    drop(self.questions.spawn(async move { (to, security.ask(&request).await) }));
+                }
                 Action::ReadTopology { to } => self.topology.ask(to),
             }
         }

@@ -3,7 +3,10 @@
 
 use std::{collections::BTreeMap, net::IpAddr, time::Duration};
 
-use protocol::{NodeId, Now, SessionId, message::master_security::UserRights};
+use protocol::{
+    CredentialId, NodeId, Now, SessionId,
+    message::master_security::{KnownUser, UserRights},
+};
 
 /// Who is at the other end of a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,6 +21,8 @@ pub enum Peer<'a> {
 #[derive(Clone, Debug)]
 pub(crate) struct ClientSession {
     pub(crate) rights: UserRights,
+    /// What proved the user.
+    pub(crate) credential: CredentialId,
     /// Where the client is; tells which node is near.
     pub(crate) address: IpAddr,
     last_heard: Duration,
@@ -31,19 +36,14 @@ pub(crate) struct Sessions {
 
 impl Sessions {
     /// Opens a session. Where there are too many, the one unheard of for longest is given up and returned.
-    pub(crate) fn open(
-        &mut self,
-        now: Now,
-        session: SessionId,
-        rights: UserRights,
-        address: IpAddr,
-    ) -> Option<SessionId> {
+    pub(crate) fn open(&mut self, now: Now, session: SessionId, user: KnownUser, address: IpAddr) -> Option<SessionId> {
         let longest_idle = || self.clients.iter().min_by_key(|(_, client)| client.last_heard).map(|(id, _)| *id);
         let evicted = if self.clients.len() >= CLIENT_SESSIONS_MAX { longest_idle() } else { None };
         if let Some(evicted) = evicted {
             self.clients.remove(&evicted);
         }
-        self.clients.insert(session, ClientSession { rights, address, last_heard: now.monotonic });
+        let KnownUser { rights, credential, .. } = user;
+        self.clients.insert(session, ClientSession { rights, credential, address, last_heard: now.monotonic });
         evicted
     }
 

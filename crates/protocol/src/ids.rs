@@ -79,6 +79,11 @@ number_id!(
     /// known without comparing clocks. 0 stands for a journal of before there were such ids.
     JournalId(u64), "16", "journal id"
 );
+number_id!(
+    /// What proved a user: a login session or a named token, as the security server keeps them. Says nothing of the secret
+    /// itself. 0 stands for a password, which begins no session.
+    CredentialId(u64), "16", "session id"
+);
 
 /// The age of a file's content at one path. Larger is newer, also across deletion and re-creation of the path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, Default)]

@@ -24,7 +24,9 @@ pub mod topology;
 pub mod wire;
 
 pub use address_range::AddressRange;
-pub use ids::{FileId, JobId, JournalId, LeaseId, NodeId, ResumeKey, SessionId, SliceId, UserName, Version};
+pub use ids::{
+    CredentialId, FileId, JobId, JournalId, LeaseId, NodeId, ResumeKey, SessionId, SliceId, UserName, Version,
+};
 pub use path::SectorPath;
 pub use policy::Policy;
 pub use slice::{Digest, RecordFormat, SliceHeader, SliceMetadata};

@@ -3,7 +3,7 @@
 //! A row is read once, when it is loaded; a row that cannot be read stops the server rather than letting someone in or
 //! out by mistake.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, ops::Bound};
 
 use protocol::{NodeId, UserName};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
@@ -71,6 +71,12 @@ impl Accounts {
         self.users.iter()
     }
 
+    /// The users that come after this name, by name; all where there is none.
+    pub fn users_after(&self, after: Option<&UserName>) -> impl Iterator<Item = (&UserName, &User)> {
+        let from = after.map_or(Bound::Unbounded, Bound::Excluded);
+        self.users.range::<UserName, _>((from, Bound::Unbounded))
+    }
+
     /// A node.
     pub fn node(&self, id: &NodeId) -> Option<&Node> {
         // The master is no node, whatever a caller calls itself.
@@ -102,18 +108,22 @@ impl Accounts {
             why: why.into(),
         };
         let name = std::str::from_utf8(key).map_err(|_| wrong("its key is not text"))?;
-        if table == USERS {
-            let name = UserName::new(name).map_err(|error| wrong(&error.to_string()))?;
-            match value {
-                Some(value) => self.users.insert(name, decode(value).map_err(wrong)?),
-                None => self.users.remove(&name),
-            };
-        } else {
-            let id = NodeId::new(name).map_err(|error| wrong(&error.to_string()))?;
-            match value {
-                Some(value) => self.nodes.insert(id, decode(value).map_err(wrong)?),
-                None => self.nodes.remove(&id),
-            };
+        match table {
+            USERS => {
+                let name = UserName::new(name).map_err(|error| wrong(&error.to_string()))?;
+                match value {
+                    Some(value) => drop(self.users.insert(name, decode(value).map_err(wrong)?)),
+                    None => drop(self.users.remove(&name)),
+                }
+            }
+            NODES => {
+                let id = NodeId::new(name).map_err(|error| wrong(&error.to_string()))?;
+                match value {
+                    Some(value) => drop(self.nodes.insert(id, decode(value).map_err(wrong)?)),
+                    None => drop(self.nodes.remove(&id)),
+                }
+            }
+            _ => return Err(wrong("no such table is known")),
         }
         Ok(())
     }
@@ -164,6 +174,14 @@ fn decode<T: DeserializeOwned>(value: &[u8]) -> Result<T, &'static str> {
 /// Whether a name belongs to a role, so that no node may have it.
 pub fn is_reserved(id: &NodeId) -> bool {
     [MASTER, SECURITY].contains(&id.as_str())
+}
+
+/// Refuses what cannot be a group's name, which follows the rules of a user's.
+pub fn check_group(group: &str) -> Result<(), SecurityError> {
+    match UserName::new(group) {
+        Ok(_) => Ok(()),
+        Err(_) => Err(SecurityError::Group(group.chars().take(64).collect())),
+    }
 }
 
 /// The reserved name under which the master's certificate is registered.

@@ -10,12 +10,16 @@
 pub mod accounts;
 pub mod error;
 pub mod failed_logins;
+mod journal_writer;
+mod keeper;
 pub mod rules;
+mod saves;
 pub mod secret;
 pub mod server;
 pub mod setup;
 
 pub use error::SecurityError;
 pub use protocol::AddressRange;
+pub use saves::BatchId;
 pub use server::{Server, serve};
 pub use setup::{Cloud, NewUser, create_cloud};

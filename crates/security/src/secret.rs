@@ -21,6 +21,9 @@ pub struct PasswordHash(String);
 #[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TokenHash([u8; 32]);
 
+/// A password that is still to be hashed: some ten milliseconds of a processor, and 19 MiB.
+pub struct Hashing(String);
+
 /// A comparison that is still to be made: some ten milliseconds of a processor for a password, and 19 MiB. The
 /// [rules](crate::rules) ask for it; the [server](crate::server) runs it where it holds up nobody.
 pub struct Verification {
@@ -31,9 +34,7 @@ pub struct Verification {
 impl PasswordHash {
     /// Hashes a new password, with a salt of its own.
     pub fn new(password: &str) -> Result<Self, SecurityError> {
-        if !(PASSWORD_BYTES_MIN..=PASSWORD_BYTES_MAX).contains(&password.len()) {
-            return Err(SecurityError::PasswordLength { least: PASSWORD_BYTES_MIN, most: PASSWORD_BYTES_MAX });
-        }
+        check_length(password)?;
         let failed = |error: &dyn fmt::Display| SecurityError::Hash(error.to_string());
         let params = Params::new(MEMORY_KIB, PASSES, LANES, None).map_err(|error| failed(&error))?;
         let hasher = Argon2::new(Algorithm::Argon2id, Version::V0x13, params);
@@ -51,6 +52,26 @@ impl PasswordHash {
         phc::PasswordHash::new(&self.0)
             .is_ok_and(|hash| Argon2::default().verify_password(password.as_bytes(), &hash).is_ok())
     }
+}
+
+impl Hashing {
+    /// Takes a password, if its length is sensible.
+    pub fn new(password: String) -> Result<Self, SecurityError> {
+        check_length(&password)?;
+        Ok(Self(password))
+    }
+
+    /// Hashes it.
+    pub fn run(self) -> Result<PasswordHash, SecurityError> {
+        PasswordHash::new(&self.0)
+    }
+}
+
+fn check_length(password: &str) -> Result<(), SecurityError> {
+    if (PASSWORD_BYTES_MIN..=PASSWORD_BYTES_MAX).contains(&password.len()) {
+        return Ok(());
+    }
+    Err(SecurityError::PasswordLength { least: PASSWORD_BYTES_MIN, most: PASSWORD_BYTES_MAX })
 }
 
 impl TokenHash {
@@ -98,6 +119,12 @@ impl fmt::Debug for PasswordHash {
 impl fmt::Debug for TokenHash {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("TokenHash(…)")
+    }
+}
+
+impl fmt::Debug for Hashing {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Hashing(…)")
     }
 }
 

@@ -3,14 +3,7 @@
 //! SSL connections require the use of public certificates for verification"). It must never answer anyone whose
 //! certificate is not the one registered for the master.
 
-use std::{
-    collections::BTreeMap,
-    net::SocketAddr,
-    panic::{AssertUnwindSafe, catch_unwind},
-    path::Path,
-    sync::Arc,
-    time::Duration,
-};
+use std::{net::SocketAddr, path::Path, sync::Arc, time::Duration};
 
 use daemon::{
     ready,
@@ -18,11 +11,10 @@ use daemon::{
     stop::Stopping,
 };
 use net::{
-    clock::Clock,
     identity::{Credentials, TlsIdentity},
     transfer::{Incoming, Listener, TransferStream},
 };
-use protocol::message::master_security::{SecurityReply, SecurityRequest};
+use protocol::message::master_security::SecurityRequest;
 use store::Journal;
 use tokio::{
     sync::{Semaphore, mpsc, oneshot},
@@ -33,7 +25,8 @@ use tokio::{
 use crate::{
     SecurityError,
     accounts::Accounts,
-    rules::{Action, Caller, CheckId, Security},
+    keeper::{Ask, Keeper},
+    rules::Security,
     setup::ACCOUNTS_FILE,
 };
 
@@ -42,7 +35,6 @@ pub struct Server {
     listener: Listener,
     master: [u8; 32],
     security: Security,
-    /// Held for its lock: nobody else changes the accounts while they are in this server's memory.
     journal: Journal,
 }
 
@@ -73,23 +65,30 @@ impl Server {
     }
 
     /// Serves until it is stopped. Requests under way are still answered.
+    ///
+    /// # Errors
+    /// When the accounts can no longer be written.
     pub async fn run(self, stopping: Stopping) -> Result<(), SecurityError> {
         let Self { listener, master, security, journal } = self;
         tracing::info!(address = %listener.address(), "the security server is ready");
         let (asks, asked) = mpsc::channel(MASTER_CONNECTIONS_MAX);
-        let keeper = tokio::spawn(keep(security, asked));
+        let mut keeper = tokio::spawn(Keeper::new(security, journal).keep(asked));
         let door = Arc::new(Door { master, places: Semaphore::new(MASTER_CONNECTIONS_MAX), asks, stopping });
         let mut connections = JoinSet::new();
-        while let Some(incoming) = door.stopping.unless(next(&listener, &mut connections)).await {
-            match incoming {
-                Ok(incoming) => {
-                    connections.spawn(Arc::clone(&door).serve(incoming));
-                }
-                Err(error) => {
-                    // Out of descriptors, most likely. To ask again at once would only burn a processor.
-                    tracing::warn!(%error, "cannot take a connection");
-                    sleep(ACCEPT_PAUSE).await;
-                }
+        let mut ended = None;
+        while ended.is_none() {
+            tokio::select! {
+                // Only when it cannot write its accounts: then nobody can be answered any more.
+                kept = &mut keeper => ended = Some(kept),
+                incoming = door.stopping.unless(next(&listener, &mut connections)) => match incoming {
+                    Some(Ok(incoming)) => drop(connections.spawn(Arc::clone(&door).serve(incoming))),
+                    Some(Err(error)) => {
+                        // Out of descriptors, most likely. To ask again at once would only burn a processor.
+                        tracing::warn!(%error, "cannot take a connection");
+                        sleep(ACCEPT_PAUSE).await;
+                    }
+                    None => break,
+                },
             }
         }
         drop(listener);
@@ -100,9 +99,11 @@ impl Server {
         }
         // The last sender of questions goes with it, and so the keeper ends.
         drop(door);
-        let kept = keeper.await.map_err(|_| SecurityError::Panicked("kept its accounts"));
-        drop(journal);
-        kept
+        let kept = match ended {
+            Some(kept) => kept,
+            None => keeper.await,
+        };
+        kept.map_err(|_| SecurityError::Panicked("kept its accounts"))?
     }
 }
 
@@ -174,52 +175,6 @@ impl Door {
         stream.close().await;
         Ok(())
     }
-}
-
-/// A question on its way to the keeper.
-struct Ask {
-    request: SecurityRequest,
-    reply: oneshot::Sender<SecurityReply>,
-}
-
-/// Drives the rules: the one task that has them, until nobody can ask any more.
-async fn keep(mut security: Security, mut asked: mpsc::Receiver<Ask>) {
-    let clock = Clock::start();
-    // Bounded by the connections: each waits for its reply before it asks again.
-    let mut callers: BTreeMap<Caller, oneshot::Sender<SecurityReply>> = BTreeMap::new();
-    let mut checks: JoinSet<(CheckId, bool)> = JoinSet::new();
-    for number in 0.. {
-        let due = security.next_timeout().map(|due| due.saturating_sub(clock.now().monotonic));
-        tokio::select! {
-            ask = asked.recv() => {
-                let Some(Ask { request, reply }) = ask else { return };
-                callers.insert(Caller(number), reply);
-                security.handle_message(clock.now(), Caller(number), request);
-            }
-            Some(Ok((check, matches))) = checks.join_next() => {
-                security.handle_completion(clock.now(), check, matches);
-            }
-            () = sleep(due.unwrap_or_default()), if due.is_some() => security.handle_timeout(clock.now()),
-        }
-        while let Some(action) = security.poll_action() {
-            match action {
-                Action::Answer { caller, reply } => answer(callers.remove(&caller), reply),
-                Action::Verify { check, verification } => {
-                    // A comparison that panics proves nothing, and must not leave its caller without an answer.
-                    let run = move || catch_unwind(AssertUnwindSafe(|| verification.run())).unwrap_or(false);
-                    checks.spawn_blocking(move || (check, run()));
-                }
-            }
-        }
-    }
-}
-
-fn answer(caller: Option<oneshot::Sender<SecurityReply>>, reply: SecurityReply) {
-    if let SecurityReply::Refused(refusal) = &reply {
-        tracing::info!(%refusal, "refused");
-    }
-    // Who asked may have gone; then nobody misses the reply.
-    let _ = caller.map(|caller| caller.send(reply));
 }
 
 /// Connections of masters at once: a few masters with a few connections each.

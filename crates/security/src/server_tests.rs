@@ -9,7 +9,14 @@ use net::{
     identity::Authority,
     transfer::{Carrier, TcpCarrier},
 };
-use protocol::{NodeId, UserName, message::join::Secret};
+use protocol::{
+    CredentialId, NodeId, UserName,
+    message::{
+        accounts::{AccountsReply, AccountsRequest, NewUser as Wanted, Password},
+        join::Secret,
+        master_security::{Asker, SecurityReply, UserRights},
+    },
+};
 use tempfile::TempDir;
 
 use super::*;
@@ -85,9 +92,9 @@ async fn the_master_gets_one_reply_to_each_request_on_a_kept_connection() {
     let world = world().await;
     let mut stream = world.connect(world.identity("master")).await.unwrap();
     let reply = world.ask(&mut stream, &world.login("root", Secret::Token(world.token))).await;
-    assert!(matches!(reply, SecurityReply::User(rights) if rights.admin && rights.user.as_str() == "root"));
+    assert!(matches!(reply, SecurityReply::User(known) if known.rights.admin && known.rights.user.as_str() == "root"));
     let reply = world.ask(&mut stream, &world.login("alice", Secret::Password("correct horse".into()))).await;
-    assert!(matches!(reply, SecurityReply::User(rights) if !rights.admin));
+    assert!(matches!(reply, SecurityReply::User(known) if !known.rights.admin));
     let wrong = world.ask(&mut stream, &world.login("alice", Secret::Password("wrong horse".into()))).await;
     let unknown = world.ask(&mut stream, &world.login("nobody", Secret::Token(world.token))).await;
     assert!(matches!(wrong, SecurityReply::Refused(_)));
@@ -159,4 +166,24 @@ async fn without_credentials_or_a_master_the_server_does_not_start() {
     drop(create_cloud(&root.path().join("security"), "home").unwrap());
     let error = Server::bind(&settings(&root)).await.err().unwrap();
     assert!(matches!(error, SecurityError::NoMaster { .. }), "{error}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_user_who_was_added_over_the_door_is_there_after_a_restart() {
+    let world = world().await;
+    let mut stream = world.connect(world.identity("master")).await.unwrap();
+    let rights = UserRights { user: "root".parse().unwrap(), groups: vec![], admin: true };
+    let by = Asker { rights, credential: CredentialId(0), address: [10, 0, 0, 1].into() };
+    let request = AccountsRequest::AddUser(Wanted {
+        user: "bob".parse().unwrap(),
+        password: Some(Password("battery staple".into())),
+        groups: vec![],
+        admin: false,
+        addresses: vec![],
+    });
+    let reply = world.ask(&mut stream, &SecurityRequest::Accounts { by, request }).await;
+    assert_eq!(reply, SecurityReply::Accounts(AccountsReply::Done));
+    world.stop.finish(STOP_MAX).await.unwrap();
+    let cloud = create_cloud(&world.folder("security"), "home").unwrap();
+    assert!(cloud.accounts().user(&"bob".parse().unwrap()).is_some_and(|bob| bob.password.is_some()));
 }

@@ -85,10 +85,7 @@ impl Cloud {
         if self.accounts.user(name).is_some() {
             return Err(SecurityError::UserExists(name.clone()));
         }
-        // A group follows the rules of a user's name.
-        if let Some(group) = new.groups.iter().find(|group| UserName::new(group.as_str()).is_err()) {
-            return Err(SecurityError::Group(group.chars().take(64).collect()));
-        }
+        new.groups.iter().try_for_each(|group| accounts::check_group(group))?;
         let NewUser { groups, admin, addresses } = new;
         let password = password.map(PasswordHash::new).transpose()?;
         self.commit(accounts::set_user(name, &User { password, tokens: vec![], groups, admin, addresses })?)

@@ -9,9 +9,13 @@ use std::{
 
 use master::{Action, Caller, Completion, Master, MasterConfig, Message, NodeJoin, OrderId, OrderOutcome, Peer};
 use protocol::{
-    NodeId, Place, SessionId, UserName,
+    CredentialId, NodeId, Place, Refusal, SessionId, Status, UserName,
     gmp::Opening,
-    message::{client_master::ClientRequest, master_security::UserRights, node_master::Report},
+    message::{
+        client_master::ClientRequest,
+        master_security::{KnownUser, UserRights},
+        node_master::Report,
+    },
     wire::codec,
 };
 
@@ -115,7 +119,7 @@ impl MasterRole {
         let process = self.process.as_mut()?;
         let session = SessionId(env.rng.u64(..));
         match who {
-            Who::Client(_) => process.rules.open_client_session(env.now, session, rights(), address(who)),
+            Who::Client(_) => process.rules.open_client_session(env.now, session, known(), address(who)),
             Who::Node(node) => process.rules.open_node_session(env.now, session, node_join(node)).ok()?,
             Who::Master => return None,
         }
@@ -172,6 +176,11 @@ impl Process {
                 self.words.ask(env.now, session, codec::encode(&body), order.0, ORDER_MAX);
             }
             Action::CloseSession(session) => self.words.close_session(env.now, session),
+            // There is no security server in the simulation: everybody hears so.
+            Action::AskSecurity { to, .. } => {
+                let away = Refusal::new(Status::Unavailable, "the security server cannot be reached; start it");
+                self.rules.handle_completion(env.now, Completion::SecurityAnswered { to, reply: Err(away) });
+            }
             // There is no file.
             Action::ReadTopology { .. } => {}
         }
@@ -253,8 +262,9 @@ pub(crate) fn user() -> UserName {
     UserName::new("ann").expect("a valid name")
 }
 
-fn rights() -> UserRights {
-    UserRights { user: user(), groups: Vec::new(), admin: true }
+fn known() -> KnownUser {
+    let rights = UserRights { user: user(), groups: Vec::new(), admin: true };
+    KnownUser { rights, credential: CredentialId(0), until_unix_millis: None }
 }
 
 fn order_line(order: &protocol::message::node_master::Order) -> String {

@@ -12,6 +12,7 @@ mod files;
 mod jobs;
 mod nodes;
 mod policies;
+mod questions;
 mod quotas;
 mod rebalance;
 mod rebuild;
@@ -33,15 +34,15 @@ use std::{
 };
 
 use protocol::{
-    Digest, LeaseId, NodeId, Now, Place, Refusal, SectorPath, SessionId, SliceHeader, SliceId, SliceMetadata, Status,
-    UserName,
+    CredentialId, Digest, LeaseId, NodeId, Now, Place, Refusal, SectorPath, SessionId, SliceHeader, SliceId,
+    SliceMetadata, Status, UserName,
     disk::DiskStatus,
     message::{
         client_master::{
             ClientReply, ClientRequest, Condition, CreateRequest, Created, Entry, EntryKind, EntryStatus, Health,
             Located, Source,
         },
-        master_security::UserRights,
+        master_security::{KnownUser, SecurityReply, SecurityRequest, UserRights},
         node_master::{Ack, HeldSlice, HeldState, Order, Report},
         rebuild::{
             Conflict, ConflictKind, Keep, KeptBase, KeptKey, KeptMark, KeptRow, RebuildRequest, RebuildState,
@@ -76,6 +77,8 @@ pub(super) struct Bench {
     pub(super) closed: BTreeSet<SessionId>,
     /// Who wants the topology's file to be read.
     pub(super) topology_asked: Vec<Caller>,
+    /// What the security server was asked, in order.
+    pub(super) security_asked: Vec<(Caller, SecurityRequest)>,
     next_number: u64,
     next_report: Duration,
 }
@@ -193,6 +196,7 @@ impl Bench {
             clients: BTreeMap::new(),
             closed: BTreeSet::new(),
             topology_asked: Vec::new(),
+            security_asked: Vec::new(),
             next_number: 0,
             next_report: Duration::ZERO,
         };
@@ -356,7 +360,8 @@ impl Bench {
     pub(super) fn login(&mut self, user: &str, address: IpAddr) -> SessionId {
         let session = SessionId(self.number());
         let rights = UserRights { user: UserName::new(user).unwrap(), groups: Vec::new(), admin: user == "admin" };
-        self.master.open_client_session(self.now, session, rights, address);
+        let known = KnownUser { rights, credential: CredentialId(session.0), until_unix_millis: None };
+        self.master.open_client_session(self.now, session, known, address);
         self.clients.insert(user.into(), session);
         session
     }
@@ -478,6 +483,12 @@ impl Bench {
         self.report(id, Report::Status { used_bytes, free_bytes, transfers, spes: 0, disks });
     }
 
+    /// The security server answers, or cannot be reached.
+    pub(super) fn hear_security(&mut self, to: Caller, reply: Result<SecurityReply, Refusal>) {
+        self.master.handle_completion(self.now, Completion::SecurityAnswered { to, reply });
+        self.run();
+    }
+
     /// Lets the journal save what it was given so far.
     pub(super) fn save_all(&mut self) {
         while let Some((batch, changes)) = self.unsaved.pop_front() {
@@ -517,6 +528,7 @@ impl Bench {
                 Action::Ack { ack, .. } => assert_eq!(ack, Ack::Done),
                 Action::CloseSession(session) => drop(self.closed.insert(session)),
                 Action::ReadTopology { to } => self.topology_asked.push(to),
+                Action::AskSecurity { to, request } => self.security_asked.push((to, request)),
                 Action::Order { session, order, body } => {
                     let of_session = |(_, fake): &(&NodeId, &FakeNode)| fake.session == Some(session);
                     let Some(id) = self.nodes.iter().find(of_session).map(|(id, _)| id.clone()) else { continue };

@@ -19,7 +19,7 @@ use net::{
 use protocol::{
     message::{
         join::{JoinReply, JoinRequest, KEY_LABEL, Secret},
-        master_security::{SecurityReply, SecurityRequest},
+        master_security::{KnownUser, SecurityReply, SecurityRequest},
     },
     status::ErrorClass,
 };
@@ -151,7 +151,8 @@ async fn guard(listener: Listener, node_print: [u8; 32]) {
                 let no = SecurityReply::Refused(Refusal::new(Status::Refused, "wrong user or password"));
                 let reply = match request {
                     SecurityRequest::CheckUser { user, secret, .. } if secret == Secret::Password("right".into()) => {
-                        SecurityReply::User(UserRights { user, groups: Vec::new(), admin: false })
+                        let rights = UserRights { user, groups: Vec::new(), admin: false };
+                        SecurityReply::User(KnownUser { rights, credential: CredentialId(0), until_unix_millis: None })
                     }
                     SecurityRequest::CheckNode { fingerprint, .. } if fingerprint == node_print => {
                         SecurityReply::NodeAllowed

@@ -55,7 +55,8 @@ impl Master {
             | ClientRequest::Quotas { .. }
             | ClientRequest::SetQuota { .. }
             | ClientRequest::Rebuild(_)
-            | ClientRequest::Import { .. } => return Ok(()),
+            | ClientRequest::Import { .. }
+            | ClientRequest::Accounts(_) => return Ok(()),
         };
         if let Some(path) = changed.iter().find(|path| is_in_trash(path)) {
             let sentence = format!(

@@ -22,7 +22,6 @@ use std::{
 use protocol::{
     SessionId,
     gmp::{CLOSE_LINGER, Message, MessageKind},
-    limits,
 };
 use tokio::{
     sync::{Notify, mpsc, oneshot},
@@ -30,8 +29,12 @@ use tokio::{
 };
 use tracing::{debug, warn};
 
-use crate::{NetError, clock::Clock, datagram::DatagramSocket};
-use switchboard::{Departure, Switchboard};
+use crate::{
+    NetError,
+    clock::Clock,
+    datagram::{Arrivals, DatagramSocket, Departure},
+};
+use switchboard::Switchboard;
 
 /// The keys of a session and where its peer is.
 #[derive(Clone)]
@@ -183,11 +186,16 @@ struct Shared {
 }
 
 impl Shared {
-    /// Takes datagrams: their lengths and where they came from, by buffer.
-    fn receive(&self, buffers: &mut [[u8; limits::DATAGRAM_BYTES_MAX + 1]], arrived: &[(usize, SocketAddr)]) {
-        let mut switchboard = self.lock();
-        for (buffer, (length, from)) in buffers.iter_mut().zip(arrived) {
-            switchboard.receive(&mut buffer[..*length], *from);
+    /// Takes what came, so many datagrams under one lock.
+    fn receive(&self, arrivals: &mut Arrivals) {
+        let mut number = 0;
+        while number < arrivals.len() {
+            let mut switchboard = self.lock();
+            for _ in 0..ARRIVALS_MAX {
+                let Some((datagram, from)) = arrivals.datagram(number) else { break };
+                switchboard.receive(datagram, from);
+                number += 1;
+            }
         }
     }
 
@@ -220,18 +228,11 @@ impl Drop for Waiting<'_> {
 
 /// The task that receives.
 async fn read(shared: Arc<Shared>) {
-    // One byte more than the longest: what fills the buffer is not ours.
-    let mut buffers = vec![[0; limits::DATAGRAM_BYTES_MAX + 1]; ARRIVALS_MAX];
-    let mut arrived = Vec::with_capacity(ARRIVALS_MAX);
+    let mut arrivals = Arrivals::new();
     loop {
-        match shared.socket.receive_from(&mut buffers[0]).await {
-            Ok(first) => {
-                arrived.clear();
-                arrived.push(first);
-                // What came meanwhile is taken along: one lock and one wake for all of it.
-                let rest = buffers[1..].iter_mut().map_while(|buffer| shared.socket.try_receive_from(buffer).ok());
-                arrived.extend(rest);
-                shared.receive(&mut buffers, &arrived);
+        match shared.socket.receive_many(&mut arrivals).await {
+            Ok(()) => {
+                shared.receive(&mut arrivals);
                 shared.work.notify_one();
             }
             Err(error) => {
@@ -251,17 +252,7 @@ async fn send(shared: Arc<Shared>, events: mpsc::Sender<MessengerEvent>) {
         if next.sessions_gone {
             shared.gone.notify_waiters();
         }
-        for departure in &departures {
-            let sent = match shared.socket.try_send_to(&departure.datagram, departure.to) {
-                Err(error) if error.kind() == ErrorKind::WouldBlock => {
-                    shared.socket.send_to(&departure.datagram, departure.to).await
-                }
-                sent => sent,
-            };
-            if let Err(error) = sent {
-                debug!(to = %departure.to, %error, "a datagram could not be sent; it will be sent again");
-            }
-        }
+        dispatch(&*shared.socket, &departures).await;
         if departures.len() == DEPARTURES_MAX {
             continue;
         }
@@ -280,9 +271,28 @@ async fn send(shared: Arc<Shared>, events: mpsc::Sender<MessengerEvent>) {
     }
 }
 
+/// Sends datagrams, as many at a time as the socket takes. One that cannot be sent holds up no other: the rules send what
+/// it carried again.
+async fn dispatch(socket: &dyn DatagramSocket, mut departures: &[Departure]) {
+    while let [first, rest @ ..] = departures {
+        let sent = match socket.try_send_many(departures) {
+            Ok(sent) => {
+                departures = departures.get(sent..).unwrap_or_default();
+                continue;
+            }
+            Err(error) if error.kind() == ErrorKind::WouldBlock => socket.send_to(&first.datagram, first.to).await,
+            Err(error) => Err(error),
+        };
+        if let Err(error) = sent {
+            debug!(to = %first.to, %error, "a datagram could not be sent; it will be sent again");
+        }
+        departures = rest;
+    }
+}
+
 /// Events that may wait for the receiver; at the size of most messages under a megabyte.
 const EVENTS_MAX: usize = 1_024;
-/// Datagrams taken from the socket in one go, and unsealed under one lock.
+/// Datagrams unsealed under one lock, of the many that may have come in one go.
 const ARRIVALS_MAX: usize = 16;
 /// Datagrams sealed under one lock: a requester waits some 30 µs for it at most.
 const DEPARTURES_MAX: usize = 16;

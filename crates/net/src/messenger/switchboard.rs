@@ -18,7 +18,7 @@ use tokio::sync::{mpsc, oneshot};
 use tracing::debug;
 
 use super::{Delivered, MessengerEvent, SessionKeys, seal::Seal};
-use crate::{NetError, clock::Clock};
+use crate::{NetError, clock::Clock, datagram::Departure};
 
 /// See the module.
 pub(super) struct Switchboard {
@@ -38,12 +38,6 @@ pub(super) struct Switchboard {
 struct Peer {
     seal: Seal,
     address: Option<SocketAddr>,
-}
-
-/// A sealed datagram.
-pub(super) struct Departure {
-    pub(super) datagram: Vec<u8>,
-    pub(super) to: SocketAddr,
 }
 
 /// What the sending task does after the departures.

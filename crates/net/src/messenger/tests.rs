@@ -3,12 +3,12 @@
 
 #![allow(clippy::unwrap_used)]
 
-use protocol::{names, wire::datagram};
+use protocol::{limits, names, wire::datagram};
 use tokio::task::JoinSet;
 
 use super::*;
 use crate::{
-    datagram::bind_udp,
+    datagram::{DatagramFuture, bind_udp},
     memory::{MemoryNetwork, Weather},
 };
 
@@ -418,4 +418,51 @@ async fn a_peer_that_does_not_keep_up_fills_the_queue_and_the_sender_is_told() {
     network.cut(pair.opener.local_address(), pair.acceptor.local_address());
     let refused = (0..10_000).find_map(|_| pair.opener.notify(SESSION, b"x".to_vec()).err());
     assert!(matches!(refused, Some(NetError::QueueFull { session: SESSION, .. })), "{refused:?}");
+}
+
+/// A socket that takes two datagrams at once, then none until it was waited for, and that cannot send to one address.
+struct Grudging {
+    sent: Mutex<Vec<Departure>>,
+    unreachable: SocketAddr,
+    is_full: Mutex<bool>,
+}
+
+impl DatagramSocket for Grudging {
+    fn local_address(&self) -> SocketAddr {
+        self.unreachable
+    }
+
+    fn send_to<'a>(&'a self, datagram: &'a [u8], to: SocketAddr) -> DatagramFuture<'a, ()> {
+        *self.is_full.lock().unwrap() = false;
+        self.sent.lock().unwrap().push(Departure { datagram: datagram.to_vec(), to });
+        Box::pin(std::future::ready(Ok(())))
+    }
+
+    fn receive_from<'a>(&'a self, _: &'a mut [u8]) -> DatagramFuture<'a, (usize, SocketAddr)> {
+        Box::pin(std::future::pending())
+    }
+
+    fn try_send_many(&self, departures: &[Departure]) -> std::io::Result<usize> {
+        if std::mem::replace(&mut *self.is_full.lock().unwrap(), true) {
+            return Err(ErrorKind::WouldBlock.into());
+        }
+        let two = &departures[..departures.len().min(2)];
+        let sent = two.iter().take_while(|departure| departure.to != self.unreachable);
+        let sent: Vec<_> = sent.cloned().collect();
+        let count = sent.len();
+        self.sent.lock().unwrap().extend(sent);
+        if count == 0 { Err(ErrorKind::NetworkUnreachable.into()) } else { Ok(count) }
+    }
+}
+
+#[tokio::test]
+async fn a_socket_that_takes_few_at_once_gets_all_in_order_and_a_failing_one_holds_up_no_other() {
+    let [here, unreachable] = [1, 2].map(|port| SocketAddr::from(([10, 0, 0, 1], port)));
+    let socket = Grudging { sent: Mutex::default(), unreachable, is_full: Mutex::new(false) };
+    let departures: Vec<_> = (0..12u8)
+        .map(|number| Departure { datagram: vec![number], to: if number == 6 { unreachable } else { here } })
+        .collect();
+    dispatch(&socket, &departures).await;
+    let sent: Vec<_> = socket.sent.lock().unwrap().iter().map(|departure| departure.datagram[0]).collect();
+    assert_eq!(sent, [0, 1, 2, 3, 4, 5, 7, 8, 9, 10, 11]);
 }

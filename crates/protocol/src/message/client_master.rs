@@ -12,6 +12,7 @@ use crate::{
     UserName, Version,
     disk::DiskStatus,
     message::{
+        accounts::{AccountsReply, AccountsRequest},
         audit::{AuditQuestion, AuditReply, RefusedTickets},
         rebuild::{RebuildRequest, RebuildStatus},
     },
@@ -165,6 +166,8 @@ pub enum ClientRequest {
         /// The node.
         node: NodeId,
     },
+    /// About users, groups, tokens and sessions, for the security server: [`ClientReply::Accounts`].
+    Accounts(AccountsRequest),
     /// The audit record; administrators only: [`ClientReply::Audit`].
     Audit(AuditQuestion),
 }
@@ -224,6 +227,8 @@ pub enum ClientReply {
     Rebuild(RebuildStatus),
     /// A node to talk to.
     Source(Source),
+    /// About users, groups, tokens and sessions.
+    Accounts(AccountsReply),
     /// Of the audit record.
     Audit(AuditReply),
 }

@@ -6,8 +6,9 @@ use std::net::IpAddr;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    NodeId, Refusal, UserName,
+    CredentialId, NodeId, Refusal, UserName,
     message::{
+        accounts::{AccountsReply, AccountsRequest},
         audit::{AuditReply, AuditRequest},
         join::Secret,
     },
@@ -34,6 +35,13 @@ pub enum SecurityRequest {
         /// The address it comes from.
         address: IpAddr,
     },
+    /// What a client asked the master about accounts: [`SecurityReply::Accounts`].
+    Accounts {
+        /// Who asks, as the master knows the session. The security server looks at its own accounts again.
+        by: Asker,
+        /// What is asked.
+        request: AccountsRequest,
+    },
     /// About the audit record.
     Audit(AuditRequest),
 }
@@ -42,13 +50,37 @@ pub enum SecurityRequest {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum SecurityReply {
     /// The user is who they say.
-    User(UserRights),
+    User(KnownUser),
     /// The node may join.
     NodeAllowed,
     /// No, and why.
     Refused(Refusal),
+    /// About accounts.
+    Accounts(AccountsReply),
     /// About the audit record.
     Audit(AuditReply),
+}
+
+/// A user who proved who they are.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct KnownUser {
+    /// What they may do.
+    pub rights: UserRights,
+    /// What proved them.
+    pub credential: CredentialId,
+    /// Until when that holds, in milliseconds since the Unix epoch; `None`: until it is revoked.
+    pub until_unix_millis: Option<u64>,
+}
+
+/// Who asks about accounts, as the master knows the session.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Asker {
+    /// Who, and what they might do when the session began.
+    pub rights: UserRights,
+    /// What proved them then.
+    pub credential: CredentialId,
+    /// The address they came from.
+    pub address: IpAddr,
 }
 
 /// What a user may do, as far as the security server knows. Rights on files are the master's, from these.

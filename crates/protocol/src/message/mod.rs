@@ -2,6 +2,7 @@
 //! nowhere else. One type per meaning; the order of variants and fields is the wire format (see
 //! [`codec`](crate::wire::codec)).
 
+pub mod accounts;
 pub mod audit;
 pub mod client_master;
 pub mod cluster;

@@ -14,6 +14,7 @@ use data_encoding::HEXLOWER;
 use serde::{Serialize, de::DeserializeOwned};
 
 use super::{
+    accounts::{AccountsReply, AccountsRequest},
     audit::{AuditHead, AuditQuestion, AuditReply},
     client_master::{
         Admitted, ClientReply, ClientRequest, Condition, Copies, CopyState, CopyStatus, CreateRequest, Created, Entry,
@@ -26,7 +27,7 @@ use super::{
     },
     join::{JoinReply, JoinRequest, Secret},
     local::{LocalReply, LocalRequest},
-    master_security::{SecurityReply, SecurityRequest, UserRights},
+    master_security::{Asker, KnownUser, SecurityReply, SecurityRequest, UserRights},
     node_master::{Ack, HeldPartial, HeldSlice, HeldState, Order, Report},
     rebuild::{
         Conflict, ConflictKind, Keep, KeptBase, KeptKey, KeptMark, KeptRow, RebuildRequest, RebuildState, RebuildStatus,
@@ -38,8 +39,8 @@ use super::{
     transfer::{NativeFile, ResumeFrom, TransferReply, TransferRequest},
 };
 use crate::{
-    Digest, FileId, JobId, JournalId, LeaseId, NodeId, Place, Policy, RecordFormat, Refusal, ResumeKey, SectorPath,
-    SessionId, SliceHeader, SliceId, SliceMetadata, Status, Topology, UserName, Version,
+    CredentialId, Digest, FileId, JobId, JournalId, LeaseId, NodeId, Place, Policy, RecordFormat, Refusal, ResumeKey,
+    SectorPath, SessionId, SliceHeader, SliceId, SliceMetadata, Status, Topology, UserName, Version,
     disk::{DiskState, DiskStatus, ScrubStatus},
     ticket::{Handed, Holder, HolderKey, Right, SignedTicket, Ticket, TicketFault, TicketFile, TicketKeys},
     topology::{Link, SitePair},
@@ -103,6 +104,8 @@ macro_rules! compare {
     }};
 }
 
+// Behind the macro, which it uses.
+mod accounts;
 mod audit;
 
 #[test]
@@ -140,13 +143,17 @@ fn the_words_of_master_and_security_server_have_their_bytes() {
             SecurityRequest::CheckUser { user: user(), secret: Secret::Token([7; 32]), address: from },
         "check-node": SecurityRequest::CheckNode { .. } =>
             SecurityRequest::CheckNode { node: node(), fingerprint: [8; 32], address: address().ip() },
+        "accounts": SecurityRequest::Accounts { .. } => SecurityRequest::Accounts {
+            by: Asker { rights: rights(), credential: CredentialId(0x77), address: from },
+            request: AccountsRequest::WhoAmI,
+        },
         "audit": SecurityRequest::Audit(_) => SecurityRequest::Audit(audit::batch()),
     });
-    let rights = UserRights { user: user(), groups: vec!["astro".into(), "geo".into()], admin: true };
     compare!(vectors, SecurityReply {
-        "user": SecurityReply::User(_) => SecurityReply::User(rights),
+        "user": SecurityReply::User(_) => SecurityReply::User(known_user()),
         "node-allowed": SecurityReply::NodeAllowed => SecurityReply::NodeAllowed,
         "refused": SecurityReply::Refused(_) => SecurityReply::Refused(refusal(Status::NotFound)),
+        "accounts": SecurityReply::Accounts(_) => SecurityReply::Accounts(AccountsReply::Done),
         "audit": SecurityReply::Audit(_) => SecurityReply::Audit(AuditReply::Recorded(AuditHead::EMPTY)),
     });
     vectors.finish();
@@ -212,6 +219,7 @@ fn the_requests_of_a_client_have_their_bytes() {
         "copies": ClientRequest::Copies(_) => ClientRequest::Copies(path()),
         "rebuild": ClientRequest::Rebuild(_) => ClientRequest::Rebuild(RebuildRequest::Status { after: Some(slice()) }),
         "import": ClientRequest::Import { .. } => ClientRequest::Import { node: node() },
+        "accounts": ClientRequest::Accounts(_) => ClientRequest::Accounts(AccountsRequest::WhoAmI),
         "audit": ClientRequest::Audit(_) => ClientRequest::Audit(AuditQuestion::Verify),
     });
     compare!(vectors, RebuildRequest {
@@ -301,6 +309,7 @@ fn the_replies_to_a_client_have_their_bytes() {
         "rebuild": ClientReply::Rebuild(_) =>
             ClientReply::Rebuild(rebuild(RebuildState::Running, ConflictKind::OlderVersion)),
         "source": ClientReply::Source(_) => ClientReply::Source(source()),
+        "accounts": ClientReply::Accounts(_) => ClientReply::Accounts(AccountsReply::Done),
         "audit": ClientReply::Audit(_) => ClientReply::Audit(AuditReply::Recorded(AuditHead::EMPTY)),
     });
     compare!(vectors, RebuildState {
@@ -508,6 +517,14 @@ fn tickets_have_their_bytes() {
 
 fn user() -> UserName {
     UserName::new("alice").unwrap()
+}
+
+fn rights() -> UserRights {
+    UserRights { user: user(), groups: vec!["astro".into(), "geo".into()], admin: true }
+}
+
+fn known_user() -> KnownUser {
+    KnownUser { rights: rights(), credential: CredentialId(0x77), until_unix_millis: Some(1_900_000_000_000) }
 }
 
 fn node() -> NodeId {

@@ -9,6 +9,7 @@ use std::{
 };
 
 use client::Profile;
+use net::datagram::{Buffers, SOCKET_BUFFER_BYTES as MESSAGE_BUFFER_BYTES, granted_buffers};
 use rustix::{
     fs::{StatVfsMountFlags, stat, statvfs},
     process::{Resource, getrlimit},
@@ -28,6 +29,7 @@ pub(crate) fn doctor(doctor: &Doctor, global: &Global) -> Result<(), Failure> {
     let mut findings = vec![
         buffer("rmem_max", "received", read_number("/proc/sys/net/core/rmem_max")),
         buffer("wmem_max", "sent", read_number("/proc/sys/net/core/wmem_max")),
+        messages(granted_buffers().ok()),
         open_files(getrlimit(Resource::Nofile).maximum),
         memory(available_memory(&fs::read_to_string("/proc/meminfo").unwrap_or_default())),
         clock(clock_is_synchronised()),
@@ -82,6 +84,21 @@ fn buffer(check: &'static str, what: &str, bytes: Option<u64>) -> Finding {
     }
     let advice = format!("sysctl -w net.core.{check}={SOCKET_BUFFER_BYTES}, and the same in /etc/sysctl.d/sector.conf");
     Finding::warning(check, found, advice)
+}
+
+/// What the one socket of all messages was given of what it asks for.
+fn messages(granted: Option<Buffers>) -> Finding {
+    let Some(granted) = granted else { return Finding::unknown("messages", "no UDP socket could be opened") };
+    let sizes = (show::size(granted.receive_bytes as u64), show::size(granted.send_bytes as u64));
+    let found = format!("their socket keeps {} of what comes, {} of what leaves", sizes.0, sizes.1);
+    if !granted.are_cut() {
+        return Finding::ok("messages", found);
+    }
+    let wanted = show::size(MESSAGE_BUFFER_BYTES as u64);
+    let advice = format!(
+        "it asks for {wanted} each: raise net.core.rmem_max and net.core.wmem_max, or a busy master loses messages and sends them again"
+    );
+    Finding::warning("messages", found, advice)
 }
 
 fn open_files(maximum: Option<u64>) -> Finding {
@@ -245,8 +262,10 @@ mod tests {
 
     #[test]
     fn what_will_hurt_comes_with_what_to_do_and_what_is_well_does_not() {
+        let socket = |receive_bytes| Buffers { receive_bytes, send_bytes: MESSAGE_BUFFER_BYTES };
         let pairs = [
             (buffer("rmem_max", "received", Some(212_992)), buffer("rmem_max", "received", Some(64 << 20))),
+            (messages(Some(socket(212_992))), messages(Some(socket(MESSAGE_BUFFER_BYTES)))),
             (open_files(Some(1_024)), open_files(None)),
             (memory(Some(1 << 20)), memory(Some(8 << 30))),
             (clock(Some(false)), clock(Some(true))),
@@ -265,7 +284,9 @@ mod tests {
 
     #[test]
     fn what_a_machine_does_not_say_is_unknown_and_no_warning() {
-        for finding in [buffer("wmem_max", "sent", None), memory(available_memory("nonsense")), clock(None)] {
+        for finding in
+            [buffer("wmem_max", "sent", None), messages(None), memory(available_memory("nonsense")), clock(None)]
+        {
             assert_eq!(finding.state, "unknown", "{finding:?}");
         }
         assert_eq!(available_memory("MemTotal: 9 kB\nMemAvailable:   2048 kB\n"), Some(2 << 20));

@@ -1,0 +1,314 @@
+//! UDP: one socket, read and written many datagrams at a time. It waits for what comes with the runtime, and writes at
+//! once; the rare full buffer alone is waited for.
+
+use std::{
+    io::{self, ErrorKind},
+    net::{SocketAddr, UdpSocket},
+    os::fd::AsFd,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+};
+
+use socket2::{Domain, Protocol, Socket, Type};
+use tokio::io::{Interest, unix::AsyncFd};
+use tracing::{debug, info};
+
+use super::{Arrivals, DatagramFuture, DatagramSocket, Departure, ROOMS, batch};
+use crate::NetError;
+
+/// Binds a UDP port; port 0 takes a free one. The error says in words when the port is in use.
+pub async fn bind_udp(address: SocketAddr) -> Result<Arc<dyn DatagramSocket>, NetError> {
+    Ok(Arc::new(Udp::bind(address)?))
+}
+
+/// Binds a socket as [`bind_udp`] does, says how much the system lets it keep, and lets it go.
+pub fn granted_buffers() -> Result<Buffers, NetError> {
+    let address = SocketAddr::from(([127, 0, 0, 1], 0));
+    open(address).map(|(_, buffers)| buffers).map_err(|source| NetError::Bind { address, source })
+}
+
+/// What the system lets a socket keep, in bytes: [`SOCKET_BUFFER_BYTES`] were asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Buffers {
+    /// Of what came and was not read yet; more is lost.
+    pub receive_bytes: usize,
+    /// Of what was sent and has not left yet; more waits.
+    pub send_bytes: usize,
+}
+
+impl Buffers {
+    /// Whether the system gave less than was asked for.
+    pub fn are_cut(self) -> bool {
+        self.receive_bytes < SOCKET_BUFFER_BYTES || self.send_bytes < SOCKET_BUFFER_BYTES
+    }
+}
+
+struct Udp {
+    /// Told of what comes only: that there is room to send again is news after each sending, and wakes for nothing.
+    socket: AsyncFd<UdpSocket>,
+    local: SocketAddr,
+    /// Whether the kernel cuts rows for this socket; not over every device.
+    sends_rows: AtomicBool,
+}
+
+impl Udp {
+    fn bind(address: SocketAddr) -> Result<Self, NetError> {
+        let error = |source| NetError::Bind { address, source };
+        let (socket, buffers) = open(address).map_err(error)?;
+        let (local, asked) = (socket.local_addr().map_err(error)?, SOCKET_BUFFER_BYTES);
+        if buffers.are_cut() {
+            info!(%local, asked, ?buffers, "the system keeps less of messages than was asked; see `sector doctor`");
+        }
+        if !batch::turn_on(socket.as_fd(), libc::SOL_UDP, libc::UDP_GRO) {
+            debug!("this system brings datagrams one by one");
+        }
+        let socket = batch::watch(socket, Interest::READABLE).map_err(error)?;
+        Ok(Self { socket, local, sends_rows: AtomicBool::new(true) })
+    }
+
+    fn socket(&self) -> &UdpSocket {
+        self.socket.get_ref()
+    }
+}
+
+impl DatagramSocket for Udp {
+    fn local_address(&self) -> SocketAddr {
+        self.local
+    }
+
+    fn send_to<'a>(&'a self, datagram: &'a [u8], to: SocketAddr) -> DatagramFuture<'a, ()> {
+        Box::pin(async move {
+            loop {
+                match self.try_send_to(datagram, to) {
+                    Err(error) if error.kind() == ErrorKind::WouldBlock => {}
+                    sent => return sent,
+                }
+                // A second descriptor of the same socket, for as long as it is full. Readiness is only a hint.
+                let waiting = batch::watch(self.socket().try_clone()?, Interest::WRITABLE)?;
+                drop(waiting.writable().await?);
+            }
+        })
+    }
+
+    fn receive_from<'a>(&'a self, buffer: &'a mut [u8]) -> DatagramFuture<'a, (usize, SocketAddr)> {
+        Box::pin(self.socket.async_io(Interest::READABLE, |socket| socket.recv_from(buffer)))
+    }
+
+    fn try_send_to(&self, datagram: &[u8], to: SocketAddr) -> io::Result<()> {
+        self.socket().send_to(datagram, to).map(|_| ())
+    }
+
+    fn try_receive_from(&self, buffer: &mut [u8]) -> io::Result<(usize, SocketAddr)> {
+        self.socket().recv_from(buffer)
+    }
+
+    fn try_send_many(&self, departures: &[Departure]) -> io::Result<usize> {
+        if let [only] = departures {
+            return self.try_send_to(&only.datagram, only.to).map(|()| 1);
+        }
+        let in_rows = self.sends_rows.load(Ordering::Relaxed);
+        match batch::send(self.socket().as_fd(), departures, in_rows) {
+            Err(error) if in_rows && batch::row(departures) > 1 && error.kind() != ErrorKind::WouldBlock => {
+                // A link that is narrower than the datagrams is one peer's; a device that cannot is everyone's.
+                if error.raw_os_error() != Some(libc::EMSGSIZE) && !is_of_the_way(&error) {
+                    debug!(%error, "this system sends no rows of datagrams; they go one by one");
+                    self.sends_rows.store(false, Ordering::Relaxed);
+                }
+                batch::send(self.socket().as_fd(), departures, false)
+            }
+            sent => sent,
+        }
+    }
+
+    fn receive_many<'a>(&'a self, arrivals: &'a mut Arrivals) -> DatagramFuture<'a, ()> {
+        Box::pin(async move {
+            loop {
+                let mut ready = self.socket.readable().await?;
+                match ready.try_io(|socket| batch::receive(socket.get_ref().as_fd(), arrivals)) {
+                    Ok(Ok(rooms)) => {
+                        // The next to come is news again: no call is needed to learn that nothing is left.
+                        if rooms < ROOMS {
+                            ready.clear_ready();
+                        }
+                        return Ok(());
+                    }
+                    Ok(Err(error)) => return Err(error),
+                    // What was there is gone: a datagram with a wrong checksum, or one that another took.
+                    Err(_) => {}
+                }
+            }
+        })
+    }
+}
+
+/// A bound socket that does not wait, with the buffers that the system gave it.
+fn open(address: SocketAddr) -> io::Result<(UdpSocket, Buffers)> {
+    let socket = Socket::new(Domain::for_address(address), Type::DGRAM, Some(Protocol::UDP))?;
+    // A wish: the system gives what its own limit allows, and GMP copes with losses.
+    let _ = socket.set_recv_buffer_size(SOCKET_BUFFER_BYTES);
+    let _ = socket.set_send_buffer_size(SOCKET_BUFFER_BYTES);
+    socket.set_nonblocking(true)?;
+    socket.bind(&address.into())?;
+    // Linux doubles what it is asked for, for its own bookkeeping, and says the double.
+    let buffers = Buffers { receive_bytes: socket.recv_buffer_size()? / 2, send_bytes: socket.send_buffer_size()? / 2 };
+    Ok((socket.into(), buffers))
+}
+
+/// Whether an error speaks of the way to a peer, and not of how it was sent.
+fn is_of_the_way(error: &io::Error) -> bool {
+    let of_the_way = [libc::ENETUNREACH, libc::EHOSTUNREACH, libc::ECONNREFUSED, libc::EPERM, libc::EACCES];
+    error.raw_os_error().is_some_and(|number| of_the_way.contains(&number))
+}
+
+/// Socket buffers asked for, in bytes: several sessions' full windows at once, at the kernel's cost of 2,304 bytes for a
+/// datagram of ours.
+pub const SOCKET_BUFFER_BYTES: usize = 4 * 1024 * 1024;
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    const ANY: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 0);
+
+    fn pair() -> (Udp, Udp) {
+        (Udp::bind(ANY).unwrap(), Udp::bind(ANY).unwrap())
+    }
+
+    /// Numbered datagrams of these lengths.
+    fn departures(lengths: &[usize], to: SocketAddr) -> Vec<Departure> {
+        let datagram = |(number, bytes): (usize, &usize)| vec![number as u8; *bytes];
+        lengths.iter().enumerate().map(|at| Departure { datagram: datagram(at), to }).collect()
+    }
+
+    /// Takes that many datagrams, however they come.
+    async fn take(socket: &Udp, count: usize) -> Vec<Departure> {
+        let (mut arrivals, mut taken) = (Arrivals::new(), Vec::new());
+        while taken.len() < count {
+            socket.receive_many(&mut arrivals).await.unwrap();
+            for number in 0..arrivals.len() {
+                let (datagram, from) = arrivals.datagram(number).unwrap();
+                taken.push(Departure { datagram: datagram.to_vec(), to: from });
+            }
+        }
+        taken
+    }
+
+    /// What arrives of departures from `a`: the same, but that it comes from there.
+    fn as_from(a: &Udp, departures: &[Departure]) -> Vec<Departure> {
+        departures.iter().map(|departure| Departure { to: a.local, ..departure.clone() }).collect()
+    }
+
+    #[tokio::test]
+    async fn a_datagram_crosses_and_says_where_it_came_from() {
+        let (a, b) = pair();
+        a.send_to(b"hello", b.local_address()).await.unwrap();
+        let mut buffer = [0; 16];
+        assert_eq!(b.receive_from(&mut buffer).await.unwrap(), (5, a.local_address()));
+        assert_eq!(&buffer[..5], b"hello");
+    }
+
+    #[tokio::test]
+    async fn what_is_there_is_taken_at_once_and_what_is_not_is_not_waited_for() {
+        let (a, b) = pair();
+        let mut buffer = [0; 16];
+        assert_eq!(b.try_receive_from(&mut buffer).unwrap_err().kind(), ErrorKind::WouldBlock);
+        for text in [b"one", b"two"] {
+            a.try_send_to(text, b.local_address()).unwrap();
+        }
+        assert_eq!(b.receive_from(&mut buffer).await.unwrap(), (3, a.local_address()));
+        assert_eq!(b.try_receive_from(&mut buffer).unwrap(), (3, a.local_address()));
+        assert_eq!(&buffer[..3], b"two");
+        assert_eq!(b.try_receive_from(&mut buffer).unwrap_err().kind(), ErrorKind::WouldBlock);
+    }
+
+    #[tokio::test]
+    async fn many_of_all_lengths_arrive_whole_and_in_order() {
+        let (a, b) = pair();
+        let sent = departures(&[700, 700, 700, 20, 1_400, 1_400, 0, 1, 9_000, 700], b.local);
+        assert_eq!(a.try_send_many(&sent).unwrap(), sent.len());
+        assert_eq!(take(&b, sent.len()).await, as_from(&a, &sent));
+        assert!(a.sends_rows.load(Ordering::Relaxed), "this system knows rows");
+    }
+
+    #[tokio::test]
+    async fn more_than_one_call_takes_are_all_there_at_the_next() {
+        let (a, b) = pair();
+        // Each longer than the one before: no two of them make a row.
+        let sent = departures(&(100..100 + 3 * ROOMS).collect::<Vec<_>>(), b.local);
+        assert_eq!(a.try_send_many(&sent).unwrap(), sent.len());
+        assert_eq!(take(&b, sent.len()).await, as_from(&a, &sent));
+        // Nothing is left, and the next one is news again.
+        let one = departures(&[5], b.local);
+        assert_eq!(a.try_send_many(&one).unwrap(), 1);
+        assert_eq!(take(&b, 1).await, as_from(&a, &one));
+    }
+
+    #[tokio::test]
+    async fn several_peers_get_their_own_of_one_call() {
+        let ((a, b), c) = (pair(), Udp::bind(ANY).unwrap());
+        let (to_b, to_c) = (departures(&[50; 6], b.local), departures(&[50; 6], c.local));
+        let mixed: Vec<_> = to_b.iter().zip(&to_c).flat_map(|(b, c)| [b.clone(), c.clone()]).collect();
+        assert_eq!(a.try_send_many(&mixed).unwrap(), 12);
+        assert_eq!(take(&b, 6).await, as_from(&a, &to_b));
+        assert_eq!(take(&c, 6).await, as_from(&a, &to_c));
+    }
+
+    #[tokio::test]
+    async fn a_system_without_rows_sends_one_by_one() {
+        let (a, b) = pair();
+        // Without checksums the kernel refuses to cut rows, as it does over a device that cannot.
+        assert!(batch::turn_on(a.socket().as_fd(), libc::SOL_SOCKET, libc::SO_NO_CHECK));
+        let sent = departures(&[700; 8], b.local);
+        assert_eq!(a.try_send_many(&sent).unwrap(), 8);
+        assert!(!a.sends_rows.load(Ordering::Relaxed));
+        assert_eq!(a.try_send_many(&sent).unwrap(), 8);
+        assert_eq!(take(&b, 16).await, as_from(&a, &[&sent[..], &sent].concat()));
+    }
+
+    #[tokio::test]
+    async fn one_that_is_too_long_is_said_and_holds_up_no_other() {
+        let (a, b) = pair();
+        let sent = departures(&[10, 70_000, 20], b.local);
+        assert_eq!(a.try_send_many(&sent).unwrap(), 1);
+        assert_eq!(a.try_send_many(&sent[1..]).unwrap_err().raw_os_error(), Some(libc::EMSGSIZE));
+        assert_eq!(a.try_send_many(&sent[2..]).unwrap(), 1);
+        assert_eq!(take(&b, 2).await, as_from(&a, &[sent[0].clone(), sent[2].clone()]));
+    }
+
+    #[tokio::test]
+    async fn a_port_that_nobody_listens_on_breaks_nothing() {
+        let (a, b) = pair();
+        let gone = Udp::bind(ANY).unwrap().local;
+        for _ in 0..3 {
+            // The answer that no one is there comes back as an error of the socket, on some systems.
+            let _ = a.try_send_many(&departures(&[30; 4], gone));
+        }
+        let sent = departures(&[30; 4], b.local);
+        let mut left = &sent[..];
+        while !left.is_empty() {
+            left = &left[a.try_send_many(left).unwrap_or_default()..];
+        }
+        assert_eq!(take(&b, 4).await, as_from(&a, &sent));
+        b.send_to(b"back", a.local).await.unwrap();
+        assert_eq!(take(&a, 1).await[0].datagram, b"back");
+    }
+
+    #[tokio::test]
+    async fn a_port_in_use_is_said_in_words() {
+        let first = bind_udp(ANY).await.unwrap();
+        let Err(error) = bind_udp(first.local_address()).await else { panic!("it is in use") };
+        assert!(error.to_string().contains("port is in use"), "{error}");
+    }
+
+    #[test]
+    fn the_system_gives_no_more_room_than_was_asked_for_and_says_how_much() {
+        let buffers = granted_buffers().unwrap();
+        assert!((1..=SOCKET_BUFFER_BYTES).contains(&buffers.receive_bytes), "{buffers:?}");
+        assert!((1..=SOCKET_BUFFER_BYTES).contains(&buffers.send_bytes), "{buffers:?}");
+        let whole = Buffers { receive_bytes: SOCKET_BUFFER_BYTES, send_bytes: SOCKET_BUFFER_BYTES };
+        assert!(!whole.are_cut() && Buffers { send_bytes: 1, ..whole }.are_cut());
+    }
+}

@@ -1,0 +1,111 @@
+//! Drives the [rules](crate::rules) of the security server: the one task that has them, with clock, processor time and
+//! journal. Serves door 3. It must never wait for anything but the next event, and never answer what is not durable.
+
+use std::{
+    collections::BTreeMap,
+    panic::{AssertUnwindSafe, catch_unwind},
+};
+
+use net::clock::Clock;
+use protocol::message::master_security::{SecurityReply, SecurityRequest};
+use store::Journal;
+use tokio::{
+    sync::{mpsc, oneshot},
+    task::JoinSet,
+    time::sleep,
+};
+
+use crate::{
+    SecurityError,
+    journal_writer::JournalWriter,
+    rules::{Action, Caller, Completion, Security},
+};
+
+/// The rules with the hands that serve them.
+pub(crate) struct Keeper {
+    clock: Clock,
+    security: Security,
+    journal: JournalWriter,
+    /// Bounded by the connections: each waits for its reply before it asks again.
+    callers: BTreeMap<Caller, oneshot::Sender<SecurityReply>>,
+    /// Comparisons and hashes under way; the rules bound them.
+    work: JoinSet<Completion>,
+}
+
+/// A question on its way to the keeper.
+pub(crate) struct Ask {
+    pub(crate) request: SecurityRequest,
+    pub(crate) reply: oneshot::Sender<SecurityReply>,
+}
+
+impl Keeper {
+    pub(crate) fn new(security: Security, journal: Journal) -> Self {
+        Self {
+            clock: Clock::start(),
+            security,
+            journal: JournalWriter::new(journal),
+            callers: BTreeMap::new(),
+            work: JoinSet::new(),
+        }
+    }
+
+    /// Works until nobody can ask any more. What was changed before is written.
+    ///
+    /// # Errors
+    /// When the accounts can no longer be written.
+    pub(crate) async fn keep(mut self, mut asked: mpsc::Receiver<Ask>) -> Result<(), SecurityError> {
+        for number in 0.. {
+            let due = self.security.next_timeout().map(|due| due.saturating_sub(self.clock.now().monotonic));
+            tokio::select! {
+                ask = asked.recv() => {
+                    let Some(Ask { request, reply }) = ask else { break };
+                    self.callers.insert(Caller(number), reply);
+                    self.security.handle_message(self.clock.now(), Caller(number), request);
+                }
+                saved = self.journal.saved() => self.complete(Completion::Saved { batch: saved? }),
+                Some(Ok(done)) = self.work.join_next() => self.complete(done),
+                () = sleep(due.unwrap_or_default()), if due.is_some() => {
+                    self.security.handle_timeout(self.clock.now());
+                }
+            }
+            self.perform();
+        }
+        while !self.journal.is_idle() {
+            self.journal.saved().await?;
+        }
+        Ok(())
+    }
+
+    fn complete(&mut self, completion: Completion) {
+        self.security.handle_completion(self.clock.now(), completion);
+    }
+
+    /// Does all that the rules want done.
+    fn perform(&mut self) {
+        while let Some(action) = self.security.poll_action() {
+            match action {
+                Action::Answer { caller, reply } => answer(self.callers.remove(&caller), reply),
+                Action::Save { batch, changes } => self.journal.push(batch, changes),
+                Action::Verify { check, verification } => {
+                    // A comparison that panics proves nothing, and must not leave its caller without an answer.
+                    let run = move || catch_unwind(AssertUnwindSafe(|| verification.run())).unwrap_or(false);
+                    self.work.spawn_blocking(move || Completion::Verified { check, matches: run() });
+                }
+                Action::Hash { check, hashing } => {
+                    let panicked = || Err(SecurityError::Panicked("hashed a password"));
+                    let run = move || catch_unwind(AssertUnwindSafe(|| hashing.run())).unwrap_or_else(|_| panicked());
+                    self.work.spawn_blocking(move || Completion::Hashed { check, hash: run() });
+                }
+            }
+        }
+        self.journal.begin();
+    }
+}
+
+fn answer(caller: Option<oneshot::Sender<SecurityReply>>, reply: SecurityReply) {
+    if let SecurityReply::Refused(refusal) = &reply {
+        tracing::info!(%refusal, "refused");
+    }
+    // Who asked may have gone; then nobody misses the reply.
+    let _ = caller.map(|caller| caller.send(reply));
+}

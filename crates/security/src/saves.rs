@@ -1,0 +1,51 @@
+//! What waits for the journal. An account is changed in memory at once, but nobody hears of it before its rows are
+//! durable: answers wait here until then. Serves every change of accounts.
+
+use std::collections::VecDeque;
+
+use protocol::message::master_security::SecurityReply;
+
+use crate::rules::Caller;
+
+/// Counts batches of rows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Default)]
+pub struct BatchId(pub u64);
+
+/// The batches on their way to the journal, with the answers that wait for them.
+#[derive(Debug, Default)]
+pub(crate) struct Saves {
+    last: BatchId,
+    waiting: VecDeque<(BatchId, Vec<Held>)>,
+}
+
+/// An answer that waits.
+pub(crate) type Held = (Caller, SecurityReply);
+
+impl Saves {
+    /// Begins a batch.
+    pub(crate) fn begin(&mut self) -> BatchId {
+        self.last.0 += 1;
+        self.waiting.push_back((self.last, Vec::new()));
+        self.last
+    }
+
+    /// Lets an answer follow whatever is on its way now; gives it back when nothing is.
+    pub(crate) fn after_waiting(&mut self, held: Held) -> Option<Held> {
+        match self.waiting.back_mut() {
+            Some((_, answers)) => {
+                answers.push(held);
+                None
+            }
+            None => Some(held),
+        }
+    }
+
+    /// The answers that waited for the batches up to `batch`, which are durable now.
+    pub(crate) fn finish(&mut self, batch: BatchId) -> Vec<Held> {
+        let mut finished = Vec::new();
+        while self.waiting.front().is_some_and(|(id, _)| *id <= batch) {
+            finished.extend(self.waiting.pop_front().map(|(_, answers)| answers).unwrap_or_default());
+        }
+        finished
+    }
+}
