@@ -20,6 +20,8 @@ pub struct MasterConfig {
     pub reserve_bytes: u64,
     /// How long what was removed can be restored; zero: not at all.
     pub trash: Duration,
+    /// Whether data within a site goes unencrypted.
+    pub insecure_data: bool,
 }
 
 impl Default for MasterConfig {
@@ -32,6 +34,7 @@ impl Default for MasterConfig {
             rebuild_wait: Duration::from_secs(600),
             reserve_bytes: 256 << 20,
             trash: Duration::from_secs(7 * 86_400),
+            insecure_data: false,
         }
     }
 }

@@ -17,8 +17,9 @@ use protocol::{
     Refusal, SessionId, Status,
     message::{
         join::{JoinReply, JoinRequest, KEY_LABEL},
-        master_security::{KnownUser, SecurityReply, SecurityRequest},
+        master_security::{SecurityReply, SecurityRequest},
     },
+    ticket::TicketKeys,
 };
 use tokio::{
     sync::{mpsc, oneshot},
@@ -26,13 +27,14 @@ use tokio::{
     time::timeout,
 };
 
-use crate::{actions::NodeJoin, security_door::SecurityDoor};
+use crate::{
+    actions::{ClientJoin, NodeJoin},
+    security_door::SecurityDoor,
+};
 
 /// What everyone who joins passes through.
 pub(crate) struct Gate {
     pub(crate) security: Arc<SecurityDoor>,
-    /// The public half of the key for tickets.
-    pub(crate) ticket_key: [u8; 32],
     /// Where those go who were let in.
     pub(crate) admitted: mpsc::Sender<Admission>,
 }
@@ -43,13 +45,13 @@ pub(crate) struct Admission {
     pub(crate) key: [u8; 32],
     pub(crate) who: Joiner,
     /// Answered when messages of the session will be understood.
-    pub(crate) opened: oneshot::Sender<Result<(), Refusal>>,
+    pub(crate) opened: oneshot::Sender<Result<TicketKeys, Refusal>>,
 }
 
 /// Who was let in.
 pub(crate) enum Joiner {
-    /// A user, from this address.
-    Client(KnownUser, IpAddr),
+    /// A client.
+    Client(ClientJoin),
     /// A node.
     Node(NodeJoin),
 }
@@ -81,7 +83,7 @@ impl Gate {
         let mut stream = incoming.handshake().await?;
         let request = stream.receive::<JoinRequest>().await?;
         let reply = match self.decide(&mut stream, request).await {
-            Ok(session) => JoinReply::Accepted { session, ticket_key: self.ticket_key },
+            Ok((session, ticket_keys)) => JoinReply::Accepted { session, ticket_keys },
             Err(refusal) => {
                 tracing::info!(peer = %stream.peer(), %refusal, "a join was refused");
                 JoinReply::Refused(refusal)
@@ -93,7 +95,11 @@ impl Gate {
     }
 
     /// Has the joiner checked and its session opened.
-    async fn decide(&self, stream: &mut TransferStream, request: JoinRequest) -> Result<SessionId, Refusal> {
+    async fn decide(
+        &self,
+        stream: &mut TransferStream,
+        request: JoinRequest,
+    ) -> Result<(SessionId, TicketKeys), Refusal> {
         let who = self.check(stream, request).await?;
         let session = SessionId(u64::from_be_bytes(random()));
         let key = stream.export_key(KEY_LABEL, &session.0.to_be_bytes()).map_err(|error| error.refusal())?;
@@ -101,17 +107,17 @@ impl Gate {
         let stopped = || Refusal::new(Status::Unavailable, "the master is being stopped; try again in a moment");
         let admission = Admission { session, key, who, opened };
         self.admitted.send(admission).await.map_err(|_| stopped())?;
-        is_open.await.unwrap_or_else(|_| Err(stopped()))?;
-        Ok(session)
+        let ticket_keys = is_open.await.unwrap_or_else(|_| Err(stopped()))?;
+        Ok((session, ticket_keys))
     }
 
     async fn check(&self, stream: &mut TransferStream, request: JoinRequest) -> Result<Joiner, Refusal> {
         let address = stream.peer().ip().to_canonical();
         match request {
-            JoinRequest::Client { user, secret } => {
+            JoinRequest::Client { user, secret, holder } => {
                 let question = SecurityRequest::CheckUser { user, secret, address };
                 match self.security.ask(&question).await? {
-                    SecurityReply::User(user) => Ok(Joiner::Client(user, address)),
+                    SecurityReply::User(user) => Ok(Joiner::Client(ClientJoin { user, address, holder })),
                     other => Err(refused(other)),
                 }
             }
@@ -149,7 +155,7 @@ fn reachable(transfer: SocketAddr, from: IpAddr) -> SocketAddr {
 fn refused(reply: SecurityReply) -> Refusal {
     match reply {
         SecurityReply::Refused(refusal) => refusal,
-        SecurityReply::User(_) | SecurityReply::NodeAllowed | SecurityReply::Accounts(_) => {
+        SecurityReply::User(_) | SecurityReply::NodeAllowed | SecurityReply::Audit(_) | SecurityReply::Accounts(_) => {
             Refusal::new(Status::Failed, "the security server answered another question than was asked; see its log")
         }
     }

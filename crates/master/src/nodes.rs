@@ -17,6 +17,7 @@ use protocol::{
     NodeId, Now, Place, Refusal, SessionId, Status, Topology,
     disk::{DiskState, DiskStatus},
     message::{
+        audit::RefusedTickets,
         client_master::{NodeState, NodeStatus},
         cluster::Standing,
     },
@@ -90,6 +91,8 @@ pub(crate) struct Node {
     reported_transfers: u32,
     /// Its disks, as it last reported them.
     pub(crate) disks: Vec<DiskStatus>,
+    /// Tickets it has refused since it was started, as it last reported them.
+    pub(crate) refused_tickets: RefusedTickets,
     /// Bytes that leases and copies under way will still bring.
     pub(crate) promised_bytes: u64,
     /// Leases whose bytes it takes, and copies it makes.
@@ -243,6 +246,7 @@ impl Node {
             is_full: self.is_full(reserve_bytes),
             slices: self.held,
             disks: self.disks.clone(),
+            refused_tickets: self.refused_tickets.clone(),
         }
     }
 
@@ -273,6 +277,7 @@ impl Node {
             used_bytes: 0,
             free_bytes: None,
             disks: Vec::new(),
+            refused_tickets: RefusedTickets::new(),
             reported_transfers: 0,
             promised_bytes: 0,
             incoming: 0,

@@ -42,6 +42,7 @@ pub(crate) enum Ordered {
     Forget(JobId),
     Keep,
     TellKept,
+    TicketKeys,
 }
 
 /// What waits for a node.
@@ -53,6 +54,8 @@ pub(crate) enum Work {
     Copy(SliceId),
     /// A slice's replica may have to be placed or removed.
     Settle(SliceId),
+    /// It is to know the keys that sign tickets, now and next.
+    TicketKeys,
 }
 
 #[derive(Debug, Default)]
@@ -168,7 +171,7 @@ impl Work {
     fn slice(self) -> Option<SliceId> {
         match self {
             Self::Copy(slice) | Self::Settle(slice) => Some(slice),
-            Self::Forget(_) => None,
+            Self::Forget(_) | Self::TicketKeys => None,
         }
     }
 }
@@ -177,7 +180,7 @@ impl Ordered {
     fn slice(self) -> Option<SliceId> {
         match self {
             Self::Place { slice, .. } | Self::Remove(slice) | Self::Replicate(slice) => Some(slice),
-            Self::Forget(_) | Self::Keep | Self::TellKept => None,
+            Self::Forget(_) | Self::Keep | Self::TellKept | Self::TicketKeys => None,
         }
     }
 }

@@ -57,6 +57,7 @@ impl Master {
         self.questions.open = self.questions.open.saturating_sub(1);
         let reply = match reply {
             Ok(SecurityReply::Accounts(reply)) => ClientReply::Accounts(reply),
+            Ok(SecurityReply::Audit(reply)) => ClientReply::Audit(reply),
             Ok(SecurityReply::Refused(refusal)) | Err(refusal) => ClientReply::Refused(refusal),
             Ok(SecurityReply::User(_) | SecurityReply::NodeAllowed) => {
                 let sentence = "the security server answered another question than was asked; see its log";

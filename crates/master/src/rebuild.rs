@@ -269,6 +269,7 @@ impl Master {
                 | ClientRequest::Quotas { .. }
                 | ClientRequest::Copies(_)
                 | ClientRequest::Accounts(_)
+                | ClientRequest::Audit(_)
         );
         (self.rebuild.is_running() && !only_reads).then(|| self.being_rebuilt())
     }

@@ -19,8 +19,9 @@ use net::{
 use protocol::{
     Refusal, SessionId, Status,
     message::{
+        audit::{AuditBatch, AuditHead, AuditReply, AuditRequest},
         client_master::{ClientReply, ClientRequest},
-        master_security::SecurityReply,
+        master_security::{SecurityReply, SecurityRequest},
         node_master::{Ack, Order, Report},
     },
     wire::codec::{self, CodecError},
@@ -50,7 +51,6 @@ pub struct Server {
     master: Master,
     journal: Journal,
     security: Arc<SecurityDoor>,
-    ticket_key: [u8; 32],
     topology: Option<TopologyFile>,
 }
 
@@ -77,7 +77,6 @@ impl Server {
         let clock = Clock::start();
         // Made anew at each start: nodes get the public half when they join, as they then must anyway.
         let signer = TicketSigner::generate();
-        let ticket_key = signer.public_key();
         let config = MasterConfig {
             copies: settings.copies,
             sync_copies: settings.sync_copies,
@@ -86,6 +85,7 @@ impl Server {
             rebuild_wait: settings.rebuild_wait(),
             reserve_bytes: settings.reserve_bytes,
             trash: settings.trash(),
+            insecure_data: settings.insecure_data,
         };
         let (folder, topology) = (settings.folder.clone(), settings.topology.clone());
         let load = move || {
@@ -104,7 +104,7 @@ impl Server {
         let (journal, master, topology) = spawn_blocking(load).await.map_err(|_| MasterError::Ended("journal"))??;
         let (listener, socket) = listen(settings.listen, &identity).await?;
         let security = Arc::new(SecurityDoor::new(TcpCarrier::new(identity), settings.security));
-        Ok(Self { listener, socket, clock, master, journal, security, ticket_key, topology })
+        Ok(Self { listener, socket, clock, master, journal, security, topology })
     }
 
     /// Where it listens.
@@ -120,7 +120,7 @@ impl Server {
         tracing::info!(address = %self.address(), "the master is ready");
         let (messenger, mut events) = Messenger::start(self.socket, self.clock);
         let (admitted, mut admissions) = mpsc::channel(ADMISSIONS_MAX);
-        let gate = Arc::new(Gate { security: Arc::clone(&self.security), ticket_key: self.ticket_key, admitted });
+        let gate = Arc::new(Gate { security: Arc::clone(&self.security), admitted });
         let keeping = tokio::spawn(gate.keep(self.listener, stopping.clone()));
         let mut desk = Desk {
             clock: self.clock,
@@ -130,6 +130,7 @@ impl Server {
             orders: JoinSet::new(),
             security: self.security,
             questions: JoinSet::new(),
+            audit: JoinSet::new(),
             topology: TopologyWatch::start(self.topology),
         };
         let outcome = desk.work(&mut events, &mut admissions, &stopping).await;
@@ -156,6 +157,8 @@ struct Desk {
     security: Arc<SecurityDoor>,
     /// Questions on their way to the security server; the rules bound them.
     questions: JoinSet<(Caller, Result<SecurityReply, Refusal>)>,
+    /// Events on their way to the audit record: one batch at most.
+    audit: JoinSet<Result<AuditHead, Refusal>>,
     topology: TopologyWatch,
 }
 
@@ -193,6 +196,11 @@ impl Desk {
                         self.master.handle_completion(self.clock.now(), Completion::SecurityAnswered { to, reply });
                     }
                 }
+                Some(brought) = self.audit.join_next() => {
+                    let ended = |_| Err(Refusal::new(Status::Failed, "the task that brings audit events panicked"));
+                    let brought = brought.unwrap_or_else(ended);
+                    self.master.handle_completion(self.clock.now(), Completion::AuditBrought(brought));
+                }
                 (to, topology) = self.topology.read() => {
                     self.master.handle_completion(self.clock.now(), Completion::TopologyRead { to, topology });
                 }
@@ -215,6 +223,7 @@ impl Desk {
         let flushed = timeout(FINISH_MAX, flush).await;
         self.orders.shutdown().await;
         self.questions.shutdown().await;
+        self.audit.shutdown().await;
         self.messenger.close().await;
         flushed.unwrap_or_else(|_| {
             tracing::error!("the journal was not written in time; what was not yet answered may be lost");
@@ -232,8 +241,8 @@ impl Desk {
         let Admission { session, key, who, opened } = admission;
         let now = self.clock.now();
         let is_open = match who {
-            Joiner::Client(user, address) => {
-                self.master.open_client_session(now, session, user, address);
+            Joiner::Client(client) => {
+                self.master.open_client_session(now, session, client);
                 Ok(())
             }
             Joiner::Node(join) => self.master.open_node_session(now, session, join),
@@ -242,7 +251,7 @@ impl Desk {
             self.messenger.add_session(SessionKeys { session, key, side: Side::Acceptor, peer: None });
         }
         // Who joined may have hung up; its session then ends by itself.
-        let _ = opened.send(is_open);
+        let _ = opened.send(is_open.map(|()| self.master.ticket_keys()));
     }
 
     fn take(&mut self, event: MessengerEvent) {
@@ -292,6 +301,10 @@ impl Desk {
                     let security = Arc::clone(&self.security);
                     drop(self.questions.spawn(async move { (to, security.ask(&request).await) }));
                 }
+                Action::BringAudit(batch) => {
+                    let security = Arc::clone(&self.security);
+                    drop(self.audit.spawn(async move { bring(&security, batch).await }));
+                }
                 Action::ReadTopology { to } => self.topology.ask(to),
             }
         }
@@ -315,6 +328,15 @@ async fn give(messenger: Messenger, session: SessionId, order: OrderId, body: Or
         }
     };
     (order, outcome)
+}
+
+/// Brings events to the audit record.
+async fn bring(security: &SecurityDoor, batch: AuditBatch) -> Result<AuditHead, Refusal> {
+    match security.ask(&SecurityRequest::Audit(AuditRequest::Record(batch))).await? {
+        SecurityReply::Audit(AuditReply::Recorded(head)) => Ok(head),
+        SecurityReply::Refused(refusal) => Err(refusal),
+        _ => Err(Refusal::new(Status::Failed, "the security server answered audit events with something else")),
+    }
 }
 
 /// Opens TCP and UDP on one port number.

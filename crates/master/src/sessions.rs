@@ -6,7 +6,10 @@ use std::{collections::BTreeMap, net::IpAddr, time::Duration};
 use protocol::{
     CredentialId, NodeId, Now, SessionId,
     message::master_security::{KnownUser, UserRights},
+    ticket::HolderKey,
 };
+
+use crate::actions::ClientJoin;
 
 /// Who is at the other end of a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,6 +28,8 @@ pub(crate) struct ClientSession {
     pub(crate) credential: CredentialId,
     /// Where the client is; tells which node is near.
     pub(crate) address: IpAddr,
+    /// The key that its tickets name.
+    pub(crate) holder: HolderKey,
     last_heard: Duration,
 }
 
@@ -36,14 +41,15 @@ pub(crate) struct Sessions {
 
 impl Sessions {
     /// Opens a session. Where there are too many, the one unheard of for longest is given up and returned.
-    pub(crate) fn open(&mut self, now: Now, session: SessionId, user: KnownUser, address: IpAddr) -> Option<SessionId> {
+    pub(crate) fn open(&mut self, now: Now, session: SessionId, who: ClientJoin) -> Option<SessionId> {
         let longest_idle = || self.clients.iter().min_by_key(|(_, client)| client.last_heard).map(|(id, _)| *id);
         let evicted = if self.clients.len() >= CLIENT_SESSIONS_MAX { longest_idle() } else { None };
         if let Some(evicted) = evicted {
             self.clients.remove(&evicted);
         }
-        let KnownUser { rights, credential, .. } = user;
-        self.clients.insert(session, ClientSession { rights, credential, address, last_heard: now.monotonic });
+        let ClientJoin { user: KnownUser { rights, credential, .. }, address, holder } = who;
+        let last_heard = now.monotonic;
+        self.clients.insert(session, ClientSession { rights, credential, address, holder, last_heard });
         evicted
     }
 

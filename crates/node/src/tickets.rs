@@ -143,6 +143,11 @@ impl TicketDoor {
         self.refuse(bearer, TicketFault::OtherRight, None, sentence)
     }
 
+    /// Where this node stands, as its settings say.
+    pub(crate) fn site(&self) -> &str {
+        &self.site
+    }
+
     /// The present time, by which tickets are judged.
     pub(crate) fn now(&self) -> Now {
         self.clock.now()

@@ -39,6 +39,9 @@ pub const INVENTORY_PAGE_SLICES_MAX: usize = 1_000;
 pub const COPIES_MAX: u8 = 16;
 /// Longest life of a ticket (architecture, door 5).
 pub const TICKET_LIFE: Duration = Duration::from_secs(60);
+/// How long one of the master's keys signs tickets: whoever gets hold of one can use it for a day at most, and nodes hear of
+/// a key a day before it is used.
+pub const TICKET_KEY_LIFE: Duration = Duration::from_secs(24 * 60 * 60);
 /// Life of a write lease that its holder does not renew.
 pub const LEASE_LIFE: Duration = Duration::from_secs(60);
 /// How long what arrived of a broken upload is kept without being asked for: longer than a person needs to see the error

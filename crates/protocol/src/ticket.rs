@@ -8,9 +8,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{
-    JobId, LeaseId, NodeId, ResumeKey, SectorPath, SliceId, UserName, Version, slice::SliceHeader, time::Now,
-};
+use crate::{JobId, LeaseId, NodeId, ResumeKey, SectorPath, SliceId, UserName, Version, slice::SliceHeader, time::Now};
 
 /// What a ticket allows, on one node, until a time.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -144,15 +142,8 @@ pub enum TicketFault {
 
 impl TicketFault {
     /// Every fault.
-    pub const ALL: [Self; 7] = [
-        Self::Unsigned,
-        Self::OtherNode,
-        Self::Expired,
-        Self::NotHolder,
-        Self::Used,
-        Self::OtherRight,
-        Self::Plain,
-    ];
+    pub const ALL: [Self; 7] =
+        [Self::Unsigned, Self::OtherNode, Self::Expired, Self::NotHolder, Self::Used, Self::OtherRight, Self::Plain];
 
     /// The word by which it is counted.
     pub fn word(self) -> &'static str {

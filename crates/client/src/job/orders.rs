@@ -23,8 +23,13 @@ pub(super) enum OrderRefused {
     ForEver(Refusal),
 }
 
-/// The order for an assignment.
-pub(super) async fn task_order(client: &Client, doors: &Doors, task: &Assignment) -> Result<TaskOrder, OrderRefused> {
+/// The order for an assignment that `node` will run.
+pub(super) async fn task_order(
+    client: &Client,
+    doors: &Doors,
+    task: &Assignment,
+    node: &NodeId,
+) -> Result<TaskOrder, OrderRefused> {
     let output = match &task.output {
         Placement::Local => Output::Local,
         Placement::Buckets(nodes) => {
@@ -44,6 +49,8 @@ pub(super) async fn task_order(client: &Client, doors: &Doors, task: &Assignment
                     Some(source) => source.clone(),
                     None => {
                         let source = choose(locate(client, &segment.path).await?, *slice, nearest.as_ref())?;
+                        // The ticket is ours; the node that runs the task is to use it.
+                        let source = Source { ticket: client.holder().hand(&source.ticket, node), ..source };
                         found.insert(*slice, source.clone());
                         source
                     }
@@ -119,7 +126,7 @@ mod tests {
             place: Place::new("s", "r"),
             address: "127.0.0.1:1".parse().unwrap(),
             local: None,
-            ticket: SignedTicket { ticket: vec![], signature: vec![] },
+            ticket: SignedTicket { ticket: vec![], signature: vec![], handed: None },
         };
         Located {
             entry: Entry {

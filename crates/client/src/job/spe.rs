@@ -78,9 +78,11 @@ impl SpeConversation {
             }
         }
         let order =
-            task_order(&self.context.client, &self.context.doors, task).await.map_err(|refused| match refused {
-                OrderRefused::Now(refusal) => failed(refusal),
-                OrderRefused::ForEver(refusal) => Event::JobRefused(refusal),
+            task_order(&self.context.client, &self.context.doors, task, &self.node).await.map_err(|refused| {
+                match refused {
+                    OrderRefused::Now(refusal) => failed(refusal),
+                    OrderRefused::ForEver(refusal) => Event::JobRefused(refusal),
+                }
             })?;
         stream.send(&SpeRequest::Run(order)).await.map_err(broken)?;
         match self.answer(stream, task).await? {

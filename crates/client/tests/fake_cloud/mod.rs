@@ -36,7 +36,7 @@ use protocol::{
         },
         transfer::{TransferReply, TransferRequest},
     },
-    ticket::SignedTicket,
+    ticket::{SignedTicket, TicketKeys},
     wire::codec,
 };
 use tokio::task::JoinHandle;
@@ -203,7 +203,7 @@ impl World {
     fn source(&self, node: &NodeId, ticket: Vec<u8>) -> Option<Source> {
         let FakeNode { address, local, .. } = self.nodes.get(node)?;
         let (address, local) = ((*address)?, local.clone());
-        let ticket = SignedTicket { ticket, signature: vec![] };
+        let ticket = SignedTicket { ticket, signature: vec![], handed: None };
         Some(Source { node: node.clone(), place: Place::new("site", "rack"), address, local, ticket })
     }
 
@@ -347,7 +347,10 @@ async fn serve_joins(listener: Listener, messenger: Messenger) {
         next += 1;
         let key = stream.export_key(KEY_LABEL, &session.0.to_be_bytes()).unwrap();
         messenger.add_session(SessionKeys { session, key, side: Side::Acceptor, peer: None });
-        stream.send(&JoinReply::Accepted { session, ticket_key: [0; 32] }).await.unwrap();
+        stream
+            .send(&JoinReply::Accepted { session, ticket_keys: TicketKeys { current: [0; 32], next: [1; 32] } })
+            .await
+            .unwrap();
         stream.close().await;
     }
 }
@@ -375,6 +378,8 @@ async fn serve_node(world: Arc<Mutex<World>>, node: NodeId, listener: Listener) 
 }
 
 async fn serve_driver(world: Arc<Mutex<World>>, node: NodeId, mut stream: TransferStream) {
+    // What it proves is told to nobody here.
+    assert!(matches!(stream.receive().await, Ok(TransferRequest::Hold { .. })), "a client proves its key first");
     match stream.receive().await {
         Ok(TransferRequest::Spe { .. }) => {}
         Ok(TransferRequest::Read { slice, from, until, .. }) => {

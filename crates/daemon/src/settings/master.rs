@@ -58,6 +58,10 @@ settings! {
         /// Seconds that what was removed stays in the trash, from which it can be restored; 0 to 31536000. 0: there is no
         /// trash, and what is removed is gone. A week, since who misses something has often been away for some days.
         trash_seconds: u64 = default(604_800),
+        /// Whether the bytes of files go unencrypted between nodes and clients of the same site: anyone on that site's
+        /// network can then read them. By default they are encrypted everywhere, as all else and all that goes between
+        /// sites is in any case (docs/security.md).
+        insecure_data: bool = default(false),
     }
 }
 

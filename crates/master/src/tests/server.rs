@@ -46,7 +46,7 @@ struct Running {
 /// One end of a session with the master.
 struct Talk {
     session: SessionId,
-    ticket_key: [u8; 32],
+    ticket_keys: TicketKeys,
     messenger: Messenger,
     events: mpsc::Receiver<MessengerEvent>,
 }
@@ -87,12 +87,12 @@ impl Cloud {
         stream.send(&request).await.unwrap();
         match stream.receive::<JoinReply>().await.unwrap() {
             JoinReply::Refused(refusal) => Err(refusal),
-            JoinReply::Accepted { session, ticket_key } => {
+            JoinReply::Accepted { session, ticket_keys } => {
                 let key = stream.export_key(KEY_LABEL, &session.0.to_be_bytes()).unwrap();
                 let socket = bind_udp(([127, 0, 0, 1], 0).into()).await.unwrap();
                 let (messenger, events) = Messenger::start(socket, Clock::start());
                 messenger.add_session(SessionKeys { session, key, side: Side::Opener, peer: Some(master) });
-                Ok(Talk { session, ticket_key, messenger, events })
+                Ok(Talk { session, ticket_keys, messenger, events })
             }
         }
     }
@@ -100,7 +100,12 @@ impl Cloud {
     async fn log_in(&self, master: SocketAddr, password: &str) -> Result<Talk, Refusal> {
         let identity = TlsIdentity::client(self.authority.certificate_pem()).unwrap();
         let user = UserName::new("ann").unwrap();
-        self.join(master, identity, JoinRequest::Client { user, secret: Secret::Password(password.into()) }).await
+        self.join(
+            master,
+            identity,
+            JoinRequest::Client { user, secret: Secret::Password(password.into()), holder: HolderKey([1; 32]) },
+        )
+        .await
     }
 
     fn node_identity(&self) -> TlsIdentity {
@@ -219,14 +224,22 @@ async fn a_file_goes_from_create_to_its_place() {
     let master = cloud.start().await;
     let mut n1 = cloud.join(master.address, cloud.node_identity(), Cloud::node_request("0.0.0.0:7410")).await.unwrap();
     n1.report(Report::Inventory { slices: Vec::new(), last: true }).await;
-    n1.report(Report::Status { used_bytes: 0, free_bytes: 1 << 40, transfers: 0, spes: 0, disks: vec![] }).await;
+    n1.report(Report::Status {
+        used_bytes: 0,
+        free_bytes: 1 << 40,
+        transfers: 0,
+        spes: 0,
+        disks: vec![],
+        refused_tickets: BTreeMap::new(),
+    })
+    .await;
 
     let ann = cloud.log_in(master.address, "right").await.unwrap();
     let ClientReply::Created(created) = ann.ask_master(ClientRequest::Create(create("/f"))).await else {
         panic!("not created")
     };
     assert_eq!(created.target.address, "127.0.0.1:7410".parse().unwrap(), "reached where it came from");
-    let checker = TicketChecker::new(n1.ticket_key, node("n1"));
+    let checker = TicketChecker::new(n1.ticket_keys, node("n1"));
     let Right::Write { header, .. } = checker.check(&created.target.ticket, Clock::start().now()).unwrap().right else {
         panic!("no write ticket")
     };

@@ -198,7 +198,8 @@ mod tests {
         let pair = HolderPair::generate();
         let now = Now { unix_millis: 1_000_000, ..Now::default() };
         let proof = pair.prove_locally("here", now.unix_millis);
-        let take = |socket: &str, now: Now, at: u64| Bearer::local(socket).take_local_proof(now, pair.public(), at, &proof);
+        let take =
+            |socket: &str, now: Now, at: u64| Bearer::local(socket).take_local_proof(now, pair.public(), at, &proof);
         assert!(take("here", now, now.unix_millis));
         assert!(!take("there", now, now.unix_millis));
         assert!(!take("here", now, now.unix_millis + 1), "another time was signed");

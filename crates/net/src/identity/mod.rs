@@ -22,8 +22,8 @@ use rustls::pki_types::{CertificateDer, pem::PemObject};
 pub use authority::Authority;
 pub use holder::{Bearer, HolderPair};
 pub use ticket::{RefusedTicket, TicketChecker, TicketSigner};
-pub use tls::{PeerCertificate, TlsIdentity};
 pub(crate) use tls::server_name;
+pub use tls::{PeerCertificate, TlsIdentity};
 
 use crate::NetError;
 

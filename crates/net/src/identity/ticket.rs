@@ -113,7 +113,8 @@ impl TicketChecker {
             user,
             refusal: Refusal::new(Status::Refused, sentence),
         };
-        let is_by = |key: &[u8; 32]| UnparsedPublicKey::new(&ED25519, key).verify(&signed.ticket, &signed.signature).is_ok();
+        let is_by =
+            |key: &[u8; 32]| UnparsedPublicKey::new(&ED25519, key).verify(&signed.ticket, &signed.signature).is_ok();
         // The signature first: nothing of an unsigned ticket is even parsed.
         let limit = if is_by(&self.keys.current) || is_by(&self.keys.next) {
             Some(u64::MAX)
@@ -121,10 +122,8 @@ impl TicketChecker {
             self.retired.iter().rev().find(|retired| is_by(&retired.key)).map(|retired| retired.until_unix_millis)
         };
         let unsigned = || {
-            let sentence = format!(
-                "{} refuses the ticket: the master did not sign it; ask the master for a new one",
-                self.node
-            );
+            let sentence =
+                format!("{} refuses the ticket: the master did not sign it; ask the master for a new one", self.node);
             refused(TicketFault::Unsigned, None, sentence)
         };
         let limit = limit.ok_or_else(unsigned)?;
@@ -250,7 +249,8 @@ mod tests {
     #[test]
     fn a_ticket_signed_with_another_key_is_refused() {
         let (_, checker) = signer_and_checker();
-        let RefusedTicket { refusal, .. } = checker.check(&TicketSigner::generate().sign(&ticket("node-1")), at(0)).unwrap_err();
+        let RefusedTicket { refusal, .. } =
+            checker.check(&TicketSigner::generate().sign(&ticket("node-1")), at(0)).unwrap_err();
         assert!(refusal.sentence.contains("the master did not sign it"), "{refusal}");
     }
 
@@ -258,7 +258,8 @@ mod tests {
     fn signed_bytes_that_are_no_ticket_are_refused_not_believed() {
         let (signer, checker) = signer_and_checker();
         let bytes = vec![codec::VERSION, 0xff];
-        let signed = SignedTicket { signature: signer.current.sign(&bytes).as_ref().to_vec(), ticket: bytes, handed: None };
+        let signed =
+            SignedTicket { signature: signer.current.sign(&bytes).as_ref().to_vec(), ticket: bytes, handed: None };
         let RefusedTicket { refusal, .. } = checker.check(&signed, at(0)).unwrap_err();
         assert_eq!(refusal.sentence, "node-1 cannot read the ticket: the message is malformed");
     }

@@ -1,7 +1,7 @@
 //! What is under a [`TransferStream`](super::TransferStream): TLS over TCP, or plain bytes in memory. Bytes are queued,
 //! then flushed, so that small pieces share a system call; the queue is bounded in both.
 //!
-//! It never interprets the bytes, and plain bytes never leave the process.
+//! It never interprets the bytes; plain bytes leave the process only behind [`Channel::go_plain`].
 
 use std::io;
 
@@ -24,6 +24,7 @@ pub(super) struct MemoryPipe {
     queue: Vec<u8>,
     fingerprint: Option<[u8; 32]>,
     secret: [u8; 32],
+    is_plain: bool,
 }
 
 impl Channel {
@@ -82,7 +83,18 @@ impl Channel {
         match self {
             Self::Tls(socket) => socket.go_plain().await,
             // Nothing was sealed.
-            Self::Memory(pipe) => pipe.flush().await,
+            Self::Memory(pipe) => {
+                pipe.is_plain = true;
+                pipe.flush().await
+            }
+        }
+    }
+
+    /// Whether the encryption was ended.
+    pub(super) fn is_plain(&self) -> bool {
+        match self {
+            Self::Tls(socket) => socket.is_plain(),
+            Self::Memory(pipe) => pipe.is_plain,
         }
     }
 
@@ -110,7 +122,7 @@ impl Channel {
 impl MemoryPipe {
     /// A pipe whose two ends were given the same `secret`, from which keys are exported.
     pub(super) fn new(stream: Box<dyn ByteStream>, fingerprint: Option<[u8; 32]>, secret: [u8; 32]) -> Self {
-        Self { stream, queue: Vec::new(), fingerprint, secret }
+        Self { stream, queue: Vec::new(), fingerprint, secret, is_plain: false }
     }
 
     async fn queue(&mut self, bytes: &[u8]) -> io::Result<()> {

@@ -54,12 +54,7 @@ impl TransferStream {
     /// A connection over `stream`, which stays in this process: nothing is sealed. Both ends are given the same
     /// `secret` for [`export_key`](Self::export_key), and the peer's role as if it had shown a certificate; the SHA-256 of its
     /// name stands for the certificate's.
-    pub fn in_memory(
-        stream: Box<dyn ByteStream>,
-        peer: SocketAddr,
-        peer_role: Option<&str>,
-        secret: [u8; 32],
-    ) -> Self {
+    pub fn in_memory(stream: Box<dyn ByteStream>, peer: SocketAddr, peer_role: Option<&str>, secret: [u8; 32]) -> Self {
         Self::new(Channel::Memory(MemoryPipe::new(stream, peer_role.map(role_digest), secret)), peer)
     }
 
@@ -88,6 +83,11 @@ impl TransferStream {
     pub async fn go_plain(&mut self) -> Result<(), NetError> {
         let gone = self.channel.go_plain().await;
         gone.map_err(|error| self.failure(error, "ending the encryption"))
+    }
+
+    /// Whether the encryption was [ended](Self::go_plain).
+    pub fn is_plain(&self) -> bool {
+        self.channel.is_plain()
     }
 
     /// 32 bytes that both ends derive from the TLS connection (RFC 8446 exporter).

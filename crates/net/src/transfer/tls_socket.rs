@@ -143,6 +143,11 @@ impl TlsSocket {
         Ok(())
     }
 
+    /// Whether the encryption was ended.
+    pub(super) fn is_plain(&self) -> bool {
+        self.is_plain
+    }
+
     async fn queue_plain(&mut self, bytes: &[u8]) -> io::Result<()> {
         // Small pieces share a system call; large ones are not copied.
         if self.outbound.len() + bytes.len() > PIECE_BYTES {

@@ -110,12 +110,7 @@ async fn answer_requests(
 }
 
 /// Opens a slice for one whose ticket is for all of it.
-async fn open(
-    hands: &Hands,
-    bearer: &Bearer,
-    ticket: &SignedTicket,
-    slice: SliceId,
-) -> Result<SliceReader, NodeError> {
+async fn open(hands: &Hands, bearer: &Bearer, ticket: &SignedTicket, slice: SliceId) -> Result<SliceReader, NodeError> {
     let allowed = hands.tickets.read(bearer, ticket, slice)?;
     let Some(_turn) = take_turn(hands).await else { return Err(super::too_busy(hands)) };
     let store = Arc::clone(&hands.store);

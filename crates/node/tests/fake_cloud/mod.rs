@@ -21,7 +21,8 @@ use daemon::{
 use net::{
     clock::Clock,
     datagram::bind_udp,
-    identity::{Authority, TicketSigner, TlsIdentity, random},
+    identity::{Authority, HolderPair, TicketSigner, TlsIdentity, random},
+    local::LocalStream,
     messenger::{Messenger, MessengerEvent, SessionKeys, Side},
     transfer::{Carrier, Frame, Listener, TcpCarrier, TransferStream},
 };
@@ -32,11 +33,12 @@ use protocol::{
     message::{
         client_master::Source,
         join::{JoinReply, JoinRequest, KEY_LABEL},
+        local::LocalRequest,
         node_master::{Ack, HeldSlice, Order, Report},
         spe::{BucketPlace, SpeReply, SpeRequest},
         transfer::{TransferReply, TransferRequest},
     },
-    ticket::{Right, SignedTicket, Ticket},
+    ticket::{Holder, Right, SignedTicket, Ticket},
     wire::codec,
 };
 use rustix::net::sockopt::socket_type;
@@ -49,6 +51,8 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 pub(crate) struct FakeCloud {
     authority: Authority,
     signer: Arc<TicketSigner>,
+    /// The key of the one client.
+    holder: HolderPair,
     master: SocketAddr,
     messenger: Messenger,
     joins: mpsc::Receiver<(SessionId, JoinRequest)>,
@@ -83,7 +87,7 @@ impl FakeCloud {
         let (joined, joins) = mpsc::channel(16);
         let (reported, reports) = mpsc::channel(10_000);
         let signer = Arc::new(TicketSigner::generate());
-        let (ticket_key, keys) = (signer.public_key(), messenger.clone());
+        let (ticket_keys, keys) = (signer.public_keys(), messenger.clone());
         tokio::spawn(async move {
             loop {
                 let mut stream = listener.accept().await.unwrap().handshake().await.unwrap();
@@ -91,7 +95,7 @@ impl FakeCloud {
                 let session = SessionId(u64::from_be_bytes(random()));
                 let key = stream.export_key(KEY_LABEL, &session.0.to_be_bytes()).unwrap();
                 keys.add_session(SessionKeys { session, key, side: Side::Acceptor, peer: None });
-                stream.send(&JoinReply::Accepted { session, ticket_key }).await.unwrap();
+                stream.send(&JoinReply::Accepted { session, ticket_keys }).await.unwrap();
                 stream.close().await;
                 joined.send((session, request)).await.unwrap();
             }
@@ -102,14 +106,14 @@ impl FakeCloud {
                 if let MessengerEvent::Delivered(delivered) = event {
                     let report = codec::decode::<Report>(&delivered.body).unwrap();
                     answering.reply(delivered.session, delivered.request.unwrap(), codec::encode(&Ack::Done));
-                    if !matches!(report, Report::Status { .. }) {
+                    if !matches!(report, Report::Status { .. } | Report::TicketsRefused { .. }) {
                         let _ = reported.send((delivered.session, report)).await;
                     }
                 }
             }
         });
         let folder = tempfile::tempdir().unwrap();
-        Self { authority, signer, master, messenger, joins, reports, clock, folder }
+        Self { authority, signer, holder: HolderPair::generate(), master, messenger, joins, reports, clock, folder }
     }
 
     /// A node that has joined and told its inventory.
@@ -233,8 +237,35 @@ impl FakeCloud {
     }
 
     pub(crate) fn ticket_until(&self, node: &NodeId, right: Right, until_unix_millis: u64) -> SignedTicket {
-        let user = UserName::new("alice").unwrap();
-        self.signer.sign(&Ticket { user, node: node.clone(), right, until_unix_millis })
+        self.signer.sign(&self.unsigned(node, right, Holder::Client(self.holder.public()), until_unix_millis))
+    }
+
+    /// A ticket that only the node `by` may show.
+    pub(crate) fn ticket_of_node(&self, by: &FakeNode, node: &NodeId, right: Right) -> SignedTicket {
+        let until_unix_millis = self.clock.now().unix_millis + 60_000;
+        self.signer.sign(&self.unsigned(node, right, Holder::Node(by.id.clone()), until_unix_millis))
+    }
+
+    /// The client's ticket, in the hand of the node `to`.
+    pub(crate) fn handed(&self, ticket: &SignedTicket, to: &FakeNode) -> SignedTicket {
+        self.holder.hand(ticket, &to.id)
+    }
+
+    pub(crate) fn unsigned(&self, node: &NodeId, right: Right, holder: Holder, until_unix_millis: u64) -> Ticket {
+        Ticket {
+            number: 1,
+            user: UserName::new("alice").unwrap(),
+            holder,
+            node: node.clone(),
+            right,
+            file: None,
+            plain_within: None,
+            until_unix_millis,
+        }
+    }
+
+    pub(crate) fn sign(&self, ticket: &Ticket) -> SignedTicket {
+        self.signer.sign(ticket)
     }
 
     pub(crate) fn read_ticket(&self, node: &FakeNode, slice: u128) -> SignedTicket {
@@ -245,9 +276,9 @@ impl FakeCloud {
         self.ticket(&node.id, write_right(slice))
     }
 
-    /// A node of a chain with its write ticket.
-    pub(crate) fn write_source(&self, node: &FakeNode, right: Right) -> Source {
-        let ticket = self.ticket(&node.id, right);
+    /// A node of a chain with its write ticket, which `by` passes bytes on to.
+    pub(crate) fn write_source(&self, by: &FakeNode, node: &FakeNode, right: Right) -> Source {
+        let ticket = self.ticket_of_node(by, &node.id, right);
         Source { node: node.id.clone(), place: Place::new("s", "r"), address: node.address, local: None, ticket }
     }
 
@@ -255,8 +286,10 @@ impl FakeCloud {
         self.ticket(&node.id, Right::Compute { job: JOB })
     }
 
-    pub(crate) fn source(&self, node: &FakeNode, slice: u128) -> Source {
-        let ticket = self.read_ticket(node, slice);
+    /// Where the node `by` can read a slice.
+    pub(crate) fn source(&self, by: &FakeNode, node: &FakeNode, slice: u128) -> Source {
+        let right = Right::Read { slice: SliceId(slice), from: 0, until: u64::MAX };
+        let ticket = self.ticket_of_node(by, &node.id, right);
         Source { node: node.id.clone(), place: Place::new("s", "r"), address: node.address, local: None, ticket }
     }
 
@@ -264,10 +297,27 @@ impl FakeCloud {
         BucketPlace { node: node.id.clone(), address: node.address, ticket: self.compute_ticket(node) }
     }
 
-    /// A client's connection: without a certificate.
+    /// The client's connection: without a certificate, but with its key.
     pub(crate) async fn connect(&self, node: &FakeNode) -> TransferStream {
+        let mut stream = self.connect_as_stranger(node).await;
+        let proof = self.holder.prove(&stream).unwrap();
+        stream.queue(&TransferRequest::Hold { key: self.holder.public(), proof }).await.unwrap();
+        stream
+    }
+
+    /// A connection of someone who has no key that a ticket names.
+    pub(crate) async fn connect_as_stranger(&self, node: &FakeNode) -> TransferStream {
         let identity = TlsIdentity::client(self.authority.certificate_pem()).unwrap();
         TcpCarrier::new(identity).connect(node.address, node.id.as_str()).await.unwrap()
+    }
+
+    /// The client's conversation at a node's local socket.
+    pub(crate) async fn knock(&self, node: &FakeNode) -> LocalStream {
+        let mut door = LocalStream::connect(&node.local).await.unwrap();
+        let unix_millis = self.clock.now().unix_millis;
+        let proof = self.holder.prove_locally(&node.local, unix_millis);
+        door.send(&LocalRequest::Hold { key: self.holder.public(), unix_millis, proof }).await.unwrap();
+        door
     }
 
     /// A connection of some other node of this cloud.
