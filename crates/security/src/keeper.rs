@@ -17,7 +17,9 @@ use tokio::{
 
 use crate::{
     SecurityError,
+    audit::AuditLog,
     journal_writer::JournalWriter,
+    record_keeper::RecordKeeper,
     rules::{Action, Caller, Completion, Security},
 };
 
@@ -26,6 +28,7 @@ pub(crate) struct Keeper {
     clock: Clock,
     security: Security,
     journal: JournalWriter,
+    record: RecordKeeper,
     /// Bounded by the connections: each waits for its reply before it asks again.
     callers: BTreeMap<Caller, oneshot::Sender<SecurityReply>>,
     /// Comparisons and hashes under way; the rules bound them.
@@ -39,11 +42,12 @@ pub(crate) struct Ask {
 }
 
 impl Keeper {
-    pub(crate) fn new(security: Security, journal: Journal) -> Self {
+    pub(crate) fn new(security: Security, journal: Journal, record: AuditLog) -> Self {
         Self {
             clock: Clock::start(),
             security,
             journal: JournalWriter::new(journal),
+            record: RecordKeeper::new(record),
             callers: BTreeMap::new(),
             work: JoinSet::new(),
         }
@@ -52,7 +56,7 @@ impl Keeper {
     /// Works until nobody can ask any more. What was changed before is written.
     ///
     /// # Errors
-    /// When the accounts can no longer be written.
+    /// When the accounts or the audit record can no longer be written.
     pub(crate) async fn keep(mut self, mut asked: mpsc::Receiver<Ask>) -> Result<(), SecurityError> {
         for number in 0.. {
             let due = self.security.next_timeout().map(|due| due.saturating_sub(self.clock.now().monotonic));
@@ -63,12 +67,21 @@ impl Keeper {
                     self.security.handle_message(self.clock.now(), Caller(number), request);
                 }
                 saved = self.journal.saved() => self.complete(Completion::Saved { batch: saved? }),
+                recorded = self.record.written() => {
+                    let (record, head) = recorded?;
+                    self.complete(Completion::Recorded { record, head });
+                }
                 Some(Ok(done)) = self.work.join_next() => self.complete(done),
                 () = sleep(due.unwrap_or_default()), if due.is_some() => {
                     self.security.handle_timeout(self.clock.now());
                 }
             }
-            self.perform();
+            self.perform()?;
+        }
+        while !self.record.is_idle() {
+            let (record, head) = self.record.written().await?;
+            self.complete(Completion::Recorded { record, head });
+            self.perform()?;
         }
         while !self.journal.is_idle() {
             self.journal.saved().await?;
@@ -81,11 +94,16 @@ impl Keeper {
     }
 
     /// Does all that the rules want done.
-    fn perform(&mut self) {
+    fn perform(&mut self) -> Result<(), SecurityError> {
         while let Some(action) = self.security.poll_action() {
             match action {
                 Action::Answer { caller, reply } => answer(self.callers.remove(&caller), reply),
                 Action::Save { batch, changes } => self.journal.push(batch, changes),
+                Action::Record { record, records } => self.record.begin(record, records)?,
+                Action::Inspect { caller, request } => {
+                    let reading = self.record.inspect(request);
+                    self.work.spawn(async move { Completion::Inspected { caller, reply: reading.await } });
+                }
                 Action::Verify { check, verification } => {
                     // A comparison that panics proves nothing, and must not leave its caller without an answer.
                     let run = move || catch_unwind(AssertUnwindSafe(|| verification.run())).unwrap_or(false);
@@ -99,6 +117,7 @@ impl Keeper {
             }
         }
         self.journal.begin();
+        Ok(())
     }
 }
 

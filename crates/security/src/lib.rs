@@ -8,10 +8,12 @@
 //! [`setup`] makes a cloud and changes its accounts while no server runs on them.
 
 pub mod accounts;
+pub mod audit;
 pub mod error;
 pub mod failed_logins;
 mod journal_writer;
 mod keeper;
+mod record_keeper;
 pub mod rules;
 mod saves;
 pub mod secret;

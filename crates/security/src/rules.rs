@@ -2,10 +2,11 @@
 //! belongs to the cloud, and who may change accounts (door 3; Sector/Sphere paper, 2.1 and 2.3). Pure: the clock comes as
 //! an argument, and what takes a processor some ten milliseconds, or a disk, is an [`Action`] for someone else.
 //!
-//! [`login`] lets people in, [`nodes`] lets nodes in, [`users`] answers what is asked about accounts.
+//! [`recording`] tells the audit record, [`login`] lets people in, [`nodes`] lets nodes in, [`users`] answers what is asked about accounts.
 
 mod login;
 mod nodes;
+mod recording;
 #[cfg(test)]
 mod tests;
 mod users;
@@ -17,7 +18,10 @@ use std::{
 
 use protocol::{
     Now, Refusal, Status,
-    message::master_security::{SecurityReply, SecurityRequest},
+    message::{
+        audit::{AuditHead, AuditRequest},
+        master_security::{SecurityReply, SecurityRequest},
+    },
 };
 use store::RowChange;
 
@@ -29,6 +33,8 @@ use crate::{
     secret::{Hashing, PasswordHash, Verification},
 };
 use login::Login;
+use recording::Recording;
+pub use recording::{Record, RecordId};
 use users::Adding;
 
 /// The rule-keeper of the security server.
@@ -43,6 +49,7 @@ pub struct Security {
     /// Work of processors that waits for other such work to end.
     waiting: VecDeque<(CheckId, Work)>,
     under_way: usize,
+    recording: Recording,
     actions: VecDeque<Action>,
     next_check: u64,
 }
@@ -80,6 +87,22 @@ pub enum Action {
         /// The rows.
         changes: Vec<RowChange>,
     },
+    /// Append these to the audit record and sync it, then complete with [`Completion::Recorded`]. One at a time. When that
+    /// fails the server must stop: it would do what nobody knows of.
+    Record {
+        /// Names it in the completion.
+        record: RecordId,
+        /// What, in this order.
+        records: Vec<Record>,
+    },
+    /// Answer this question from the files of the audit record, off the hot path; then complete with
+    /// [`Completion::Inspected`].
+    Inspect {
+        /// Who asked.
+        caller: Caller,
+        /// What: to show, or to verify.
+        request: AuditRequest,
+    },
 }
 
 /// What the hands finished.
@@ -104,6 +127,20 @@ pub enum Completion {
         /// The newest durable batch.
         batch: BatchId,
     },
+    /// These events are on the disk.
+    Recorded {
+        /// Which.
+        record: RecordId,
+        /// How the record ends now.
+        head: AuditHead,
+    },
+    /// The audit record was looked at.
+    Inspected {
+        /// Who asked.
+        caller: Caller,
+        /// What was found, or a refusal.
+        reply: SecurityReply,
+    },
 }
 
 impl Security {
@@ -117,13 +154,23 @@ impl Security {
             pending: BTreeMap::new(),
             waiting: VecDeque::new(),
             under_way: 0,
+            recording: Recording::default(),
             actions: VecDeque::new(),
             next_check: 0,
         })
     }
 
+    /// From now on what is asked is recorded, and answers wait for that; without this the rules keep no record, as whoever
+    /// looks only at one of their decisions wants it.
+    #[must_use]
+    pub fn recorded(mut self) -> Self {
+        self.recording.begin();
+        self
+    }
+
     /// A master asks; exactly one [`Action::Answer`] to `from` follows, now or after a completion.
     pub fn handle_message(&mut self, now: Now, from: Caller, request: SecurityRequest) {
+        self.note_question(now, from, &request);
         match request {
             SecurityRequest::CheckUser { user, secret, address } => self.check_user(now, from, user, secret, address),
             SecurityRequest::CheckNode { node, fingerprint, address } => {
@@ -131,6 +178,7 @@ impl Security {
                 self.answer(from, reply);
             }
             SecurityRequest::Accounts { by, request } => self.handle_accounts(from, by, request),
+            SecurityRequest::Audit(request) => self.handle_audit(from, request),
         }
     }
 
@@ -145,6 +193,8 @@ impl Security {
                 Some(Pending::NewUser(adding)) => self.add_user(adding, hash),
                 Some(Pending::Login(_)) | None => {}
             },
+            Completion::Recorded { record, head } => self.note_recorded(record, head),
+            Completion::Inspected { caller, reply } => self.answer(caller, reply),
             Completion::Saved { batch } => {
                 let answers = self.saves.finish(batch);
                 self.actions.extend(answers.into_iter().map(|(caller, reply)| Action::Answer { caller, reply }));
@@ -160,7 +210,13 @@ impl Security {
 
     /// What is to be done next, in order.
     pub fn poll_action(&mut self) -> Option<Action> {
-        self.actions.pop_front()
+        while let Some(action) = self.actions.pop_front() {
+            let Action::Answer { caller, reply } = action else { return Some(action) };
+            if let Some((caller, reply)) = self.recording.pass(caller, reply) {
+                return Some(Action::Answer { caller, reply });
+            }
+        }
+        self.recording.next()
     }
 
     /// When [`handle_timeout`](Self::handle_timeout) should be called, as [`Now::monotonic`].

@@ -11,6 +11,7 @@ use daemon::{
     stop::Stopping,
 };
 use net::{
+    clock::Clock,
     identity::{Credentials, TlsIdentity},
     transfer::{Incoming, Listener, TransferStream},
 };
@@ -24,7 +25,8 @@ use tokio::{
 
 use crate::{
     SecurityError,
-    accounts::Accounts,
+    accounts::{self, Accounts},
+    audit::{AUDIT_FOLDER, AuditLog},
     keeper::{Ask, Keeper},
     rules::Security,
     setup::ACCOUNTS_FILE,
@@ -36,6 +38,7 @@ pub struct Server {
     master: [u8; 32],
     security: Security,
     journal: Journal,
+    record: AuditLog,
 }
 
 /// Serves in a process of its own: prints the ready line and returns when it was stopped. An embedded cloud, whose
@@ -54,9 +57,10 @@ impl Server {
         let identity = TlsIdentity::role(&texts.authority_pem, &credentials)?;
         let folder = settings.folder.clone();
         let opened = task::spawn_blocking(move || open(&folder)).await;
-        let (journal, master, security) = opened.map_err(|_| SecurityError::Panicked("read its accounts"))??;
+        let (journal, master, security, record) =
+            opened.map_err(|_| SecurityError::Panicked("read its accounts"))??;
         let listener = Listener::bind(settings.listen, identity).await?;
-        Ok(Self { listener, master, security, journal })
+        Ok(Self { listener, master, security, journal, record })
     }
 
     /// Where it listens.
@@ -69,10 +73,10 @@ impl Server {
     /// # Errors
     /// When the accounts can no longer be written.
     pub async fn run(self, stopping: Stopping) -> Result<(), SecurityError> {
-        let Self { listener, master, security, journal } = self;
+        let Self { listener, master, security, journal, record } = self;
         tracing::info!(address = %listener.address(), "the security server is ready");
         let (asks, asked) = mpsc::channel(MASTER_CONNECTIONS_MAX);
-        let mut keeper = tokio::spawn(Keeper::new(security, journal).keep(asked));
+        let mut keeper = tokio::spawn(Keeper::new(security, journal, record).keep(asked));
         let door = Arc::new(Door { master, places: Semaphore::new(MASTER_CONNECTIONS_MAX), asks, stopping });
         let mut connections = JoinSet::new();
         let mut ended = None;
@@ -117,11 +121,13 @@ async fn next(listener: &Listener, connections: &mut JoinSet<()>) -> Result<Inco
 }
 
 /// Opens the accounts; blocks.
-fn open(folder: &Path) -> Result<(Journal, [u8; 32], Security), SecurityError> {
+fn open(folder: &Path) -> Result<(Journal, [u8; 32], Security, AuditLog), SecurityError> {
     let journal = Journal::open(&folder.join(ACCOUNTS_FILE))?;
     let accounts = Accounts::load(&journal)?;
     let master = accounts.master().ok_or_else(|| SecurityError::NoMaster { folder: folder.to_owned() })?;
-    Ok((journal, master, Security::new(accounts)?))
+    let now = Clock::start().now().unix_millis;
+    let record = AuditLog::open(&folder.join(AUDIT_FOLDER), accounts::audit_head(&journal)?, now)?;
+    Ok((journal, master, Security::new(accounts)?.recorded(), record))
 }
 
 /// What every connection needs.

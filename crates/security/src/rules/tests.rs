@@ -75,6 +75,7 @@ fn ask(security: &mut Security, now: Now, request: SecurityRequest) -> (Security
                 security.handle_completion(now, Completion::Hashed { check, hash: hashing.run() });
             }
             Action::Save { batch, .. } => security.handle_completion(now, Completion::Saved { batch }),
+            other => panic!("{other:?}"),
         }
     }
 }
