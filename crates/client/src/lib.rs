@@ -20,7 +20,8 @@
 //! # }
 //! ```
 
-pub mod cluster;
+pub mod audit;
+mod cluster;
 pub mod connections;
 pub mod error;
 pub mod expand;

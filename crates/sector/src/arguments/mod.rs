@@ -1,5 +1,6 @@
 //! The command line (`docs/command-line.md` is the contract): names, options and one example each.
 
+mod audit;
 mod cloud;
 mod files;
 mod jobs;
@@ -9,6 +10,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
 
+pub(crate) use audit::{AuditCommand, AuditShow};
 pub(crate) use cloud::{
     Demo, Doctor, Drain, ImportFiles, Inspect, Inspected, MasterCommand, MasterRole, Node, NodeVerb, Rebalance,
     Rebuild, RemoveNode, Role, TopologyVerb, Up,
@@ -129,6 +131,9 @@ pub(crate) enum Command {
     /// How much users and folders keep, and may
     #[command(subcommand, after_help = "Example: sector quota set alice bytes=1TB")]
     Quota(QuotaCommand),
+    /// Who did what: the record of logins, refusals, grants, administrators' acts and jobs
+    #[command(subcommand, after_help = "Example: sector audit verify")]
+    Audit(AuditCommand),
     /// Run a Sphere job: a function over records where they lie
     #[command(after_help = "Example: sector run --udf words --input /text --buckets 8 --then index --output /index")]
     Run(Run),

@@ -1,5 +1,6 @@
 //! One function a command. Each reads its arguments, calls the client, and prints.
 
+mod audit;
 mod bench;
 mod check;
 mod disk_bench;
@@ -46,6 +47,10 @@ pub(crate) async fn run(arguments: Arguments) -> Result<(), Failure> {
         Command::Doctor(asked) => doctor::doctor(&asked, global),
         Command::Bench(Bench::Io(bench)) => disk_bench::io(&bench, global),
         Command::Inspect(inspect) => inspect::run(inspect, global),
+        Command::Audit(asked) => match audit::offline(&asked, global) {
+            Some(done) => done,
+            None => with_client(Command::Audit(asked), global).await,
+        },
         Command::Spe => Err(Failure::usage("`sector spe` is started by nodes only")),
         other => with_client(other, global).await,
     }
@@ -91,6 +96,7 @@ async fn run_with(cloud: &Client, command: Command, global: &Global) -> Result<(
         Command::Trash(trash) => trash::run(cloud, trash, global).await,
         Command::Policy(policy) => policy::run(cloud, policy, global).await,
         Command::Quota(quota) => quota::run(cloud, quota, global).await,
+        Command::Audit(asked) => audit::run(cloud, asked, global).await,
         Command::Run(run) => jobs::run(cloud, run, global).await,
         Command::Jobs => jobs::jobs(cloud, global).await,
         Command::Job(job) => jobs::job(cloud, job, global).await,
