@@ -9,41 +9,45 @@ use crate::{
 };
 
 /// put of one file with one synced copy beside `dd conv=fsync`; get beside `cat` to a file; each through the passed
-/// file and over TLS.
+/// file and over TLS. Each has a clean disk cache before it, and each round another order: what comes behind a long
+/// write is slowed down by it.
 pub(crate) fn storage(cloud: &Cloud, folder: &Path, megabytes: u64, rounds: usize) -> Result<(), String> {
     let input = folder.join("input");
     write_random(&input, megabytes * 1_000_000)?;
     let (copy, fetched) = (folder.join("copy"), folder.join("fetched"));
     let [input, copy, fetched] = [&input, &copy, &fetched].map(|path| path.to_string_lossy().into_owned());
-    let (mut put, mut sent, mut dd) = (Vec::new(), Vec::new(), Vec::new());
-    let (mut get, mut received, mut cat) = (Vec::new(), Vec::new(), Vec::new());
+    let (held, put) = ("/bench/held", "/bench/put");
+    let put_one = |path| ["put", "-q", "--copies", "1", "--sync-copies", "1", input.as_str(), path];
+    cloud.sector(&put_one(held))?;
+    let works: [(&str, &dyn Fn() -> Result<(), String>); 6] = [
+        ("dd conv=fsync", &|| shell(&format!("dd if={input} of={copy} bs=1M conv=fsync status=none"))),
+        ("put, 1 synced copy", &|| cloud.sector(&put_one(put)).map(drop)),
+        ("put over TLS", &|| cloud.sector_over_network(&put_one(put)).map(drop)),
+        ("cat to a file", &|| shell(&format!("cat {input} > {copy}"))),
+        ("get", &|| cloud.sector(&["get", "-q", held, &fetched]).map(drop)),
+        ("get over TLS", &|| cloud.sector_over_network(&["get", "-q", held, &fetched]).map(drop)),
+    ];
+    let mut seconds: [Vec<f64>; 6] = Default::default();
     for round in 0..rounds {
-        let (path, sent_path) = (format!("/bench/{round}"), format!("/bench/{round}-sent"));
-        dd.push(timed(|| shell(&format!("dd if={input} of={copy} bs=1M conv=fsync status=none")))?);
-        fs::remove_file(&copy).map_err(|error| error.to_string())?;
-        put.push(timed(|| {
-            cloud.sector(&["put", "-q", "--copies", "1", "--sync-copies", "1", &input, &path]).map(drop)
-        })?);
-        sent.push(timed(|| {
-            let arguments = ["put", "-q", "--copies", "1", "--sync-copies", "1", &input, &sent_path];
-            cloud.sector_over_network(&arguments).map(drop)
-        })?);
-        cat.push(timed(|| shell(&format!("cat {input} > {copy}")))?);
-        fs::remove_file(&copy).map_err(|error| error.to_string())?;
-        get.push(timed(|| cloud.sector(&["get", "-q", &path, &fetched]).map(drop))?);
-        shell(&format!("cmp {input} {fetched}"))?;
-        fs::remove_file(&fetched).map_err(|error| error.to_string())?;
-        received.push(timed(|| cloud.sector_over_network(&["get", "-q", &sent_path, &fetched]).map(drop))?);
-        shell(&format!("cmp {input} {fetched}"))?;
-        fs::remove_file(&fetched).map_err(|error| error.to_string())?;
-        cloud.sector(&["rm", "--now", &path, &sent_path])?;
+        for at in 0..works.len() {
+            let at = (at + round) % works.len();
+            shell("sync")?;
+            seconds[at].push(timed(works[at].1)?);
+            if works[at].0.starts_with("put") {
+                cloud.sector(&["rm", "--now", put])?;
+            }
+            if works[at].0.starts_with("get") {
+                shell(&format!("cmp {input} {fetched}"))?;
+            }
+            shell(&format!("rm -f {copy} {fetched}"))?;
+        }
     }
     println!("one file of {megabytes} MB, {rounds} rounds");
-    print_pair(("put, 1 synced copy", &put), ("dd conv=fsync", &dd), megabytes as f64, "MB/s");
-    print_pair(("put over TLS", &sent), ("dd conv=fsync", &dd), megabytes as f64, "MB/s");
-    print_pair(("get", &get), ("cat to a file", &cat), megabytes as f64, "MB/s");
-    print_pair(("get over TLS", &received), ("cat to a file", &cat), megabytes as f64, "MB/s");
-    Ok(())
+    for (ours, reference) in [(1, 0), (2, 0), (4, 3), (5, 3)] {
+        let [ours, reference] = [ours, reference].map(|at| (works[at].0, seconds[at].as_slice()));
+        print_pair(ours, reference, megabytes as f64, "MB/s");
+    }
+    cloud.sector(&["rm", "--now", held]).map(drop)
 }
 
 /// A thousand files of `bytes` bytes, one synced copy each, beside a copy and sync of each in turn.

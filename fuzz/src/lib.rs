@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use protocol::{
     Now, SectorPath, SessionId,
-    gmp::{Action, Endpoint, Frames, Message, MessageKind, Opening},
+    gmp::{Action, Class, Endpoint, Frames, KeyLimits, Message, MessageKind, Opening},
     limits,
     message::{accounts, client_master, join, master_security, node_master, spe, transfer},
     slice::block_count,
@@ -69,6 +69,7 @@ pub fn datagram(mut bytes: &[u8]) {
     let (mut endpoint, mut now) = (Endpoint::new(), Now::default());
     endpoint.add_session(SPEAKER, Opening::SpeaksFirst);
     endpoint.add_session(LISTENER, Opening::Listens);
+    endpoint.set_key_limits(KeyLimits { packets_max: 2, ..KeyLimits::default() });
     while let Some((length, rest)) = bytes.split_first_chunk::<2>() {
         let (datagram, rest) = rest.split_at(rest.len().min(u16::from_be_bytes(*length).into()));
         bytes = rest;
@@ -77,8 +78,10 @@ pub fn datagram(mut bytes: &[u8]) {
         now = now.after(Duration::from_millis(head.packet % 500));
         let word = Message { kind: MessageKind::Request(head.packet), body: body.to_vec() };
         // An acknowledgement needs something to acknowledge.
-        let _ = endpoint.send(now, SPEAKER, word);
-        endpoint.handle_datagram(now, head.session, head.packet, body);
+        let class = if body.len() > 1_000 { Class::Bulk } else { Class::Urgent };
+        let _ = endpoint.send(now, SPEAKER, class, word);
+        endpoint.handle_datagram(now, &head, body);
+        endpoint.cancel_request(now, SPEAKER, head.packet / 2);
         endpoint.handle_timeout(now);
         take_actions(&mut endpoint);
     }

@@ -7,10 +7,13 @@ use data_encoding::HEXLOWER;
 use fastrand::Rng;
 use fuzz::{LISTENER, SPEAKER, TARGETS};
 use protocol::{
-    Now, SessionId,
-    gmp::{Action, Endpoint, Message, MessageKind, Opening},
+    Now,
+    gmp::{Action, Class, Endpoint, Message, MessageKind, Opening},
     limits,
-    wire::{datagram::SEAL_BYTES, frame},
+    wire::{
+        datagram::{HEAD_BYTES, Head, SEAL_BYTES},
+        frame,
+    },
 };
 
 const INPUTS_OF_EACH_SEED: usize = 120;
@@ -80,22 +83,25 @@ fn datagrams() -> Vec<Vec<u8>> {
         b.add_session(session, Opening::Listens);
         let mut input = Vec::new();
         for kind in [MessageKind::Notice, MessageKind::Request(1), MessageKind::Reply(2)] {
-            a.send(Now::default(), session, Message { kind, body: vec![5; bytes] }).expect("there is room");
-            b.send(Now::default(), session, Message { kind, body: vec![6; 2 * bytes] }).expect("there is room");
+            a.send(Now::default(), session, Class::Ordinary, Message { kind, body: vec![5; bytes] }).expect("there is room");
+            b.send(Now::default(), session, Class::Bulk, Message { kind, body: vec![6; 2 * bytes] }).expect("there is room");
         }
+        a.cancel_request(Now::default(), session, 1);
         // What each says goes to the other and into the input, for the one in the target to hear.
-        while say(&mut a, &mut b, session, &mut input) + say(&mut b, &mut a, session, &mut input) > 0 {}
+        while say(&mut a, &mut b, &mut input) + say(&mut b, &mut a, &mut input) > 0 {}
         inputs.push(input);
     }
     inputs
 }
 
-fn say(from: &mut Endpoint, to: &mut Endpoint, session: SessionId, input: &mut Vec<u8>) -> usize {
+fn say(from: &mut Endpoint, to: &mut Endpoint, input: &mut Vec<u8>) -> usize {
     let mut said = 0;
     while let Some(action) = from.poll_action() {
         let Action::Send(mut sent) = action else { continue };
-        to.handle_datagram(Now::default(), session, sent.packet, &sent.bytes[20..]);
+        let body = sent.bytes[HEAD_BYTES..].to_vec();
         sent.bytes.extend([0; SEAL_BYTES]);
+        let (head, _) = Head::split(&sent.bytes).expect("it is ours");
+        to.handle_datagram(Now::default(), &head, &body);
         input.extend(u16::try_from(sent.bytes.len()).expect("a datagram").to_be_bytes());
         input.extend(sent.bytes);
         said += 1;

@@ -44,6 +44,8 @@ pub fn run(options: &Options) -> Report {
         fired: cloud.faults.fired,
         network: env.network.counts,
         jobs_done: env.book.jobs_done,
+        appended: env.book.appended,
+        resumed: env.book.resumed,
         violation: env.violation().cloned(),
     }
 }

@@ -76,6 +76,10 @@ pub struct Report {
     pub network: Counts,
     /// Jobs that ended well.
     pub jobs_done: u32,
+    /// Appends that ended well.
+    pub appended: u32,
+    /// Uploads that went on behind what an earlier attempt had left.
+    pub resumed: u32,
     /// The promise that was broken, if one was.
     pub violation: Option<Violation>,
 }

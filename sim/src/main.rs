@@ -73,6 +73,8 @@ struct Sum {
     events: u64,
     simulated_seconds: f64,
     jobs: u64,
+    appended: u64,
+    resumed: u64,
     /// How often each fault fired, by its name.
     fired: BTreeMap<&'static str, u64>,
     network: sim::Counts,
@@ -84,6 +86,8 @@ impl Sum {
         self.events += report.events;
         self.simulated_seconds += report.simulated.as_secs_f64();
         self.jobs += u64::from(report.jobs_done);
+        self.appended += u64::from(report.appended);
+        self.resumed += u64::from(report.resumed);
         for (name, count) in report.fired.by_name() {
             *self.fired.entry(name).or_default() += count;
         }
@@ -102,7 +106,9 @@ impl Sum {
         let fired: Vec<_> = self.fired.iter().map(|(name, count)| format!("{count} {name}")).collect();
         writeln!(out, "fired: {}", fired.join(", "))?;
         let sim::Counts { sent, lost, doubled } = self.network;
-        writeln!(out, "{lost} of {sent} datagrams lost, {doubled} doubled; {} jobs done", self.jobs)
+        let (jobs, appended, resumed) = (self.jobs, self.appended, self.resumed);
+        writeln!(out, "{lost} of {sent} datagrams lost, {doubled} doubled")?;
+        writeln!(out, "{jobs} jobs done, {appended} appends, {resumed} uploads gone on with")
     }
 }
 

@@ -8,7 +8,7 @@ use std::{
 
 use protocol::{
     Now, SessionId,
-    gmp::{Action, Endpoint, Message, MessageKind, Opening},
+    gmp::{Action, Class, Endpoint, Message, MessageKind, Opening},
     wire::datagram::{Head, SEAL_BYTES},
 };
 
@@ -59,7 +59,7 @@ impl Words {
         let request = self.next_request;
         self.next_request += 1;
         let message = Message { kind: MessageKind::Request(request), body };
-        if self.endpoint.send(now, session, message).is_err() {
+        if self.endpoint.send(now, session, Class::Ordinary, message).is_err() {
             self.heard.push_back(Heard::Answered { session, tag, body: None });
             return;
         }
@@ -70,14 +70,15 @@ impl Words {
 
     /// Answers a request. Where the session is gone, the asker's patience tells it.
     pub(crate) fn reply(&mut self, now: Now, session: SessionId, request: u64, body: Vec<u8>) {
-        let _ = self.endpoint.send(now, session, Message { kind: MessageKind::Reply(request), body });
+        let message = Message { kind: MessageKind::Reply(request), body };
+        let _ = self.endpoint.send(now, session, Class::Ordinary, message);
     }
 
     /// Takes a datagram from the network.
     pub(crate) fn receive(&mut self, now: Now, datagram: &[u8]) {
         if let Some((head, body)) = Head::split(datagram) {
             let body = &body[..body.len() - SEAL_BYTES];
-            self.endpoint.handle_datagram(now, head.session, head.packet, body);
+            self.endpoint.handle_datagram(now, &head, body);
         }
     }
 
@@ -92,6 +93,7 @@ impl Words {
             }
             self.deadlines.pop_first();
             if let Some((tag, _)) = self.waiting.remove(&(session, request)) {
+                self.endpoint.cancel_request(now, session, request);
                 self.heard.push_back(Heard::Answered { session, tag, body: None });
             }
         }

@@ -16,6 +16,7 @@ use net::{
 };
 use protocol::{
     LeaseId, SessionId,
+    gmp::Class,
     message::{
         accounts::AccountsRequest,
         client_master::{ClientReply, ClientRequest},
@@ -141,7 +142,7 @@ impl Client {
         let bytes = self
             .inner
             .messenger
-            .request(session, codec::encode(request), deadline)
+            .request_as(class_of(request), session, codec::encode(request), deadline)
             .await
             .map_err(ClientError::net(format!("the master at {address} does not answer")))?;
         match codec::decode(&bytes) {
@@ -183,9 +184,10 @@ async fn login(
     stream.send(&request).await.map_err(failed())?;
     match stream.receive::<JoinReply>().await.map_err(failed())? {
         JoinReply::Refused(refusal) => Err(refusal.into()),
-        JoinReply::Accepted { session, ticket_keys: _ } => {
+        JoinReply::Accepted { session, ticket_keys: _, gone_token } => {
             let key = stream.export_key(KEY_LABEL, &session.0.to_be_bytes()).map_err(failed())?;
             messenger.add_session(SessionKeys { session, key, side: Side::Opener, peer: Some(profile.address) });
+            messenger.expect_gone_token(session, gone_token);
             stream.close().await;
             Ok(session)
         }
@@ -228,6 +230,14 @@ fn is_repeatable(request: &ClientRequest) -> bool {
         | RemoveNode(_)
         | Restore { .. }
         | Logout => false,
+    }
+}
+
+/// How soon a request leaves beside others: what keeps a lease or a job alive never waits.
+fn class_of(request: &ClientRequest) -> Class {
+    match request {
+        ClientRequest::Renew(_) | ClientRequest::ReportJob(_) => Class::Urgent,
+        _ => Class::Ordinary,
     }
 }
 

@@ -11,6 +11,7 @@ use std::{
 use daemon::stop::Stopping;
 use net::{
     identity::random,
+    messenger::GoneKey,
     transfer::{Incoming, Listener, TransferStream},
 };
 use protocol::{
@@ -35,6 +36,8 @@ use crate::{
 /// What everyone who joins passes through.
 pub(crate) struct Gate {
     pub(crate) security: Arc<SecurityDoor>,
+    /// What shows that it is this master that knows a session no more.
+    pub(crate) gone_key: GoneKey,
     /// Where those go who were let in.
     pub(crate) admitted: mpsc::Sender<Admission>,
 }
@@ -83,7 +86,9 @@ impl Gate {
         let mut stream = incoming.handshake().await?;
         let request = stream.receive::<JoinRequest>().await?;
         let reply = match self.decide(&mut stream, request).await {
-            Ok((session, ticket_keys)) => JoinReply::Accepted { session, ticket_keys },
+            Ok((session, ticket_keys)) => {
+                JoinReply::Accepted { session, ticket_keys, gone_token: self.gone_key.token(session) }
+            }
             Err(refusal) => {
                 tracing::info!(peer = %stream.peer(), %refusal, "a join was refused");
                 JoinReply::Refused(refusal)

@@ -13,11 +13,12 @@ use net::{
     clock::Clock,
     datagram::{DatagramSocket, bind_udp},
     identity::{Credentials, TicketSigner, TlsIdentity, random},
-    messenger::{Delivered, Messenger, MessengerEvent, SessionKeys, Side},
+    messenger::{Delivered, GoneKey, Messenger, MessengerEvent, SessionKeys, Side},
     transfer::{Listener, TcpCarrier},
 };
 use protocol::{
     Refusal, SessionId, Status,
+    gmp::Class,
     message::{
         audit::{AuditBatch, AuditHead, AuditReply, AuditRequest},
         client_master::{ClientReply, ClientRequest},
@@ -51,6 +52,7 @@ pub struct Server {
     master: Master,
     journal: Journal,
     security: Arc<SecurityDoor>,
+    gone_key: GoneKey,
     topology: Option<TopologyFile>,
 }
 
@@ -74,6 +76,7 @@ impl Server {
         let texts = settings.credential_files().read()?;
         let credentials = Credentials { certificate_pem: texts.certificate_pem, key_pem: texts.key_pem };
         let identity = TlsIdentity::role(&texts.authority_pem, &credentials).map_err(MasterError::Identity)?;
+        let gone_key = GoneKey::of_private_key(&credentials.key_pem);
         let clock = Clock::start();
         // Made anew at each start: nodes get the public half when they join, as they then must anyway.
         let signer = TicketSigner::generate();
@@ -104,7 +107,7 @@ impl Server {
         let (journal, master, topology) = spawn_blocking(load).await.map_err(|_| MasterError::Ended("journal"))??;
         let (listener, socket) = listen(settings.listen, &identity).await?;
         let security = Arc::new(SecurityDoor::new(TcpCarrier::new(identity), settings.security));
-        Ok(Self { listener, socket, clock, master, journal, security, topology })
+        Ok(Self { listener, socket, clock, master, journal, security, gone_key, topology })
     }
 
     /// Where it listens.
@@ -119,8 +122,9 @@ impl Server {
     pub async fn run(self, stopping: Stopping) -> Result<(), MasterError> {
         tracing::info!(address = %self.address(), "the master is ready");
         let (messenger, mut events) = Messenger::start(self.socket, self.clock);
+        messenger.answer_strangers(self.gone_key.clone());
         let (admitted, mut admissions) = mpsc::channel(ADMISSIONS_MAX);
-        let gate = Arc::new(Gate { security: Arc::clone(&self.security), admitted });
+        let gate = Arc::new(Gate { security: Arc::clone(&self.security), gone_key: self.gone_key, admitted });
         let keeping = tokio::spawn(gate.keep(self.listener, stopping.clone()));
         let mut desk = Desk {
             clock: self.clock,
@@ -280,8 +284,8 @@ impl Desk {
         let sentence = format!("the master does not understand this request: {error}; use the same version as it");
         let refusal = Refusal::new(Status::Usage, sentence);
         match self.master.peer(from.session) {
-            Some(Peer::Client(_)) => self.answer(from, codec::encode(&ClientReply::Refused(refusal))),
-            Some(Peer::Node(_)) => self.answer(from, codec::encode(&Ack::Refused(refusal))),
+            Some(Peer::Client(_)) => self.answer(from, Class::Ordinary, codec::encode(&ClientReply::Refused(refusal))),
+            Some(Peer::Node(_)) => self.answer(from, Class::Urgent, codec::encode(&Ack::Refused(refusal))),
             None => {}
         }
     }
@@ -291,8 +295,8 @@ impl Desk {
         while let Some(action) = self.master.poll_action() {
             match action {
                 Action::Save { batch, changes } => self.journal.push(batch, changes),
-                Action::Reply { to, reply } => self.answer(to, codec::encode(&reply)),
-                Action::Ack { to, ack } => self.answer(to, codec::encode(&ack)),
+                Action::Reply { to, reply } => self.answer(to, class_of(&reply), codec::encode(&reply)),
+                Action::Ack { to, ack } => self.answer(to, Class::Urgent, codec::encode(&ack)),
                 Action::Order { session, order, body } => {
                     drop(self.orders.spawn(give(self.messenger.clone(), session, order, body)));
                 }
@@ -311,16 +315,26 @@ impl Desk {
         self.journal.begin();
     }
 
-    fn answer(&self, to: Caller, body: Vec<u8>) {
+    fn answer(&self, to: Caller, class: Class, body: Vec<u8>) {
         if let Some(request) = to.request {
-            self.messenger.reply(to.session, request, body);
+            self.messenger.reply_as(class, to.session, request, body);
         }
+    }
+}
+
+/// How soon an answer leaves beside others to the same client: a renewal's never waits behind a page.
+fn class_of(reply: &ClientReply) -> Class {
+    use ClientReply::{Admitted, Copies, Done, Jobs, Nodes, Page, Quotas, Trash};
+    match reply {
+        Done | Admitted(_) => Class::Urgent,
+        Page(_) | Nodes(_) | Jobs(_) | Trash(_) | Quotas(_) | Copies(_) => Class::Bulk,
+        _ => Class::Ordinary,
     }
 }
 
 /// Gives an order and waits for its answer.
 async fn give(messenger: Messenger, session: SessionId, order: OrderId, body: Order) -> (OrderId, OrderOutcome) {
-    let outcome = match messenger.request(session, codec::encode(&body), ORDER_MAX).await {
+    let outcome = match messenger.request_as(Class::Urgent, session, codec::encode(&body), ORDER_MAX).await {
         Ok(bytes) => codec::decode(&bytes).map_or(OrderOutcome::Unanswered, OrderOutcome::Answered),
         Err(error) => {
             tracing::debug!(%session, %error, "an order was not answered");

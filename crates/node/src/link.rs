@@ -58,10 +58,11 @@ impl Link {
         stream.send(&self.request).await?;
         match stream.receive::<JoinReply>().await? {
             JoinReply::Refused(refusal) => Err(NodeError::Refused(refusal)),
-            JoinReply::Accepted { session, ticket_keys } => {
+            JoinReply::Accepted { session, ticket_keys, gone_token } => {
                 let key = stream.export_key(KEY_LABEL, &session.0.to_be_bytes())?;
                 let keys = SessionKeys { session, key, side: Side::Opener, peer: Some(self.master) };
                 self.messenger.add_session(keys);
+                self.messenger.expect_gone_token(session, gone_token);
                 stream.close().await;
                 Ok(Joined { session, ticket_keys })
             }

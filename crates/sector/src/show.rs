@@ -38,7 +38,7 @@ pub(crate) fn size(bytes: u64) -> String {
 
 /// Text in red where a person sees it; as it is where a program reads it.
 pub(crate) fn red(text: &str) -> String {
-    if std::io::IsTerminal::is_terminal(&std::io::stdout()) { format!("\x1b[31m{text}\x1b[0m") } else { text.to_owned() }
+    if io::stdout().is_terminal() { format!("\x1b[31m{text}\x1b[0m") } else { text.to_owned() }
 }
 
 /// A time as RFC 3339, to the second for people and to the millisecond for JSON.

@@ -4,7 +4,7 @@
 use std::{collections::VecDeque, mem, time::Duration};
 
 use protocol::{
-    Policy, SectorPath, Status,
+    Policy, ResumeKey, SectorPath, Status,
     message::client_master::{ClientReply, ClientRequest, Condition, CreateRequest},
 };
 
@@ -187,7 +187,7 @@ impl Person {
         }
         if let Some((request, content)) = self.planned.front().cloned() {
             let change = Change::Put { path: request.path.clone(), content, parents: true, absent: false };
-            return self.upload(env, seat, Upload::new(request, content), Target::Own(change));
+            return self.upload(env, seat, Upload::new(env, request, content), Target::Own(change));
         }
         let lot = env.rng.u32(..100);
         match lot {
@@ -195,6 +195,9 @@ impl Person {
             35..50 => self.look(env, seat),
             _ if !self.is_busy => self.read(env, seat),
             50..54 => self.wish(env, seat),
+            62..70 if env.book.recovered.is_none() => self.append(env, seat),
+            // Seldom: so many bytes take a while.
+            70 => self.put_large(env, seat),
             54..62 if !env.book.registers.is_empty() => self.put_shared(env, seat),
             _ => {
                 // Also the newest version of all has to be remembered when its file is gone.
@@ -234,7 +237,7 @@ impl Person {
                     // No more than there are nodes: a cloud that cannot keep them all is never well.
                     request.copies = Some(env.rng.u8(2..=NODES_MIN as u8));
                 }
-                return self.upload(env, seat, Upload::new(request, *content), Target::Own(change.clone()));
+                return self.upload(env, seat, Upload::new(env, request, *content), Target::Own(change.clone()));
             }
         };
         names::begin(env, self.region, &change);
@@ -268,8 +271,36 @@ impl Person {
         let content = env.book.contents.draw(&mut env.rng);
         let at = env.book.registers[register].path.clone();
         env.note(format_args!("{:?} overwrites {at} with {content:?}", seat.who));
-        let upload = Upload::new(create_request(at, env.book.contents.get(content).bytes.len() as u64), content);
+        let upload = Upload::new(env, create_request(at, env.book.contents.get(content).bytes.len() as u64), content);
         self.upload(env, seat, upload, Target::Shared { register, content, write: None });
+    }
+
+    /// Puts something behind a file of its own, if it knows what is in one.
+    fn append(&mut self, env: &mut Environment, seat: &mut Seat) {
+        let files: Vec<_> = env.book.regions[self.region].certain().into_iter().flat_map(Tree::files).collect();
+        if files.is_empty() {
+            return self.read(env, seat);
+        }
+        let (at, base) = files[env.rng.usize(..files.len())];
+        let (at, mut tail) = (at.clone(), vec![0; env.rng.usize(1..100_000)]);
+        env.rng.fill(&mut tail);
+        let base_bytes = env.book.contents.get(base).bytes.len() as u64;
+        let content = env.book.contents.extend(base, &tail);
+        env.note(format_args!("{:?} appends {} bytes to {at}", seat.who, tail.len()));
+        let request = CreateRequest { append: true, parents: false, ..create_request(at.clone(), tail.len() as u64) };
+        let change = Change::Put { path: at, content, parents: false, absent: false };
+        self.upload(env, seat, Upload::append(request, content, tail, base_bytes), Target::Own(change));
+    }
+
+    /// Puts a file that is gone on with where its sending breaks off.
+    fn put_large(&mut self, env: &mut Environment, seat: &mut Seat) {
+        let content = env.book.contents.draw_large(&mut env.rng);
+        let path = draw_path(env, self.region);
+        let bytes = env.book.contents.get(content).bytes.len() as u64;
+        let request =
+            CreateRequest { resume: Some(ResumeKey(env.rng.u128(..))), ..create_request(path.clone(), bytes) };
+        let change = Change::Put { path, content, parents: true, absent: false };
+        self.upload(env, seat, Upload::new(env, request, content), Target::Own(change));
     }
 
     fn upload_goes(

@@ -25,7 +25,14 @@ use crate::{
 #[derive(Debug)]
 pub(crate) struct Upload {
     request: CreateRequest,
+    /// What the file holds in the end.
     content: ContentId,
+    /// What is sent: all of it, or what an append puts behind the file.
+    sent: Rc<Vec<u8>>,
+    /// Bytes that the file had before.
+    base_bytes: u64,
+    /// How often it may still be sent again under the same key.
+    attempts_left: u32,
     /// When the right to write was asked for.
     began: Duration,
     step: Step,
@@ -61,8 +68,17 @@ pub(crate) enum Stage {
 
 impl Upload {
     /// An upload that has not begun.
-    pub(crate) fn new(request: CreateRequest, content: ContentId) -> Self {
-        Self { request, content, began: Duration::ZERO, step: Step::Creating, unanswered: 0 }
+    pub(crate) fn new(env: &Environment, request: CreateRequest, content: ContentId) -> Self {
+        let sent = Rc::clone(&env.book.contents.get(content).bytes);
+        let attempts_left = if request.resume.is_some() { RESUMED_MAX } else { 0 };
+        let (base_bytes, began, step) = (0, Duration::ZERO, Step::Creating);
+        Self { request, content, sent, base_bytes, attempts_left, began, step, unanswered: 0 }
+    }
+
+    /// One that puts `tail` behind a file of `base_bytes` bytes, which makes `content` of it.
+    pub(crate) fn append(request: CreateRequest, content: ContentId, tail: Vec<u8>, base_bytes: u64) -> Self {
+        let (began, step) = (Duration::ZERO, Step::Creating);
+        Self { request, content, sent: Rc::new(tail), base_bytes, attempts_left: 0, began, step, unanswered: 0 }
     }
 
     /// Asks for the right to write.
@@ -81,8 +97,18 @@ impl Upload {
         reply: Option<ClientReply>,
     ) -> Stage {
         match (&self.step, reply) {
+            (Step::Creating, Some(ClientReply::Created(created))) if created.base_bytes != self.base_bytes => {
+                // A master that lost its journal may have given back an older content.
+                if env.book.recovered.is_none() {
+                    let (found, path) = (created.base_bytes, &self.request.path);
+                    let sentence = format!("{found} bytes of {path} are appended to, it has {}", self.base_bytes);
+                    env.violate(Kind::Safety, sentence);
+                }
+                self.leave(env, seat, created.lease, tag);
+                Stage::Goes
+            }
             (Step::Creating, Some(ClientReply::Created(created))) => {
-                let bytes = Rc::clone(&env.book.contents.get(self.content).bytes);
+                let bytes = Rc::clone(&self.sent);
                 let node = created.target.node.as_str()[1..].parse().unwrap_or(usize::MAX);
                 let request = TransferRequest::Write { ticket: created.target.ticket, chain: created.chain };
                 let call = env.transfer((seat.who, seat.life), node, request, bytes);
@@ -93,6 +119,7 @@ impl Upload {
             (Step::Creating | Step::Leaving, _) => Stage::Ended(None),
             (Step::Committing(_), Some(ClientReply::Entry(entry))) => {
                 self.check_entry(env, &entry);
+                env.book.appended += u32::from(self.request.append);
                 Stage::Ended(Some(Outcome::Done))
             }
             (Step::Committing(_), Some(ClientReply::Refused(refusal))) => {
@@ -157,6 +184,11 @@ impl Upload {
                 self.commit(env, seat, lease, tag);
                 Stage::Commits
             }
+            // The old master's ticket, and at the node what the new one took for the file's content.
+            CallReply::Stored { .. } if self.request.append && env.book.recovered.is_some() => {
+                self.leave(env, seat, lease, tag);
+                Stage::Goes
+            }
             CallReply::Stored { .. } => {
                 env.violate(
                     Kind::Safety,
@@ -164,12 +196,23 @@ impl Upload {
                 );
                 Stage::Ended(None)
             }
+            // Sent again under the same key, which takes the lease over: what came is not sent twice.
+            _ if self.attempts_left > 0 && seat.session.is_some() => {
+                self.attempts_left -= 1;
+                self.step = Step::Creating;
+                ask(env, seat, &ClientRequest::Create(self.request.clone()), tag, PATIENCE);
+                Stage::Goes
+            }
             _ => {
-                self.step = Step::Leaving;
-                ask(env, seat, &ClientRequest::Abandon(lease), tag, PATIENCE);
+                self.leave(env, seat, lease, tag);
                 Stage::Goes
             }
         }
+    }
+
+    fn leave(&mut self, env: &mut Environment, seat: &mut Seat, lease: LeaseId, tag: u64) {
+        self.step = Step::Leaving;
+        ask(env, seat, &ClientRequest::Abandon(lease), tag, PATIENCE);
     }
 
     fn commit(&mut self, env: &mut Environment, seat: &mut Seat, lease: LeaseId, tag: u64) {
@@ -203,6 +246,9 @@ impl Upload {
         }
     }
 }
+
+/// How often an upload is sent again under its key.
+const RESUMED_MAX: u32 = 3;
 
 /// A create as most are.
 pub(crate) fn create_request(path: protocol::SectorPath, bytes: u64) -> CreateRequest {

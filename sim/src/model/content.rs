@@ -54,6 +54,20 @@ impl Contents {
         self.add(bytes)
     }
 
+    /// Makes bytes of which a node keeps what came when their sender goes away.
+    pub(crate) fn draw_large(&mut self, rng: &mut Rng) -> ContentId {
+        // A broken upload is kept from 1 MiB on.
+        let mut bytes = vec![0; (1 << 20) + rng.usize(1..400_000)];
+        rng.fill(&mut bytes);
+        self.add(bytes)
+    }
+
+    /// A content with something behind it.
+    pub(crate) fn extend(&mut self, id: ContentId, tail: &[u8]) -> ContentId {
+        let bytes = [self.get(id).bytes.as_slice(), tail].concat();
+        self.add(bytes)
+    }
+
     pub(crate) fn get(&self, id: ContentId) -> &Content {
         &self.list[id.0]
     }

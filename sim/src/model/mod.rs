@@ -35,6 +35,10 @@ pub(crate) struct Book {
     pub(crate) people_at_work: usize,
     /// The node that was taken out of use for good: it must become empty.
     pub(crate) leaving: Option<usize>,
+    /// Appends that were answered with success.
+    pub(crate) appended: u32,
+    /// Uploads that went on behind what an earlier attempt had left at a node.
+    pub(crate) resumed: u32,
     /// Jobs that ended well.
     pub(crate) jobs_done: u32,
 }

@@ -264,6 +264,7 @@ impl Process {
                 self.rules.handle_completion(env.now, told);
                 let held = sabotaged(env, self.store.held());
                 self.rules.handle_completion(env.now, Completion::Inventory(held));
+                self.rules.handle_completion(env.now, Completion::Partials(self.store.partials()));
             }
             Action::Rejoin { session } => {
                 self.seat.words.close_session(env.now, session);

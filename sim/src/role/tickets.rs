@@ -10,6 +10,7 @@ use protocol::{
     ticket::{Right, SignedTicket, Ticket, TicketKeys},
     wire::codec,
 };
+use store::PartialKey;
 
 /// Signs with a key that changes with each start of the master.
 pub(crate) struct Signer(pub(crate) u64);
@@ -60,17 +61,18 @@ impl TicketDoor {
         }
     }
 
-    /// The slice that may be written, and until when its ticket lives.
-    pub(crate) fn write(&mut self, now: Now, ticket: &SignedTicket) -> Result<(SliceHeader, u64), Refusal> {
-        let ticket = self.check(now, ticket)?;
-        let Right::Write { header, .. } = ticket.right else {
+    /// What may be written.
+    pub(crate) fn write(&mut self, now: Now, ticket: &SignedTicket) -> Result<WriteGrant, Refusal> {
+        let Ticket { user, right, until_unix_millis, .. } = self.check(now, ticket)?;
+        let Right::Write { header, resume, base, .. } = right else {
             return Err(refused("the ticket is not for writing"));
         };
         self.used.retain(|_, until_unix_millis| *until_unix_millis >= now.unix_millis);
         if self.used.contains_key(&header.slice) {
             return Err(refused("the ticket is used already"));
         }
-        Ok((header, ticket.until_unix_millis))
+        let resume = resume.map(|key| PartialKey { user, key });
+        Ok(WriteGrant { header, until_unix_millis, resume, base })
     }
 
     /// A slice was written with its ticket: not again.
@@ -118,6 +120,18 @@ fn private(public: [u8; 32]) -> u64 {
     let mut bytes = [0; 8];
     bytes.copy_from_slice(&public[..8]);
     u64::from_be_bytes(bytes)
+}
+
+/// What a ticket allows to be written.
+#[derive(Debug)]
+pub(crate) struct WriteGrant {
+    pub(crate) header: SliceHeader,
+    /// Until when the ticket lives.
+    pub(crate) until_unix_millis: u64,
+    /// Under which key the bytes are kept if the sender goes away.
+    pub(crate) resume: Option<PartialKey>,
+    /// The slice that the new one begins with.
+    pub(crate) base: Option<SliceId>,
 }
 
 fn refused(sentence: &str) -> Refusal {

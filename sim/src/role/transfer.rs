@@ -15,10 +15,12 @@ use super::{
     bucket::PieceWriter,
     master::node_number,
     node::{Process, refusal_of},
+    tickets::WriteGrant,
 };
 use crate::{
     calls::{CallId, CallReply, Wish},
     environment::Environment,
+    model::digest_of,
     queue::Who,
 };
 
@@ -26,19 +28,19 @@ use crate::{
 // A few at a time: a box would be an allocation for nothing.
 #[allow(clippy::large_enum_variant)]
 pub(crate) enum Transfer {
-    Read {
-        reader: SliceReader,
-        until: u64,
-        bytes: Vec<u8>,
-        from: u64,
-    },
-    Write {
-        writer: Box<SliceWriter>,
-        ticket_until_unix_millis: u64,
-        /// The call by which the same bytes go on to the next node of the chain.
-        forward: Option<CallId>,
-    },
+    Read { reader: SliceReader, until: u64, bytes: Vec<u8>, from: u64 },
+    Write(Writing),
     Piece(PieceWriter),
+}
+
+/// A slice that comes in.
+pub(crate) struct Writing {
+    writer: Box<SliceWriter>,
+    /// What the slice had before the first byte that is sent (an append).
+    base_bytes: u64,
+    ticket_until_unix_millis: u64,
+    /// The call by which the same bytes go on to the next node of the chain.
+    forward: Option<CallId>,
 }
 
 /// What a node asked of another.
@@ -91,20 +93,15 @@ impl Process {
     /// Some more bytes have come, or can go.
     pub(crate) fn call_goes_on(&mut self, env: &mut Environment, id: CallId) {
         let Some(transfer) = self.transfers.remove(&id) else { return };
-        let payload = match env.calls.get(id).map(|call| &call.wish) {
-            Some(Wish::Transfer(_, payload)) => Rc::clone(payload),
-            _ => Rc::default(),
-        };
-        if env.calls.get(id).is_none() || (!env.is_healing && env.rng.u32(..300) == 0) {
+        let payload = self.payload_of(env, id);
+        if env.calls.get(id).is_none() || (!env.is_healing && env.rng.u32(..lives_of(&payload)) == 0) {
             // The caller is gone, or the connection broke by itself.
             self.give_up(env, transfer);
             return env.answer(id, CallReply::Broken);
         }
         match transfer {
             Transfer::Read { reader, until, bytes, from } => self.read_on(env, id, (reader, until), bytes, from),
-            Transfer::Write { writer, ticket_until_unix_millis, forward } => {
-                self.write_on(env, id, writer, (ticket_until_unix_millis, forward), &payload);
-            }
+            Transfer::Write(writing) => self.write_on(env, id, writing, &payload),
             Transfer::Piece(mut writer) => {
                 let rest = &payload[writer.written()..];
                 writer.write(&rest[..part(env, rest.len())]);
@@ -203,13 +200,7 @@ impl Process {
                 }
                 Transfer::Read { reader, until, bytes: Vec::new(), from }
             }
-            TransferRequest::Write { ticket, chain } => {
-                let (header, ticket_until_unix_millis) = self.door.write(env.now, &ticket)?;
-                let slice = header.slice;
-                let writer = Box::new(self.store.begin(header).map_err(|error| error.refusal())?);
-                let forward = self.forward(env, id, slice, chain);
-                Transfer::Write { writer, ticket_until_unix_millis, forward }
-            }
+            TransferRequest::Write { ticket, chain } => Transfer::Write(self.begin_write(env, id, &ticket, chain)?),
             TransferRequest::Piece { ticket, piece, bytes } => {
                 if self.door.compute(env.now, &ticket)? != piece.bucket.job {
                     return Err(Refusal::new(Status::Refused, "the ticket is for another job"));
@@ -241,6 +232,57 @@ impl Process {
         Ok(None)
     }
 
+    /// As `node::door::write`: anew, behind what an append begins with, or behind what an earlier attempt left.
+    fn begin_write(
+        &mut self,
+        env: &mut Environment,
+        id: CallId,
+        ticket: &SignedTicket,
+        chain: Vec<Source>,
+    ) -> Result<Writing, Refusal> {
+        let WriteGrant { header, until_unix_millis, resume, base } = self.door.write(env.now, ticket)?;
+        let slice = header.slice;
+        let refusal = |error: StoreError| error.refusal();
+        let writer = match (resume, base) {
+            (_, Some(base)) => {
+                let opened = self.store.open_slice(base);
+                let reader = self.watched(env, base, opened)?;
+                let mut writer = self.store.begin(header).map_err(refusal)?;
+                let copied = writer.write_slice(&reader);
+                self.watched(env, base, copied)?;
+                writer
+            }
+            (Some(key), None) => {
+                let writer = self.store.begin_resumable(header, key).map_err(refusal)?;
+                let there = writer.bytes() as usize;
+                let payload = self.payload_of(env, id);
+                // The sender compares what is there with what it has, and begins anew where that is something else.
+                let is_same = payload.get(..there).is_some_and(|begin| digest_of(begin) == writer.digest_so_far());
+                if is_same { writer } else { writer.restart().map_err(refusal)? }
+            }
+            (None, None) => self.store.begin(header).map_err(refusal)?,
+        };
+        let base_bytes = if base.is_some() { writer.bytes() } else { 0 };
+        let forward = if writer.bytes() > base_bytes {
+            env.book.resumed += 1;
+            // What is there already is not passed on.
+            for source in chain {
+                self.rules.handle_completion(env.now, Completion::ForwardFailed { slice, node: source.node });
+            }
+            None
+        } else {
+            self.forward(env, id, slice, chain)
+        };
+        Ok(Writing { writer: Box::new(writer), base_bytes, ticket_until_unix_millis: until_unix_millis, forward })
+    }
+
+    fn payload_of(&self, env: &Environment, id: CallId) -> Rc<Vec<u8>> {
+        match env.calls.get(id).map(|call| &call.wish) {
+            Some(Wish::Transfer(_, payload)) => Rc::clone(payload),
+            _ => Rc::default(),
+        }
+    }
+
     /// Passes what a call brings on to the next node of its chain; as `node::forward`.
     fn forward(&mut self, env: &mut Environment, id: CallId, slice: SliceId, mut chain: Vec<Source>) -> Option<CallId> {
         let nodes: Vec<_> = chain.iter().map(|source| source.node.clone()).collect();
@@ -248,10 +290,7 @@ impl Process {
             return None;
         }
         let next = chain.remove(0);
-        let payload = match env.calls.get(id).map(|call| &call.wish) {
-            Some(Wish::Transfer(_, payload)) => Rc::clone(payload),
-            _ => Rc::default(),
-        };
+        let payload = self.payload_of(env, id);
         let request = TransferRequest::Write { ticket: next.ticket, chain };
         let call = env.transfer((Who::Node(self.number), self.seat.life), node_number(&next.node), request, payload);
         self.outgoing.insert(call, Outgoing::Forward { slice, nodes });
@@ -279,9 +318,9 @@ impl Process {
             SpeRequest::Fetch(bucket) => word(SpeReply::Bytes(self.buckets.read(bucket)?)),
             SpeRequest::Publish { bucket, ticket } => {
                 let metadata = match self.door.write(env.now, &ticket) {
-                    Ok((header, until)) => {
-                        let metadata = self.buckets.publish(bucket, header, &self.store, &self.disk)?;
-                        self.door.use_up(metadata.header.slice, until);
+                    Ok(grant) => {
+                        let metadata = self.buckets.publish(bucket, grant.header, &self.store, &self.disk)?;
+                        self.door.use_up(metadata.header.slice, grant.until_unix_millis);
                         self.rules.handle_completion(env.now, Completion::Stored(metadata.clone()));
                         metadata
                     }
@@ -329,27 +368,21 @@ impl Process {
         env.go_on(id);
     }
 
-    fn write_on(
-        &mut self,
-        env: &mut Environment,
-        id: CallId,
-        mut writer: Box<SliceWriter>,
-        (ticket_until_unix_millis, forward): (u64, Option<CallId>),
-        payload: &[u8],
-    ) {
-        let rest = &payload[writer.bytes() as usize..];
+    fn write_on(&mut self, env: &mut Environment, id: CallId, mut writing: Writing, payload: &[u8]) {
+        let sent = writing.writer.bytes() - writing.base_bytes;
+        let rest = &payload[sent as usize..];
         let count = part(env, rest.len());
-        if let Err(error) = writer.write(&rest[..count]) {
-            self.break_off(env, forward);
+        if let Err(error) = writing.writer.write(&rest[..count]) {
+            self.break_off(env, writing.forward);
             return env.answer(id, CallReply::Refused(error.refusal()));
         }
         if count < rest.len() {
-            self.transfers.insert(id, Transfer::Write { writer, ticket_until_unix_millis, forward });
+            self.transfers.insert(id, Transfer::Write(writing));
             return env.go_on(id);
         }
-        match writer.finish(None) {
+        match writing.writer.finish(None) {
             Ok(metadata) => {
-                self.door.use_up(metadata.header.slice, ticket_until_unix_millis);
+                self.door.use_up(metadata.header.slice, writing.ticket_until_unix_millis);
                 let reply = CallReply::Stored { bytes: metadata.bytes, digest: metadata.digest };
                 self.rules.handle_completion(env.now, Completion::Stored(metadata));
                 env.answer(id, reply);
@@ -361,7 +394,12 @@ impl Process {
     fn give_up(&mut self, env: &mut Environment, transfer: Transfer) {
         match transfer {
             Transfer::Piece(writer) => self.buckets.abandon(&writer),
-            Transfer::Write { forward, .. } => self.break_off(env, forward),
+            Transfer::Write(writing) => {
+                self.break_off(env, writing.forward);
+                // Only what is sent again under the same key finds it.
+                let kept = writing.writer.split().0.keep();
+                env.note(format_args!("n{} keeps {kept:?} bytes of a broken upload", self.number));
+            }
             Transfer::Read { .. } => {}
         }
     }
@@ -378,6 +416,11 @@ impl Process {
 fn store_copy(mut writer: SliceWriter, bytes: &[u8]) -> Result<protocol::SliceMetadata, Refusal> {
     let written = writer.write(bytes).and_then(|()| writer.finish(None));
     written.map_err(|error| error.refusal())
+}
+
+/// In one of how many steps a connection breaks by itself: more often where an upload can be gone on with.
+fn lives_of(payload: &[u8]) -> u32 {
+    if payload.len() >= 1 << 20 { 6 } else { 300 }
 }
 
 /// How many of the bytes that are left move now.

@@ -347,10 +347,8 @@ async fn serve_joins(listener: Listener, messenger: Messenger) {
         next += 1;
         let key = stream.export_key(KEY_LABEL, &session.0.to_be_bytes()).unwrap();
         messenger.add_session(SessionKeys { session, key, side: Side::Acceptor, peer: None });
-        stream
-            .send(&JoinReply::Accepted { session, ticket_keys: TicketKeys { current: [0; 32], next: [1; 32] } })
-            .await
-            .unwrap();
+        let ticket_keys = TicketKeys { current: [0; 32], next: [1; 32] };
+        stream.send(&JoinReply::Accepted { session, ticket_keys, gone_token: [0; 16] }).await.unwrap();
         stream.close().await;
     }
 }

@@ -38,6 +38,8 @@ impl Nodes {
             self.barred.insert(id);
             return Ok(());
         }
+        // An older copy of the rows may have said otherwise before.
+        self.barred.remove(&id);
         let mut node = Node::new(id, read.place, read.address, read.ip);
         (node.folder, node.standing, node.lost_at) = (read.folder, read.standing, Some(now.monotonic));
         node.row.clone_from(&row.value);
@@ -102,5 +104,42 @@ impl Nodes {
     /// The change that takes a node's row away.
     pub(crate) fn forgetting(id: &NodeId) -> RowChange {
         RowChange::Remove { table: NODES_TABLE, key: id.as_str().into() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use protocol::SessionId;
+
+    use super::*;
+    use crate::{actions::NodeJoin, nodes::Nodes};
+
+    #[test]
+    fn a_node_that_an_older_copy_of_the_rows_bars_and_a_newer_one_does_not_may_join() {
+        let mut before = Nodes::default();
+        let now = Now::default();
+        let join = || NodeJoin {
+            node: NodeId::new("n2").unwrap(),
+            place: Place { site: "s0".into(), rack: "r1".into() },
+            transfer: "192.0.2.1:1".parse().unwrap(),
+            spe_slots: 1,
+            pid: 1,
+            folder: String::new(),
+            local: None,
+            address: "192.0.2.1".parse().unwrap(),
+        };
+        let (key, _) = before.join(now, SessionId(1), join()).unwrap();
+        let RowChange::Set { table, key: row, value: admitted } = before.row_change(key).unwrap() else {
+            panic!("a row")
+        };
+        before.remove(key, true);
+        let RowChange::Set { value: barred, .. } = before.removal_change(key) else { panic!("a row") };
+
+        let mut rebuilt = Nodes::default();
+        rebuilt.recall(now, &StoredRow { table, key: row.clone(), value: barred });
+        assert!(rebuilt.join(now, SessionId(2), join()).is_err());
+        rebuilt.recall(now, &StoredRow { table, key: row, value: admitted });
+        assert!(rebuilt.join(now, SessionId(3), join()).is_ok());
     }
 }

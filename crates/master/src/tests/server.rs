@@ -87,11 +87,12 @@ impl Cloud {
         stream.send(&request).await.unwrap();
         match stream.receive::<JoinReply>().await.unwrap() {
             JoinReply::Refused(refusal) => Err(refusal),
-            JoinReply::Accepted { session, ticket_keys } => {
+            JoinReply::Accepted { session, ticket_keys, gone_token } => {
                 let key = stream.export_key(KEY_LABEL, &session.0.to_be_bytes()).unwrap();
                 let socket = bind_udp(([127, 0, 0, 1], 0).into()).await.unwrap();
                 let (messenger, events) = Messenger::start(socket, Clock::start());
                 messenger.add_session(SessionKeys { session, key, side: Side::Opener, peer: Some(master) });
+                messenger.expect_gone_token(session, gone_token);
                 Ok(Talk { session, ticket_keys, messenger, events })
             }
         }

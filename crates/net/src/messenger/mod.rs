@@ -6,6 +6,7 @@
 //! packets, independent of the number of connections"): one receives, one sends and keeps time. They end with the last
 //! [`Messenger`].
 
+mod gone;
 mod seal;
 mod switchboard;
 
@@ -13,6 +14,7 @@ mod switchboard;
 mod tests;
 
 use std::{
+    collections::BTreeSet,
     io::ErrorKind,
     net::SocketAddr,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
@@ -21,7 +23,8 @@ use std::{
 
 use protocol::{
     SessionId,
-    gmp::{CLOSE_LINGER, Message, MessageKind},
+    gmp::{CLOSE_LINGER, Class, Message, MessageKind},
+    wire::datagram::GONE_TOKEN_BYTES,
 };
 use tokio::{
     sync::{Notify, mpsc, oneshot},
@@ -34,6 +37,7 @@ use crate::{
     clock::Clock,
     datagram::{Arrivals, DatagramSocket, Departure},
 };
+pub use gone::{GONE_ANSWERS_PER_SECOND_MAX, GoneKey};
 use switchboard::Switchboard;
 
 /// The keys of a session and where its peer is.
@@ -109,6 +113,18 @@ impl Messenger {
         self.shared.lock().add_session(keys);
     }
 
+    /// From now on tells those who speak into a session that is not here that it is gone, in a way that only who has this
+    /// key can: after a restart, peers then notice at once, and not only when they have waited long enough.
+    pub fn answer_strangers(&self, key: GoneKey) {
+        self.shared.lock().set_gone_key(key);
+    }
+
+    /// What the peer of a session (that was added) will show when it says that the session is gone, as it told when the
+    /// session began. It is believed only then.
+    pub fn expect_gone_token(&self, session: SessionId, token: [u8; GONE_TOKEN_BYTES]) {
+        self.shared.lock().set_gone_token(session, token);
+    }
+
     /// Ends a session. What was given to [`reply`](Self::reply) or [`notify`](Self::notify) before is still sent, for
     /// [`CLOSE_LINGER`] at most; who waits for a reply in it is told that the session has ended.
     pub fn remove_session(&self, session: SessionId) {
@@ -116,36 +132,93 @@ impl Messenger {
         self.shared.work.notify_one();
     }
 
-    /// Sends a request and waits for its reply, at most for `deadline`. A reply that comes later is dropped. The peer
-    /// sees the request once or, where this fails, perhaps not at all.
+    /// Sends a request of class [`Ordinary`](Class::Ordinary) and waits for its reply, at most for `deadline`. The peer
+    /// sees the request once or, where this fails, perhaps not at all. Where this fails or is dropped, the peer is told
+    /// that nobody waits any more: it does not run what has not arrived, and sends no reply.
     pub async fn request(&self, session: SessionId, body: Vec<u8>, deadline: Duration) -> Result<Vec<u8>, NetError> {
-        let (answer, answered) = oneshot::channel();
-        let request = self.shared.lock().ask(session, body, answer)?;
-        let _waiting = Waiting { shared: &self.shared, session, request };
-        self.shared.work.notify_one();
-        match tokio::time::timeout(deadline, answered).await {
-            Ok(Ok(reply)) => Ok(reply),
-            Ok(Err(_)) => Err(NetError::SessionLost { session }),
-            Err(_) => {
-                let operation = format!("waiting for the answer to a request in session {session}");
-                Err(NetError::Deadline { operation, after: deadline })
-            }
-        }
+        self.request_as(Class::Ordinary, session, body, deadline).await
     }
 
-    /// Answers a request. If the session has gone meanwhile, or its queue is full twice over, the answer is dropped, and
-    /// the requester's deadline tells it.
+    /// The same, for a request of another class.
+    pub async fn request_as(
+        &self,
+        class: Class,
+        session: SessionId,
+        body: Vec<u8>,
+        deadline: Duration,
+    ) -> Result<Vec<u8>, NetError> {
+        let (answer, answered) = oneshot::channel();
+        let request = self.shared.lock().ask(session, class, body, answer)?;
+        let _waiting = Waiting { shared: &self.shared, session, request };
+        self.shared.work.notify_one();
+        outcome(session, deadline, tokio::time::timeout(deadline, answered).await)
+    }
+
+    /// Sends one request to many peers, at the same time and encoded once, and waits for all their replies, at most for
+    /// `deadline` (the G of GMP; Open Cloud Testbed paper, section 4). There is one result for each session, in their
+    /// order; one that is named twice is asked once.
+    ///
+    /// ```
+    /// # async fn tell(messenger: net::messenger::Messenger, nodes: &[protocol::SessionId], order: Vec<u8>) {
+    /// use protocol::gmp::Class;
+    /// for (node, reply) in messenger.request_group(Class::Urgent, nodes, order, std::time::Duration::from_secs(5)).await {
+    ///     match reply {
+    ///         Ok(reply) => println!("{node} answered {} bytes", reply.len()),
+    ///         Err(error) => println!("{node} did not: {error}"),
+    ///     }
+    /// }
+    /// # }
+    /// ```
+    pub async fn request_group(
+        &self,
+        class: Class,
+        sessions: &[SessionId],
+        body: Vec<u8>,
+        deadline: Duration,
+    ) -> Vec<(SessionId, Result<Vec<u8>, NetError>)> {
+        let until = tokio::time::Instant::now() + deadline;
+        let mut waiting = Vec::with_capacity(sessions.len());
+        {
+            let mut switchboard = self.shared.lock();
+            let (request, message) = switchboard.next_request(body);
+            let mut named = BTreeSet::new();
+            for session in sessions.iter().copied().filter(|session| named.insert(*session)) {
+                let (answer, answered) = oneshot::channel();
+                let asked = switchboard.ask_with(session, class, request, Arc::clone(&message), answer);
+                let asked = asked.map(|()| (answered, Waiting { shared: &self.shared, session, request }));
+                waiting.push((session, asked));
+            }
+        }
+        self.shared.work.notify_one();
+        let mut results = Vec::with_capacity(waiting.len());
+        for (session, asked) in waiting {
+            let result = match asked {
+                Ok((answered, _waiting)) => outcome(session, deadline, tokio::time::timeout_at(until, answered).await),
+                Err(error) => Err(error),
+            };
+            results.push((session, result));
+        }
+        results
+    }
+
+    /// Answers a request, in class [`Ordinary`](Class::Ordinary). If the session has gone meanwhile, or its queue is full
+    /// twice over, the answer is dropped, and the requester's deadline tells it.
     pub fn reply(&self, session: SessionId, request: u64, body: Vec<u8>) {
+        self.reply_as(Class::Ordinary, session, request, body);
+    }
+
+    /// The same, for an answer of another class.
+    pub fn reply_as(&self, class: Class, session: SessionId, request: u64, body: Vec<u8>) {
         let message = Message { kind: MessageKind::Reply(request), body };
-        if let Err(error) = self.shared.lock().say(session, message) {
+        if let Err(error) = self.shared.lock().say(session, class, message) {
             warn!(%session, %error, "an answer was dropped");
         }
         self.shared.work.notify_one();
     }
 
-    /// Sends a message that expects no reply.
+    /// Sends a message that expects no reply, in class [`Ordinary`](Class::Ordinary).
     pub fn notify(&self, session: SessionId, body: Vec<u8>) -> Result<(), NetError> {
-        self.shared.lock().say(session, Message { kind: MessageKind::Notice, body })?;
+        self.shared.lock().say(session, Class::Ordinary, Message { kind: MessageKind::Notice, body })?;
         self.shared.work.notify_one();
         Ok(())
     }
@@ -213,6 +286,22 @@ impl Drop for Tasks {
     }
 }
 
+/// What came of waiting for a reply.
+fn outcome(
+    session: SessionId,
+    after: Duration,
+    waited: Result<Result<Vec<u8>, oneshot::error::RecvError>, tokio::time::error::Elapsed>,
+) -> Result<Vec<u8>, NetError> {
+    match waited {
+        Ok(Ok(reply)) => Ok(reply),
+        Ok(Err(_)) => Err(NetError::SessionLost { session }),
+        Err(_) => {
+            let operation = format!("waiting for the answer to a request in session {session}");
+            Err(NetError::Deadline { operation, after })
+        }
+    }
+}
+
 /// Takes the requester off the list when it has its reply, or gave up waiting, or was itself dropped.
 struct Waiting<'a> {
     shared: &'a Shared,
@@ -222,7 +311,9 @@ struct Waiting<'a> {
 
 impl Drop for Waiting<'_> {
     fn drop(&mut self) {
-        self.shared.lock().stop_waiting(self.session, self.request);
+        if self.shared.lock().stop_waiting(self.session, self.request) {
+            self.shared.work.notify_one();
+        }
     }
 }
 

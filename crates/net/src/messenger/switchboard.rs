@@ -1,23 +1,28 @@
 //! What a messenger keeps under its lock: the rules, each session's seal and peer, and who waits for which reply. No
-//! call here waits for anything.
+//! call here waits for anything, and nothing that is not authentic changes anything but counters.
 
 use std::{
     collections::{BTreeMap, HashMap, VecDeque},
     net::SocketAddr,
+    sync::Arc,
     time::Duration,
 };
 
 use protocol::{
     SessionId,
-    gmp::{Action, Arrival, Endpoint, Message, MessageKind, Opening, SEND_QUEUE_MESSAGES_MAX, SendError, Sent},
+    gmp::{Action, Arrival, Class, Endpoint, Message, MessageKind, Opening, SEND_QUEUE_MESSAGES_MAX, SendError, Sent},
     limits::{DATAGRAM_BYTES_MAX, MESSAGE_BYTES_MAX},
     names,
-    wire::datagram::{HEAD_BYTES, Head},
+    wire::datagram::{GONE_TOKEN_BYTES, Gone, HEAD_BYTES, Head},
 };
 use tokio::sync::{mpsc, oneshot};
 use tracing::debug;
 
-use super::{Delivered, MessengerEvent, SessionKeys, seal::Seal};
+use super::{
+    Delivered, MessengerEvent, SessionKeys,
+    gone::{self, Answering, GoneKey},
+    seal::Seal,
+};
 use crate::{NetError, clock::Clock, datagram::Departure};
 
 /// See the module.
@@ -31,6 +36,9 @@ pub(super) struct Switchboard {
     events: mpsc::Sender<MessengerEvent>,
     /// Lost sessions not yet told, for want of room; no more than sessions were added.
     lost: VecDeque<SessionId>,
+    answering: Answering,
+    /// Answers to strangers, on their way.
+    answers: VecDeque<Departure>,
     datagrams_dropped: u64,
     sessions_gone: bool,
 }
@@ -38,6 +46,8 @@ pub(super) struct Switchboard {
 struct Peer {
     seal: Seal,
     address: Option<SocketAddr>,
+    /// What the peer shows when it says that it knows the session no more.
+    gone_token: Option<[u8; GONE_TOKEN_BYTES]>,
 }
 
 /// What the sending task does after the departures.
@@ -60,6 +70,8 @@ impl Switchboard {
             next_request: 0,
             events,
             lost: VecDeque::new(),
+            answering: Answering::default(),
+            answers: VecDeque::new(),
             datagrams_dropped: 0,
             sessions_gone: false,
         }
@@ -69,7 +81,18 @@ impl Switchboard {
         self.stop_all_waiting(keys.session);
         let opening = if keys.peer.is_some() { Opening::SpeaksFirst } else { Opening::Listens };
         self.endpoint.add_session(keys.session, opening);
-        self.peers.insert(keys.session, Peer { seal: Seal::new(&keys.key, keys.side), address: keys.peer });
+        let seal = Seal::new(&keys.key, keys.side);
+        self.peers.insert(keys.session, Peer { seal, address: keys.peer, gone_token: None });
+    }
+
+    pub(super) fn set_gone_key(&mut self, key: GoneKey) {
+        self.answering.set_key(key);
+    }
+
+    pub(super) fn set_gone_token(&mut self, session: SessionId, token: [u8; GONE_TOKEN_BYTES]) {
+        if let Some(peer) = self.peers.get_mut(&session) {
+            peer.gone_token = Some(token);
+        }
     }
 
     pub(super) fn close_session(&mut self, session: SessionId) {
@@ -93,21 +116,45 @@ impl Switchboard {
     pub(super) fn ask(
         &mut self,
         session: SessionId,
+        class: Class,
         body: Vec<u8>,
         answer: oneshot::Sender<Vec<u8>>,
     ) -> Result<u64, NetError> {
-        if self.waiting.len() >= REQUESTS_WAITING_MAX {
-            return Err(NetError::QueueFull { session, messages_max: REQUESTS_WAITING_MAX });
-        }
-        let request = self.next_request;
-        self.say(session, Message { kind: MessageKind::Request(request), body })?;
-        self.next_request += 1;
-        self.waiting.insert((session, request), answer);
+        let (request, message) = self.next_request(body);
+        self.ask_with(session, class, request, message, answer)?;
         Ok(request)
     }
 
-    pub(super) fn say(&mut self, session: SessionId, message: Message) -> Result<(), NetError> {
-        self.endpoint.send(self.clock.now(), session, message).map_err(|error| match error {
+    /// A request of the next number: it may go to several sessions, each of which sees it as its own.
+    pub(super) fn next_request(&mut self, body: Vec<u8>) -> (u64, Arc<Message>) {
+        let request = self.next_request;
+        self.next_request += 1;
+        (request, Arc::new(Message { kind: MessageKind::Request(request), body }))
+    }
+
+    pub(super) fn ask_with(
+        &mut self,
+        session: SessionId,
+        class: Class,
+        request: u64,
+        message: Arc<Message>,
+        answer: oneshot::Sender<Vec<u8>>,
+    ) -> Result<(), NetError> {
+        if self.waiting.len() >= REQUESTS_WAITING_MAX {
+            return Err(NetError::QueueFull { session, messages_max: REQUESTS_WAITING_MAX });
+        }
+        self.say(session, class, message)?;
+        self.waiting.insert((session, request), answer);
+        Ok(())
+    }
+
+    pub(super) fn say(
+        &mut self,
+        session: SessionId,
+        class: Class,
+        message: impl Into<Arc<Message>>,
+    ) -> Result<(), NetError> {
+        self.endpoint.send(self.clock.now(), session, class, message).map_err(|error| match error {
             SendError::QueueFull(session) => NetError::QueueFull { session, messages_max: SEND_QUEUE_MESSAGES_MAX },
             SendError::NoSession(session) => NetError::SessionLost { session },
             SendError::TooLarge { bytes } => {
@@ -116,19 +163,30 @@ impl Switchboard {
         })
     }
 
-    pub(super) fn stop_waiting(&mut self, session: SessionId, request: u64) {
-        self.waiting.remove(&(session, request));
+    /// Nobody waits for this reply any more. Where it has not come, the peer is told; whether there is something to send.
+    pub(super) fn stop_waiting(&mut self, session: SessionId, request: u64) -> bool {
+        let was_waiting = self.waiting.remove(&(session, request)).is_some();
+        if was_waiting {
+            self.endpoint.cancel_request(self.clock.now(), session, request);
+        }
+        was_waiting
     }
 
     /// Takes a datagram from the socket; what is not authentic is counted and dropped.
     pub(super) fn receive(&mut self, datagram: &mut [u8], from: SocketAddr) {
+        if let Some(gone) = Gone::read(datagram) {
+            return self.hear_gone(gone);
+        }
         let head = Head::split(datagram).map(|(head, _)| head).filter(|_| datagram.len() <= DATAGRAM_BYTES_MAX);
-        let peer = head.and_then(|head| Some((head, self.peers.get_mut(&head.session)?)));
-        let unsealed = peer.and_then(|(head, peer)| {
-            let body = peer.seal.unseal(head, &mut datagram[HEAD_BYTES..])?;
-            Some((head, peer, body))
-        });
-        let Some((head, peer, body)) = unsealed else {
+        let Some(head) = head else {
+            self.datagrams_dropped += 1;
+            return;
+        };
+        let now = self.clock.now();
+        let Some(peer) = self.peers.get_mut(&head.session) else {
+            return self.answer_stranger(now.monotonic, head.session, from);
+        };
+        let Some(body) = peer.seal.unseal(now.monotonic, head, &mut datagram[HEAD_BYTES..]) else {
             self.datagrams_dropped += 1;
             return;
         };
@@ -136,7 +194,7 @@ impl Switchboard {
         // as much room when the messages are delivered.
         let room = self.events.capacity().saturating_sub(self.lost.len());
         self.endpoint.set_room(if self.events.is_closed() { usize::MAX } else { room });
-        let arrival = self.endpoint.handle_datagram(self.clock.now(), head.session, head.packet, body);
+        let arrival = self.endpoint.handle_datagram(now, &head, body);
         if arrival == Arrival::Newest && peer.address != Some(from) {
             debug!(session = %head.session, %from, "the peer's address is known");
             peer.address = Some(from);
@@ -152,6 +210,10 @@ impl Switchboard {
             self.endpoint.handle_timeout(now);
         }
         while departures.len() < datagrams_max {
+            if let Some(answer) = self.answers.pop_front() {
+                departures.push(answer);
+                continue;
+            }
             match self.endpoint.poll_action() {
                 Some(Action::Send(sent)) => departures.extend(self.seal(sent)),
                 Some(news) => self.tell(news),
@@ -182,12 +244,67 @@ impl Switchboard {
         ]
     }
 
-    fn seal(&self, sent: Sent) -> Option<Departure> {
-        let Sent { session, packet, bytes: mut datagram } = sent;
-        let peer = self.peers.get(&session)?;
+    /// The peer says that it knows a session no more: it is gone, if it is the peer that says so.
+    fn hear_gone(&mut self, gone: Gone) {
+        let token = self.peers.get(&gone.session).and_then(|peer| peer.gone_token);
+        if !token.is_some_and(|token| gone::is_same(&token, &gone.token)) {
+            self.datagrams_dropped += 1;
+            return;
+        }
+        debug!(session = %gone.session, "the peer knows this session no more");
+        self.endpoint.lose_session(gone.session);
+        self.take_news();
+    }
+
+    /// A datagram of no session here. It proves nothing, so nothing is kept; but its sender may be one who does not know
+    /// that this process was started anew. The answer is shorter than any datagram that it answers.
+    fn answer_stranger(&mut self, now: Duration, session: SessionId, from: SocketAddr) {
+        self.datagrams_dropped += 1;
+        if self.answers.len() >= ANSWERS_WAITING_MAX {
+            return;
+        }
+        if let Some(gone) = self.answering.answer(now, session) {
+            self.answers.push_back(Departure { datagram: gone.to_bytes().to_vec(), to: from });
+        }
+    }
+
+    fn seal(&mut self, sent: Sent) -> Option<Departure> {
+        let Sent { session, packet, phase, bytes: mut datagram } = sent;
+        let peer = self.peers.get_mut(&session)?;
         // The rules say nothing before the peer was heard, which is when its address is known.
         let to = peer.address?;
-        peer.seal.seal(packet, &mut datagram).then_some(Departure { datagram, to })
+        peer.seal.seal(phase, packet, &mut datagram).then_some(Departure { datagram, to })
+    }
+
+    /// The rules, for tests.
+    #[cfg(test)]
+    pub(super) fn endpoint(&mut self) -> &mut Endpoint {
+        &mut self.endpoint
+    }
+
+    /// The key phase that seals what is sent in a session.
+    #[cfg(test)]
+    pub(super) fn sealing_phase(&self, session: SessionId) -> u64 {
+        self.peers.get(&session).map_or(0, |peer| peer.seal.sealing_phase())
+    }
+
+    /// How many wait for replies.
+    #[cfg(test)]
+    pub(super) fn waiting_count(&self) -> usize {
+        self.waiting.len()
+    }
+
+    /// All that is kept, but counters: what is to be compared before and after.
+    #[cfg(test)]
+    pub(super) fn state(&self) -> String {
+        let mut peers: Vec<_> = self
+            .peers
+            .iter()
+            .map(|(session, peer)| format!("{session} {} {:?} {:?}", peer.seal.state(), peer.address, peer.gone_token))
+            .collect();
+        peers.sort();
+        let waiting: Vec<_> = self.waiting.keys().collect();
+        format!("{} {peers:?} {waiting:?} {:?}", self.endpoint.state(), self.lost)
     }
 
     fn take_news(&mut self) {
@@ -244,3 +361,5 @@ impl Switchboard {
 
 /// Requests that may wait for their replies at once; each has a task of the caller's, which costs more than this.
 const REQUESTS_WAITING_MAX: usize = 65_536;
+/// Answers to strangers that may wait for the sending task; more strangers are not answered.
+const ANSWERS_WAITING_MAX: usize = 64;

@@ -124,6 +124,9 @@ macro_rules! transports {
     };
 }
 
+mod rules;
+mod strangers;
+
 transports!(
     a_request_gets_its_own_reply,
     the_largest_message_goes_both_ways_and_a_larger_one_is_refused,
@@ -189,9 +192,11 @@ async fn a_request_without_an_answer_ends_at_its_deadline_and_a_late_reply_harms
 async fn what_is_not_sealed_with_the_key_is_counted_and_dropped(ground: Ground) {
     let mut pair = ground.pair().await;
     let stranger = ground.bind().await;
-    let head = datagram::Head { session: SESSION, packet: 0 }.to_bytes();
+    let head = datagram::Head { session: SESSION, packet: 0, phase: 0, heard_phase: 0 }.to_bytes();
     let forged = [&head[..], &[0; 40]].concat();
-    let of_no_session = [&datagram::Head { session: SessionId(1), packet: 0 }.to_bytes()[..], &[0; 40]].concat();
+    let of_no_session =
+        [&datagram::Head { session: SessionId(1), packet: 0, phase: 0, heard_phase: 0 }.to_bytes()[..], &[0; 40]]
+            .concat();
     let too_long = [&head[..], &[0; limits::DATAGRAM_BYTES_MAX]].concat();
     for datagram in [b"hello".to_vec(), forged, of_no_session, too_long, Vec::new()] {
         stranger.send_to(&datagram, pair.acceptor.local_address()).await.unwrap();

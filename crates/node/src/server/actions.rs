@@ -4,7 +4,9 @@ use std::{sync::Arc, time::Duration};
 
 use net::messenger::Delivered;
 use protocol::{
-    Refusal, SessionId, Status, limits,
+    Refusal, SessionId, Status,
+    gmp::Class,
+    limits,
     message::{
         node_master::{Ack, Order, Report},
         rebuild::{Keep, KeptKey},
@@ -39,7 +41,9 @@ impl Desk {
     pub(super) fn perform(&mut self) {
         while let Some(action) = self.node.poll_action() {
             match action {
-                Action::Ack { to, ack } => self.messenger.reply(to.session, to.request, codec::encode(&ack)),
+                Action::Ack { to, ack } => {
+                    self.messenger.reply_as(Class::Urgent, to.session, to.request, codec::encode(&ack))
+                }
                 Action::Report { session, id, report } => self.report(session, id, report),
                 Action::ReportStatus { session } => self.report_status(session),
                 Action::TakeInventory => {
@@ -96,19 +100,20 @@ impl Desk {
     fn report(&mut self, session: SessionId, id: ReportId, report: Report) {
         let (messenger, hands) = (self.messenger.clone(), Arc::clone(&self.hands));
         self.work.spawn(async move {
-            let event = match messenger.request(session, codec::encode(&report), ANSWER_TIME_MAX).await {
-                Ok(reply) => {
-                    // A refusal is an answer too: the master has heard it and will not hear it otherwise.
-                    if let Ok(Ack::Refused(refusal)) = codec::decode(&reply) {
-                        tracing::warn!(%refusal, ?report, "the master refused a report");
+            let event =
+                match messenger.request_as(class_of(&report), session, codec::encode(&report), ANSWER_TIME_MAX).await {
+                    Ok(reply) => {
+                        // A refusal is an answer too: the master has heard it and will not hear it otherwise.
+                        if let Ok(Ack::Refused(refusal)) = codec::decode(&reply) {
+                            tracing::warn!(%refusal, ?report, "the master refused a report");
+                        }
+                        Event::Completion(Completion::Acknowledged(id))
                     }
-                    Event::Completion(Completion::Acknowledged(id))
-                }
-                Err(error) => {
-                    tracing::debug!(%session, %error, "a report was not answered");
-                    Event::SessionFailed(session)
-                }
-            };
+                    Err(error) => {
+                        tracing::debug!(%session, %error, "a report was not answered");
+                        Event::SessionFailed(session)
+                    }
+                };
             let _ = hands.events.send(event).await;
         });
     }
@@ -121,7 +126,8 @@ impl Desk {
         let (messenger, hands) = (self.messenger.clone(), Arc::clone(&self.hands));
         self.work.spawn(async move {
             let status = codec::encode(&status(&hands).await);
-            let mut is_answered = messenger.request(session, status, STATUS_ANSWER_TIME_MAX).await.is_ok();
+            let asked = messenger.request_as(Class::Urgent, session, status, STATUS_ANSWER_TIME_MAX);
+            let mut is_answered = asked.await.is_ok();
             // So often, and so many at once, as a status goes: whoever shows bad tickets by the thousand fills no record.
             if is_answered && let Some(untold) = hands.tickets.take_untold() {
                 let told = messenger.request(session, codec::encode(&untold), STATUS_ANSWER_TIME_MAX).await;
@@ -166,6 +172,14 @@ impl Desk {
     }
 }
 
+/// How soon a report leaves beside others: what the master waits for never waits behind what is only long.
+fn class_of(report: &Report) -> Class {
+    match report {
+        Report::Inventory { .. } | Report::Partials(_) | Report::Kept { .. } => Class::Bulk,
+        _ => Class::Urgent,
+    }
+}
+
 async fn status(hands: &Hands) -> Report {
     let store = Arc::clone(&hands.store);
     // Asked away from the network's threads: a sick disk may take long to answer even this.
@@ -192,8 +206,8 @@ async fn status(hands: &Hands) -> Report {
 /// How long the master may take to answer; after this the session is given up. It answers from memory, so longer than
 /// this means that it, or the way to it, is gone.
 const ANSWER_TIME_MAX: Duration = Duration::from_secs(20);
-/// The same for a status, which a master answers without a thought: one that was started again knows no old session and
-/// says nothing, so this is how long its nodes take to find out.
+/// The same for a status, which a master answers without a thought. One that was started again says that it knows the
+/// session no more; this is for one that is away, or whose key is another.
 const STATUS_ANSWER_TIME_MAX: Duration = Duration::from_secs(8);
 /// While the disk has less free than this, no broken uploads are kept: twice what a master by default leaves free at a node.
 const PARTIALS_FREE_BYTES_MIN: u64 = 512 << 20;

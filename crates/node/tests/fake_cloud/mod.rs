@@ -95,7 +95,7 @@ impl FakeCloud {
                 let session = SessionId(u64::from_be_bytes(random()));
                 let key = stream.export_key(KEY_LABEL, &session.0.to_be_bytes()).unwrap();
                 keys.add_session(SessionKeys { session, key, side: Side::Acceptor, peer: None });
-                stream.send(&JoinReply::Accepted { session, ticket_keys }).await.unwrap();
+                stream.send(&JoinReply::Accepted { session, ticket_keys, gone_token: [0; 16] }).await.unwrap();
                 stream.close().await;
                 joined.send((session, request)).await.unwrap();
             }

@@ -3,14 +3,15 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
+    sync::Arc,
     time::Duration,
 };
 
 use super::{
-    Message, SendError,
-    session::{End, Opening, Session},
+    Class, Message, SendError,
+    session::{End, KeyLimits, Opening, Outgoing, Session},
 };
-use crate::{Now, SessionId, limits};
+use crate::{Now, SessionId, limits, wire::datagram::Head};
 
 /// The sessions of one port. After each call, take the actions until there are none.
 #[derive(Debug, Default)]
@@ -24,6 +25,7 @@ pub struct Endpoint {
     news: VecDeque<Action>,
     counters: Counters,
     room: Room,
+    key_limits: KeyLimits,
     now: Duration,
 }
 
@@ -39,7 +41,7 @@ pub enum Action {
         /// The message.
         message: Message,
     },
-    /// The peer is unreachable; the session is gone, and so is what waited in it.
+    /// The peer is unreachable, or has [gone](Endpoint::lose_session); the session is gone, and so is what waited in it.
     SessionLost(SessionId),
     /// A [closed](Endpoint::close_session) session is gone; its key may be forgotten.
     SessionClosed(SessionId),
@@ -52,6 +54,8 @@ pub struct Sent {
     pub session: SessionId,
     /// Its packet number, the nonce of its seal.
     pub packet: u64,
+    /// The key phase that seals it, counted from 0: the one before in this session, or the next.
+    pub phase: u64,
     /// The [head](crate::wire::datagram) and the body to be sealed; the capacity has room for the seal.
     pub bytes: Vec<u8>,
 }
@@ -111,19 +115,49 @@ impl Endpoint {
         }
     }
 
-    /// Takes a message for sending.
-    pub fn send(&mut self, now: Now, session: SessionId, message: Message) -> Result<(), SendError> {
+    /// Ends a session at once, as if its peer had been silent for too long: it has said that it knows it no more.
+    pub fn lose_session(&mut self, session: SessionId) {
+        let Some(entry) = self.sessions.get(&session) else { return };
+        let is_closed = entry.session.is_closed();
+        self.remove_session(session);
+        self.news.push_back(if is_closed { Action::SessionClosed(session) } else { Action::SessionLost(session) });
+    }
+
+    /// Takes a message for sending. One that goes to several sessions is given as the same `Arc`, and kept once.
+    pub fn send(
+        &mut self,
+        now: Now,
+        session: SessionId,
+        class: Class,
+        message: impl Into<Arc<Message>>,
+    ) -> Result<(), SendError> {
         self.now = now.monotonic;
+        let message = message.into();
         if message.body.len() > limits::MESSAGE_BYTES_MAX {
             return Err(SendError::TooLarge { bytes: message.body.len() });
         }
         let entry = self.sessions.get_mut(&session).filter(|entry| !entry.session.is_closed());
         let entry = entry.ok_or(SendError::NoSession(session))?;
-        if !entry.session.push(self.now, message) {
+        if !entry.session.push(self.now, class, message) {
             return Err(SendError::QueueFull(session));
         }
         self.look_after(session);
         Ok(())
+    }
+
+    /// Nobody waits for the reply to this request any more. What was not sent of it is not sent; where the peer may know
+    /// of it, it is told: it then delivers the request only if it has done so already, and sends no reply.
+    pub fn cancel_request(&mut self, now: Now, session: SessionId, request: u64) {
+        self.now = now.monotonic;
+        if let Some(entry) = self.sessions.get_mut(&session) {
+            entry.session.cancel_request(self.now, request);
+            self.look_after(session);
+        }
+    }
+
+    /// Says when a key phase ends, from now on.
+    pub fn set_key_limits(&mut self, limits: KeyLimits) {
+        self.key_limits = limits;
     }
 
     /// Says for how many more requests and notices there is room. Without room they are not acknowledged, and come
@@ -132,14 +166,15 @@ impl Endpoint {
         self.room = Room(messages);
     }
 
-    /// Takes the unsealed body of an authentic datagram.
-    pub fn handle_datagram(&mut self, now: Now, session: SessionId, packet: u64, body: &[u8]) -> Arrival {
+    /// Takes the head and the unsealed body of an authentic datagram.
+    pub fn handle_datagram(&mut self, now: Now, head: &Head, body: &[u8]) -> Arrival {
         self.now = now.monotonic;
+        let session = head.session;
         let Some(entry) = self.sessions.get_mut(&session) else {
             self.counters.datagrams_dropped += 1;
             return Arrival::Dropped;
         };
-        let received = entry.session.handle_datagram(self.now, packet, body, &mut self.room.0);
+        let received = entry.session.handle_datagram(self.now, head, body, &mut self.room.0);
         self.counters.frames_dropped += received.frames_dropped;
         self.news.extend(received.messages.into_iter().map(|message| Action::Deliver { session, message }));
         if !received.is_new {
@@ -171,11 +206,11 @@ impl Endpoint {
         while let Some(session) = self.ready.pop_front() {
             let Some(entry) = self.sessions.get_mut(&session) else { continue };
             entry.is_ready = false;
-            let datagram = entry.session.next_datagram(self.now);
+            let datagram = entry.session.next_datagram(self.now, &self.key_limits);
             self.look_after(session);
-            if let Some((packet, bytes, sent_again)) = datagram {
+            if let Some(Outgoing { packet, phase, bytes, sent_again }) = datagram {
                 self.counters.datagrams_retransmitted += u64::from(sent_again > 0);
-                return Some(Action::Send(Sent { session, packet, bytes }));
+                return Some(Action::Send(Sent { session, packet, phase, bytes }));
             }
         }
         None
@@ -194,6 +229,16 @@ impl Endpoint {
     /// Whether nothing of this session waits to be sent or acknowledged; also where there is no such session.
     pub fn is_idle(&self, session: SessionId) -> bool {
         self.sessions.get(&session).is_none_or(|entry| entry.session.is_idle())
+    }
+
+    /// Whether the peer has given up a request that was not answered yet: its reply will not be sent.
+    pub fn is_cancelled(&self, session: SessionId, request: u64) -> bool {
+        self.sessions.get(&session).is_some_and(|entry| entry.session.is_cancelled(request))
+    }
+
+    /// All that is kept of the sessions, as text: for tests that compare it before and after.
+    pub fn state(&self) -> String {
+        format!("{:?} {:?} {:?} {:?}", self.sessions, self.ready, self.timeouts, self.news)
     }
 
     /// What was counted.

@@ -19,14 +19,24 @@ pub enum Frame<'a> {
     },
     /// A part of a message.
     Fragment(Fragment<'a>),
+    /// Nobody waits for the reply to a request any more.
+    Cancel {
+        /// Its number among the fragments, with which it is acknowledged like one.
+        sequence: u64,
+        /// The request.
+        request: u64,
+    },
 }
 
 /// A part of a message. All but the last of a message carry exactly [`FRAGMENT_BYTES_MAX`] bytes, so that each has its
 /// place before the others have come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fragment<'a> {
-    /// Its number in this session and direction; the message's first fragment has this less [`index`](Self::index).
+    /// Its number in this session and direction.
     pub sequence: u64,
+    /// The number of the message's first fragment, by which its fragments are known: those of more urgent messages may
+    /// come between them.
+    pub first: u64,
     /// Its place in the message, from 0.
     pub index: u16,
     /// Fragments of the message.
@@ -73,6 +83,10 @@ impl<'a> Frames<'a> {
         match self.array::<1>()? {
             [ACKNOWLEDGEMENT] => self.read_acknowledgement(),
             [FRAGMENT] => self.read_fragment().map(Frame::Fragment),
+            [CANCEL] => Ok(Frame::Cancel {
+                sequence: u64::from_be_bytes(self.array()?),
+                request: u64::from_be_bytes(self.array()?),
+            }),
             [kind] => Err(FrameError::Kind(kind)),
         }
     }
@@ -90,6 +104,7 @@ impl<'a> Frames<'a> {
 
     fn read_fragment(&mut self) -> Result<Fragment<'a>, FrameError> {
         let sequence = u64::from_be_bytes(self.array()?);
+        let first = u64::from_be_bytes(self.array()?);
         let index = u16::from_be_bytes(self.array()?);
         let count = u16::from_be_bytes(self.array()?);
         let [kind] = self.array::<1>()?;
@@ -102,7 +117,7 @@ impl<'a> Frames<'a> {
             _ => return Err(FrameError::MessageKind(kind)),
         };
         let payload = self.slice(usize::from(length))?;
-        let fragment = Fragment { sequence, index, count, kind, payload };
+        let fragment = Fragment { sequence, first, index, count, kind, payload };
         if fragment.is_well_formed() { Ok(fragment) } else { Err(FrameError::Fragment) }
     }
 
@@ -135,11 +150,6 @@ impl<'a> Iterator for Frames<'a> {
 }
 
 impl Fragment<'_> {
-    /// The sequence number of the message's first fragment.
-    pub(super) fn first(&self) -> u64 {
-        self.sequence - u64::from(self.index)
-    }
-
     /// Where its bytes stand in the message.
     pub(super) fn offset(&self) -> usize {
         usize::from(self.index) * FRAGMENT_BYTES_MAX
@@ -155,6 +165,7 @@ impl Fragment<'_> {
         debug_assert!(self.is_well_formed(), "the sender cuts well");
         out.push(FRAGMENT);
         out.extend_from_slice(&self.sequence.to_be_bytes());
+        out.extend_from_slice(&self.first.to_be_bytes());
         out.extend_from_slice(&self.index.to_be_bytes());
         out.extend_from_slice(&self.count.to_be_bytes());
         out.push(kind);
@@ -173,10 +184,23 @@ impl Fragment<'_> {
         };
         self.index < self.count
             && usize::from(self.count) <= MESSAGE_FRAGMENTS_MAX
-            && u64::from(self.index) <= self.sequence
+            && self.is_behind_first()
             && has_its_length
             && self.offset() + length <= limits::MESSAGE_BYTES_MAX
     }
+
+    /// Whether there is a place for the fragments between the first and this one, and none where this is the first.
+    fn is_behind_first(&self) -> bool {
+        let behind = self.sequence.checked_sub(self.first);
+        behind.is_some_and(|behind| behind >= u64::from(self.index) && (self.index > 0 || behind == 0))
+    }
+}
+
+/// Appends a cancellation to a datagram.
+pub(super) fn write_cancel(sequence: u64, request: u64, out: &mut Vec<u8>) {
+    out.push(CANCEL);
+    out.extend_from_slice(&sequence.to_be_bytes());
+    out.extend_from_slice(&request.to_be_bytes());
 }
 
 /// Appends an acknowledgement to a datagram: `next` has not arrived, `next + k` has where bit `k` is set.
@@ -201,13 +225,16 @@ pub(super) fn marked(next: u64, map: &[u8]) -> impl Iterator<Item = u64> {
 /// Words of the map of a window.
 pub(super) const WINDOW_WORDS: usize = (WINDOW_FRAGMENTS / 64) as usize;
 /// Length of a fragment frame without its payload, in bytes.
-pub(super) const FRAGMENT_HEAD_BYTES: usize = 1 + 8 + 2 + 2 + 1 + 8 + 2;
+pub(super) const FRAGMENT_HEAD_BYTES: usize = 1 + 8 + 8 + 2 + 2 + 1 + 8 + 2;
+/// Length of a cancellation frame in bytes.
+pub(super) const CANCEL_BYTES: usize = 1 + 8 + 8;
 /// Length of the longest acknowledgement frame in bytes.
 pub(super) const ACKNOWLEDGEMENT_BYTES_MAX: usize = 1 + 8 + 1 + MAP_BYTES_MAX;
 const MAP_BYTES_MAX: usize = (WINDOW_FRAGMENTS / 8) as usize;
 
 const ACKNOWLEDGEMENT: u8 = 1;
 const FRAGMENT: u8 = 2;
+const CANCEL: u8 = 3;
 const NOTICE: u8 = 0;
 const REQUEST: u8 = 1;
 const REPLY: u8 = 2;
@@ -218,6 +245,9 @@ mod tests {
     use proptest::prelude::{any, prop_assert, prop_assert_eq, proptest};
 
     use super::*;
+
+    const LONE: Fragment<'static> =
+        Fragment { sequence: 0, first: 0, index: 0, count: 1, kind: MessageKind::Notice, payload: b"" };
 
     fn first(body: &[u8]) -> Option<Result<Frame<'_>, FrameError>> {
         Frames::new(body).next()
@@ -231,16 +261,22 @@ mod tests {
 
     #[test]
     fn the_bytes_are_as_documented() {
-        let fragment = Fragment { sequence: 9, index: 0, count: 1, kind: MessageKind::Request(5), payload: b"hi" };
+        let fragment =
+            Fragment { sequence: 9, first: 7, index: 1, count: 2, kind: MessageKind::Request(5), payload: b"hi" };
         let mut bytes = written(fragment);
-        assert_eq!(bytes, [2, 0, 0, 0, 0, 0, 0, 0, 9, 0, 0, 0, 1, 1, 0, 0, 0, 0, 0, 0, 0, 5, 0, 2, b'h', b'i']);
+        let (numbers, place) = ([0, 0, 0, 0, 0, 0, 0, 9, 0, 0, 0, 0, 0, 0, 0, 7], [0, 1, 0, 2]);
+        let message = [1, 0, 0, 0, 0, 0, 0, 0, 5, 0, 2, b'h', b'i'];
+        assert_eq!(bytes, [&[2][..], &numbers, &place, &message].concat());
         let mut map = Bits::new();
         map.set(1);
         map.set(9);
         write_acknowledgement(7, &map, &mut bytes);
-        assert_eq!(bytes[26..], [1, 0, 0, 0, 0, 0, 0, 0, 7, 2, 0b10, 0b10]);
+        assert_eq!(bytes[34..], [1, 0, 0, 0, 0, 0, 0, 0, 7, 2, 0b10, 0b10]);
+        write_cancel(10, 5, &mut bytes);
+        assert_eq!(bytes[46..], [3, 0, 0, 0, 0, 0, 0, 0, 10, 0, 0, 0, 0, 0, 0, 0, 5]);
         let frames: Vec<_> = Frames::new(&bytes).map(Result::unwrap).collect();
-        assert_eq!(frames, [Frame::Fragment(fragment), Frame::Acknowledgement { next: 7, map: &[2, 2] }]);
+        let cancel = Frame::Cancel { sequence: 10, request: 5 };
+        assert_eq!(frames, [Frame::Fragment(fragment), Frame::Acknowledgement { next: 7, map: &[2, 2] }, cancel]);
         assert_eq!(marked(7, &[2, 2]).collect::<Vec<_>>(), [8, 16]);
     }
 
@@ -251,7 +287,8 @@ mod tests {
         let mut body = Vec::new();
         write_acknowledgement(u64::MAX, &map, &mut body);
         let payload = [0; FRAGMENT_BYTES_MAX];
-        Fragment { sequence: 0, index: 0, count: 1, kind: MessageKind::Notice, payload: &payload }.write(&mut body);
+        let fragment = Fragment { payload: &payload, ..LONE };
+        fragment.write(&mut body);
         let around = crate::wire::datagram::HEAD_BYTES + crate::wire::datagram::SEAL_BYTES;
         assert_eq!(around + body.len(), limits::DATAGRAM_BYTES_MAX);
         assert_eq!(Frames::new(&body).filter(Result::is_ok).count(), 2);
@@ -259,16 +296,20 @@ mod tests {
 
     #[test]
     fn a_body_cut_anywhere_is_short_and_not_more() {
-        let body = written(Fragment { sequence: 1, index: 0, count: 1, kind: MessageKind::Reply(1), payload: b"abc" });
-        for cut in 1..body.len() {
-            assert_eq!(Frames::new(&body[..cut]).collect::<Vec<_>>(), [Err(FrameError::Short)], "cut at {cut}");
+        let fragment = written(Fragment { kind: MessageKind::Reply(1), payload: b"abc", ..LONE });
+        let mut cancel = Vec::new();
+        write_cancel(1, 1, &mut cancel);
+        for body in [fragment, cancel] {
+            for cut in 1..body.len() {
+                assert_eq!(Frames::new(&body[..cut]).collect::<Vec<_>>(), [Err(FrameError::Short)], "cut at {cut}");
+            }
         }
         assert_eq!(Frames::new(&[]).next(), None);
     }
 
     #[test]
     fn a_fragment_that_cannot_be_part_of_any_message_is_refused() {
-        let good = Fragment { sequence: 3, index: 1, count: 2, kind: MessageKind::Notice, payload: b"end" };
+        let good = Fragment { sequence: 3, first: 2, index: 1, count: 2, payload: b"end", ..LONE };
         let full = [0; FRAGMENT_BYTES_MAX];
         let most = MESSAGE_FRAGMENTS_MAX as u16;
         assert!(good.is_well_formed());
@@ -277,7 +318,9 @@ mod tests {
             Fragment { count: 0, index: 0, ..good },
             Fragment { index: 0, ..good },
             Fragment { payload: b"", ..good },
-            Fragment { sequence: 0, ..good },
+            Fragment { sequence: 2, ..good },
+            Fragment { first: 4, ..good },
+            Fragment { sequence: 3, first: 2, ..LONE },
             Fragment { sequence: 5_000, index: most - 1, count: most, payload: &full, ..good },
             Fragment { sequence: 5_000, index: most, count: most + 1, ..good },
         ];
@@ -288,10 +331,9 @@ mod tests {
 
     #[test]
     fn unknown_kinds_and_contradictions_are_named() {
-        let notice = Fragment { sequence: 0, index: 0, count: 1, kind: MessageKind::Notice, payload: b"" };
-        let (mut unknown, mut numbered) = (written(notice), written(notice));
-        unknown[13] = 3;
-        numbered[21] = 1;
+        let (mut unknown, mut numbered) = (written(LONE), written(LONE));
+        unknown[21] = 3;
+        numbered[29] = 1;
         assert_eq!(first(&[9]), Some(Err(FrameError::Kind(9))));
         assert_eq!(first(&unknown), Some(Err(FrameError::MessageKind(3))));
         assert_eq!(first(&numbered), Some(Err(FrameError::MessageKind(0))));
@@ -302,7 +344,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_read_is_well_formed_and_writes_to_what_was_read(body in any::<Vec<u8>>(), kind in 0u8..4) {
+        fn what_is_read_is_well_formed_and_writes_to_what_was_read(body in any::<Vec<u8>>(), kind in 0u8..5) {
             let body = [&[kind][..], &body].concat();
             if let Some(Ok(Frame::Fragment(fragment))) = Frames::new(&body).next() {
                 prop_assert!(fragment.is_well_formed());

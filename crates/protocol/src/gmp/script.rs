@@ -4,11 +4,14 @@
 //! ```text
 //! speaks first              the session; or `listens`
 //! @5ms                      it is now 5 ms after the start
-//! > request 7 hello         send a message; `*3000` is a body of 3,000 bytes
-//! < 0: fragment 0 1/1 notice hi | ack 3 +5    datagram 0 comes, with these frames
+//! > request 7 hello         send a message; `*3000` is a body of 3,000 bytes; `>!` an urgent one, `>.` one of bulk
+//! cancel 7                  nobody waits for the reply to request 7 any more
+//! < 0: fragment 0 1/1 notice hi | ack 3 5     datagram 0 comes, with these frames; `2/3@5`: the message began at 5
+//! < 0 1/0: ack 3            the same, of the peer's key phase 1, which has heard our phase 0
 //! < 0: 01ff                 the same, as bytes
 //! = send 0: ack 1           after each line: all that the endpoint does, in order
 //! ~ 305ms                   it wants to be called then; or `never`
+//! keys 3                    a key seals three datagrams
 //! room 1                    there is room for one more request or notice
 //! close                     the session is closed
 //! ```
@@ -19,7 +22,9 @@ use std::{collections::VecDeque, fmt::Write, time::Duration};
 
 use data_encoding::HEXLOWER;
 
-use super::{Action, Endpoint, Fragment, Frame, Frames, Message, MessageKind, Opening, bits::Bits, frame};
+use super::{
+    Action, Class, Endpoint, Fragment, Frame, Frames, KeyLimits, Message, MessageKind, Opening, bits::Bits, frame,
+};
 use crate::{Now, SessionId, wire::datagram};
 
 const SESSION: SessionId = SessionId(1);
@@ -43,6 +48,10 @@ scripts!(
     nonsense_is_dropped_and_what_came_before_it_holds,
     without_room_a_request_comes_again_and_a_reply_passes,
     a_closed_session_says_what_it_had_to_say,
+    what_is_urgent_leaves_before_the_rest_of_a_long_message,
+    a_request_given_up_is_not_run_where_it_did_not_arrive,
+    a_request_given_up_after_it_arrived_gets_no_reply,
+    a_key_is_followed_by_the_next_once_the_peer_has_heard_it,
 );
 
 fn play(script: &str) {
@@ -68,10 +77,17 @@ fn play(script: &str) {
             ("listens", "") => endpoint.add_session(SESSION, Opening::Listens),
             ("room", count) => endpoint.set_room(count.parse().unwrap()),
             ("close", "") => endpoint.close_session(now, SESSION),
-            (">", message) => endpoint.send(now, SESSION, read_message(message)).unwrap(),
+            (">", message) => endpoint.send(now, SESSION, Class::Ordinary, read_message(message)).unwrap(),
+            (">!", message) => endpoint.send(now, SESSION, Class::Urgent, read_message(message)).unwrap(),
+            (">.", message) => endpoint.send(now, SESSION, Class::Bulk, read_message(message)).unwrap(),
+            ("cancel", request) => endpoint.cancel_request(now, SESSION, request.parse().unwrap()),
+            ("keys", packets) => {
+                let limits = KeyLimits { packets_max: packets.parse().unwrap(), ..KeyLimits::default() };
+                endpoint.set_key_limits(limits);
+            }
             ("<", datagram) => {
-                let (packet, frames) = datagram.split_once(": ").unwrap();
-                endpoint.handle_datagram(now, SESSION, packet.parse().unwrap(), &read_frames(frames));
+                let (head, frames) = datagram.split_once(": ").unwrap();
+                endpoint.handle_datagram(now, &read_head(head), &read_frames(frames));
             }
             (time, "") if time.starts_with('@') => {
                 now.monotonic = milliseconds(&time[1..]);
@@ -86,6 +102,14 @@ fn play(script: &str) {
 
 fn milliseconds(text: &str) -> Duration {
     Duration::from_millis(text.strip_suffix("ms").unwrap().parse().unwrap())
+}
+
+/// `PACKET` or `PACKET PHASE/HEARD`.
+fn read_head(text: &str) -> datagram::Head {
+    let (packet, phases) = text.split_once(' ').unwrap_or((text, "0/0"));
+    let (phase, heard_phase) = phases.split_once('/').unwrap();
+    let (phase, heard_phase) = (phase.parse().unwrap(), heard_phase.parse().unwrap());
+    datagram::Head { session: SESSION, packet: packet.parse().unwrap(), phase, heard_phase }
 }
 
 fn read_message(text: &str) -> Message {
@@ -120,11 +144,16 @@ fn read_frames(text: &str) -> Vec<u8> {
                 frame::write_acknowledgement(next, &map, &mut bytes);
             }
             ["fragment", sequence, place, ref message @ ..] => {
+                let (place, first) = place.split_once('@').unwrap_or((place, ""));
                 let (index, count) = place.split_once('/').unwrap();
                 let (kind, payload) = read_kind(message);
                 let (sequence, index) = (sequence.parse().unwrap(), index.parse::<u16>().unwrap() - 1);
                 let count = count.parse().unwrap();
-                Fragment { sequence, index, count, kind, payload: &payload }.write(&mut bytes);
+                let first = first.parse().unwrap_or(sequence - u64::from(index));
+                Fragment { sequence, first, index, count, kind, payload: &payload }.write(&mut bytes);
+            }
+            ["cancel", sequence, request] => {
+                frame::write_cancel(sequence.parse().unwrap(), request.parse().unwrap(), &mut bytes);
             }
             [hex] => bytes.extend(HEXLOWER.decode(hex.as_bytes()).unwrap()),
             _ => panic!("no frame: {frame}"),
@@ -136,9 +165,15 @@ fn read_frames(text: &str) -> Vec<u8> {
 fn written(action: &Action) -> String {
     match action {
         Action::Send(sent) => {
-            assert_eq!(datagram::Head { session: SESSION, packet: sent.packet }.to_bytes(), sent.bytes[..20]);
+            let whole = [&sent.bytes[..], &[0; datagram::SEAL_BYTES]].concat();
+            let (head, _) = datagram::Head::split(&whole).unwrap();
+            assert_eq!((head.session, head.packet, head.phase), (SESSION, sent.packet, (sent.phase % 16) as u8));
+            let phases = match (head.phase, head.heard_phase) {
+                (0, 0) => String::new(),
+                (phase, heard) => format!(" {phase}/{heard}"),
+            };
             let frames: Vec<_> = Frames::new(&sent.bytes[20..]).map(|frame| written_frame(&frame.unwrap())).collect();
-            format!("send {}: {}", sent.packet, frames.join(" | "))
+            format!("send {}{phases}: {}", sent.packet, frames.join(" | "))
         }
         Action::Deliver { message, .. } => format!("deliver {}", written_message(message.kind, &message.body)),
         Action::SessionLost(_) => "lost".to_owned(),
@@ -153,9 +188,11 @@ fn written_frame(frame: &Frame<'_>) -> String {
             frame::marked(*next, map).for_each(|at| write!(text, " {at}").unwrap());
             text
         }
-        Frame::Fragment(Fragment { sequence, index, count, kind, payload }) => {
-            format!("fragment {sequence} {}/{count} {}", index + 1, written_message(*kind, payload))
+        Frame::Fragment(Fragment { sequence, first, index, count, kind, payload }) => {
+            let from = if first + u64::from(*index) == *sequence { String::new() } else { format!("@{first}") };
+            format!("fragment {sequence} {}/{count}{from} {}", index + 1, written_message(*kind, payload))
         }
+        Frame::Cancel { sequence, request } => format!("cancel {sequence} {request}"),
     }
 }
 

@@ -14,8 +14,12 @@ use proptest::{
     prelude::{any, prop_assert, proptest},
 };
 
-use super::{Action, Endpoint, FRAGMENT_BYTES_MAX, Message, MessageKind, Opening, SendError};
-use crate::{Now, SessionId, limits::MESSAGE_BYTES_MAX, wire::datagram::HEAD_BYTES};
+use super::{Action, Class, Endpoint, KeyLimits, Message, MessageKind, Opening, SendError, UNFINISHED_BYTES_MAX};
+use crate::{
+    Now, SessionId,
+    limits::MESSAGE_BYTES_MAX,
+    wire::datagram::{HEAD_BYTES, Head, SEAL_BYTES},
+};
 
 const SESSION: SessionId = SessionId(5);
 
@@ -33,8 +37,10 @@ struct World {
     weather: Weather,
     ends: [Endpoint; 2],
     now: Now,
-    /// By time of arrival and order: to whom, packet number, body.
+    /// By time of arrival and order: to whom, the key phase that seals it, and the datagram, with zeros for the seal.
     on_the_way: BTreeMap<(Duration, u64), (usize, u64, Vec<u8>)>,
+    /// The newest key phase that each end has unsealed.
+    unsealed: [u64; 2],
     order: u64,
     /// Messages taken for sending and not yet delivered, for each receiving end.
     expected: [BTreeSet<Vec<u8>>; 2],
@@ -46,6 +52,8 @@ impl World {
         let mut ends = [Endpoint::new(), Endpoint::new()];
         ends[0].add_session(SESSION, Opening::SpeaksFirst);
         ends[1].add_session(SESSION, Opening::Listens);
+        // Keys that are soon used up: phases go by in the midst of everything.
+        ends.iter_mut().for_each(|end| end.set_key_limits(KeyLimits { packets_max: 20, ..KeyLimits::default() }));
         let (on_the_way, expected) = (BTreeMap::new(), [BTreeSet::new(), BTreeSet::new()]);
         Self {
             rng: Rng::with_seed(seed),
@@ -53,6 +61,7 @@ impl World {
             ends,
             now: Now::default(),
             on_the_way,
+            unsealed: [0; 2],
             order: 0,
             expected,
             lost: false,
@@ -69,7 +78,8 @@ impl World {
             1 => MessageKind::Request(self.order),
             _ => MessageKind::Reply(self.order),
         };
-        self.ends[from].send(self.now, SESSION, Message { kind, body: body.clone() })?;
+        let class = *self.rng.choice(&Class::ALL).unwrap();
+        self.ends[from].send(self.now, SESSION, class, Message { kind, body: body.clone() })?;
         self.expected[1 - from].insert(body);
         self.act(from);
         Ok(())
@@ -78,24 +88,25 @@ impl World {
     fn act(&mut self, end: usize) {
         while let Some(action) = self.ends[end].poll_action() {
             match action {
-                Action::Send(sent) => self.launch(1 - end, sent.packet, &sent.bytes[HEAD_BYTES..]),
+                Action::Send(sent) => self.launch(1 - end, sent.phase, &sent.bytes),
                 Action::Deliver { message, .. } => {
                     assert!(self.expected[end].remove(&message.body), "delivered twice, or never sent");
                 }
                 Action::SessionLost(_) | Action::SessionClosed(_) => self.lost = true,
             }
         }
-        assert!(self.ends[end].kept_bytes() <= 3 * (MESSAGE_BYTES_MAX + FRAGMENT_BYTES_MAX));
+        assert!(self.ends[end].kept_bytes() <= UNFINISHED_BYTES_MAX);
     }
 
-    fn launch(&mut self, to: usize, packet: u64, body: &[u8]) {
+    fn launch(&mut self, to: usize, phase: u64, bytes: &[u8]) {
         let copies = usize::from(self.rng.u8(..100) >= self.weather.loss)
             + usize::from(self.rng.u8(..100) < self.weather.doubled);
         for _ in 0..copies {
             let delay =
                 Duration::from_micros(self.rng.u64(self.weather.delay_ms.0 * 1000..=self.weather.delay_ms.1 * 1000));
             self.order += 1;
-            self.on_the_way.insert((self.now.monotonic + delay, self.order), (to, packet, body.to_vec()));
+            self.on_the_way
+                .insert((self.now.monotonic + delay, self.order), (to, phase, [bytes, &[0; SEAL_BYTES]].concat()));
         }
     }
 
@@ -106,8 +117,15 @@ impl World {
         let Some(next) = [arrival, timeout].into_iter().flatten().min() else { return false };
         self.now.monotonic = self.now.monotonic.max(next);
         if arrival == Some(next) {
-            let (_, (to, packet, body)) = self.on_the_way.pop_first().unwrap();
-            self.ends[to].handle_datagram(self.now, SESSION, packet, &body);
+            let (_, (to, phase, bytes)) = self.on_the_way.pop_first().unwrap();
+            // A receiver has the keys of the phase before, the present and the next.
+            assert!(phase <= self.unsealed[to] + 1, "a key that the receiver cannot have yet");
+            if phase + 1 < self.unsealed[to] {
+                return true;
+            }
+            self.unsealed[to] = self.unsealed[to].max(phase);
+            let (head, _) = Head::split(&bytes).unwrap();
+            self.ends[to].handle_datagram(self.now, &head, &bytes[HEAD_BYTES..bytes.len() - SEAL_BYTES]);
             self.act(to);
         } else {
             for end in 0..2 {
@@ -129,6 +147,7 @@ impl World {
 
 #[test]
 fn every_message_arrives_once_whatever_the_network_does() {
+    let mut phases = 0;
     for seed in 0..30 {
         let mut rng = Rng::with_seed(seed);
         let delay = rng.u64(0..80);
@@ -148,7 +167,9 @@ fn every_message_arrives_once_whatever_the_network_does() {
         let left: usize = world.expected.iter().map(BTreeSet::len).sum();
         assert_eq!((left, world.lost), (0, false), "seed {seed}, {weather:?}");
         assert!(world.ends.iter().all(|end| end.is_idle(SESSION) && end.kept_bytes() == 0), "seed {seed}");
+        phases += world.unsealed.iter().sum::<u64>();
     }
+    assert!(phases > 100, "keys were used up {phases} times");
 }
 
 #[test]
@@ -214,7 +235,7 @@ fn a_slow_reader_stops_its_peer_and_loses_nothing() {
 proptest! {
     #[test]
     fn no_datagram_breaks_an_endpoint(
-        datagrams in vec((0u64..2_000, vec(any::<u8>(), 0..200), 0u8..4), 1..50),
+        datagrams in vec((0u64..2_000, vec(any::<u8>(), 0..200), 0u8..5), 1..50),
     ) {
         let mut endpoint = Endpoint::new();
         endpoint.add_session(SESSION, Opening::Listens);
@@ -223,11 +244,13 @@ proptest! {
             // Half of them begin like a frame.
             body.first_mut().into_iter().for_each(|first| *first = kind);
             now = now.after(Duration::from_millis(packet));
-            let _ = endpoint.send(now, SESSION, Message { kind: MessageKind::Notice, body: body.clone() });
-            endpoint.handle_datagram(now, SESSION, packet, &body);
+            let class = Class::ALL[usize::from(kind % 3)];
+            let _ = endpoint.send(now, SESSION, class, Message { kind: MessageKind::Request(packet), body: body.clone() });
+            endpoint.handle_datagram(now, &Head { session: SESSION, packet, phase: kind, heard_phase: 0 }, &body);
+            endpoint.cancel_request(now, SESSION, packet / 2);
             endpoint.handle_timeout(now);
             while endpoint.poll_action().is_some() {}
         }
-        prop_assert!(endpoint.kept_bytes() <= 3 * (MESSAGE_BYTES_MAX + FRAGMENT_BYTES_MAX));
+        prop_assert!(endpoint.kept_bytes() <= UNFINISHED_BYTES_MAX);
     }
 }

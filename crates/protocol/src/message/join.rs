@@ -9,10 +9,11 @@ use serde::{Deserialize, Serialize};
 use crate::{
     NodeId, Place, Refusal, SessionId, UserName,
     ticket::{HolderKey, TicketKeys},
+    wire::datagram::GONE_TOKEN_BYTES,
 };
 
 /// Label of the TLS exporter that yields the 32-byte session key.
-pub const KEY_LABEL: &[u8] = b"EXPORTER-sector-gmp-1";
+pub const KEY_LABEL: &[u8] = b"EXPORTER-sector-gmp-2";
 
 /// What proves a user.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -72,6 +73,9 @@ pub enum JoinReply {
         session: SessionId,
         /// The master's public keys for tickets.
         ticket_keys: TicketKeys,
+        /// What the master shows when it says, without a seal, that it knows this session no more
+        /// ([`Gone`](crate::wire::datagram::Gone)).
+        gone_token: [u8; GONE_TOKEN_BYTES],
     },
     /// No.
     Refused(Refusal),

@@ -128,6 +128,7 @@ fn the_words_of_joining_have_their_bytes() {
         "accepted": JoinReply::Accepted { .. } => JoinReply::Accepted {
             session: SessionId(0xabcdef),
             ticket_keys: TicketKeys { current: [9; 32], next: [10; 32] },
+            gone_token: [7; 16],
         },
         "refused": JoinReply::Refused(_) => JoinReply::Refused(refusal(Status::Refused)),
     });

@@ -1,73 +1,160 @@
-//! The head of a GMP datagram, 20 bytes in network byte order:
+//! The heads of GMP datagrams, in network byte order. A **sealed** one, which is every word of a session:
 //!
 //! | bytes | what |
 //! |---|---|
 //! | 0..2 | magic `SG` |
-//! | 2 | version, 1 |
-//! | 3 | kind, 1 = sealed session datagram |
+//! | 2 | version, 2 |
+//! | 3 | kind, 1 |
 //! | 4..12 | session id |
-//! | 12..20 | packet number: counts every datagram of this session and direction, never used twice with one key |
+//! | 12 | key phases, modulo 16: high four bits, the one of this seal; low four, the newest heard from the other end |
+//! | 13..20 | packet number: counts every datagram of this session and direction, never used twice |
 //!
-//! The rest is the sealed body. The head is not secret but is covered by the seal.
+//! The rest is the sealed body. The head is not secret but is covered by the seal. And **gone**, the stateless answer to
+//! a sealed one of no session here:
+//!
+//! | bytes | what |
+//! |---|---|
+//! | 0..3 | as above |
+//! | 3 | kind, 2 |
+//! | 4..12 | session id |
+//! | 12..28 | token |
 
 use crate::SessionId;
 
-/// Length of the head in bytes.
+/// Length of a sealed datagram's head in bytes.
 pub const HEAD_BYTES: usize = 20;
 /// Length of the seal (AEAD tag) behind the body in bytes.
 pub const SEAL_BYTES: usize = 16;
+/// Length of a [`Gone`] datagram in bytes.
+pub const GONE_BYTES: usize = 12 + GONE_TOKEN_BYTES;
+/// Length of the token that shows that the one who says "gone" is the one who opened the session, in bytes.
+pub const GONE_TOKEN_BYTES: usize = 16;
+/// Packet numbers of a session and direction: what seven bytes hold, a million a second for 2,000 years.
+pub const PACKETS_MAX: u64 = 1 << 56;
+/// Key phases that the head tells apart.
+pub const KEY_PHASES: u64 = 16;
 const MAGIC: [u8; 2] = *b"SG";
-const VERSION: u8 = 1;
+const VERSION: u8 = 2;
 const KIND_SEALED: u8 = 1;
+const KIND_GONE: u8 = 2;
 
-/// A checked head.
+/// The checked head of a sealed datagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Head {
     /// The session the datagram belongs to.
     pub session: SessionId,
-    /// The packet number, the seal's nonce.
+    /// The packet number, the seal's nonce; below [`PACKETS_MAX`].
     pub packet: u64,
+    /// The phase of the key that seals it, modulo [`KEY_PHASES`].
+    pub phase: u8,
+    /// The newest phase of the other direction that its sender has heard, modulo [`KEY_PHASES`].
+    pub heard_phase: u8,
+}
+
+/// "There is no such session here": what a process says that was started anew.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Gone {
+    /// The session that it was asked about.
+    pub session: SessionId,
+    /// What only the one who opened the session can know, but for the peer, who was told at the time.
+    pub token: [u8; GONE_TOKEN_BYTES],
 }
 
 impl Head {
     /// The head as bytes.
     pub fn to_bytes(self) -> [u8; HEAD_BYTES] {
+        debug_assert!(self.packet < PACKETS_MAX && u64::from(self.phase.max(self.heard_phase)) < KEY_PHASES);
         let mut bytes = [0; HEAD_BYTES];
         bytes[0..2].copy_from_slice(&MAGIC);
         bytes[2] = VERSION;
         bytes[3] = KIND_SEALED;
         bytes[4..12].copy_from_slice(&self.session.0.to_be_bytes());
         bytes[12..20].copy_from_slice(&self.packet.to_be_bytes());
+        bytes[12] = self.phase << 4 | self.heard_phase;
         bytes
     }
 
-    /// Reads the head of a datagram and gives the sealed body behind it; `None` for what is not ours.
+    /// Reads the head of a sealed datagram and gives the body behind it; `None` for what is none.
     pub fn split(datagram: &[u8]) -> Option<(Self, &[u8])> {
         let (head, body) = datagram.split_first_chunk::<HEAD_BYTES>()?;
         if head[0..2] != MAGIC || head[2] != VERSION || head[3] != KIND_SEALED || body.len() < SEAL_BYTES {
             return None;
         }
-        let number = |at: usize| head[at..at + 8].iter().fold(0u64, |value, byte| value << 8 | u64::from(*byte));
-        Some((Self { session: SessionId(number(4)), packet: number(12) }, body))
+        let head = Self {
+            session: SessionId(number(&head[4..12])),
+            packet: number(&head[13..20]),
+            phase: head[12] >> 4,
+            heard_phase: head[12] & 0xf,
+        };
+        Some((head, body))
     }
 }
+
+impl Gone {
+    /// The whole datagram.
+    pub fn to_bytes(self) -> [u8; GONE_BYTES] {
+        let mut bytes = [0; GONE_BYTES];
+        bytes[0..2].copy_from_slice(&MAGIC);
+        bytes[2] = VERSION;
+        bytes[3] = KIND_GONE;
+        bytes[4..12].copy_from_slice(&self.session.0.to_be_bytes());
+        bytes[12..].copy_from_slice(&self.token);
+        bytes
+    }
+
+    /// Reads a datagram; `None` for what is none of this kind and length.
+    pub fn read(datagram: &[u8]) -> Option<Self> {
+        let bytes: &[u8; GONE_BYTES] = datagram.try_into().ok()?;
+        if bytes[0..2] != MAGIC || bytes[2] != VERSION || bytes[3] != KIND_GONE {
+            return None;
+        }
+        let mut token = [0; GONE_TOKEN_BYTES];
+        token.copy_from_slice(&bytes[12..]);
+        Some(Self { session: SessionId(number(&bytes[4..12])), token })
+    }
+}
+
+fn number(bytes: &[u8]) -> u64 {
+    bytes.iter().fold(0, |value, byte| value << 8 | u64::from(*byte))
+}
+
+const _: () = assert!(GONE_BYTES < HEAD_BYTES + SEAL_BYTES, "the answer is shorter than the shortest that it answers");
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    const HEAD: Head = Head { session: SessionId(0x0102_0304_0506_0708), packet: 9, phase: 3, heard_phase: 14 };
+
     #[test]
     fn the_head_is_as_documented() {
-        let head = Head { session: SessionId(0x0102_0304_0506_0708), packet: 9 };
-        let mut datagram = head.to_bytes().to_vec();
-        assert_eq!(datagram, [b'S', b'G', 1, 1, 1, 2, 3, 4, 5, 6, 7, 8, 0, 0, 0, 0, 0, 0, 0, 9]);
+        let mut datagram = HEAD.to_bytes().to_vec();
+        assert_eq!(datagram, [b'S', b'G', 2, 1, 1, 2, 3, 4, 5, 6, 7, 8, 0x3e, 0, 0, 0, 0, 0, 0, 9]);
         datagram.extend([0; SEAL_BYTES]);
-        assert_eq!(Head::split(&datagram), Some((head, &[0; SEAL_BYTES][..])));
+        assert_eq!(Head::split(&datagram), Some((HEAD, &[0; SEAL_BYTES][..])));
+        let last = Head { packet: PACKETS_MAX - 1, ..HEAD };
+        assert_eq!(last.to_bytes()[12..], [0x3e, 255, 255, 255, 255, 255, 255, 255]);
+    }
+
+    #[test]
+    fn the_answer_to_strangers_is_as_documented() {
+        let gone = Gone { session: HEAD.session, token: *b"0123456789abcdef" };
+        let bytes = gone.to_bytes();
+        assert_eq!(bytes[..12], [b'S', b'G', 2, 2, 1, 2, 3, 4, 5, 6, 7, 8]);
+        assert_eq!(&bytes[12..], b"0123456789abcdef");
+        assert_eq!((Gone::read(&bytes), Head::split(&bytes)), (Some(gone), None));
+        assert_eq!(Gone::read(&bytes[..GONE_BYTES - 1]), None);
+        assert_eq!(Gone::read(&[&bytes[..], &[0]].concat()), None);
+        for at in 0..4 {
+            let mut bad = bytes;
+            bad[at] ^= 4;
+            assert_eq!(Gone::read(&bad), None);
+        }
     }
 
     #[test]
     fn what_is_not_ours_is_nothing() {
-        let good = [Head { session: SessionId(1), packet: 2 }.to_bytes().as_slice(), &[0; SEAL_BYTES]].concat();
+        let good = [HEAD.to_bytes().as_slice(), &[0; SEAL_BYTES]].concat();
         for cut in 0..good.len() {
             assert_eq!(Head::split(&good[..cut]), None);
         }

@@ -10,6 +10,9 @@ pub(crate) enum Bench {
     /// Names made, found, listed, renamed and removed in a second
     #[command(after_help = "Example: sector bench names --files 10000 --json")]
     Names(BenchNames),
+    /// Small pieces read anywhere in one open file, beside the same reads of a local file
+    #[command(after_help = "Example: sector bench reads --read-bytes 64KiB --tasks 8")]
+    Reads(BenchReads),
     /// What a disk gives: writing, reading, small reads, small syncs
     #[command(after_help = "Example: sector bench io /mnt/disk1 --bytes 4GiB")]
     Io(BenchIo),
@@ -33,4 +36,20 @@ pub(crate) struct BenchIo {
     /// How much to write and read
     #[arg(long, default_value = "1GiB", value_name = "N")]
     pub(crate) bytes: ByteSize,
+}
+
+#[derive(Clone, Debug, Args)]
+pub(crate) struct BenchReads {
+    /// Length of the file
+    #[arg(long, default_value = "1GiB", value_name = "N")]
+    pub(crate) bytes: ByteSize,
+    /// Length of each read
+    #[arg(long, default_value = "64KiB", value_name = "N")]
+    pub(crate) read_bytes: ByteSize,
+    /// Reads of each measurement
+    #[arg(long, default_value_t = 20_000, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000_000))]
+    pub(crate) reads: u32,
+    /// Reads at once, in the second measurement; in the first it is one
+    #[arg(long, default_value_t = 8, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=512))]
+    pub(crate) tasks: u32,
 }

@@ -179,6 +179,9 @@ fn detach(up: &Up, global: &Global) -> Result<(), Failure> {
     if up.processes {
         command.arg("--processes");
     }
+    if up.insecure_data {
+        command.arg("--insecure-data");
+    }
     if let Some(data) = &up.data {
         command.arg("--data").arg(data);
     }

@@ -31,6 +31,11 @@ pub(crate) async fn names(cloud: &Client, names: &BenchNames, global: &Global) -
     let removed = cloud.remove_now(&folder, true).await;
     let figures = measured?;
     removed?;
+    print(&figures, global)
+}
+
+/// Prints what was measured.
+pub(super) fn print(figures: &[Figure], global: &Global) -> Result<(), Failure> {
     if global.json {
         return show::json(&figures);
     }
@@ -46,7 +51,7 @@ pub(crate) async fn names(cloud: &Client, names: &BenchNames, global: &Global) -
 
 /// One operation's figures.
 #[derive(Debug, Serialize)]
-struct Figure {
+pub(super) struct Figure {
     operation: &'static str,
     count: usize,
     tasks: usize,
@@ -102,33 +107,35 @@ async fn measure(cloud: &Client, folder: &SectorPath, names: &BenchNames) -> Res
     Ok(figures)
 }
 
-/// Does one thing with each path, so many at a time, and measures each.
-async fn each<Done>(
+/// Does one thing with each item, a path mostly, with `of` (the cloud, or a file), so many at a time, and measures each.
+pub(super) async fn each<Of, Item, Done>(
     operation: &'static str,
-    cloud: &Client,
+    of: &Of,
     tasks: usize,
-    paths: &[SectorPath],
-    what: impl Fn(Client, SectorPath) -> Done + Clone + Send + 'static,
+    items: &[Item],
+    what: impl Fn(Of, Item) -> Done + Clone + Send + 'static,
 ) -> Result<Figure, Failure>
 where
+    Of: Clone + Send + 'static,
+    Item: Clone + Send + Sync + 'static,
     Done: Future<Output = Result<(), Failure>> + Send + 'static,
 {
-    let (paths, next): (Arc<[SectorPath]>, _) = (paths.into(), Arc::new(AtomicUsize::new(0)));
+    let (items, next): (Arc<[Item]>, _) = (items.into(), Arc::new(AtomicUsize::new(0)));
     let begun = Instant::now();
     let mut working = JoinSet::new();
     for _ in 0..tasks {
-        let (cloud, paths, next, what) = (cloud.clone(), Arc::clone(&paths), Arc::clone(&next), what.clone());
+        let (of, items, next, what) = (of.clone(), Arc::clone(&items), Arc::clone(&next), what.clone());
         working.spawn(async move {
-            let mut times = Vec::with_capacity(paths.len() / tasks + 1);
-            while let Some(path) = paths.get(next.fetch_add(1, Ordering::Relaxed)) {
+            let mut times = Vec::with_capacity(items.len() / tasks + 1);
+            while let Some(item) = items.get(next.fetch_add(1, Ordering::Relaxed)) {
                 let begun = Instant::now();
-                what(cloud.clone(), path.clone()).await?;
+                what(of.clone(), item.clone()).await?;
                 times.push(begun.elapsed());
             }
             Ok::<_, Failure>(times)
         });
     }
-    let mut times: Vec<Duration> = Vec::with_capacity(paths.len());
+    let mut times: Vec<Duration> = Vec::with_capacity(items.len());
     while let Some(done) = working.join_next().await {
         let done = done.map_err(|error| Failure::failed(format!("a task of the measurement ended: {error}")))?;
         times.extend(done?);

@@ -156,10 +156,10 @@ impl Drop for Scratch {
 }
 
 /// Numbers that look random: enough to miss the disk's own cache (splitmix64).
-struct Lot(u64);
+pub(super) struct Lot(pub(super) u64);
 
 impl Lot {
-    fn next(&mut self) -> u64 {
+    pub(super) fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
         let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
         let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);

@@ -15,6 +15,7 @@ mod node;
 mod nodes;
 mod policy;
 mod quota;
+mod read_bench;
 mod rebuild;
 pub(crate) mod terasort;
 mod topology;
@@ -104,6 +105,7 @@ async fn run_with(cloud: &Client, command: Command, global: &Global) -> Result<(
         Command::Rebuild(rebuild) => rebuild::run(cloud, rebuild, global).await,
         Command::Terasort(terasort) => terasort::run(cloud, terasort, global).await,
         Command::Bench(Bench::Names(names)) => bench::names(cloud, &names, global).await,
+        Command::Bench(Bench::Reads(reads)) => read_bench::reads(cloud, &reads, global).await,
         Command::Up(_)
         | Command::Down
         | Command::Demo(_)

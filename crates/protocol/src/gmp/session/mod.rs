@@ -1,19 +1,24 @@
 //! One session: a sender, a receiver and the replay filter, the packet numbers they share, and the watch over a silent
 //! peer. It turns datagrams into messages and messages into datagrams, and never lets a peer's nonsense through.
 
+mod phases;
 mod receiver;
 mod replay;
 mod sender;
+mod slot;
 
-use std::time::Duration;
+use std::{collections::VecDeque, sync::Arc, time::Duration};
 
 use super::{
-    CLOSE_LINGER, Frame, FrameError, Frames, Message, MessageKind, UNREACHABLE_AFTER, UNREACHABLE_RETRIES_MIN, frame,
+    CANCELLED_REQUESTS_MAX, CLOSE_LINGER, Class, Frame, FrameError, Frames, Message, MessageKind, UNREACHABLE_AFTER,
+    UNREACHABLE_RETRIES_MIN, frame,
 };
 use crate::{
     SessionId, limits,
-    wire::datagram::{self, Head},
+    wire::datagram::{self, Head, PACKETS_MAX},
 };
+pub use phases::KeyLimits;
+use phases::Phases;
 use receiver::{Receiver, Taken};
 use replay::{Novelty, Replay};
 use sender::Sender;
@@ -34,7 +39,10 @@ pub(super) struct Session {
     sender: Sender,
     receiver: Receiver,
     replay: Replay,
+    phases: Phases,
     next_packet: u64,
+    /// Requests that the peer has given up, the latest first: not delivered any more, their replies not sent.
+    cancelled: VecDeque<u64>,
     is_listening: bool,
     /// Since when something waits for the peer without a sound from it.
     silent_since: Option<Duration>,
@@ -57,6 +65,18 @@ pub(super) struct Received {
     pub(super) frames_dropped: u64,
 }
 
+/// A datagram to be sealed.
+#[derive(Debug)]
+pub(super) struct Outgoing {
+    pub(super) packet: u64,
+    /// The key phase, counted from 0.
+    pub(super) phase: u64,
+    /// Head and unsealed body, with room for the seal.
+    pub(super) bytes: Vec<u8>,
+    /// How many of its fragments were sent before.
+    pub(super) sent_again: usize,
+}
+
 /// How a session ends by itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum End {
@@ -73,7 +93,9 @@ impl Session {
             sender: Sender::new(),
             receiver: Receiver::new(),
             replay: Replay::new(),
+            phases: Phases::new(),
             next_packet: 0,
+            cancelled: VecDeque::new(),
             is_listening: opening == Opening::Listens,
             silent_since: None,
             timeouts: 0,
@@ -81,23 +103,37 @@ impl Session {
         }
     }
 
-    /// Takes a message for sending; `false` when the queue is full.
-    pub(super) fn push(&mut self, now: Duration, message: Message) -> bool {
-        let is_taken = self.sender.push(message);
+    /// Takes a message for sending; `false` when the queue is full. A reply that nobody waits for is not sent.
+    pub(super) fn push(&mut self, now: Duration, class: Class, message: Arc<Message>) -> bool {
+        if let MessageKind::Reply(request) = message.kind
+            && let Some(at) = self.cancelled.iter().position(|cancelled| *cancelled == request)
+        {
+            self.cancelled.remove(at);
+            return true;
+        }
+        let is_taken = self.sender.push(class, message);
         if is_taken {
             self.silent_since.get_or_insert(now);
         }
         is_taken
     }
 
+    /// Gives up a request: what was not sent of it is not, and the peer is told where it may know of it.
+    pub(super) fn cancel_request(&mut self, now: Duration, request: u64) {
+        self.sender.cancel_request(request);
+        // The request itself may have been all that waited for the peer.
+        self.silent_since = if self.sender.is_idle() { None } else { self.silent_since.or(Some(now)) };
+    }
+
     /// Takes an authentic datagram. `room` is how many requests and notices the receiver of messages has room for: what
     /// it has none for is not acknowledged and comes again. Replies always have room, their requester waits.
-    pub(super) fn handle_datagram(&mut self, now: Duration, packet: u64, body: &[u8], room: &mut usize) -> Received {
-        let novelty = self.replay.take(packet);
+    pub(super) fn handle_datagram(&mut self, now: Duration, head: &Head, body: &[u8], room: &mut usize) -> Received {
+        let novelty = self.replay.take(head.packet);
         if novelty == Novelty::Replayed {
             return Received::default();
         }
         let mut received = Received { is_new: true, is_newest: novelty == Novelty::Newest, ..Received::default() };
+        self.phases.heard(head.phase, head.heard_phase);
         self.is_listening = false;
         self.timeouts = 0;
         let (mut has_data, mut at_once) = (false, false);
@@ -110,6 +146,10 @@ impl Session {
                 Ok(Frame::Fragment(fragment)) => {
                     has_data = true;
                     at_once |= self.take_fragment(&fragment, room, &mut received);
+                }
+                Ok(Frame::Cancel { sequence, request }) => {
+                    has_data = true;
+                    at_once |= self.take_cancel(sequence, request, &mut received);
                 }
                 Err(error) => {
                     received.frames_dropped += 1;
@@ -145,23 +185,25 @@ impl Session {
     /// Whether [`next_datagram`](Self::next_datagram) has one.
     pub(super) fn wants_to_send(&self, now: Duration) -> bool {
         let owes_acknowledgement = self.receiver.acknowledge_at().is_some_and(|at| at <= now);
-        !self.is_listening && (owes_acknowledgement || self.sender.wants_to_send())
+        let may_speak = !self.is_listening && self.next_packet < PACKETS_MAX;
+        may_speak && (owes_acknowledgement || self.sender.wants_to_send())
     }
 
-    /// The next datagram: its packet number, its bytes (head and unsealed body, with room for the seal), and how many of
-    /// its fragments were sent before.
-    pub(super) fn next_datagram(&mut self, now: Duration) -> Option<(u64, Vec<u8>, usize)> {
+    /// The next datagram.
+    pub(super) fn next_datagram(&mut self, now: Duration, limits: &KeyLimits) -> Option<Outgoing> {
         if !self.wants_to_send(now) {
             return None;
         }
         let packet = self.next_packet;
         self.next_packet += 1;
+        let phase = self.phases.of_packet(now, packet, limits);
+        let (own, heard_phase) = (phases::in_head(phase), self.phases.newest_heard());
         let mut bytes = Vec::with_capacity(limits::DATAGRAM_BYTES_MAX);
-        bytes.extend_from_slice(&Head { session: self.id, packet }.to_bytes());
+        bytes.extend_from_slice(&Head { session: self.id, packet, phase: own, heard_phase }.to_bytes());
         self.receiver.write_acknowledgement(&mut bytes);
         let room_until = limits::DATAGRAM_BYTES_MAX - datagram::SEAL_BYTES;
         let filled = self.sender.fill(now, packet, room_until, &mut bytes);
-        Some((packet, bytes, filled.sent_again))
+        Some(Outgoing { packet, phase, bytes, sent_again: filled.sent_again })
     }
 
     /// Takes no more messages, and ends when all that was taken is acknowledged, or after [`CLOSE_LINGER`].
@@ -180,6 +222,7 @@ impl Session {
         match self.closed_at {
             Some(at) if at <= now || has_said_all || self.is_listening => Some(End::Closed),
             None if is_silent && self.may_be_unreachable() => Some(End::Lost),
+            None if self.next_packet >= PACKETS_MAX => Some(End::Lost),
             _ => None,
         }
     }
@@ -188,6 +231,11 @@ impl Session {
     #[cfg(test)]
     pub(super) fn kept_bytes(&self) -> usize {
         self.receiver.kept_bytes()
+    }
+
+    /// Whether the peer has given up a request that was not answered yet.
+    pub(super) fn is_cancelled(&self, request: u64) -> bool {
+        self.cancelled.contains(&request)
     }
 
     /// Whether nothing waits to be sent or acknowledged.
@@ -199,14 +247,32 @@ impl Session {
         self.is_listening || self.timeouts >= UNREACHABLE_RETRIES_MIN
     }
 
+    /// Takes the word that nobody waits for a reply any more; whether its acknowledgement should not wait.
+    fn take_cancel(&mut self, sequence: u64, request: u64, received: &mut Received) -> bool {
+        let taken = self.receiver.skip(sequence);
+        if taken == Taken::Contradiction {
+            received.frames_dropped += 1;
+            return false;
+        }
+        // Also when its number was had: the request itself may have come under the same.
+        self.receiver.forget_request(request);
+        if !self.sender.drop_reply(request) && !self.cancelled.contains(&request) {
+            self.cancelled.truncate(CANCELLED_REQUESTS_MAX - 1);
+            self.cancelled.push_front(request);
+        }
+        taken == Taken::Duplicate
+    }
+
     /// Takes a fragment; whether the acknowledgement should not wait.
     fn take_fragment(&mut self, fragment: &frame::Fragment<'_>, room: &mut usize, received: &mut Received) -> bool {
-        let needs_room = !matches!(fragment.kind, MessageKind::Reply(_));
+        let is_cancelled = matches!(fragment.kind, MessageKind::Request(request) if self.is_cancelled(request));
+        let needs_room = !matches!(fragment.kind, MessageKind::Reply(_)) && !is_cancelled;
         if needs_room && *room == 0 && !self.is_closed() && !self.receiver.has(fragment.sequence) {
             received.frames_dropped += 1;
             return false;
         }
-        match self.receiver.take(fragment) {
+        let taken = if is_cancelled { self.receiver.skip(fragment.sequence) } else { self.receiver.take(fragment) };
+        match taken {
             Taken::Whole(message) => {
                 // A closed session still acknowledges, so that its peer does not ask on.
                 if !self.is_closed() {
@@ -215,7 +281,7 @@ impl Session {
                 }
                 false
             }
-            Taken::Part => false,
+            Taken::Part | Taken::Unwanted => false,
             Taken::Duplicate => true,
             Taken::Contradiction => {
                 received.frames_dropped += 1;

@@ -1,6 +1,6 @@
-//! The sending half of a session: cuts messages into fragments, remembers each until it is acknowledged, and sends it
-//! again when three later datagrams were acknowledged or the retransmission time has passed. It never copies a message
-//! but into the datagram, and holds no more than the queue's limits.
+//! The sending half of a session: cuts messages into fragments, the most urgent first, remembers each until it is
+//! acknowledged, and sends it again when three later datagrams were acknowledged or the retransmission time has passed.
+//! It never copies a message but into the datagram, and holds no more than the queue's limits.
 
 use std::{
     collections::{BTreeSet, VecDeque},
@@ -8,27 +8,25 @@ use std::{
     time::Duration,
 };
 
+use super::slot::{Content, Slot, SlotState};
 use crate::gmp::{
-    FRAGMENT_BYTES_MAX, Fragment, Message, MessageKind, REORDERING_DATAGRAMS, REPLY_ALLOWANCE, SEND_QUEUE_BYTES_MAX,
-    SEND_QUEUE_MESSAGES_MAX, WINDOW_FRAGMENTS,
-    congestion::Congestion,
-    frame::{self, FRAGMENT_HEAD_BYTES},
-    round_trip::RoundTrip,
+    CANCELS_WAITING_MAX, Class, Message, MessageKind, REORDERING_DATAGRAMS, REPLY_ALLOWANCE, SEND_QUEUE_BYTES_MAX,
+    SEND_QUEUE_MESSAGES_MAX, congestion::Congestion, frame, round_trip::RoundTrip,
 };
 
 /// What is on its way to the peer.
 #[derive(Clone, Debug)]
 pub(super) struct Sender {
-    /// Messages not wholly cut yet; the first is being cut.
-    queue: VecDeque<Arc<Message>>,
-    /// Fragments already cut from the first message of the queue.
-    cut: u16,
+    /// Messages not wholly cut yet, by class.
+    queues: [Queue; Class::ALL.len()],
+    /// Requests given up of which the peer is to be told.
+    cancels: VecDeque<u64>,
     /// Sequence number of `slots[0]`: all below are acknowledged.
     base: u64,
-    /// Cut fragments, at most [`WINDOW_FRAGMENTS`].
+    /// Cut fragments, at most [`WINDOW_FRAGMENTS`](crate::gmp::WINDOW_FRAGMENTS).
     slots: VecDeque<Slot>,
-    /// Sequence numbers of the slots that are held for lost and wait to be sent again.
-    lost: BTreeSet<u64>,
+    /// The slots that are held for lost and wait to be sent again: class and sequence number.
+    lost: BTreeSet<(Class, u64)>,
     /// Slots sent, not acknowledged and not held for lost.
     in_flight: usize,
     /// Bytes of messages not acknowledged yet, cut or not.
@@ -40,24 +38,24 @@ pub(super) struct Sender {
     retransmit_at: Option<Duration>,
 }
 
-/// A cut fragment.
-#[derive(Clone, Debug)]
-struct Slot {
-    message: Arc<Message>,
-    index: u16,
-    count: u16,
-    state: SlotState,
-    /// The packet that carried it last, and when.
-    packet: u64,
-    sent_at: Duration,
-    sent_again: bool,
+/// Messages of one class; the first is being cut.
+#[derive(Clone, Debug, Default)]
+struct Queue {
+    messages: VecDeque<Arc<Message>>,
+    /// Fragments already cut from the first message, and the sequence number of the first of them.
+    cut: u16,
+    first: u64,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum SlotState {
-    InFlight,
-    Lost,
-    Acknowledged,
+/// What leaves next.
+#[derive(Clone, Copy)]
+enum Next {
+    /// A slot that is held for lost.
+    Again(u64),
+    /// The first of the cancellations.
+    Cancel,
+    /// The next fragment of a class's queue.
+    Cut(Class),
 }
 
 /// What went into a datagram.
@@ -70,8 +68,8 @@ pub(super) struct Filled {
 impl Sender {
     pub(super) fn new() -> Self {
         Self {
-            queue: VecDeque::new(),
-            cut: 0,
+            queues: Default::default(),
+            cancels: VecDeque::new(),
             base: 0,
             slots: VecDeque::new(),
             lost: BTreeSet::new(),
@@ -85,52 +83,101 @@ impl Sender {
     }
 
     /// Queues a message; `false` when the queue is full.
-    pub(super) fn push(&mut self, message: Message) -> bool {
-        let allowance = if matches!(message.kind, MessageKind::Reply(_)) { REPLY_ALLOWANCE } else { 1 };
+    pub(super) fn push(&mut self, class: Class, message: Arc<Message>) -> bool {
+        let is_allowed_more = class == Class::Urgent || matches!(message.kind, MessageKind::Reply(_));
+        let allowance = if is_allowed_more { REPLY_ALLOWANCE } else { 1 };
+        let waiting: usize = self.queues.iter().map(|queue| queue.messages.len()).sum();
         let is_full = self.bytes + message.body.len() > allowance * SEND_QUEUE_BYTES_MAX
-            || self.queue.len() >= allowance * SEND_QUEUE_MESSAGES_MAX;
+            || waiting >= allowance * SEND_QUEUE_MESSAGES_MAX;
         if !is_full {
             self.bytes += message.body.len();
-            self.queue.push_back(Arc::new(message));
+            self.queues[class as usize].messages.push_back(message);
         }
         !is_full
     }
 
+    /// Sends no more of a request. The peer is told, unless none of it was sent; what is under way goes on as a
+    /// cancellation should it be lost, so that the peer never gets the rest of something it cannot make whole.
+    pub(super) fn cancel_request(&mut self, request: u64) {
+        let kind = MessageKind::Request(request);
+        for queue in &mut self.queues {
+            if let Some(at) = queue.messages.iter().position(|message| message.kind == kind) {
+                let cut = if at == 0 { std::mem::take(&mut queue.cut) } else { 0 };
+                let message = queue.messages.remove(at);
+                self.bytes -= message.map_or(0, |message| Slot::bytes_behind(&message, cut));
+                if cut == 0 {
+                    return;
+                }
+            }
+        }
+        for slot in &mut self.slots {
+            if slot.state != SlotState::Acknowledged && slot.content.is_of(kind) {
+                self.bytes -= slot.content.payload().len();
+                slot.content = Content::Cancel(request);
+            }
+        }
+        if self.cancels.len() < CANCELS_WAITING_MAX {
+            self.cancels.push_back(request);
+        }
+    }
+
+    /// Takes back the reply to a request if none of it was sent; whether there is a reply to it, sent or not.
+    pub(super) fn drop_reply(&mut self, request: u64) -> bool {
+        let kind = MessageKind::Reply(request);
+        for queue in &mut self.queues {
+            if let Some(at) = queue.messages.iter().position(|message| message.kind == kind) {
+                if at > 0 || queue.cut == 0 {
+                    let message = queue.messages.remove(at);
+                    self.bytes -= message.map_or(0, |message| message.body.len());
+                }
+                return true;
+            }
+        }
+        self.slots.iter().any(|slot| slot.content.is_of(kind))
+    }
+
     /// Whether nothing waits to be sent or acknowledged.
     pub(super) fn is_idle(&self) -> bool {
-        self.queue.is_empty() && self.slots.is_empty()
+        self.slots.is_empty() && self.cancels.is_empty() && self.queues.iter().all(|queue| queue.messages.is_empty())
     }
 
     /// Whether a fragment may leave now.
     pub(super) fn wants_to_send(&self) -> bool {
-        let has_room = self.in_flight < self.congestion.window_fragments();
-        has_room && (!self.lost.is_empty() || self.may_cut())
+        self.next().is_some()
     }
 
-    /// Puts as many fragments as fit and may leave into the datagram `packet`, the lost ones first.
+    /// Puts as many fragments as fit and may leave into the datagram `packet`.
     pub(super) fn fill(&mut self, now: Duration, packet: u64, room_until: usize, out: &mut Vec<u8>) -> Filled {
         let mut filled = Filled::default();
-        while self.wants_to_send() {
-            let (sequence, again) = match self.lost.first() {
-                Some(sequence) => (*sequence, true),
-                None => (self.base + self.slots.len() as u64, false),
+        while let Some(next) = self.next() {
+            let (sequence, slot) = match next {
+                Next::Again(sequence) => (sequence, self.slots[(sequence - self.base) as usize].clone()),
+                Next::Cancel => (self.end(), Slot::new(Class::Urgent, Content::Cancel(self.cancels[0]))),
+                Next::Cut(class) => (self.end(), self.cut(class)),
             };
-            let slot = if again { self.slots[(sequence - self.base) as usize].clone() } else { self.next_cut(now) };
-            if out.len() + FRAGMENT_HEAD_BYTES + slot.payload().len() > room_until {
+            if out.len() + slot.content.frame_bytes() > room_until {
                 break;
             }
-            slot.fragment(sequence).write(out);
-            let slot = Slot { state: SlotState::InFlight, packet, sent_at: now, sent_again: again, ..slot };
-            if again {
-                self.lost.pop_first();
-                self.slots[(sequence - self.base) as usize] = slot;
-            } else {
-                self.has_cut(&slot);
-                self.slots.push_back(slot);
+            slot.content.write(sequence, out);
+            let sent_again = matches!(next, Next::Again(_));
+            let slot = Slot { state: SlotState::InFlight, packet, sent_at: now, sent_again, ..slot };
+            match next {
+                Next::Again(_) => {
+                    self.lost.remove(&(slot.class, sequence));
+                    self.slots[(sequence - self.base) as usize] = slot;
+                }
+                Next::Cancel => {
+                    self.cancels.pop_front();
+                    self.slots.push_back(slot);
+                }
+                Next::Cut(class) => {
+                    self.has_cut(class, &slot.content);
+                    self.slots.push_back(slot);
+                }
             }
             self.in_flight += 1;
             filled.fragments += 1;
-            filled.sent_again += usize::from(again);
+            filled.sent_again += usize::from(sent_again);
         }
         if filled.fragments > 0 && self.retransmit_at.is_none() {
             self.retransmit_at = Some(now + self.round_trip.retransmission_time());
@@ -140,20 +187,17 @@ impl Sender {
 
     /// Takes an acknowledgement; `false` when it speaks of what was never sent.
     pub(super) fn acknowledged(&mut self, now: Duration, next: u64, map: &[u8], next_packet: u64) -> bool {
-        let end = self.base + self.slots.len() as u64;
+        let end = self.end();
         if next > end || frame::marked(next, map).last().is_some_and(|sequence| sequence >= end) {
             return false;
         }
-        let mut newest: Option<Slot> = None;
+        let mut newest: Option<Duration> = None;
         let mut fragments = 0;
         let behind = frame::marked(next, map).filter(|sequence| *sequence >= self.base);
         for sequence in (self.base..next).chain(behind.collect::<Vec<_>>()) {
-            if let Some(slot) = self.settle(sequence) {
+            if let Some(sent_at) = self.settle(sequence) {
                 fragments += 1;
-                // Only what was sent once tells which packet arrived, and when (Karn).
-                if !slot.sent_again && newest.as_ref().is_none_or(|newest| newest.sent_at <= slot.sent_at) {
-                    newest = Some(slot);
-                }
+                newest = newest.max(sent_at);
             }
         }
         while self.slots.front().is_some_and(|slot| slot.state == SlotState::Acknowledged) {
@@ -161,8 +205,8 @@ impl Sender {
             self.base += 1;
         }
         if fragments > 0 {
-            if let Some(slot) = newest {
-                self.round_trip.measured(now.saturating_sub(slot.sent_at));
+            if let Some(sent_at) = newest {
+                self.round_trip.measured(now.saturating_sub(sent_at));
             }
             self.congestion.acknowledged(fragments);
             self.find_overtaken(next_packet);
@@ -178,56 +222,89 @@ impl Sender {
 
     /// The retransmission time has passed without an acknowledgement: what is older than a round trip is lost.
     pub(super) fn time_out(&mut self, now: Duration, next_packet: u64) {
-        let oldest = self.in_flight().map(|slot| slot.sent_at).min().unwrap_or(now);
+        let in_flight = || self.slots.iter().filter(|slot| slot.state == SlotState::InFlight);
+        let oldest = in_flight().map(|slot| slot.sent_at).min().unwrap_or(now);
         let until = now.saturating_sub(self.round_trip.estimate()).max(oldest);
-        self.lose(|slot| slot.sent_at <= until);
+        // So few had no three datagrams behind them that would have shown the loss: it is a loss like any other, and
+        // says no more of the way than one (RFC 8985, 7, has a probe for it). Silence after that does.
+        let is_tail = self.in_flight <= REORDERING_DATAGRAMS && !self.round_trip.is_backed_off();
+        let lost = self.lose(|slot| slot.sent_at <= until);
+        match lost.filter(|_| is_tail) {
+            Some(packet) => self.congestion.lost(packet, next_packet),
+            None => self.congestion.timed_out(next_packet),
+        }
         self.round_trip.back_off();
-        self.congestion.timed_out(next_packet);
         self.retransmit_at = (self.in_flight > 0).then(|| now + self.round_trip.retransmission_time());
     }
 
-    fn may_cut(&self) -> bool {
-        !self.queue.is_empty() && (self.slots.len() as u64) < WINDOW_FRAGMENTS
+    /// The most urgent that may leave; of one class, what is held for lost before what is new.
+    fn next(&self) -> Option<Next> {
+        Class::ALL.into_iter().find_map(|class| {
+            if self.in_flight >= self.congestion.window_fragments() + class.beyond_congestion_fragments() {
+                return None;
+            }
+            let of_class = (class, 0)..=(class, u64::MAX);
+            if let Some((_, sequence)) = self.lost.range(of_class).next() {
+                return Some(Next::Again(*sequence));
+            }
+            if self.slots.len() >= class.window_fragments() {
+                return None;
+            }
+            if class == Class::Urgent && !self.cancels.is_empty() {
+                return Some(Next::Cancel);
+            }
+            (!self.queues[class as usize].messages.is_empty()).then_some(Next::Cut(class))
+        })
     }
 
-    /// The next fragment of the queue's first message, not yet taken from it.
+    /// The sequence number after the last.
+    fn end(&self) -> u64 {
+        self.base + self.slots.len() as u64
+    }
+
+    /// The next fragment of the first message of a class, not yet taken from it.
     ///
     /// # Panics
-    /// When the queue is empty; `may_cut` was asked before.
-    fn next_cut(&self, now: Duration) -> Slot {
-        let message = Arc::clone(&self.queue[0]);
-        // A message has at most MESSAGE_FRAGMENTS_MAX fragments; an empty one has one.
-        let count = message.body.len().div_ceil(FRAGMENT_BYTES_MAX).max(1) as u16;
-        Slot { message, index: self.cut, count, state: SlotState::InFlight, packet: 0, sent_at: now, sent_again: false }
+    /// When its queue is empty; `next` has looked before.
+    fn cut(&self, class: Class) -> Slot {
+        let queue = &self.queues[class as usize];
+        let first = if queue.cut == 0 { self.end() } else { queue.first };
+        Slot::new(class, Content::Part { message: Arc::clone(&queue.messages[0]), index: queue.cut, first })
     }
 
-    fn has_cut(&mut self, slot: &Slot) {
-        self.cut += 1;
-        if self.cut == slot.count {
-            self.cut = 0;
-            self.queue.pop_front();
+    fn has_cut(&mut self, class: Class, content: &Content) {
+        let Content::Part { first, .. } = content else { return };
+        let queue = &mut self.queues[class as usize];
+        queue.first = *first;
+        queue.cut += 1;
+        if queue.messages.front().is_some_and(|message| Slot::fragments_of(message) == queue.cut) {
+            queue.cut = 0;
+            queue.messages.pop_front();
         }
     }
 
-    /// Marks a slot acknowledged and gives it back as it was; `None` if it was so before.
-    fn settle(&mut self, sequence: u64) -> Option<Slot> {
+    /// Marks a slot acknowledged; `None` if it was so before, else when it was sent, if it was sent once only: only then
+    /// it tells which packet arrived, and when (Karn).
+    fn settle(&mut self, sequence: u64) -> Option<Option<Duration>> {
         let slot = self.slots.get_mut((sequence - self.base) as usize)?;
-        let was = slot.clone();
         match slot.state {
             SlotState::InFlight => self.in_flight -= 1,
             SlotState::Lost => {
-                self.lost.remove(&sequence);
+                self.lost.remove(&(slot.class, sequence));
             }
             SlotState::Acknowledged => return None,
         }
         slot.state = SlotState::Acknowledged;
-        self.bytes -= was.payload().len();
-        if !was.sent_again && !self.arrived_packets.contains(&was.packet) {
-            self.arrived_packets[REORDERING_DATAGRAMS - 1] =
-                was.packet.max(self.arrived_packets[REORDERING_DATAGRAMS - 1]);
+        self.bytes -= slot.content.payload().len();
+        let (sent_at, packet) = (slot.sent_at, slot.packet);
+        if slot.sent_again {
+            return Some(None);
+        }
+        if !self.arrived_packets.contains(&packet) {
+            self.arrived_packets[REORDERING_DATAGRAMS - 1] = packet.max(self.arrived_packets[REORDERING_DATAGRAMS - 1]);
             self.arrived_packets.sort_unstable_by(|a, b| b.cmp(a));
         }
-        Some(was)
+        Some(Some(sent_at))
     }
 
     /// Fast retransmission: holds for lost what enough later datagrams have overtaken.
@@ -244,39 +321,31 @@ impl Sender {
         for (slot, sequence) in self.slots.iter_mut().zip(self.base..) {
             if slot.state == SlotState::InFlight && is_lost(slot) {
                 slot.state = SlotState::Lost;
-                self.lost.insert(sequence);
+                self.lost.insert((slot.class, sequence));
                 self.in_flight -= 1;
                 highest = highest.max(Some(slot.packet));
             }
         }
         highest
     }
-
-    fn in_flight(&self) -> impl Iterator<Item = &Slot> {
-        self.slots.iter().filter(|slot| slot.state == SlotState::InFlight)
-    }
-}
-
-impl Slot {
-    fn payload(&self) -> &[u8] {
-        let from = usize::from(self.index) * FRAGMENT_BYTES_MAX;
-        &self.message.body[from..self.message.body.len().min(from + FRAGMENT_BYTES_MAX)]
-    }
-
-    fn fragment(&self, sequence: u64) -> Fragment<'_> {
-        Fragment { sequence, index: self.index, count: self.count, kind: self.message.kind, payload: self.payload() }
-    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::gmp::{RETRANSMISSION_TIME_INITIAL, bits::Bits};
+    use crate::gmp::{
+        FRAGMENT_BYTES_MAX, RETRANSMISSION_TIME_INITIAL, WINDOW_FRAGMENTS, WINDOW_KEPT_FRAGMENTS, bits::Bits,
+    };
 
     const ROOM: usize = 1_342;
+    const ORDINARY_FRAGMENTS: usize = WINDOW_FRAGMENTS as usize - WINDOW_KEPT_FRAGMENTS;
 
-    fn notice(bytes: usize) -> Message {
-        Message { kind: MessageKind::Notice, body: vec![1; bytes] }
+    fn message(kind: MessageKind, bytes: usize) -> Arc<Message> {
+        Arc::new(Message { kind, body: vec![1; bytes] })
+    }
+
+    fn notice(bytes: usize) -> Arc<Message> {
+        message(MessageKind::Notice, bytes)
     }
 
     const fn ms(milliseconds: u64) -> Duration {
@@ -286,7 +355,7 @@ mod tests {
     /// A sender that has sent `fragments` full fragments at 0 ms, one in each packet.
     fn sender(fragments: u64) -> Sender {
         let mut sender = Sender::new();
-        assert!(sender.push(notice(fragments as usize * FRAGMENT_BYTES_MAX)));
+        assert!(sender.push(Class::Ordinary, notice(fragments as usize * FRAGMENT_BYTES_MAX)));
         for packet in 0..fragments {
             assert_eq!(sender.fill(ms(0), packet, ROOM, &mut Vec::new()).fragments, 1);
         }
@@ -297,7 +366,7 @@ mod tests {
     fn small_messages_share_a_datagram_and_large_ones_are_cut() {
         let mut sender = Sender::new();
         for bytes in [10, 20, 0, 3 * FRAGMENT_BYTES_MAX] {
-            assert!(sender.push(notice(bytes)));
+            assert!(sender.push(Class::Ordinary, notice(bytes)));
         }
         let fragments: Vec<_> =
             (0..4).map(|packet| sender.fill(ms(0), packet, ROOM, &mut Vec::new()).fragments).collect();
@@ -348,7 +417,7 @@ mod tests {
     #[test]
     fn no_more_than_a_window_is_under_way() {
         let mut sender = Sender::new();
-        assert!(sender.push(notice(400 * FRAGMENT_BYTES_MAX)));
+        assert!(sender.push(Class::Ordinary, notice(400 * FRAGMENT_BYTES_MAX)));
         let (mut packet, mut most) = (0, 0);
         for round in 0..40 {
             while sender.fill(ms(round), packet, ROOM, &mut Vec::new()).fragments > 0 {
@@ -356,7 +425,7 @@ mod tests {
             }
             most = most.max(sender.in_flight);
             let end = sender.base + sender.slots.len() as u64;
-            assert!(sender.slots.len() <= 256);
+            assert!(sender.slots.len() <= 224);
             assert!(sender.acknowledged(ms(round), end, &[], packet));
         }
         assert_eq!((most > 100, sender.is_idle()), (true, true));
@@ -365,32 +434,84 @@ mod tests {
     #[test]
     fn a_missing_fragment_holds_the_window_back_however_much_else_arrives() {
         let mut sender = Sender::new();
-        assert!(sender.push(notice(600 * FRAGMENT_BYTES_MAX)));
+        assert!(sender.push(Class::Ordinary, notice(600 * FRAGMENT_BYTES_MAX)));
         let mut packet = 0;
         for round in 0..1_000 {
             while sender.fill(ms(round), packet, ROOM, &mut Vec::new()).fragments > 0 {
                 packet += 1;
             }
-            assert!(sender.slots.len() as u64 <= WINDOW_FRAGMENTS);
+            assert!(sender.slots.len() <= ORDINARY_FRAGMENTS);
             let mut all_but_the_first = Bits::<4>::new();
             (1..sender.slots.len() as u64).for_each(|at| all_but_the_first.set(at));
             let map: Vec<_> = all_but_the_first.bytes().collect();
             assert!(sender.acknowledged(ms(round), 0, &map, packet));
         }
-        assert_eq!((sender.base, sender.slots.len()), (0, 256));
-        assert!(sender.acknowledged(ms(50), 256, &[], packet) && sender.wants_to_send());
+        assert_eq!((sender.base, sender.slots.len()), (0, ORDINARY_FRAGMENTS));
+        assert!(sender.acknowledged(ms(50), ORDINARY_FRAGMENTS as u64, &[], packet) && sender.wants_to_send());
     }
 
     #[test]
     fn a_full_queue_refuses_and_a_reply_may_fill_it_twice() {
         let mut sender = Sender::new();
-        while sender.push(notice(1 << 20)) {}
+        while sender.push(Class::Ordinary, notice(1 << 20)) {}
         assert_eq!(sender.bytes, SEND_QUEUE_BYTES_MAX);
-        let reply = || Message { kind: MessageKind::Reply(1), body: vec![0; 1 << 20] };
-        while sender.push(reply()) {}
+        let reply = || message(MessageKind::Reply(1), 1 << 20);
+        while sender.push(Class::Ordinary, reply()) {}
         assert_eq!(sender.bytes, 2 * SEND_QUEUE_BYTES_MAX);
         let mut sender = Sender::new();
-        while sender.push(notice(0)) {}
-        assert_eq!(sender.queue.len(), SEND_QUEUE_MESSAGES_MAX);
+        while sender.push(Class::Ordinary, notice(0)) {}
+        assert_eq!(sender.queues[1].messages.len(), SEND_QUEUE_MESSAGES_MAX);
+    }
+
+    #[test]
+    fn what_is_urgent_leaves_next_although_a_long_message_fills_all_it_may() {
+        let mut sender = Sender::new();
+        assert!(sender.push(Class::Bulk, notice(600 * FRAGMENT_BYTES_MAX)));
+        let mut packet = 0;
+        while sender.fill(ms(0), packet, ROOM, &mut Vec::new()).fragments > 0 {
+            packet += 1;
+        }
+        assert!(sender.push(Class::Ordinary, notice(10)) && !sender.wants_to_send(), "the congestion window is full");
+        assert!(sender.push(Class::Urgent, notice(20)) && sender.wants_to_send());
+        let sequence = sender.end();
+        assert_eq!(sender.fill(ms(0), packet, ROOM, &mut Vec::new()).fragments, 1);
+        // In the midst of the long message: its other fragments name their first.
+        assert!(sender.acknowledged(ms(1), sequence, &[], packet));
+        let mut out = Vec::new();
+        sender.fill(ms(1), packet, ROOM, &mut out);
+        sender.fill(ms(1), packet + 1, out.len() + ROOM, &mut out);
+        let firsts: Vec<_> = frame::Frames::new(&out)
+            .map(|frame| match frame {
+                Ok(frame::Frame::Fragment(fragment)) => (fragment.first, u64::from(fragment.index)),
+                other => panic!("{other:?}"),
+            })
+            .collect();
+        assert_eq!(firsts, [(sequence + 1, 0), (0, sequence)]);
+    }
+
+    #[test]
+    fn a_request_given_up_before_it_left_leaves_no_trace() {
+        let mut sender = sender(1);
+        assert!(sender.push(Class::Ordinary, message(MessageKind::Request(4), 500)));
+        sender.cancel_request(4);
+        assert_eq!((sender.bytes, sender.wants_to_send()), (FRAGMENT_BYTES_MAX, false));
+    }
+
+    #[test]
+    fn a_request_given_up_half_way_is_cancelled_and_its_lost_fragments_with_it() {
+        let mut sender = Sender::new();
+        assert!(sender.push(Class::Ordinary, message(MessageKind::Request(4), 5 * FRAGMENT_BYTES_MAX)));
+        for packet in 0..2 {
+            assert_eq!(sender.fill(ms(0), packet, ROOM, &mut Vec::new()).fragments, 1);
+        }
+        sender.cancel_request(4);
+        assert_eq!(sender.bytes, 0);
+        let mut out = Vec::new();
+        assert_eq!(sender.fill(ms(1), 2, ROOM, &mut out).fragments, 1, "the rest is not sent");
+        sender.time_out(RETRANSMISSION_TIME_INITIAL, 3);
+        assert_eq!(sender.fill(RETRANSMISSION_TIME_INITIAL, 3, ROOM, &mut out).sent_again, 2);
+        let frames: Vec<_> = frame::Frames::new(&out).map(|frame| frame.expect("it is ours")).collect();
+        assert_eq!(frames, [2, 0, 1].map(|sequence| frame::Frame::Cancel { sequence, request: 4 }));
+        assert!(sender.acknowledged(ms(400), 3, &[], 4) && sender.is_idle());
     }
 }

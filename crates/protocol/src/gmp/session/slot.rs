@@ -1,0 +1,89 @@
+//! What a sequence number carries, from when it was given until it is acknowledged: a fragment of a message, or the word
+//! that a request is given up. Serves the sender, which keeps them; it never holds bytes of its own.
+
+use std::{sync::Arc, time::Duration};
+
+use crate::gmp::{
+    Class, FRAGMENT_BYTES_MAX, Fragment, Message, MessageKind,
+    frame::{self, CANCEL_BYTES, FRAGMENT_HEAD_BYTES},
+};
+
+/// See the module.
+#[derive(Clone, Debug)]
+pub(super) struct Slot {
+    pub(super) content: Content,
+    pub(super) class: Class,
+    pub(super) state: SlotState,
+    /// The packet that carried it last, and when.
+    pub(super) packet: u64,
+    pub(super) sent_at: Duration,
+    pub(super) sent_again: bool,
+}
+
+#[derive(Clone, Debug)]
+pub(super) enum Content {
+    /// A fragment: its message, its place in it, the sequence number of the message's first.
+    Part { message: Arc<Message>, index: u16, first: u64 },
+    /// This request is given up.
+    Cancel(u64),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum SlotState {
+    InFlight,
+    Lost,
+    Acknowledged,
+}
+
+impl Slot {
+    /// A slot that is about to be sent.
+    pub(super) fn new(class: Class, content: Content) -> Self {
+        let (state, sent_at) = (SlotState::InFlight, Duration::ZERO);
+        Self { content, class, state, packet: 0, sent_at, sent_again: false }
+    }
+
+    /// Fragments of a message, at most `MESSAGE_FRAGMENTS_MAX`; an empty one has one.
+    pub(super) fn fragments_of(message: &Message) -> u16 {
+        message.body.len().div_ceil(FRAGMENT_BYTES_MAX).max(1) as u16
+    }
+
+    /// Bytes of a message behind its first `cut` fragments.
+    pub(super) fn bytes_behind(message: &Message, cut: u16) -> usize {
+        message.body.len().saturating_sub(usize::from(cut) * FRAGMENT_BYTES_MAX)
+    }
+}
+
+impl Content {
+    pub(super) fn payload(&self) -> &[u8] {
+        match self {
+            Self::Part { message, index, .. } => {
+                let from = usize::from(*index) * FRAGMENT_BYTES_MAX;
+                &message.body[from..message.body.len().min(from + FRAGMENT_BYTES_MAX)]
+            }
+            Self::Cancel(_) => &[],
+        }
+    }
+
+    /// Whether it is a fragment of such a message.
+    pub(super) fn is_of(&self, kind: MessageKind) -> bool {
+        matches!(self, Self::Part { message, .. } if message.kind == kind)
+    }
+
+    pub(super) fn frame_bytes(&self) -> usize {
+        match self {
+            Self::Part { .. } => FRAGMENT_HEAD_BYTES + self.payload().len(),
+            Self::Cancel(_) => CANCEL_BYTES,
+        }
+    }
+
+    /// Appends it to a datagram.
+    pub(super) fn write(&self, sequence: u64, out: &mut Vec<u8>) {
+        match self {
+            Self::Part { message, index, first } => {
+                let (count, payload) = (Slot::fragments_of(message), self.payload());
+                Fragment { sequence, first: *first, index: *index, count, kind: message.kind, payload }.write(out);
+            }
+            Self::Cancel(request) => frame::write_cancel(sequence, *request, out),
+        }
+    }
+}

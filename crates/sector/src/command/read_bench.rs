@@ -1,0 +1,105 @@
+//! `sector bench reads`: how many small pieces of one open file come in a second, from anywhere in it, as a program that
+//! cuts pictures out of a survey reads; beside it the same reads of an ordinary local file. The file is its own, and goes
+//! with the command however it ends.
+
+use std::{
+    fs::{self, File},
+    io::{self, Read, Write},
+    os::unix::fs::FileExt,
+    sync::Arc,
+};
+
+use client::{Client, PutOptions, SectorPath};
+use tokio::task::spawn_blocking;
+
+use super::{
+    bench::{Figure, each, print},
+    disk_bench::Lot,
+};
+use crate::{
+    arguments::{BenchReads, Global},
+    failure::Failure,
+};
+
+/// `sector bench reads`.
+pub(crate) async fn reads(cloud: &Client, reads: &BenchReads, global: &Global) -> Result<(), Failure> {
+    let bytes = reads.bytes.as_u64();
+    let piece_bytes = reads.read_bytes.as_u64();
+    if piece_bytes == 0 || piece_bytes > bytes.min(READ_BYTES_MAX) {
+        let sentence = format!("a read must have 1 byte to 64 MiB, and no more than the file: {}", reads.read_bytes);
+        return Err(Failure::usage(sentence));
+    }
+    let path = SectorPath::parse(&format!("/.bench-reads-{}", std::process::id()))?;
+    let local = std::env::temp_dir().join(format!("sector-bench-reads-{}", std::process::id()));
+    let measured = tokio::select! {
+        measured = measure(cloud, &path, &local, reads) => measured,
+        // The command as a whole listens for it too; here the files must go first.
+        () = super::interrupted() => Err(Failure::failed("interrupted")),
+    };
+    let removed = match cloud.stat(&path).await {
+        Ok(_) => cloud.remove_now(&path, false).await,
+        Err(_) => Ok(()),
+    };
+    // Where it could not be made there is nothing to remove.
+    let _ = fs::remove_file(&local);
+    let figures = measured?;
+    removed?;
+    print(&figures, global)
+}
+
+async fn measure(
+    cloud: &Client,
+    path: &SectorPath,
+    local: &std::path::Path,
+    reads: &BenchReads,
+) -> Result<Vec<Figure>, Failure> {
+    let (bytes, piece_bytes) = (reads.bytes.as_u64(), reads.read_bytes.as_u64());
+    let options =
+        PutOptions { bytes_expected: Some(bytes), copies: Some(1), sync_copies: Some(1), ..Default::default() };
+    cloud.put(Lot(1).take(bytes), path, &options, &|_| {}).await?;
+    let file = cloud.open(path).await?;
+
+    let failed = |error: io::Error| Failure::local("write the file to compare with", local, &error);
+    let beside = write_beside(local.to_owned(), bytes).await.map_err(failed)?;
+
+    let (mut lot, places) = (Lot(7), bytes / piece_bytes);
+    let offsets: Vec<u64> = (0..reads.reads).map(|_| lot.next() % places * piece_bytes).collect();
+    let mut figures = Vec::new();
+    for tasks in [1, reads.tasks as usize] {
+        let read = move |file: client::FileReader, offset: u64| async move {
+            let piece = file.read_at(offset, piece_bytes as usize).await?;
+            if piece.len() as u64 == piece_bytes { Ok(()) } else { Err(Failure::failed("a read came short")) }
+        };
+        figures.push(each("read of the cloud's file", &file, tasks, &offsets, read).await?);
+        let read = move |file: Arc<File>, offset: u64| async move {
+            // As a program without a runtime: no hand-over to another thread.
+            let mut piece = vec![0; piece_bytes as usize];
+            file.read_exact_at(&mut piece, offset).map_err(|error| Failure::failed(error.to_string()))
+        };
+        figures.push(each("pread of a local file", &beside, tasks, &offsets, read).await?);
+    }
+    Ok(figures)
+}
+
+/// A local file of as many bytes, open.
+async fn write_beside(file: std::path::PathBuf, bytes: u64) -> io::Result<Arc<File>> {
+    let written = spawn_blocking(move || {
+        let mut written = File::options().read(true).write(true).create_new(true).open(file)?;
+        io::copy(&mut Lot(1).take(bytes), &mut written)?;
+        written.flush()?;
+        Ok(Arc::new(written))
+    });
+    written.await.map_err(io::Error::other)?
+}
+
+impl Read for Lot {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        for chunk in buffer.chunks_mut(8) {
+            chunk.copy_from_slice(&self.next().to_le_bytes()[..chunk.len()]);
+        }
+        Ok(buffer.len())
+    }
+}
+
+/// Most bytes of one read: it stands in memory whole, for each task.
+const READ_BYTES_MAX: u64 = 64 << 20;
