@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod attempts;
+mod audit;
 mod chains;
 mod coming_and_going;
 mod disks;

@@ -38,7 +38,7 @@ use protocol::{
         spe::{BucketPlace, SpeReply, SpeRequest},
         transfer::{TransferReply, TransferRequest},
     },
-    ticket::{Holder, Right, SignedTicket, Ticket},
+    ticket::{Holder, HolderKey, Right, SignedTicket, Ticket},
     wire::codec,
 };
 use rustix::net::sockopt::socket_type;
@@ -50,7 +50,7 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
 pub(crate) struct FakeCloud {
     authority: Authority,
-    signer: Arc<TicketSigner>,
+    signer: TicketSigner,
     /// The key of the one client.
     holder: HolderPair,
     master: SocketAddr,
@@ -86,7 +86,7 @@ impl FakeCloud {
         let (messenger, mut events) = Messenger::start(socket, clock);
         let (joined, joins) = mpsc::channel(16);
         let (reported, reports) = mpsc::channel(10_000);
-        let signer = Arc::new(TicketSigner::generate());
+        let signer = TicketSigner::generate();
         let (ticket_keys, keys) = (signer.public_keys(), messenger.clone());
         tokio::spawn(async move {
             loop {
@@ -262,6 +262,21 @@ impl FakeCloud {
             plain_within: None,
             until_unix_millis,
         }
+    }
+
+    /// The public half of the client's key.
+    pub(crate) fn holder_key(&self) -> HolderKey {
+        self.holder.public()
+    }
+
+    /// The master's next key signs from now on.
+    pub(crate) fn roll_ticket_key(&mut self) {
+        self.signer.roll();
+    }
+
+    /// The master tells a node its keys.
+    pub(crate) async fn tell_ticket_keys(&self, node: &FakeNode) -> Ack {
+        self.order(node, Order::TicketKeys(self.signer.public_keys())).await
     }
 
     pub(crate) fn sign(&self, ticket: &Ticket) -> SignedTicket {
