@@ -188,8 +188,9 @@ impl Client {
         loop {
             let page = self.page_with(path, recursive, after, with_nodes).await?;
             entries.extend(page.entries);
-            match (page.more, entries.last()) {
-                (true, Some(last)) => after = Some(last.path.clone()),
+            let last = page.next.or_else(|| entries.last().map(|last: &Entry| last.path.clone()));
+            match (page.more, last) {
+                (true, Some(last)) => after = Some(last),
                 _ => return Ok(entries),
             }
         }

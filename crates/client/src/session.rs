@@ -19,6 +19,7 @@ use protocol::{
     gmp::Class,
     message::{
         accounts::AccountsRequest,
+        acl::AclRequest,
         client_master::{ClientReply, ClientRequest},
         join::{JoinReply, JoinRequest, KEY_LABEL},
         rebuild::RebuildRequest,
@@ -205,9 +206,9 @@ fn same_family(peer: IpAddr) -> IpAddr {
 /// Whether asking twice is the same as asking once.
 fn is_repeatable(request: &ClientRequest) -> bool {
     use ClientRequest::{
-        Abandon, Accounts, AdmitJob, Audit, CancelJob, Commit, Copies, Create, Drain, EmptyTrash, Health, Import, Job,
-        Jobs, List, Locate, Logout, MakeFolder, Nodes, Policy, Quotas, Rebalance, Rebuild, Remove, RemoveNode, Rename,
-        Renew, ReportJob, Restore, SetPolicy, SetQuota, Stat, Topology, Trash, Usage,
+        Abandon, Accounts, Acl, AdmitJob, Audit, CancelJob, Commit, Copies, Create, Drain, EmptyTrash, Health, Import,
+        Job, Jobs, List, Locate, Logout, MakeFolder, Nodes, Policy, Quotas, Rebalance, Rebuild, Remove, RemoveNode,
+        Rename, Renew, ReportJob, Restore, SetPolicy, SetQuota, Stat, Topology, Trash, Usage,
     };
     match request {
         Locate(_) | Copies(_) | Stat(_) | List { .. } | Usage(_) | Nodes | Health => true,
@@ -215,6 +216,10 @@ fn is_repeatable(request: &ClientRequest) -> bool {
         // Each says how things shall be, not what to change.
         Drain(_) | Rebalance(_) | Topology { .. } => true,
         Policy(_) | SetPolicy { .. } | Trash { .. } | EmptyTrash { .. } | Quotas { .. } | SetQuota { .. } => true,
+        Acl(AclRequest::Get(_) | AclRequest::Set { .. } | AclRequest::Clear(_)) => true,
+        Acl(AclRequest::GiveTo { .. } | AclRequest::Inputs { .. }) => true,
+        // What was taken away cannot be taken away again.
+        Acl(AclRequest::Remove { .. }) => false,
         Import { .. } | Rebuild(RebuildRequest::Status { .. }) => true,
         Rebuild(_) => false,
         Accounts(request) => matches!(request, AccountsRequest::WhoAmI | AccountsRequest::Users { .. }),

@@ -10,7 +10,7 @@ use client::{
 };
 use fake_cloud::{FakeCloud, Fault, JOB, RECORD_BYTES, records};
 use protocol::{
-    Status,
+    Refusal, Status,
     message::{
         client_master::Entry,
         spe::{Function, FunctionCode},
@@ -177,6 +177,18 @@ async fn an_input_that_was_overwritten_is_not_mixed_with_the_new_one() {
     cloud.add_file("/in/1", &records(20), &["elsewhere"]);
     let error = cloud.client().await.run_job(two_stages(vec![input], folder("/out")), nothing).await.unwrap_err();
     assert!(error.to_string().contains("`/in/1` was changed"), "{error}");
+}
+
+#[tokio::test]
+async fn a_job_whose_input_may_not_be_read_fails_at_once_and_says_so() {
+    let cloud = FakeCloud::start(&["a"]).await;
+    let input = cloud.add_file("/in/1", &records(10), &["a"]);
+    let refusal = Refusal::new(Status::Refused, "`/in/1` belongs to ann: bob may not run jobs on it; ask ann");
+    cloud.world().inputs_refused = Some(refusal);
+    let error = cloud.client().await.run_job(two_stages(vec![input], folder("/out")), nothing).await.unwrap_err();
+    assert!(error.to_string().contains("may not run jobs on it"), "{error}");
+    assert_eq!(error.status(), Status::Refused);
+    assert_eq!(cloud.world().paths(), ["/in/1"], "and nothing is left of it");
 }
 
 #[tokio::test]

@@ -164,6 +164,7 @@ fn held(number: u64) -> HeldSlice {
         records: content.records,
         user: content.user,
         journal: protocol::JournalId(1),
+        acl: None,
     };
     let metadata = SliceMetadata { header, bytes: content.bytes, digest: content.digest };
     HeldSlice { metadata, state: HeldState::Placed }

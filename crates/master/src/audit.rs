@@ -10,6 +10,7 @@ use std::{collections::VecDeque, time::Duration};
 use protocol::{
     Now, Refusal, Status,
     message::{
+        acl::AclRequest,
         audit::{
             AuditBatch, AuditEvent, AuditHead, AuditKind, AuditOutcome, AuditQuestion, AuditRequest, BATCH_EVENTS_MAX,
         },
@@ -227,9 +228,10 @@ pub(crate) fn audited(request: &ClientRequest) -> Noted {
         Ask::Import { node } => (Some(Admin), "import", node.to_string()),
         Ask::EmptyTrash { all_users: true } => (Some(Admin), "empty trash of all users", String::new()),
         Ask::EmptyTrash { all_users: false } => (None, "empty trash", String::new()),
-        Ask::AdmitJob { title } => (None, "admit job", title.clone()),
+        Ask::AdmitJob { title, .. } => (None, "admit job", title.clone()),
         Ask::CancelJob(job) => (Some(Job), "cancel job", job.to_string()),
         Ask::ReportJob(report) => (None, "report job", report.job.to_string()),
+        Ask::Acl(request) => about_rights(request),
         // The security server notes these itself, with what became of them.
         Ask::Accounts(_) => (None, "change accounts", String::new()),
         Ask::Audit(_) => (None, "look at the audit record", String::new()),
@@ -249,6 +251,18 @@ pub(crate) fn audited(request: &ClientRequest) -> Noted {
         Ask::Logout => (None, "log out", String::new()),
     };
     Noted { kind, what, object }
+}
+
+/// What of a request about rights is to be remembered.
+fn about_rights(request: &AclRequest) -> (Option<AuditKind>, &'static str, String) {
+    match request {
+        AclRequest::Get(path) => (None, "look at rights", path.to_string()),
+        AclRequest::Set { path, .. } => (Some(AuditKind::Grant), "set rights", path.to_string()),
+        AclRequest::Remove { path, .. } => (Some(AuditKind::Grant), "remove rights", path.to_string()),
+        AclRequest::Clear(path) => (Some(AuditKind::Grant), "clear rights", path.to_string()),
+        AclRequest::GiveTo { path, .. } => (Some(AuditKind::Grant), "give to another owner", path.to_string()),
+        AclRequest::Inputs { job, .. } => (None, "read as a job", job.to_string()),
+    }
 }
 
 /// An event of the master's own, which was done.

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use protocol::Rights;
+
 /// How the master behaves. Every path reads from it; nothing changes it while the master runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MasterConfig {
@@ -20,6 +22,8 @@ pub struct MasterConfig {
     pub reserve_bytes: u64,
     /// How long what was removed can be restored; zero: not at all.
     pub trash: Duration,
+    /// What whoever is logged in may do with entries where neither they nor the folders above them say who may.
+    pub everyone: Rights,
     /// Whether data within a site goes unencrypted.
     pub insecure_data: bool,
 }
@@ -34,6 +38,7 @@ impl Default for MasterConfig {
             rebuild_wait: Duration::from_secs(600),
             reserve_bytes: 256 << 20,
             trash: Duration::from_secs(7 * 86_400),
+            everyone: Rights::READ.and(Rights::RUN),
             insecure_data: false,
         }
     }

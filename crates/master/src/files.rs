@@ -14,14 +14,12 @@ use protocol::{
 use crate::{
     Master,
     actions::Caller,
-    namespace::{is_a_folder, nothing_at},
+    namespace::{ListedPage, is_a_folder, nothing_at},
     nodes::NodeKey,
     replicas::{Replica, ReplicaState},
-    rights,
     saves::Effect,
     sessions::ClientSession,
     tickets,
-    trash::trash_root,
 };
 
 impl Master {
@@ -76,14 +74,14 @@ impl Master {
         after: Option<&SectorPath>,
         with_nodes: bool,
     ) -> Result<ClientReply, Refusal> {
-        let (mut entries, more) = self.visible_page(by, folder, recursive, after)?;
+        let ListedPage { mut entries, more, next } = self.visible_page(by, folder, recursive, after)?;
         for entry in &mut entries {
             self.fill_copies(entry);
             if with_nodes {
                 self.fill_nodes(entry);
             }
         }
-        Ok(ClientReply::Page(Page { entries, more }))
+        Ok(ClientReply::Page(Page { entries, more, next }))
     }
 
     pub(crate) fn make_folder(
@@ -94,10 +92,6 @@ impl Master {
         path: &SectorPath,
         parents: bool,
     ) -> Result<Option<ClientReply>, Refusal> {
-        let (nearest, missing) = self.names.nearest(path);
-        if missing > 0 && self.names.is_folder(nearest) {
-            rights::check_create_in(&self.names, by, nearest)?;
-        }
         let change = self.names.make_folder(now, path, parents, &by.user)?;
         self.save(now, change.rows, vec![Effect::Reply(caller, ClientReply::Done)]);
         Ok(None)
@@ -107,18 +101,10 @@ impl Master {
         &mut self,
         now: Now,
         caller: Caller,
-        by: &UserRights,
         from: &SectorPath,
         to: &SectorPath,
     ) -> Result<Option<ClientReply>, Refusal> {
         let id = self.names.get(from)?;
-        rights::check_change(&self.names, by, id, from)?;
-        if let Some(folder) = to.parent().and_then(|folder| self.names.find(&folder)) {
-            rights::check_create_in(&self.names, by, folder)?;
-        }
-        if let Some(replaced) = self.names.find(to).filter(|replaced| *replaced != id) {
-            rights::check_change(&self.names, by, replaced, to)?;
-        }
         self.check_moved_quotas(id, to)?;
         let change = self.move_entry(from, to)?;
         let moved_slice = self.names.content(id).map(|content| content.slice);
@@ -143,13 +129,11 @@ impl Master {
         &mut self,
         now: Now,
         caller: Caller,
-        by: &UserRights,
         path: &SectorPath,
         recursive: bool,
         for_good: bool,
     ) -> Result<Option<ClientReply>, Refusal> {
         let id = self.names.get(path)?;
-        rights::check_change(&self.names, by, id, path)?;
         let change = self.discard(now, id, path, recursive, for_good)?;
         let mut effects = vec![Effect::Reply(caller, ClientReply::Done)];
         // In the trash it has another path; gone, it is nobody's.
@@ -162,18 +146,9 @@ impl Master {
         Ok(None)
     }
 
-    pub(crate) fn usage(&self, path: &SectorPath) -> Result<ClientReply, Refusal> {
-        let mut usage = self.names.usage(self.names.get(path)?);
-        if path.is_root()
-            && let Some(trash) = self.names.find(&trash_root())
-        {
-            // Seen only where it is named.
-            let hidden = self.names.usage(trash);
-            usage.files -= hidden.files;
-            usage.folders -= hidden.folders;
-            usage.bytes -= hidden.bytes;
-        }
-        Ok(ClientReply::Usage(usage))
+    pub(crate) fn usage(&self, by: &UserRights, path: &SectorPath) -> Result<ClientReply, Refusal> {
+        let id = self.names.get(path)?;
+        Ok(ClientReply::Usage(self.seen_usage(by, id)))
     }
 
     /// An entry as clients see it, without its nodes.

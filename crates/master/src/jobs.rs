@@ -191,6 +191,18 @@ impl Master {
         Ok(None)
     }
 
+    /// Refuses what is not asked for a job of one's own that is running.
+    pub(crate) fn check_running(&self, by: &UserRights, id: JobId) -> Result<(), Refusal> {
+        let record = &self.jobs.get(id)?.record;
+        if !acts_for(by, &record.user) {
+            return Err(not_yours(by, record));
+        }
+        if record.state != JobState::Running {
+            return Err(Refusal::new(Status::Refused, format!("the job {id} has ended; start it again")));
+        }
+        Ok(())
+    }
+
     /// Stops a job: its driver learns it at its next report, its nodes now.
     pub(crate) fn cancel_job(
         &mut self,
@@ -212,13 +224,13 @@ impl Master {
     }
 
     /// All jobs, newest first.
-    pub(crate) fn job_list(&self) -> ClientReply {
-        ClientReply::Jobs(self.jobs.newest())
+    pub(crate) fn job_list(&self, by: &UserRights) -> ClientReply {
+        ClientReply::Jobs(self.jobs.newest().into_iter().map(|record| seen(by, record)).collect())
     }
 
     /// One job.
-    pub(crate) fn job(&self, id: JobId) -> Result<ClientReply, Refusal> {
-        Ok(ClientReply::Jobs(vec![self.jobs.get(id)?.record.clone()]))
+    pub(crate) fn job(&self, by: &UserRights, id: JobId) -> Result<ClientReply, Refusal> {
+        Ok(ClientReply::Jobs(vec![seen(by, self.jobs.get(id)?.record.clone())]))
     }
 
     /// Gives up the jobs whose drivers are silent.
@@ -259,6 +271,14 @@ impl Master {
 fn not_yours(by: &UserRights, record: &JobRecord) -> Refusal {
     let sentence = format!("the job {} belongs to {}: {} may not change it", record.job, record.user, by.user);
     Refusal::new(Status::Refused, sentence)
+}
+
+/// What a user sees of a job: of another's, neither title nor errors, which name files and may quote what is in them.
+fn seen(by: &UserRights, record: JobRecord) -> JobRecord {
+    if acts_for(by, &record.user) {
+        return record;
+    }
+    JobRecord { title: String::new(), errors: Vec::new(), ..record }
 }
 
 fn row(record: &JobRecord) -> RowChange {

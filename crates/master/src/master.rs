@@ -307,6 +307,10 @@ impl Master {
             self.note_request(now, client, audited(&request), Some(&refusal));
             return self.reply_saved(from, ClientReply::Refused(refusal));
         }
+        if let Err(refusal) = self.check_rights(by, &request) {
+            self.note_request(now, client, audited(&request), Some(&refusal));
+            return self.reply_saved(from, ClientReply::Refused(refusal));
+        }
         // What these answer does not come from names, so it need not wait until names are saved.
         let is_about_names = !matches!(
             request,
@@ -335,17 +339,17 @@ impl Master {
                 self.list(by, &folder, recursive, after.as_ref(), with_nodes).map(Some)
             }
             ClientRequest::MakeFolder { path, parents } => self.make_folder(now, from, by, &path, parents),
-            ClientRequest::Rename { from: old, to } => self.rename(now, from, by, &old, &to),
+            ClientRequest::Rename { from: old, to } => self.rename(now, from, &old, &to),
             ClientRequest::Remove { path, recursive, now: for_good } => {
-                self.remove(now, from, by, &path, recursive, for_good)
+                self.remove(now, from, &path, recursive, for_good)
             }
-            ClientRequest::Usage(path) => self.usage(&path).map(Some),
+            ClientRequest::Usage(path) => self.usage(by, &path).map(Some),
             ClientRequest::Nodes => Ok(Some(self.node_list())),
             ClientRequest::Health => Ok(Some(self.health())),
-            ClientRequest::AdmitJob { title } => self.admit_job(now, from, client, &title),
+            ClientRequest::AdmitJob { title, output: _ } => self.admit_job(now, from, client, &title),
             ClientRequest::ReportJob(report) => self.report_job(now, from, client, report),
-            ClientRequest::Jobs => Ok(Some(self.job_list())),
-            ClientRequest::Job(job) => self.job(job).map(Some),
+            ClientRequest::Jobs => Ok(Some(self.job_list(by))),
+            ClientRequest::Job(job) => self.job(by, job).map(Some),
             ClientRequest::CancelJob(job) => self.cancel_job(now, from, by, job),
             ClientRequest::Policy(path) => self.policy(&path).map(Some),
             ClientRequest::SetPolicy { path, policy } => self.set_policy(now, from, by, &path, policy),
@@ -369,6 +373,7 @@ impl Master {
             ClientRequest::Accounts(request) => self.ask_accounts(from, client, request),
             ClientRequest::Audit(question) => self.ask_audit(from, client, question),
             ClientRequest::Copies(path) => self.copies(now, client, &path).map(Some),
+            ClientRequest::Acl(request) => self.ask_acl(now, from, client, request),
         };
         self.note_request(now, client, noted, outcome.as_ref().err());
         match outcome {

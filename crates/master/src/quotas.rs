@@ -236,7 +236,8 @@ impl Master {
         Ok(None)
     }
 
-    fn check_user_quota(&self, path: &SectorPath, owner: &UserName, more: Tally) -> Result<(), Refusal> {
+    /// Refuses what would make a user keep more than allowed.
+    pub(crate) fn check_user_quota(&self, path: &SectorPath, owner: &UserName, more: Tally) -> Result<(), Refusal> {
         let Some(most) = self.quotas.of_users.get(owner) else { return Ok(()) };
         let used = self.quotas.used.get(owner).copied().unwrap_or_default();
         let Some(why) = most.exceeded(used, more) else { return Ok(()) };

@@ -26,6 +26,7 @@ use fastrand::Rng;
 use protocol::{
     FileId, JournalId, NodeId, Now, Refusal, SectorPath, SliceHeader, SliceId, Status, UserName, Version,
     message::{
+        acl::AclRequest,
         client_master::ClientRequest,
         cluster::RebalanceVerb,
         rebuild::{Conflict, KeptMark, RebuildState},
@@ -269,6 +270,7 @@ impl Master {
                 | ClientRequest::Quotas { .. }
                 | ClientRequest::Copies(_)
                 | ClientRequest::Accounts(_)
+                | ClientRequest::Acl(AclRequest::Get(_) | AclRequest::Inputs { .. })
                 | ClientRequest::Audit(_)
         );
         (self.rebuild.is_running() && !only_reads).then(|| self.being_rebuilt())

@@ -68,9 +68,9 @@ pub(crate) struct HeaderMark(u64);
 
 impl HeaderMark {
     pub(crate) fn of(header: &SliceHeader) -> Self {
-        let SliceHeader { slice, path, version, owner, modified_unix_millis, copies, records, user, journal: _ } =
+        let SliceHeader { slice, path, version, owner, modified_unix_millis, copies, records, user, journal: _, acl } =
             header;
-        Self(mark(&(slice, path, version, owner, modified_unix_millis, copies, records, user)))
+        Self(mark(&(slice, path, version, owner, modified_unix_millis, copies, records, user, acl)))
     }
 }
 

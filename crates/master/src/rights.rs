@@ -1,48 +1,206 @@
-//! Who may do what to names (paper, 2.3: "the master will check whether the user has access privileges for that
-//! file"). Plain rules, from the user's rights and the entry's owner; there are no finer rights yet.
+//! Who may do what with names (paper, 2.3: "the master will check whether the user has access privileges for that
+//! file"). Serves every request that names an entry: [`needs`] says what each needs, and nothing is done before
+//! [`check_rights`](Master::check_rights) has said yes. The rules in words: `docs/semantics.md`; why they are so:
+//! `docs/decisions/0013-rights.md`.
 //!
-//! - Whoever is logged in may read and list everything.
-//! - A file or folder may be changed, replaced, renamed and removed by its owner and by administrators. The owner of a
-//!   folder may remove it with all that is in it.
-//! - In a folder, its owner and administrators may make new entries. The root folder is open to everyone who is logged
-//!   in, and is sticky like `/tmp`: what stands there still belongs to who made it.
+//! What holds for an entry is what the nearest of itself and the folders above it says; at the root, what the cloud's
+//! settings say. On the way there, who owns one of these may do everything. Folders above need not let anyone pass.
 
-use protocol::{FileId, Refusal, SectorPath, Status, UserName, message::master_security::UserRights};
+mod asking;
+mod job_inputs;
+mod needs;
+mod seen;
 
-use crate::namespace::{Namespace, ROOT};
+use protocol::{
+    Acl, AclEntry, FileId, Refusal, Rights, SectorPath, Status, UserName, Who,
+    message::{client_master::ClientRequest, master_security::UserRights},
+};
 
-/// Whether `by` may change, replace or remove the entry `id`.
-pub(crate) fn check_change(names: &Namespace, by: &UserRights, id: FileId, path: &SectorPath) -> Result<(), Refusal> {
-    if id == ROOT {
-        return Err(Refusal::new(Status::Refused, "the root folder `/` can be neither changed nor removed"));
-    }
-    let Some(owner) = names.owner(id) else { return Ok(()) };
-    if by.admin || *owner == by.user {
-        return Ok(());
-    }
-    Err(Refusal::new(
-        Status::Refused,
-        format!("`{path}` belongs to {owner}: {} may not change it; ask {owner} or an administrator", by.user),
-    ))
-}
-
-/// Whether `by` may make entries in the folder `id`.
-pub(crate) fn check_create_in(names: &Namespace, by: &UserRights, id: FileId) -> Result<(), Refusal> {
-    let Some(owner) = names.owner(id) else { return Ok(()) };
-    if id == ROOT || by.admin || *owner == by.user {
-        return Ok(());
-    }
-    let path = names.path(id).map_or_else(String::new, |path| path.to_string());
-    Err(Refusal::new(
-        Status::Refused,
-        format!(
-            "the folder `{path}` belongs to {owner}: {} may not make anything in it; use a folder of your own",
-            by.user
-        ),
-    ))
-}
+use crate::{
+    Master,
+    namespace::{Ancestor, ROOT},
+    topology::check_admin,
+};
+pub(crate) use needs::Need;
 
 /// Whether `by` may act for `owner`: on a lease or a job.
 pub(crate) fn acts_for(by: &UserRights, owner: &UserName) -> bool {
     by.admin || by.user == *owner
 }
+
+impl Master {
+    /// Refuses what `by` may not ask.
+    pub(crate) fn check_rights(&self, by: &UserRights, request: &ClientRequest) -> Result<(), Refusal> {
+        needs::needs(request).iter().try_for_each(|need| self.check_need(by, *need))
+    }
+
+    /// Refuses what `by` has no right to. What is not there and may be known not to be there is not refused here.
+    pub(crate) fn check_need(&self, by: &UserRights, need: Need<'_>) -> Result<(), Refusal> {
+        match need {
+            Need::Login | Need::Holder => Ok(()),
+            Need::Administrator(what) => check_admin(by, what),
+            Need::On(path, wanted) => self.check_on(by, path, wanted),
+            Need::Make(path) => self.check_make(by, path),
+            Need::MakeFolder(path) => match self.names.find(path) {
+                Some(id) if self.may_know(by, id) || self.may_make_beside(by, id) => Ok(()),
+                Some(_) => Err(hidden(by, path)),
+                None => self.check_make(by, path),
+            },
+            Need::Move(from, to) => {
+                check_not_root(from)?;
+                // Else who may only put something into a folder could take out what others put there.
+                let stays = from.parent() == to.parent();
+                self.check_on(by, from, if stays { Rights::WRITE } else { Rights::WRITE.and(Rights::READ) })
+            }
+            Need::Remove(path) => {
+                check_not_root(path)?;
+                self.check_on(by, path, Rights::WRITE)?;
+                self.check_all_below(by, path)
+            }
+        }
+    }
+
+    /// What a user may do with an entry.
+    pub(crate) fn rights_on(&self, by: &UserRights, id: FileId) -> Rights {
+        if by.admin {
+            return Rights::ALL;
+        }
+        self.rights_from(by, self.names.lineage(id), id == ROOT)
+    }
+
+    /// What the user may do with the first of these, which follow each other upwards. `is_root`: it is the root itself.
+    fn rights_from<'a>(&self, by: &UserRights, lineage: impl Iterator<Item = Ancestor<'a>>, is_root: bool) -> Rights {
+        for at in lineage {
+            if at.is_root {
+                return at.acl.map_or_else(|| self.rights_by_default(is_root), |acl| acl.rights_of(by));
+            }
+            if *at.owner == by.user {
+                return Rights::ALL;
+            }
+            if let Some(acl) = at.acl {
+                return acl.rights_of(by);
+            }
+            if self.rebuild.is_running() {
+                // A folder above may have said something that is not known again yet.
+                break;
+            }
+        }
+        Rights::default()
+    }
+
+    /// What everyone may do where no entry says anything. The root itself is open and sticky, as `/tmp`: everyone sees
+    /// in it what he may read, and may put something into it.
+    fn rights_by_default(&self, is_root: bool) -> Rights {
+        let everyone = self.config.everyone;
+        if is_root { everyone.and(Rights::READ).and(Rights::WRITE) } else { everyone }
+    }
+
+    /// What holds for an entry, and which entry says so; `None`: the settings.
+    fn effective_acl(&self, id: FileId) -> (Acl, Option<FileId>) {
+        let said = self.names.lineage(id).find_map(|at| Some((at.acl?.clone(), self.names.id_of(&at))));
+        said.unwrap_or_else(|| {
+            let rights = self.rights_by_default(id == ROOT);
+            let everyone = (!rights.is_empty()).then_some(AclEntry { who: Who::Everyone, rights });
+            // One entry with a right breaks no rule of lists.
+            (Acl::new(everyone.into_iter().collect()).unwrap_or_default(), None)
+        })
+    }
+
+    /// Whether a user may know that there is this entry: who may read it, or list its folder.
+    fn may_know(&self, by: &UserRights, id: FileId) -> bool {
+        let readable = |id| self.rights_on(by, id).has(Rights::READ);
+        readable(id) || self.names.parent(id).is_some_and(readable)
+    }
+
+    fn may_make_beside(&self, by: &UserRights, id: FileId) -> bool {
+        self.names.parent(id).is_some_and(|folder| self.rights_on(by, folder).has(Rights::WRITE))
+    }
+
+    fn check_on(&self, by: &UserRights, path: &SectorPath, wanted: Rights) -> Result<(), Refusal> {
+        let Some(id) = self.names.find(path) else { return self.check_missing(by, path) };
+        let rights = self.rights_on(by, id);
+        if rights.has(wanted) {
+            return Ok(());
+        }
+        if !self.may_know(by, id) {
+            return Err(hidden(by, path));
+        }
+        let lacking = LACKING.iter().find(|(right, _)| wanted.has(*right) && !rights.has(*right));
+        Err(self.lacking(by, id, path, lacking.map_or("change it", |(_, verb)| verb)))
+    }
+
+    /// Whether a user may be told that nothing is at a path.
+    fn check_missing(&self, by: &UserRights, path: &SectorPath) -> Result<(), Refusal> {
+        let (nearest, _) = self.names.nearest(path);
+        if self.rights_on(by, nearest).has(Rights::READ) { Ok(()) } else { Err(hidden(by, path)) }
+    }
+
+    /// Whether something may be made, or replaced, at a path.
+    fn check_make(&self, by: &UserRights, path: &SectorPath) -> Result<(), Refusal> {
+        let (nearest, missing) = self.names.nearest(path);
+        if missing == 0 && !path.is_root() {
+            return self.check_on(by, path, Rights::WRITE);
+        }
+        let rights = self.rights_on(by, nearest);
+        // Below a file nothing is made, which is told to who may know of the file.
+        let wanted = if self.names.is_folder(nearest) { Rights::WRITE } else { Rights::READ };
+        if rights.has(wanted) {
+            return Ok(());
+        }
+        if !rights.has(Rights::READ) {
+            return Err(hidden(by, path));
+        }
+        let folder = self.names.path(nearest).unwrap_or_else(SectorPath::root);
+        Err(self.lacking(by, nearest, &folder, "make anything in it"))
+    }
+
+    /// Whether all that lies below a folder and says itself who may do what may be removed too.
+    fn check_all_below(&self, by: &UserRights, path: &SectorPath) -> Result<(), Refusal> {
+        let Some(id) = self.names.find(path).filter(|_| !by.admin && !self.names.has_no_acls()) else { return Ok(()) };
+        let is_kept = |below: &FileId| !self.rights_on(by, *below).has(Rights::WRITE);
+        if !self.names.own_acls_below(id).iter().any(is_kept) {
+            return Ok(());
+        }
+        let sentence = format!(
+            "in the folder `{path}` lies something with rights of its own that {} may not remove; ask an administrator",
+            by.user
+        );
+        Err(Refusal::new(Status::Refused, sentence))
+    }
+
+    fn lacking(&self, by: &UserRights, id: FileId, path: &SectorPath, verb: &str) -> Refusal {
+        if id == ROOT {
+            let sentence = format!("{} may not {verb}: it is the root folder `/`; ask an administrator", by.user);
+            return Refusal::new(Status::Refused, sentence);
+        }
+        let owner = self.names.owner(id).map_or_else(String::new, ToString::to_string);
+        let what = if self.names.is_folder(id) { "the folder " } else { "" };
+        let sentence =
+            format!("{what}`{path}` belongs to {owner}: {} may not {verb}; ask {owner} or an administrator", by.user);
+        Refusal::new(Status::Refused, sentence)
+    }
+}
+
+/// The answer about a path where a user may not even know whether there is something: the same for every name.
+fn hidden(by: &UserRights, path: &SectorPath) -> Refusal {
+    let sentence = format!(
+        "{} may not see what is at `{path}`; ask an administrator, or who named it to you, for the right to read",
+        by.user
+    );
+    Refusal::new(Status::Refused, sentence)
+}
+
+fn check_not_root(path: &SectorPath) -> Result<(), Refusal> {
+    if path.is_root() {
+        return Err(Refusal::new(Status::Refused, "the root folder `/` can be neither changed nor removed"));
+    }
+    Ok(())
+}
+
+/// What someone may not do who lacks a right.
+const LACKING: [(Rights, &str); 4] = [
+    (Rights::WRITE, "change it"),
+    (Rights::READ, "read it"),
+    (Rights::RUN, "run jobs on it"),
+    (Rights::ADMINISTER, "say who may do what with it"),
+];

@@ -88,6 +88,8 @@ impl Server {
             rebuild_wait: settings.rebuild_wait(),
             reserve_bytes: settings.reserve_bytes,
             trash: settings.trash(),
+            // Checked with all settings.
+            everyone: settings.everyone().unwrap_or_default(),
             insecure_data: settings.insecure_data,
         };
         let (folder, topology) = (settings.folder.clone(), settings.topology.clone());

@@ -100,6 +100,11 @@ impl Tickets {
         self.source(now, node, of, None, Right::Import)
     }
 
+    /// For reading slices in SPEs of a job.
+    pub(crate) fn inputs(&self, now: Now, node: &Node, of: Bearer, job: JobId, slices: Vec<SliceId>) -> Source {
+        self.source(now, node, of, None, Right::Inputs { job, slices })
+    }
+
     fn source(&self, now: Now, node: &Node, of: Bearer, file: Option<TicketFile>, right: Right) -> Source {
         self.last.set(self.last.get() + 1);
         let Bearer { user, holder, plain_within } = of;

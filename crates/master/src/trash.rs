@@ -10,7 +10,7 @@ mod seen;
 use std::collections::{BTreeMap, BTreeSet};
 
 use protocol::{
-    FileId, Now, Policy, Refusal, SectorPath, Status, UserName,
+    FileId, Now, Policy, Refusal, Rights, SectorPath, Status, UserName,
     message::{
         client_master::{ClientReply, TrashKey},
         master_security::UserRights,
@@ -20,13 +20,14 @@ use serde::{Deserialize, Serialize};
 use store::RowChange;
 
 use seen::check_all_users;
+pub(crate) use seen::is_hidden_from;
 
 use crate::{
     Master,
     actions::{Caller, StoredRow, TRASH_TABLE},
     error::MasterError,
     namespace::{ROOT, change::Change, damaged, decode_row, encode_row, nothing_at},
-    rights,
+    rights::Need,
     saves::Effect,
     upkeep::{file_key, parse_file_key},
 };
@@ -196,7 +197,7 @@ impl Master {
     ) -> Result<Option<ClientReply>, Refusal> {
         let (id, from) = self.find_removed(by, path)?;
         let at = self.names.path(id).ok_or_else(|| nothing_at(path))?;
-        rights::check_change(&self.names, by, id, &at)?;
+        self.check_need(by, Need::On(&at, Rights::WRITE))?;
         let to = to.unwrap_or(from);
         let mut change = self.put_back(now, by, id, &at, &to)?;
         change.rows.extend(self.trash.forget(id));
@@ -397,7 +398,7 @@ impl Master {
         }
         self.names.check_parent(to, true)?;
         let (nearest, _) = self.names.nearest(to);
-        rights::check_create_in(&self.names, by, nearest)?;
+        self.check_need(by, Need::Make(to))?;
         if self.quotas.has_folders() {
             self.check_folder_quotas(to, nearest, self.tally_below(id), &self.counted_folders(id))?;
         }

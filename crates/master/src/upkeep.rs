@@ -100,6 +100,15 @@ impl Master {
         Ok(change)
     }
 
+    /// Gives an entry to another user; what lies below a folder keeps its owners. Gives its row.
+    pub(crate) fn give_entry(&mut self, id: FileId, owner: &UserName) -> Vec<RowChange> {
+        if let (Some(tally), Some(before)) = (self.tally_of_file(id), self.names.owner(id).cloned()) {
+            self.quotas.take_user(&before, tally);
+            self.quotas.add_user(owner, tally);
+        }
+        self.names.set_owner(id, owner)
+    }
+
     /// The bytes of a file, counted as one; `None` for a folder.
     pub(crate) fn tally_of_file(&self, id: FileId) -> Option<Tally> {
         self.names.content(id).map(|content| Tally { bytes: content.bytes, files: 1 })

@@ -12,7 +12,13 @@ use protocol::{
 };
 
 use crate::{
-    Master, leases::Lease, namespace::is_a_folder, rights, sessions::ClientSession, targets::Base, tickets::WriteFrom,
+    Master,
+    leases::Lease,
+    namespace::is_a_folder,
+    rights::{Need, acts_for},
+    sessions::ClientSession,
+    targets::Base,
+    tickets::WriteFrom,
 };
 
 impl Master {
@@ -46,8 +52,9 @@ impl Master {
         let sync_copies =
             request.sync_copies.map_or_else(|| self.sync_copies_at(path, copies), |wish| wish.min(copies));
         let targets = self.choose_targets(now, by, &request, base.as_ref(), bytes, (copies, sync_copies))?;
-        // A file that is replaced stays its owner's, whoever writes it, and keeps what it says of its copies.
+        // A file that is replaced stays its owner's, whoever writes it, and keeps what it says of its copies and rights.
         let owner = there.and_then(|id| self.names.owner(id)).unwrap_or(&by.user).clone();
+        let acl = there.and_then(|id| self.names.own_acl(id)).cloned();
         let own_copies = there.and_then(|id| self.names.content(id)).map_or(0, |content| content.copies);
         self.check_quotas(path, &owner, bytes)?;
         let header = SliceHeader {
@@ -60,6 +67,7 @@ impl Master {
             records: request.records,
             user: request.user,
             journal: self.rebuild.id,
+            acl,
         };
         let id = LeaseId(self.rng.u64(..));
         let slice = header.slice;
@@ -120,7 +128,7 @@ impl Master {
         let lease = self.leases.get(id).ok_or_else(|| {
             Refusal::new(Status::NotFound, format!("there is no lease {id}, or it has ended; write the file again"))
         })?;
-        if !rights::acts_for(by, &lease.by.user) {
+        if !acts_for(by, &lease.by.user) {
             let sentence = format!("the lease {id} belongs to {}: {} may not use it", lease.by.user, by.user);
             return Err(Refusal::new(Status::Refused, sentence));
         }
@@ -136,10 +144,10 @@ impl Master {
         parents: bool,
         condition: Condition,
     ) -> Result<(), Refusal> {
+        self.check_need(by, Need::Make(path))?;
         let (nearest, missing) = self.names.nearest(path);
         if missing == 0 {
             let content = self.names.content(nearest).ok_or_else(|| is_a_folder(path))?;
-            rights::check_change(&self.names, by, nearest, path)?;
             return match condition {
                 Condition::Any => Ok(()),
                 Condition::Absent => Err(Refusal::new(Status::Exists, format!("`{path}` exists already"))),
@@ -154,7 +162,6 @@ impl Master {
             };
         }
         self.names.check_parent(path, parents)?;
-        rights::check_create_in(&self.names, by, nearest)?;
         match condition {
             Condition::Any | Condition::Absent => Ok(()),
             Condition::Version(wanted) => Err(Refusal::new(

@@ -358,6 +358,7 @@ mod tests {
                 records: RecordFormat::File,
                 user: BTreeMap::new(),
                 journal: JournalId(1),
+                acl: None,
             }
         }
 

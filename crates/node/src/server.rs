@@ -283,6 +283,7 @@ impl Desk {
 
 /// What the tasks of a node tell the one that owns the rules.
 #[derive(Debug)]
+#[allow(clippy::large_enum_variant)] // few wait at a time: a box would be an allocation for nothing
 pub(crate) enum Event {
     /// Something is complete.
     Completion(Completion),

@@ -5,7 +5,7 @@
 //! It never lets anything through before the master's public key is known, which comes with the first session.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock},
     time::Duration,
 };
@@ -111,6 +111,26 @@ impl TicketDoor {
     pub(crate) fn compute(&self, bearer: &Bearer, ticket: &SignedTicket) -> Result<JobId, NodeError> {
         let ticket = self.check(bearer, ticket, self.clock.now())?;
         self.job_of(bearer, ticket)
+    }
+
+    /// The slices that a job's SPEs may read here.
+    pub(crate) fn inputs(
+        &self,
+        bearer: &Bearer,
+        ticket: &SignedTicket,
+        job: JobId,
+    ) -> Result<BTreeSet<SliceId>, NodeError> {
+        let ticket = self.check(bearer, ticket, self.clock.now())?;
+        match ticket.right {
+            Right::Inputs { job: of, slices } if of == job => Ok(slices.into_iter().collect()),
+            _ => Err(self.other_right(bearer, &ticket.user, format!("job {job} to read anything"))),
+        }
+    }
+
+    /// Refuses, and counts, a slice that no ticket lets a job read.
+    pub(crate) fn refuse_input(&self, bearer: &Bearer, job: JobId, slice: SliceId) -> NodeError {
+        let sentence = format!("no ticket allows job {job} to read slice {slice}");
+        self.refuse(bearer, TicketFault::OtherRight, None, sentence)
     }
 
     /// As [`compute`](Self::compute), for a piece. A task may take longer than a ticket lives, and delivers to many nodes;
@@ -362,6 +382,7 @@ mod tests {
                 records: RecordFormat::File,
                 user: BTreeMap::new(),
                 journal: protocol::JournalId(1),
+                acl: None,
             };
             Right::Write { lease: LeaseId(1), header, resume: None, base: None }
         }
@@ -424,6 +445,19 @@ mod tests {
         made.door.give_back(&Report::TicketsRefused { refusals, left_out });
         let Some(Report::TicketsRefused { refusals, left_out }) = made.door.take_untold() else { panic!("refusals") };
         assert_eq!((refusals.len(), left_out), (0, REFUSALS_MAX as u64 + 3), "nothing was lost silently");
+    }
+
+    #[test]
+    fn a_job_reads_what_its_ticket_names_and_nothing_by_another_jobs_or_kind_of_ticket() {
+        let made = fixture();
+        let slices = vec![SliceId(1), SliceId(2)];
+        let sign = |right| made.signer.sign(&made.ticket(right));
+        let (client, inputs) = (made.client(), sign(Right::Inputs { job: JobId(3), slices: slices.clone() }));
+        assert_eq!(made.door.inputs(&client, &inputs, JobId(3)).unwrap(), slices.into_iter().collect());
+        assert!(made.door.inputs(&client, &inputs, JobId(4)).is_err());
+        assert!(made.door.inputs(&client, &sign(Right::Compute { job: JobId(3) }), JobId(3)).is_err());
+        assert!(made.door.compute(&client, &inputs).is_err(), "nor does it start an SPE");
+        assert!(made.door.read(&client, &inputs, SliceId(1)).is_err(), "nor bring bytes to a client");
     }
 
     #[test]

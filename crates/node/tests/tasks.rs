@@ -20,6 +20,7 @@ use protocol::{
             SpeRequest, TaskOrder, TaskResult, Winner,
         },
     },
+    ticket::Right,
 };
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -92,7 +93,7 @@ async fn a_segment_of_another_node_is_read_as_if_it_were_here() {
     load(&mut driver, "copy", &[]).await;
     let (mut joined, mut records) = (Vec::new(), 0);
     for (number, part) in cuts.windows(2).enumerate() {
-        let source = SegmentSource::Remote { slice: SliceId(1), from: handed(&cloud, &here, &there) };
+        let source = SegmentSource::Remote { slice: SliceId(1), from: Box::new(handed(&cloud, &here, &there)) };
         let order = task(number as u32, 0, vec![segment(source, part[0], part[1], RecordFormat::Lines)], Output::Local);
         let result = run(&mut driver, order).await;
         records += result.records_in;
@@ -187,7 +188,7 @@ async fn scratch_files_are_gone_when_their_task_is_delivered() {
     let mut driver = cloud.drive(&here).await;
     load(&mut driver, "copy", &[]).await;
     for (number, output) in [(0, Output::Local), (1, Output::Buckets(vec![cloud.bucket_place(&there)]))] {
-        let source = SegmentSource::Remote { slice: SliceId(1), from: cloud.source(&here, &there, 1) };
+        let source = SegmentSource::Remote { slice: SliceId(1), from: Box::new(cloud.source(&here, &there, 1)) };
         run(&mut driver, task(number, 0, vec![segment(source, 0, 10_000, RecordFormat::Fixed(100))], output)).await;
     }
     let scratch = here.folder.join("jobs").join(JOB.to_string()).join("scratch");
@@ -222,7 +223,7 @@ async fn a_driver_that_goes_away_ends_its_spe() {
     let handle = pidfd_open(spe, PidfdFlags::empty()).unwrap();
     halt(spe);
     let order = task(0, 0, vec![segment(local(1), 0, 10, RecordFormat::File)], Output::Local);
-    driver.stream.send(&SpeRequest::Run(order)).await.unwrap();
+    driver.tell(SpeRequest::Run(order)).await;
     // The node works on the task, and says so.
     assert_eq!(driver.stream.receive::<SpeReply>().await.unwrap(), SpeReply::Progress { bytes: 0 });
     drop(driver);
@@ -240,7 +241,7 @@ async fn forgetting_a_job_ends_what_still_runs_for_it() {
     let handle = pidfd_open(spe, PidfdFlags::empty()).unwrap();
     halt(spe);
     let order = task(0, 0, vec![segment(local(1), 0, 10, RecordFormat::File)], Output::Local);
-    driver.stream.send(&SpeRequest::Run(order)).await.unwrap();
+    driver.tell(SpeRequest::Run(order)).await;
     assert_eq!(driver.stream.receive::<SpeReply>().await.unwrap(), SpeReply::Progress { bytes: 0 });
     assert_eq!(cloud.order(&node, Order::ForgetJob(JOB)).await, Ack::Done);
     let last = loop {
@@ -268,6 +269,41 @@ async fn a_bucket_node_that_was_restarted_is_reached_over_a_new_connection() {
     let there = cloud.restart(there).await;
     let result = run(&mut driver, order(1, &cloud, &there)).await;
     assert_eq!(result.pieces, [(0, 10_000)]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_job_reads_no_slice_that_the_master_did_not_name_whatever_its_driver_says() {
+    let mut cloud = FakeCloud::start().await;
+    let (here, there) = (cloud.node("n1").await, cloud.node("n2").await);
+    cloud.put(&here, 1, b"of this job").await;
+    cloud.put(&here, 2, b"of another user").await;
+    cloud.put(&there, 3, b"of another user, elsewhere").await;
+    let mut driver = cloud.drive(&here).await;
+    load(&mut driver, "copy", &[]).await;
+    let remote = SegmentSource::Remote { slice: SliceId(3), from: Box::new(cloud.source(&there, 3)) };
+    let allowed = || segment(local(1), 0, 11, RecordFormat::File);
+    let secret = || segment(local(2), 0, 15, RecordFormat::File);
+    let other_job = cloud.ticket(&here.id, Right::Inputs { job: JobId(77), slices: vec![SliceId(2)] });
+    let late = cloud.ticket_until(&here.id, Right::Inputs { job: JOB, slices: vec![SliceId(2)] }, 1);
+    for (segments, ticket) in [
+        // Its ticket to compute is good for starting SPEs and for nothing else.
+        (vec![secret()], Some(cloud.compute_ticket(&here))),
+        (vec![secret()], Some(cloud.read_ticket(&here, 2))),
+        (vec![secret()], Some(cloud.inputs_ticket(&here, &[1]))),
+        (vec![allowed(), secret()], Some(cloud.inputs_ticket(&here, &[1]))),
+        (vec![secret()], Some(other_job)),
+        (vec![secret()], Some(late)),
+        (vec![secret()], Some(cloud.inputs_ticket(&there, &[2]))),
+        (vec![segment(remote, 0, 26, RecordFormat::File)], Some(cloud.inputs_ticket(&here, &[1]))),
+        (vec![secret()], None),
+    ] {
+        let order = TaskOrder { inputs: ticket, ..task(0, 0, segments, Output::Local) };
+        driver.stream.send(&SpeRequest::Run(order.clone())).await.unwrap();
+        assert_eq!(refused(driver.stream.receive().await.unwrap()), Status::Refused, "{order:?}");
+    }
+    let order =
+        TaskOrder { inputs: Some(cloud.inputs_ticket(&here, &[1])), ..task(0, 0, vec![allowed()], Output::Local) };
+    assert_eq!(run(&mut driver, order).await.pieces, [(0, 11)]);
 }
 
 /// Stops a process of ours, and waits until all of its threads stand.
@@ -308,7 +344,7 @@ fn segment(source: SegmentSource, from: u64, until: u64, records: RecordFormat) 
 }
 
 fn task(task: u32, attempt: u32, segments: Vec<SegmentOrder>, output: Output) -> TaskOrder {
-    TaskOrder { attempt: AttemptId { job: JOB, stage: 0, run: 0, task, attempt }, segments, output }
+    TaskOrder { attempt: AttemptId { job: JOB, stage: 0, run: 0, task, attempt }, segments, output, inputs: None }
 }
 
 fn bucket(bucket: u32) -> BucketId {

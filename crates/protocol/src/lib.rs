@@ -6,6 +6,7 @@
 //!
 //! Bytes become meaning once, at the door: [`wire`] checks them, and behind it nobody checks again.
 
+pub mod acl;
 pub mod address_range;
 pub mod disk;
 pub mod gmp;
@@ -23,6 +24,7 @@ pub mod time;
 pub mod topology;
 pub mod wire;
 
+pub use acl::{Acl, AclEntry, Rights, Who};
 pub use address_range::AddressRange;
 pub use ids::{
     CredentialId, FileId, JobId, JournalId, LeaseId, NodeId, ResumeKey, SessionId, SliceId, UserName, Version,

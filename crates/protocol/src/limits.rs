@@ -35,6 +35,11 @@ pub const LISTING_PAGE_ENTRIES_MAX: usize = 2_000;
 /// Most slices one inventory report carries.
 pub const INVENTORY_PAGE_SLICES_MAX: usize = 1_000;
 
+/// Most entries of one list of rights: some 5 KB. Who needs more makes a group.
+pub const ACL_ENTRIES_MAX: usize = 64;
+/// Most slices that one ticket lets a job read at a node: 64 KiB of ids. A task of many small files has fewer.
+pub const JOB_INPUTS_MAX: usize = 4_096;
+
 /// Most copies of one file that may be wished for.
 pub const COPIES_MAX: u8 = 16;
 /// Longest life of a ticket (architecture, door 5).

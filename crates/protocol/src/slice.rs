@@ -6,7 +6,7 @@ use std::{collections::BTreeMap, fmt, str::FromStr};
 use data_encoding::HEXLOWER;
 use serde::{Deserialize, Serialize};
 
-use crate::{JournalId, SectorPath, SliceId, UserName, Version, limits};
+use crate::{Acl, JournalId, SectorPath, SliceId, UserName, Version, limits};
 
 /// The BLAKE3 digest of a whole slice.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -61,7 +61,7 @@ impl FromStr for RecordFormat {
 }
 
 /// What is decided about a slice before its first byte is written; the master signs it into the write ticket. Path,
-/// owner and copies may change later, and nodes are told then.
+/// owner, copies and rights may change later, and nodes are told then.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct SliceHeader {
     /// Which slice this is.
@@ -82,6 +82,8 @@ pub struct SliceHeader {
     pub user: BTreeMap<String, String>,
     /// The journal of the master that allowed this version to be written, or this copy to be made.
     pub journal: JournalId,
+    /// Who may do what with it, where the file itself says so; `None`: as its folders say.
+    pub acl: Option<Acl>,
 }
 
 /// All that is known of a complete slice: the content of its sidecar, but for the block checksums.

@@ -90,6 +90,14 @@ pub enum Right {
     },
     /// List and take in native files of the node's import folders.
     Import,
+    /// Let SPEs of a job read these slices, those of this node and those that it fetches from others. A right to compute
+    /// lets them read nothing but what the job made itself.
+    Inputs {
+        /// The job.
+        job: JobId,
+        /// What it may read.
+        slices: Vec<SliceId>,
+    },
 }
 
 /// A ticket with the master's Ed25519 signature over its encoded bytes.

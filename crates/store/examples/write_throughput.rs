@@ -111,6 +111,7 @@ fn header(slice: u128) -> Outcome<SliceHeader> {
         records: RecordFormat::File,
         user: BTreeMap::new(),
         journal: protocol::JournalId(1),
+        acl: None,
     })
 }
 

@@ -134,6 +134,7 @@ pub fn rebuild_sidecar(file: &Path, new_slice: SliceId, owner: &UserName) -> Res
         user: BTreeMap::new(),
         // No journal's: a master looks at it as at any slice that it does not know.
         journal: JournalId(0),
+        acl: None,
     };
     let metadata = SliceMetadata { header, bytes: sums.bytes, digest: sums.digest };
     let sidecar = Sidecar { metadata, sequence: 1, blocks: sums.blocks };

@@ -144,6 +144,7 @@ mod tests {
             records: RecordFormat::File,
             user: BTreeMap::new(),
             journal: protocol::JournalId(1),
+            acl: None,
         };
         Arc::new(SliceMetadata { header, bytes, digest: Digest([0; 32]) })
     }

@@ -58,13 +58,14 @@ impl Sidecar {
         }
         let (head, body) = rest.split_first_chunk::<HEAD_BYTES>().ok_or(SidecarError::Torn)?;
         let [_, _, _, _, version, s0, s1, s2, s3, s4, s5, s6, s7, l0, l1, l2, l3] = *head;
-        if version != SIDECAR_VERSION && version != VERSION_WITHOUT_JOURNAL {
+        if !(VERSION_WITHOUT_JOURNAL..=SIDECAR_VERSION).contains(&version) {
             return Err(SidecarError::Version(version));
         }
         let metadata_bytes = u32::from_be_bytes([l0, l1, l2, l3]) as usize;
         let (metadata, blocks) = body.split_at_checked(metadata_bytes).ok_or(SidecarError::Malformed("length"))?;
         let metadata = match version {
             SIDECAR_VERSION => whole::<SliceMetadata>(metadata)?,
+            VERSION_WITHOUT_ACL => whole::<MetadataWithoutAcl>(metadata)?.into(),
             _ => whole::<MetadataWithoutJournal>(metadata)?.into(),
         };
         if metadata.bytes > limits::SLICE_BYTES_MAX || blocks.len() as u64 != 4 * block_count(metadata.bytes) {
@@ -84,9 +85,9 @@ fn whole<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, SidecarError> {
     }
 }
 
-/// The metadata of a sidecar of version 1, in the order of its bytes.
+/// What headers of all versions begin with, in the order of their bytes.
 #[derive(Deserialize)]
-struct MetadataWithoutJournal {
+struct OldHeader {
     slice: SliceId,
     path: SectorPath,
     version: Version,
@@ -95,12 +96,33 @@ struct MetadataWithoutJournal {
     copies: u8,
     records: RecordFormat,
     user: BTreeMap<String, String>,
+}
+
+/// The metadata of a sidecar of version 1.
+#[derive(Deserialize)]
+struct MetadataWithoutJournal {
+    header: OldHeader,
+    bytes: u64,
+    digest: Digest,
+}
+
+/// The metadata of a sidecar of version 2.
+#[derive(Deserialize)]
+struct MetadataWithoutAcl {
+    header: OldHeader,
+    journal: JournalId,
     bytes: u64,
     digest: Digest,
 }
 
 impl From<MetadataWithoutJournal> for SliceMetadata {
-    fn from(old: MetadataWithoutJournal) -> Self {
+    fn from(MetadataWithoutJournal { header, bytes, digest }: MetadataWithoutJournal) -> Self {
+        MetadataWithoutAcl { header, journal: JournalId(0), bytes, digest }.into()
+    }
+}
+
+impl From<MetadataWithoutAcl> for SliceMetadata {
+    fn from(MetadataWithoutAcl { header: old, journal, bytes, digest }: MetadataWithoutAcl) -> Self {
         let header = SliceHeader {
             slice: old.slice,
             path: old.path,
@@ -110,9 +132,10 @@ impl From<MetadataWithoutJournal> for SliceMetadata {
             copies: old.copies,
             records: old.records,
             user: old.user,
-            journal: JournalId(0),
+            journal,
+            acl: None,
         };
-        Self { header, bytes: old.bytes, digest: old.digest }
+        Self { header, bytes, digest }
     }
 }
 
@@ -126,7 +149,7 @@ pub enum SidecarError {
     #[error("it is cut short or damaged")]
     Torn,
     /// It is whole, and of another version.
-    #[error("it has version {0}, this build reads versions 1 and 2: start the build that wrote it")]
+    #[error("it has version {0}, this build reads versions 1 to 3: start the build that wrote it")]
     Version(u8),
     /// Its checksum matches, its content makes no sense.
     #[error("its {0} makes no sense")]
@@ -134,7 +157,9 @@ pub enum SidecarError {
 }
 
 /// The version this build writes.
-pub const SIDECAR_VERSION: u8 = 2;
+pub const SIDECAR_VERSION: u8 = 3;
+/// The version before slices said who may do what with them; still read.
+const VERSION_WITHOUT_ACL: u8 = 2;
 /// The version before slices knew their journal; still read.
 const VERSION_WITHOUT_JOURNAL: u8 = 1;
 /// Largest sidecar in bytes: the checksums of the largest slice, and far more metadata than the limits allow.
@@ -159,8 +184,11 @@ mod tests {
     fn sidecars() -> impl Strategy<Value = Sidecar> {
         let header = (any::<u128>(), "(/[a-zü ]{1,9}){1,4}", any::<u64>(), "[a-z]{1,9}", any::<u8>());
         let user = btree_map("[a-z]{0,9}", ".{0,9}", 0..3);
+        let acl = "(none|(user:[a-z]{1,9}:[rx],)?(group:[a-z]{1,9}:wa,)?everyone:r)";
+        let acl = proptest::option::of(acl.prop_map(|text| text.parse().unwrap()));
+        let user = (user, acl);
         (header, user, vec(any::<u32>(), 0..40), any::<[u8; 32]>(), any::<u64>(), 1..=limits::BLOCK_BYTES).prop_map(
-            |((slice, path, number, owner, copies), user, blocks, digest, sequence, last)| {
+            |((slice, path, number, owner, copies), (user, acl), blocks, digest, sequence, last)| {
                 let bytes = (blocks.len() as u64).saturating_sub(1) * limits::BLOCK_BYTES;
                 let header = SliceHeader {
                     slice: SliceId(slice),
@@ -172,6 +200,7 @@ mod tests {
                     records: RecordFormat::Fixed(100),
                     user,
                     journal: JournalId(number),
+                    acl,
                 };
                 let bytes = if blocks.is_empty() { 0 } else { bytes + last };
                 Sidecar { metadata: SliceMetadata { header, bytes, digest: Digest(digest) }, sequence, blocks }
@@ -215,7 +244,7 @@ mod tests {
     }
 
     /// The sidecar of the tests below.
-    fn example(journal: JournalId) -> Sidecar {
+    fn example(journal: JournalId, acl: Option<&str>) -> Sidecar {
         let header = SliceHeader {
             slice: SliceId(0xab),
             path: SectorPath::parse("/a/b").unwrap(),
@@ -226,6 +255,7 @@ mod tests {
             records: RecordFormat::Lines,
             user: [("k".to_owned(), "v".to_owned())].into(),
             journal,
+            acl: acl.map(|text| text.parse().unwrap()),
         };
         let metadata = SliceMetadata { header, bytes: limits::BLOCK_BYTES + 1, digest: Digest([7; 32]) };
         Sidecar { metadata, sequence: 258, blocks: vec![1, 0xfffe_fdfc] }
@@ -244,19 +274,33 @@ mod tests {
             "0707070707070707070707070707070707070707070707070707070707070707",
             "00000001fffefdfc9b05a547",
         );
-        assert_eq!(Sidecar::decode(&from_hex(written)), Ok(example(JournalId(0))));
+        assert_eq!(Sidecar::decode(&from_hex(written)), Ok(example(JournalId(0), None)));
     }
 
     #[test]
-    fn a_sidecar_of_version_2_has_its_journal_and_its_bytes() {
-        // A change that breaks this is a new version.
+    fn a_sidecar_of_version_2_stays_readable() {
+        // Written by a build that knew journals, and no rights.
         let written = concat!(
             "5353494402000000000000010200",
             "00003cab01042f612f62ac0205616c69636501030201016b0176ac02818004",
             "0707070707070707070707070707070707070707070707070707070707070707",
             "00000001fffefdfc",
         );
-        let sidecar = example(JournalId(300));
+        assert_eq!(Sidecar::decode(&sealed(from_hex(written))), Ok(example(JournalId(300), None)));
+    }
+
+    #[test]
+    fn a_sidecar_of_version_3_has_its_rights_and_its_bytes() {
+        // A change that breaks this is a new version.
+        let written = concat!(
+            "5353494403000000000000010200",
+            "000046ab01042f612f62ac0205616c69636501030201016b0176ac02",
+            "01020003626f62030201",
+            "818004",
+            "0707070707070707070707070707070707070707070707070707070707070707",
+            "00000001fffefdfc",
+        );
+        let sidecar = example(JournalId(300), Some("user:bob:rw,everyone:r"));
         assert_eq!(sidecar.encode(), sealed(from_hex(written)));
         assert_eq!(Sidecar::decode(&sidecar.encode()), Ok(sidecar));
     }
@@ -269,7 +313,7 @@ mod tests {
         assert_eq!(Sidecar::decode(b"a file of someone's"), Err(SidecarError::Foreign));
         assert_eq!(Sidecar::decode(b""), Err(SidecarError::Foreign));
         assert_eq!(Sidecar::decode(&MAGIC), Err(SidecarError::Torn));
-        assert_eq!(Sidecar::decode(&sealed(head(3, 0))), Err(SidecarError::Version(3)));
+        assert_eq!(Sidecar::decode(&sealed(head(4, 0))), Err(SidecarError::Version(4)));
         assert_eq!(Sidecar::decode(&sealed(head(0, 0))), Err(SidecarError::Version(0)));
         assert_eq!(Sidecar::decode(&sealed(head(1, u32::MAX))), Err(SidecarError::Malformed("length")));
         assert_eq!(Sidecar::decode(&sealed(head(1, 0))), Err(SidecarError::Malformed("metadata")));

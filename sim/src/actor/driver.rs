@@ -136,7 +136,7 @@ impl Driver {
                 self.phase = Phase::Locating(self.tag, found);
             }
             None => {
-                ask(env, seat, &ClientRequest::AdmitJob { title: "sort".into() }, self.tag, PATIENCE);
+                ask(env, seat, &ClientRequest::AdmitJob { title: "sort".into(), output: None }, self.tag, PATIENCE);
                 self.phase = Phase::Admitting(self.tag, found);
             }
         }

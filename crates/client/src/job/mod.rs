@@ -188,7 +188,11 @@ impl Client {
             JobOutput::Folder(target) => Some(OutputFolder::claim(self, target).await?),
             JobOutput::Return => None,
         };
-        let admitted = match self.ask(ClientRequest::AdmitJob { title: spec.title.clone() }).await? {
+        let output = match &spec.output {
+            JobOutput::Folder(target) => Some(target.clone()),
+            JobOutput::Return => None,
+        };
+        let admitted = match self.ask(ClientRequest::AdmitJob { title: spec.title.clone(), output }).await? {
             ClientReply::Admitted(admitted) => admitted,
             _ => return Err(ClientError::Unexpected { who: "master", request: "admit job" }),
         };
@@ -226,7 +230,15 @@ mod tests {
 
     fn entry(path: &str, kind: EntryKind) -> Entry {
         let (path, owner) = (path.parse().unwrap(), UserName::new("u").unwrap());
-        Entry { path, id: FileId(1), owner, modified_unix_millis: 0, kind, nodes: vec![NodeId::new("a").unwrap()] }
+        Entry {
+            path,
+            id: FileId(1),
+            owner,
+            modified_unix_millis: 0,
+            kind,
+            nodes: vec![NodeId::new("a").unwrap()],
+            has_acl: false,
+        }
     }
 
     fn file(records: RecordFormat) -> EntryKind {

@@ -1,13 +1,15 @@
 //! From what the rules assign to what an SPE is told: addresses, and tickets for what it must fetch from other nodes.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use protocol::{
-    NodeId, Refusal, SectorPath, SliceId, Status,
+    JobId, NodeId, Refusal, SectorPath, SliceId, Status,
     message::{
+        acl::{AclReply, AclRequest},
         client_master::{ClientReply, ClientRequest, EntryKind, Located, Source},
         spe::{Output, SegmentOrder, SegmentSource, TaskOrder},
     },
+    ticket::SignedTicket,
 };
 use sphere::{Assignment, Placement, SegmentPlace};
 
@@ -23,12 +25,12 @@ pub(super) enum OrderRefused {
     ForEver(Refusal),
 }
 
-/// The order for an assignment that `node` will run.
+/// The order for an assignment to an SPE of `node`.
 pub(super) async fn task_order(
     client: &Client,
     doors: &Doors,
-    task: &Assignment,
     node: &NodeId,
+    task: &Assignment,
 ) -> Result<TaskOrder, OrderRefused> {
     let output = match &task.output {
         Placement::Local => Output::Local,
@@ -55,7 +57,7 @@ pub(super) async fn task_order(
                         source
                     }
                 };
-                SegmentSource::Remote { slice: *slice, from }
+                SegmentSource::Remote { slice: *slice, from: Box::new(from) }
             }
         };
         segments.push(SegmentOrder {
@@ -67,20 +69,47 @@ pub(super) async fn task_order(
             records: segment.records,
         });
     }
-    Ok(TaskOrder { attempt: task.attempt, segments, output })
+    let inputs = inputs_ticket(client, node, task.attempt.job, &segments).await?;
+    Ok(TaskOrder { attempt: task.attempt, segments, output, inputs })
+}
+
+/// The master's word that the job may read the slices of these segments at the node; none is needed where all are
+/// buckets of the job.
+async fn inputs_ticket(
+    client: &Client,
+    node: &NodeId,
+    job: JobId,
+    segments: &[SegmentOrder],
+) -> Result<Option<SignedTicket>, OrderRefused> {
+    let read = segments.iter().filter_map(|segment| match &segment.source {
+        SegmentSource::Local(slice) | SegmentSource::Remote { slice, .. } => Some(*slice),
+        SegmentSource::Bucket(_) => None,
+    });
+    let slices: Vec<_> = read.collect::<BTreeSet<_>>().into_iter().collect();
+    if slices.is_empty() {
+        return Ok(None);
+    }
+    match client.ask(ClientRequest::Acl(AclRequest::Inputs { job, node: node.clone(), slices })).await {
+        Ok(ClientReply::Acl(AclReply::Inputs(ticket))) => Ok(Some(ticket)),
+        Ok(_) => Err(OrderRefused::Now(refusal(ClientError::Unexpected { who: "master", request: "inputs" }))),
+        Err(error) => Err(refused(error)),
+    }
 }
 
 async fn locate(client: &Client, path: &SectorPath) -> Result<Located, OrderRefused> {
     match client.ask(ClientRequest::Locate(path.clone())).await {
         Ok(ClientReply::Located(located)) => Ok(located),
         Ok(_) => Err(OrderRefused::Now(refusal(ClientError::Unexpected { who: "master", request: "locate" }))),
-        Err(error) => {
-            let refusal = refusal(error);
-            Err(match refusal.status {
-                Status::NotFound | Status::Refused => OrderRefused::ForEver(refusal),
-                _ => OrderRefused::Now(refusal),
-            })
-        }
+        Err(error) => Err(refused(error)),
+    }
+}
+
+/// What is missing or not allowed is so the next time too.
+fn refused(error: ClientError) -> OrderRefused {
+    let refusal = refusal(error);
+    match refusal.status {
+        Status::NotFound | Status::Refused => OrderRefused::ForEver(refusal),
+        _ => OrderRefused::Now(refusal),
     }
 }
 
@@ -106,7 +135,6 @@ mod tests {
     use protocol::{
         Digest, FileId, Place, RecordFormat, UserName, Version,
         message::client_master::{Entry, FileContent},
-        ticket::SignedTicket,
     };
 
     use super::*;
@@ -136,6 +164,7 @@ mod tests {
                 modified_unix_millis: 0,
                 kind: EntryKind::File(content),
                 nodes: vec![],
+                has_acl: false,
             },
             sources: nodes.iter().map(source).collect(),
         }

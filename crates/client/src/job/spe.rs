@@ -77,13 +77,11 @@ impl SpeConversation {
                 _ => return Err(failed(unavailable(&self.node, "it answered a function with something else"))),
             }
         }
-        let order =
-            task_order(&self.context.client, &self.context.doors, task, &self.node).await.map_err(|refused| {
-                match refused {
-                    OrderRefused::Now(refusal) => failed(refusal),
-                    OrderRefused::ForEver(refusal) => Event::JobRefused(refusal),
-                }
-            })?;
+        let order = task_order(&self.context.client, &self.context.doors, &self.node, task).await;
+        let order = order.map_err(|refused| match refused {
+            OrderRefused::Now(refusal) => failed(refusal),
+            OrderRefused::ForEver(refusal) => Event::JobRefused(refusal),
+        })?;
         stream.send(&SpeRequest::Run(order)).await.map_err(broken)?;
         match self.answer(stream, task).await? {
             SpeReply::Finished(result) => {

@@ -25,6 +25,7 @@ use protocol::{
     Digest, FileId, JobId, LeaseId, NodeId, Place, RecordFormat, Refusal, SectorPath, SessionId, SliceId, Status,
     UserName, Version,
     message::{
+        acl::{AclReply, AclRequest},
         client_master::{
             Admitted, ClientReply, ClientRequest, Created, Entry, EntryKind, EntryStatus, FileContent, JobRecord,
             Located, Page, Source, SpeNode,
@@ -82,6 +83,8 @@ pub(crate) struct World {
     nodes: BTreeMap<NodeId, FakeNode>,
     leases: BTreeMap<LeaseId, (SectorPath, SliceId, RecordFormat)>,
     is_cancelled: bool,
+    /// Why no job may read anything, where that is so.
+    pub(crate) inputs_refused: Option<Refusal>,
     next: u64,
 }
 
@@ -197,7 +200,15 @@ impl World {
             None => return None,
         };
         let owner = UserName::new("alice").unwrap();
-        Some(Entry { path: path.clone(), id: FileId(1), owner, modified_unix_millis: 0, kind, nodes: vec![] })
+        Some(Entry {
+            path: path.clone(),
+            id: FileId(1),
+            owner,
+            modified_unix_millis: 0,
+            kind,
+            nodes: vec![],
+            has_acl: false,
+        })
     }
 
     fn source(&self, node: &NodeId, ticket: Vec<u8>) -> Option<Source> {
@@ -219,7 +230,7 @@ impl World {
         let not_found =
             |what: &SectorPath| ClientReply::Refused(Refusal::new(Status::NotFound, format!("nothing at {what}")));
         match request {
-            ClientRequest::AdmitJob { title } => {
+            ClientRequest::AdmitJob { title, .. } => {
                 self.log.push(format!("admit {title}"));
                 self.admitted()
             }
@@ -237,8 +248,17 @@ impl World {
             ClientRequest::List { folder, .. } => {
                 let entries =
                     self.files.keys().filter(|file| file.is_within(&folder)).filter_map(|file| self.entry(file));
-                ClientReply::Page(Page { entries: entries.collect(), more: false })
+                ClientReply::Page(Page { entries: entries.collect(), more: false, next: None })
             }
+            ClientRequest::Acl(AclRequest::Inputs { slices, .. }) => match self.inputs_refused.clone() {
+                Some(refusal) => ClientReply::Refused(refusal),
+                // What a fake node is shown: which slices it was given leave for.
+                None => ClientReply::Acl(AclReply::Inputs(SignedTicket {
+                    ticket: slices.iter().flat_map(|slice| slice.0.to_be_bytes()).collect(),
+                    signature: vec![],
+                    handed: None,
+                })),
+            },
             ClientRequest::Locate(path) => match self.entry(&path) {
                 Some(entry) => {
                     let sources = self.nodes.keys().filter_map(|node| self.source(node, vec![])).collect();

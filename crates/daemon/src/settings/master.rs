@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use protocol::limits;
+use protocol::{Rights, limits};
 
 use super::{
     CredentialFiles, Settings, Wrong,
@@ -58,6 +58,10 @@ settings! {
         /// Seconds that what was removed stays in the trash, from which it can be restored; 0 to 31536000. 0: there is no
         /// trash, and what is removed is gone. A week, since who misses something has often been away for some days.
         trash_seconds: u64 = default(604_800),
+        /// What whoever is logged in may do with files and folders where neither they nor the folders above say who may
+        /// (docs/semantics.md, rights): letters of `rwxa`, or `none`, which leaves each to its owner and to
+        /// administrators. Readers and jobs, since most data of a shared cloud is there to be used.
+        everyone_rights: String = default("rx"),
         /// Whether the bytes of files go unencrypted between nodes and clients of the same site: anyone on that site's
         /// network can then read them. By default they are encrypted everywhere, as all else and all that goes between
         /// sites is in any case (docs/security.md).
@@ -81,6 +85,11 @@ impl MasterSettings {
         Duration::from_secs(self.trash_seconds)
     }
 
+    /// What everyone may do where no entry says anything.
+    pub fn everyone(&self) -> Result<Rights, String> {
+        if self.everyone_rights == NO_RIGHTS { Ok(Rights::default()) } else { self.everyone_rights.parse() }
+    }
+
     /// How long a rebuild of the names waits for missing nodes.
     pub fn rebuild_wait(&self) -> Duration {
         Duration::from_secs(self.rebuild_wait_seconds)
@@ -100,6 +109,7 @@ impl Settings for MasterSettings {
         within(&["trash_seconds"], self.trash_seconds, 0, 31_536_000)?;
         within(&["rebuild_wait_seconds"], self.rebuild_wait_seconds, 0, 604_800)?;
         within(&["reserve_bytes"], self.reserve_bytes, 0, limits::SLICE_BYTES_MAX)?;
+        self.everyone().map_err(|why| Wrong { keys: &["everyone_rights"], why: format!("{why}, or `{NO_RIGHTS}`") })?;
         if self.sync_copies < 1 || self.sync_copies > self.copies {
             let why = format!(
                 "sync_copies is {} and copies is {}; sync_copies must be from 1 to copies",
@@ -118,3 +128,6 @@ impl Settings for MasterSettings {
         }
     }
 }
+
+/// The word that leaves everyone without a right.
+const NO_RIGHTS: &str = "none";

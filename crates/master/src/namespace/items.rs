@@ -1,17 +1,18 @@
 //! Where files and folders are kept, some 140 bytes each: a record of fixed size in a [`Slab`], the name in [`Texts`],
-//! owners once each, and what few files have (user metadata, numbers out of the ordinary) in tables beside. Serves every
+//! owners once each, and what few have (user metadata, rights, numbers out of the ordinary) in tables beside. Serves every
 //! call of the namespace. Knows nothing of paths and of what may be done.
 
 use std::collections::BTreeMap;
 
 use protocol::{
-    Digest, FileId, RecordFormat, SliceId, UserName, Version,
+    Acl, Digest, FileId, RecordFormat, SliceId, UserName, Version,
     message::client_master::{FileContent, Usage},
 };
 
 use super::{
+    acls::Acls,
     children::Children,
-    record::{FIXED, FOLDER, LINES, RARE, Record, USER, halves, narrow, pack_format, wide},
+    record::{ACL, FIXED, FOLDER, LINES, RARE, Record, USER, halves, narrow, pack_format, wide},
 };
 use crate::dense::{Index, Slab, Slot, Texts, hash_of};
 
@@ -29,6 +30,7 @@ pub(super) struct Items {
     /// What does not fit into a record, by slot.
     rare: BTreeMap<Slot, Rare>,
     user: BTreeMap<Slot, BTreeMap<String, String>>,
+    acls: Acls,
 }
 
 /// What a new item is.
@@ -70,6 +72,7 @@ impl Items {
             owners: Owners::default(),
             rare: BTreeMap::new(),
             user: BTreeMap::new(),
+            acls: Acls::default(),
         }
     }
 
@@ -131,6 +134,9 @@ impl Items {
         self.by_id.remove(hash_of(record.id()), slot);
         self.names.remove(record.text());
         self.owners.beyond.remove(&slot);
+        if record.is(ACL) {
+            self.acls.remove(slot);
+        }
         let slice = if record.is(FOLDER) {
             self.folders[record.folder()] = Folder::default();
             self.folders_free.push(record.folder() as u32);
@@ -192,6 +198,34 @@ impl Items {
             OWNER_RARE => self.owners.beyond.get(&slot),
             owner => self.owners.names.get(usize::from(owner)),
         }
+    }
+
+    pub(super) fn set_owner(&mut self, slot: Slot, owner: &UserName) {
+        let number = self.owners.number(owner);
+        let Some(record) = self.records.get_mut(slot) else { return };
+        record.owner = number;
+        self.owners.beyond.remove(&slot);
+        if number == OWNER_RARE {
+            self.owners.beyond.insert(slot, owner.clone());
+        }
+    }
+
+    /// What an item says itself of who may do what.
+    pub(super) fn acl(&self, slot: Slot) -> Option<&Acl> {
+        self.records.get(slot).filter(|record| record.is(ACL)).and_then(|_| self.acls.get(slot))
+    }
+
+    pub(super) fn set_acl(&mut self, slot: Slot, acl: Option<Acl>) {
+        let Some(record) = self.records.get_mut(slot) else { return };
+        record.set(ACL, acl.is_some());
+        match acl {
+            Some(acl) => self.acls.set(slot, acl),
+            None => self.acls.remove(slot),
+        }
+    }
+
+    pub(super) fn acls(&self) -> &Acls {
+        &self.acls
     }
 
     pub(super) fn is_folder(&self, slot: Slot) -> bool {
@@ -294,6 +328,7 @@ impl Items {
             + self.names.memory_bytes()
             + self.by_id.bytes()
             + self.by_slice.bytes()
+            + self.acls.memory_bytes()
             + folders
             + self.folders.capacity() * size_of::<Folder>()
     }

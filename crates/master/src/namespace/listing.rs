@@ -9,6 +9,16 @@ use protocol::{
 use super::{Namespace, change::is_a_folder, children::Cursor, nothing_at};
 use crate::dense::Slot;
 
+/// A page of a folder.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct ListedPage {
+    pub(crate) entries: Vec<Entry>,
+    /// Whether more may follow.
+    pub(crate) more: bool,
+    /// Behind which path, where that is not the last entry.
+    pub(crate) next: Option<SectorPath>,
+}
+
 impl Namespace {
     /// The entries below `folder` that come after `after`, and whether more follow. A folder comes before what it
     /// holds; siblings come by name. A file gives itself.
@@ -18,25 +28,55 @@ impl Namespace {
         recursive: bool,
         after: Option<&SectorPath>,
     ) -> Result<(Vec<Entry>, bool), Refusal> {
+        self.list_seen(folder, recursive, after, None).map(|page| (page.entries, page.more))
+    }
+
+    /// The same of those entries of which `is_seen` says so; of a folder that is not seen, nothing below it is.
+    pub(crate) fn list_seen(
+        &self,
+        folder: &SectorPath,
+        recursive: bool,
+        after: Option<&SectorPath>,
+        is_seen: Option<&dyn Fn(FileId) -> bool>,
+    ) -> Result<ListedPage, Refusal> {
         let slot = self.find_slot(folder).ok_or_else(|| nothing_at(folder))?;
+        let mut page = ListedPage::default();
         if !self.items.is_folder(slot) {
             // As `ls` has it: a file is the listing of itself.
-            let file = if after.is_none() { self.entry_at(slot, folder.clone()) } else { None };
-            return Ok((file.into_iter().collect(), false));
+            page.entries.extend(if after.is_none() { self.entry_at(slot, folder.clone()) } else { None });
+            return Ok(page);
         }
         let mut walk = Walk { stack: vec![Level { folder: slot, path: folder.clone(), next: Cursor::default() }] };
         if let Some(after) = after {
             self.skip(&mut walk, folder, after, recursive)?;
         }
-        let (mut entries, mut bytes) = (Vec::new(), 0);
-        while let Some(entry) = self.step(&mut walk, recursive) {
-            bytes += entry_bytes(&entry);
-            if entries.len() == limits::LISTING_PAGE_ENTRIES_MAX || (bytes > PAGE_BYTES_MAX && !entries.is_empty()) {
-                return Ok((entries, true));
+        let (mut bytes, mut passed_over) = (0, 0);
+        while let Some((child, path)) = self.step(&mut walk) {
+            let is_hidden = is_seen.is_some_and(|is_seen| self.items.id(child).is_none_or(|id| !is_seen(id)));
+            if is_hidden {
+                passed_over += 1;
+                page.next = Some(path);
+                if passed_over == PASSED_OVER_MAX {
+                    page.more = true;
+                    break;
+                }
+                continue;
             }
-            entries.push(entry);
+            let Some(entry) = self.entry_at(child, path) else { continue };
+            bytes += entry_bytes(&entry);
+            let is_full = page.entries.len() == limits::LISTING_PAGE_ENTRIES_MAX;
+            if is_full || (bytes > PAGE_BYTES_MAX && !page.entries.is_empty()) {
+                page.more = true;
+                break;
+            }
+            if recursive && self.items.is_folder(child) {
+                walk.stack.push(Level { folder: child, path: entry.path.clone(), next: Cursor::default() });
+            }
+            page.next = None;
+            page.entries.push(entry);
         }
-        Ok((entries, false))
+        page.next = page.next.filter(|_| page.more);
+        Ok(page)
     }
 
     /// Puts the walk where it was after `after`, whether or not that still exists.
@@ -61,7 +101,8 @@ impl Namespace {
         Ok(())
     }
 
-    fn step(&self, walk: &mut Walk, recursive: bool) -> Option<Entry> {
+    /// The next entry of the folder in which the walk is, or of those above where that has no more.
+    fn step(&self, walk: &mut Walk) -> Option<(Slot, SectorPath)> {
         loop {
             let level = walk.stack.last_mut()?;
             let children = self.items.folder(level.folder).map(|folder| &folder.children);
@@ -73,10 +114,7 @@ impl Namespace {
             level.next = children.next(level.next);
             // Every path in the tree was checked when it was made, so this never skips an entry.
             let Ok(path) = level.path.join(self.items.name(child)) else { continue };
-            if recursive && self.items.is_folder(child) {
-                walk.stack.push(Level { folder: child, path: path.clone(), next: Cursor::default() });
-            }
-            return self.entry_at(child, path);
+            return Some((child, path));
         }
     }
 
@@ -111,5 +149,7 @@ fn entry_bytes(entry: &Entry) -> usize {
 /// What an entry needs beside its path and the user's keys, in bytes: ids, owner, digest, and the names of the nodes
 /// that hold it.
 const ENTRY_FIXED_BYTES: usize = 200;
+/// Entries that are passed over for one page: some milliseconds of the master's time.
+const PASSED_OVER_MAX: usize = 10_000;
 /// Where a page ends, in bytes: half of what a message may hold, which leaves room for long names of many nodes.
 const PAGE_BYTES_MAX: usize = limits::MESSAGE_BYTES_MAX / 2;

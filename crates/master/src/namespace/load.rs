@@ -84,6 +84,9 @@ impl Loading {
         };
         let slot = names.items.insert(new).map_err(|why| MasterError::Names { file: id, why })?;
         debug_assert_eq!(slot as usize, self.parents.len(), "nothing is removed while rows are loaded");
+        if read.acl.is_some() {
+            names.items.set_acl(slot, read.acl);
+        }
         self.parents.push(read.parent.0);
         if id == ROOT {
             names.root = slot;

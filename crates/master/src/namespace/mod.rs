@@ -9,6 +9,7 @@
 //!
 //! Inside, an entry is a four-byte slot of [`items`]; outside, its [`FileId`].
 
+mod acls;
 pub(crate) mod change;
 mod children;
 mod items;
@@ -35,8 +36,10 @@ use store::RowChange;
 use crate::{StoredRow, dense::Slot, error::MasterError};
 use items::{Items, NewItem, Tally};
 
+pub(crate) use acls::Ancestor;
 pub(crate) use change::is_a_folder;
 pub(crate) use items::hash_of_slice;
+pub(crate) use listing::ListedPage;
 pub(crate) use load::Loading;
 pub(crate) use rows::{damaged, decode_row, encode_row, is_folder_row, removal};
 
@@ -167,6 +170,7 @@ impl Namespace {
             records: content.records,
             user: content.user,
             journal,
+            acl: self.items.acl(slot).cloned(),
         })
     }
 
@@ -256,6 +260,7 @@ impl Namespace {
             modified_unix_millis: self.items.modified_unix_millis(slot),
             kind: self.items.content(slot).map_or(EntryKind::Folder, EntryKind::File),
             nodes: Vec::new(),
+            has_acl: self.items.acl(slot).is_some(),
         })
     }
 

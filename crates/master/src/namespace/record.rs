@@ -128,4 +128,6 @@ const VACANT: u8 = 8;
 /// Its record format, where it is not `file`.
 pub(super) const FIXED: u8 = 16;
 pub(super) const LINES: u8 = 32;
+/// It says itself who may do what.
+pub(super) const ACL: u8 = 64;
 const _: () = assert!(size_of::<Record>() == 88, "millions of them are kept");

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use fastrand::Rng;
 use protocol::{
-    Digest, Now, RecordFormat, Refusal, SectorPath, SliceId, Status, UserName, Version,
+    Acl, Digest, Now, RecordFormat, Refusal, SectorPath, SliceId, Status, UserName, Version,
     message::client_master::{EntryKind, FileContent, Usage},
 };
 use store::RowChange;
@@ -19,6 +19,8 @@ use crate::actions::StoredRow;
 #[derive(Default)]
 struct Model {
     paths: BTreeMap<Vec<String>, Option<(SliceId, u64)>>,
+    /// What paths say themselves of who may do what.
+    acls: BTreeMap<Vec<String>, Acl>,
 }
 
 impl Model {
@@ -87,10 +89,14 @@ impl Model {
         if self.exists(to) && (self.is_folder(to) || self.is_folder(from)) {
             return Err(Status::Exists);
         }
+        self.acls.remove(to);
         let freed = self.paths.get(to).copied().flatten().map(|(slice, _)| slice).into_iter().collect();
         for path in [vec![from.to_vec()], self.below(from)].concat() {
             let what = self.paths.remove(&path).unwrap();
             let moved = [to, &path[from.len()..]].concat();
+            if let Some(acl) = self.acls.remove(&path) {
+                self.acls.insert(moved.clone(), acl);
+            }
             self.paths.insert(moved, what);
         }
         Ok(freed)
@@ -105,7 +111,20 @@ impl Model {
             return Err(Status::Refused);
         }
         let all = [vec![at.to_vec()], below].concat();
+        self.acls.retain(|path, _| !all.contains(path));
         Ok(all.iter().filter_map(|path| self.paths.remove(path).unwrap()).map(|(slice, _)| slice).collect())
+    }
+
+    fn set_acl(&mut self, at: &[String], acl: Option<Acl>) {
+        match acl.filter(|_| self.exists(at)) {
+            Some(acl) => drop(self.acls.insert(at.to_vec(), acl)),
+            None => drop(self.acls.remove(at)),
+        }
+    }
+
+    /// What the nearest of a path and the folders above it says.
+    fn effective(&self, at: &[String]) -> Option<&Acl> {
+        (0..=at.len()).rev().find_map(|length| self.acls.get(&at[..length]))
     }
 
     fn usage(&self, at: &[String]) -> Usage {
@@ -160,6 +179,13 @@ impl Both {
         let owner = UserName::new("ann").unwrap();
         let (at, other, flag) = (a_path(rng), a_path(rng), rng.bool());
         let (components, to) = (split(&at), split(&other));
+        if rng.u8(..) < 60 {
+            let acls = [None, Some("none"), Some("everyone:r"), Some("user:bob:rw,group:g:x")];
+            let acl: Option<Acl> = rng.choice(acls).unwrap().map(|text| text.parse().unwrap());
+            let rows = self.names.find(&at).map(|id| self.names.set_acl(id, acl.clone())).unwrap_or_default();
+            self.save(rows);
+            return self.model.set_acl(&components, acl);
+        }
         let (found, expected) = match rng.u32(..10) {
             0..3 => (
                 self.names.make_folder(self.now, &at, flag, &owner),
@@ -229,6 +255,10 @@ impl Both {
         for entry in &listed {
             assert_eq!(names.find(&entry.path), Some(entry.id));
             assert_eq!(names.path(entry.id), Some(entry.path.clone()));
+            let at = split(&entry.path);
+            assert_eq!(names.own_acl(entry.id), self.model.acls.get(&at));
+            assert_eq!(entry.has_acl, self.model.acls.contains_key(&at));
+            assert_eq!(names.lineage(entry.id).find_map(|above| above.acl), self.model.effective(&at));
             if let EntryKind::File(content) = &entry.kind {
                 assert_eq!(names.file_of_slice(content.slice), Some(entry.id));
             }
@@ -302,7 +332,8 @@ fn dump(names: &Namespace) -> Vec<String> {
         let parent = items.parent(slot).and_then(|parent| items.id(parent));
         let (id, name, owner, content) = (items.id(slot), items.name(slot), items.owner(slot), items.content(slot));
         let below = items.folder(slot).map(|folder| folder.below);
-        format!("{id:?} {parent:?} {name} {owner:?} {} {content:?} {below:?}", items.modified_unix_millis(slot))
+        let acl = items.acl(slot);
+        format!("{id:?} {parent:?} {name} {owner:?} {} {content:?} {below:?} {acl:?}", items.modified_unix_millis(slot))
     });
     let mut all: Vec<_> = all.collect();
     all.sort();

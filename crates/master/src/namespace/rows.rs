@@ -1,11 +1,11 @@
 //! An entry as a row of the journal: key = file id in network byte order, value = a version byte, then postcard
 //! (`docs/formats-on-disk.md`). Rows have a version of their own, whatever words the build speaks: this one writes
-//! version 2 and reads version 1 too. Serves every change of names and the start of the master. Never decides what may
+//! versions 2 and 3 (which has a list of rights) and reads version 1 too. Serves every change of names and the start of the master. Never decides what may
 //! change.
 
 use std::collections::BTreeMap;
 
-use protocol::{Digest, FileId, RecordFormat, SliceId, Version, message::client_master::FileContent};
+use protocol::{Acl, Digest, FileId, RecordFormat, SliceId, Version, message::client_master::FileContent};
 use serde::{Deserialize, Serialize};
 use store::RowChange;
 
@@ -25,6 +25,8 @@ pub(super) struct ReadItem<'a> {
     pub(super) modified_unix_millis: u64,
     /// `None` for a folder.
     pub(super) content: Option<FileContent>,
+    /// What it says itself of who may do what.
+    pub(super) acl: Option<Acl>,
 }
 
 impl Namespace {
@@ -57,7 +59,11 @@ impl Namespace {
                 Some(content) => What::File(ContentRow::of(content, modified_unix_millis)),
             },
         };
-        vec![RowChange::Set { table: NAMES_TABLE, key: key(id), value: encode_row(&row) }]
+        let value = match self.items.acl(slot) {
+            None => encode_row(&row),
+            Some(acl) => encode_as(VERSION_ACL, &(row, acl)),
+        };
+        vec![RowChange::Set { table: NAMES_TABLE, key: key(id), value }]
     }
 }
 
@@ -82,6 +88,10 @@ fn parse_value(value: &[u8]) -> Option<ReadItem<'_>> {
     let (version, body) = value.split_first()?;
     match *version {
         VERSION => from_postcard::<ItemRow<'_>>(body).map(ItemRow::read),
+        VERSION_ACL => {
+            let (row, acl) = from_postcard::<(ItemRow<'_>, Acl)>(body)?;
+            Some(ReadItem { acl: Some(acl), ..row.read() })
+        }
         VERSION_1 => from_postcard::<ItemRow1<'_>>(body).map(ItemRow1::read),
         _ => None,
     }
@@ -99,9 +109,13 @@ pub(super) fn parse_removed_version(value: &[u8]) -> Option<u64> {
 
 /// A value of any of the master's tables: version, then postcard.
 pub(crate) fn encode_row<T: Serialize>(row: &T) -> Vec<u8> {
+    encode_as(VERSION, row)
+}
+
+fn encode_as<T: Serialize>(version: u8, row: &T) -> Vec<u8> {
     // What is stored holds only what postcard can encode, and a `Vec` cannot be full.
     #[allow(clippy::expect_used)]
-    postcard::to_extend(row, vec![VERSION]).expect("the stored types are encodable")
+    postcard::to_extend(row, vec![version]).expect("the stored types are encodable")
 }
 
 /// Reads what [`encode_row`] wrote, and what builds with rows of version 1 wrote in the same layout; `None` for another
@@ -180,7 +194,7 @@ impl<'a> ItemRow<'a> {
             }
         };
         let parent = FileId(self.parent);
-        ReadItem { parent, name: self.name, owner: self.owner, modified_unix_millis, content }
+        ReadItem { parent, name: self.name, owner: self.owner, modified_unix_millis, content, acl: None }
     }
 }
 
@@ -246,7 +260,7 @@ impl<'a> ItemRow1<'a> {
             user: content.user.into_iter().map(|(key, value)| (key.to_owned(), value.to_owned())).collect(),
         });
         let (parent, modified_unix_millis) = (FileId(self.parent), self.modified_unix_millis);
-        ReadItem { parent, name: self.name, owner: self.owner, modified_unix_millis, content }
+        ReadItem { parent, name: self.name, owner: self.owner, modified_unix_millis, content, acl: None }
     }
 }
 
@@ -272,5 +286,7 @@ impl From<RecordsRow> for RecordFormat {
 
 /// The version of rows that is written.
 const VERSION: u8 = 2;
+/// The version of a row of names that says who may do what with its item: as version 2, and behind it the list.
+const VERSION_ACL: u8 = 3;
 /// The version before, in which names had another layout and jobs the same.
 const VERSION_1: u8 = 1;

@@ -70,6 +70,8 @@ impl Master {
                 }
                 rows.extend(change.rows);
                 rows.extend(change.entry.and_then(|file| self.adopt_trash(now, file, path)));
+                let said = metadata.header.acl.clone();
+                rows.extend(change.entry.map(|file| self.names.set_acl(file, said)).unwrap_or_default());
                 let mut effects = vec![Effect::Settle(slice)];
                 effects.extend(loser.iter().map(|loser| Effect::Settle(loser.header.slice)));
                 rows.extend(self.forget_conflict(slice));
@@ -102,7 +104,8 @@ impl Master {
         }
         let Some(named) = self.names.path(file) else { return };
         let copies = self.names.content(file).map(|content| content.copies);
-        let differs = named != *path || copies != Some(metadata.header.copies);
+        let says_other = self.names.own_acl(file) != metadata.header.acl.as_ref();
+        let differs = named != *path || copies != Some(metadata.header.copies) || says_other;
         if differs && state == HeldState::Placed && self.rebuild.is_running() {
             let (knowledge, of_name) = (self.knowledge(key), self.knowledge_of_name(slice, file));
             let mut moved = (named == *path).then(Vec::new);
@@ -110,8 +113,12 @@ impl Master {
                 moved = moved.or_else(|| self.move_name(now, &named, path));
                 if let Some(rows) = &mut moved {
                     rows.extend(self.take_wish(now, file, metadata));
+                    rows.extend(self.names.set_acl(file, metadata.header.acl.clone()));
                     self.rebuild.renamed.insert(slice, knowledge);
                 }
+            } else if says_other && knowledge == of_name {
+                rows.extend(self.take_common_acl(key, file, metadata));
+                self.rebuild.renamed.insert(slice, knowledge);
             }
             // It is listed only where nobody can say which name is the newer one.
             if moved.is_none() && knowledge >= of_name {
@@ -230,6 +237,20 @@ impl Master {
         let content = FileContent { copies: metadata.header.copies, ..content };
         // The same content with another wish: what this says is freed is what stays.
         self.put_entry(now, &path, false, &owner, content, modified).map(|change| change.rows).unwrap_or_default()
+    }
+
+    /// Two copies say differently who may do what with a file, and neither is newer: what both grant holds. One that
+    /// says nothing does not count: it is the older one, or what it says comes from folders.
+    fn take_common_acl(&mut self, key: NodeKey, file: FileId, metadata: &SliceMetadata) -> Vec<RowChange> {
+        let acl = match (self.names.own_acl(file), &metadata.header.acl) {
+            (Some(one), Some(other)) => Some(one.common(other)),
+            (one, other) => one.or(other.as_ref()).cloned(),
+        };
+        let mut rows = self.names.set_acl(file, acl);
+        if !self.rebuild.conflicts.contains_key(&metadata.header.slice) {
+            rows.push(self.add_conflict(key, metadata.clone(), ConflictKind::TwoAcls, None, false));
+        }
+        rows
     }
 
     /// Gives a file the path that newer knowledge says; `None` where something else is there.

@@ -27,7 +27,7 @@ impl Master {
             return Err(Refusal::new(Status::Refused, sentence));
         }
         match request {
-            RebuildRequest::Status { after } => return Ok(Some(ClientReply::Rebuild(self.rebuild_status(after)))),
+            RebuildRequest::Status { after } => return Ok(Some(ClientReply::Rebuild(self.rebuild_status(by, after)))),
             RebuildRequest::Finish if self.rebuild.is_running() => self.settle_names(now),
             RebuildRequest::Finish => {
                 return Err(Refusal::new(Status::NotFound, "no rebuild is under way: there is nothing to finish"));
@@ -72,9 +72,11 @@ impl Master {
         reasons
     }
 
-    fn rebuild_status(&self, after: Option<SliceId>) -> RebuildStatus {
+    /// How it is; which slices are in doubt, with their paths, only for administrators.
+    fn rebuild_status(&self, by: &UserRights, after: Option<SliceId>) -> RebuildStatus {
         let from = after.map_or(std::ops::Bound::Unbounded, std::ops::Bound::Excluded);
-        let rest: Vec<_> = self.rebuild.conflicts.range((from, std::ops::Bound::Unbounded)).collect();
+        let rest: Vec<_> =
+            self.rebuild.conflicts.range((from, std::ops::Bound::Unbounded)).filter(|_| by.admin).collect();
         let (mut conflicts, mut bytes) = (Vec::new(), 0);
         for (_, conflict) in &rest {
             bytes += protocol::wire::codec::encode(*conflict).len();
@@ -115,7 +117,9 @@ impl Master {
         }
         let (owner, modified) = (metadata.header.owner.clone(), metadata.header.modified_unix_millis);
         let content = content_of(&metadata);
-        let mut rows = self.put_entry(now, path, true, &owner, content, modified)?.rows;
+        let change = self.put_entry(now, path, true, &owner, content, modified)?;
+        let mut rows = change.rows;
+        rows.extend(change.entry.map(|file| self.names.set_acl(file, metadata.header.acl)).unwrap_or_default());
         rows.extend(self.forget_conflict(slice));
         self.save(now, rows, vec![Effect::Settle(slice)]);
         Ok(())

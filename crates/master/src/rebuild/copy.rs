@@ -223,7 +223,9 @@ impl Master {
                 self.note_made(nearest, &path);
                 self.rebuild.files += 1;
                 let trashed = change.entry.and_then(|file| self.adopt_trash(now, file, &path));
-                change.rows.into_iter().chain(trashed).collect()
+                let acl = before.own_acl(entry.id).cloned();
+                let said = change.entry.map(|file| self.names.set_acl(file, acl)).unwrap_or_default();
+                change.rows.into_iter().chain(trashed).chain(said).collect()
             }
             Err(_) => vec![self.add_conflict(key, metadata, ConflictKind::PathTaken, None, true)],
         }

@@ -20,7 +20,7 @@ fn grants_acts_refusals_jobs_and_refused_tickets_come_to_the_record_and_reading_
     bench.ask("admin", quota.clone());
     bench.ask("ann", quota);
     bench.ask("ann", ClientRequest::Stat(path("/a")));
-    bench.ask("ann", ClientRequest::AdmitJob { title: "words".into() });
+    bench.ask("ann", ClientRequest::AdmitJob { title: "words".into(), output: None });
     let refusal = TicketRefusal {
         unix_millis: 5,
         fault: TicketFault::NotHolder,

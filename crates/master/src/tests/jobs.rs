@@ -9,7 +9,7 @@ use protocol::{
 };
 
 fn admit(bench: &mut Bench, user: &str) -> Admitted {
-    match bench.ask(user, ClientRequest::AdmitJob { title: "count words".into() }) {
+    match bench.ask(user, ClientRequest::AdmitJob { title: "count words".into(), output: None }) {
         ClientReply::Admitted(admitted) => admitted,
         other => panic!("{other:?}"),
     }
@@ -66,7 +66,7 @@ fn a_report_keeps_what_the_master_knows_and_renews_the_tickets() {
     let ClientReply::Admitted(fresh) = report(&mut bench, "ann", job, JobState::Running) else { panic!("refused") };
     let until = read_ticket(&fresh.nodes[0].source.ticket).until_unix_millis;
     assert_eq!(until, bench.now.unix_millis + 60_000);
-    let ClientReply::Jobs(jobs) = bench.ask("bob", ClientRequest::Jobs) else { panic!("no jobs") };
+    let ClientReply::Jobs(jobs) = bench.ask("ann", ClientRequest::Jobs) else { panic!("no jobs") };
     assert_eq!((jobs[0].user.as_str(), jobs[0].title.as_str()), ("ann", "count words"));
     assert_eq!((jobs[0].started_unix_millis, jobs[0].stages[0].done), (started, 2));
     assert_eq!(jobs[0].errors[0].len(), 4_096);
@@ -149,5 +149,8 @@ fn a_job_goes_on_when_the_master_starts_again() {
 #[test]
 fn no_job_is_admitted_where_no_node_is_up() {
     let mut bench = Bench::new(config(), 1);
-    assert_eq!(bench.status_of("ann", ClientRequest::AdmitJob { title: String::new() }), Status::Unavailable);
+    assert_eq!(
+        bench.status_of("ann", ClientRequest::AdmitJob { title: String::new(), output: None }),
+        Status::Unavailable
+    );
 }

@@ -20,6 +20,8 @@ mod rebuild;
 mod removal;
 mod replication;
 mod restart;
+mod rights;
+mod rights_table;
 mod server;
 mod spread;
 mod storm;
@@ -152,6 +154,12 @@ pub(super) fn path(text: &str) -> SectorPath {
 
 pub(super) fn node(text: &str) -> NodeId {
     NodeId::new(text).unwrap()
+}
+
+pub(super) fn rights_of(user: &str) -> UserRights {
+    let mut names = user.split('@');
+    let user = UserName::new(names.next().unwrap()).unwrap();
+    UserRights { admin: user.as_str() == "admin", user, groups: names.map(str::to_owned).collect() }
 }
 
 pub(super) fn digest(bytes: u64) -> Digest {
@@ -358,7 +366,7 @@ impl Bench {
         self.now = end;
     }
 
-    /// Asks as `user` (an administrator is called `admin`) and gives the request's number.
+    /// Asks as `user` (an administrator is called `admin`, and `bob@astro` is bob of the group astro) and gives the request's number.
     pub(super) fn ask_later(&mut self, user: &str, request: ClientRequest) -> u64 {
         let session = match self.clients.get(user) {
             Some(session) if self.master.peer(*session).is_some() => *session,
@@ -373,7 +381,7 @@ impl Bench {
 
     pub(super) fn login(&mut self, user: &str, address: IpAddr) -> SessionId {
         let session = SessionId(self.number());
-        let rights = UserRights { user: UserName::new(user).unwrap(), groups: Vec::new(), admin: user == "admin" };
+        let rights = rights_of(user);
         let known = KnownUser { rights, credential: CredentialId(session.0), until_unix_millis: None };
         let holder = HolderKey([session.0 as u8; 32]);
         self.master.open_client_session(self.now, session, ClientJoin { user: known, address, holder });

@@ -12,20 +12,20 @@ use super::*;
 
 impl Bench {
     /// The master's disk is lost, and its clock goes wrong by so many seconds.
-    fn lose_journal(&mut self, clock_seconds: i64) {
+    pub(super) fn lose_journal(&mut self, clock_seconds: i64) {
         self.rows.clear();
         self.now.unix_millis = self.now.unix_millis.checked_add_signed(clock_seconds * 1_000).unwrap();
         self.restart_master();
     }
 
-    fn rebuild_status(&mut self) -> RebuildStatus {
-        match self.ask("ann", ClientRequest::Rebuild(RebuildRequest::Status { after: None })) {
+    pub(super) fn rebuild_status(&mut self) -> RebuildStatus {
+        match self.ask("admin", ClientRequest::Rebuild(RebuildRequest::Status { after: None })) {
             ClientReply::Rebuild(status) => status,
             other => panic!("{other:?}"),
         }
     }
 
-    fn conflicts(&mut self) -> Vec<(String, ConflictKind, bool)> {
+    pub(super) fn conflicts(&mut self) -> Vec<(String, ConflictKind, bool)> {
         let conflicts = self.rebuild_status().conflicts;
         let line = |conflict: Conflict| (conflict.metadata.header.path.to_string(), conflict.kind, conflict.aside);
         conflicts.into_iter().map(line).collect()
@@ -43,14 +43,14 @@ impl Bench {
         self.everything().into_iter().map(|entry| (entry.path.to_string(), entry.owner.to_string())).collect()
     }
 
-    fn join_each(&mut self, ids: &[&str]) {
+    pub(super) fn join_each(&mut self, ids: &[&str]) {
         for id in ids {
             self.join(id);
             self.advance(seconds(1));
         }
     }
 
-    fn mkdir(&mut self, user: &str, at: &str) {
+    pub(super) fn mkdir(&mut self, user: &str, at: &str) {
         self.done(user, ClientRequest::MakeFolder { path: path(at), parents: true });
     }
 

@@ -5,14 +5,18 @@ use std::ops::Bound;
 use protocol::{
     FileId, Refusal, SectorPath, Status, limits,
     message::{
-        client_master::{ClientReply, ClientRequest, Entry, TrashItem, TrashKey, TrashPage},
+        acl::AclRequest,
+        client_master::{ClientReply, ClientRequest, TrashItem, TrashKey, TrashPage},
         master_security::UserRights,
         rebuild::RebuildRequest,
     },
 };
 
 use super::{TRASH, is_in_trash, trash_root};
-use crate::{Master, namespace::nothing_at};
+use crate::{
+    Master,
+    namespace::{ListedPage, nothing_at},
+};
 
 impl Master {
     /// Refuses what nobody may do in the trash, and what one may not do in another's.
@@ -26,7 +30,15 @@ impl Master {
             | ClientRequest::Copies(path)
             | ClientRequest::List { folder: path, .. }
             | ClientRequest::Usage(path)
-            | ClientRequest::Policy(path) => (&[path], &[]),
+            | ClientRequest::Policy(path)
+            | ClientRequest::Acl(AclRequest::Get(path)) => (&[path], &[]),
+            ClientRequest::Acl(
+                AclRequest::Set { path, .. }
+                | AclRequest::Remove { path, .. }
+                | AclRequest::Clear(path)
+                | AclRequest::GiveTo { path, .. },
+            )
+            | ClientRequest::AdmitJob { output: Some(path), .. } => (&[], &[path]),
             ClientRequest::Rebuild(RebuildRequest::Recover { path, .. }) => (&[], &[path]),
             ClientRequest::Restore { path, to } => match to {
                 Some(to) => (&[path], &[to]),
@@ -40,7 +52,8 @@ impl Master {
             | ClientRequest::Abandon(_)
             | ClientRequest::Nodes
             | ClientRequest::Health
-            | ClientRequest::AdmitJob { .. }
+            | ClientRequest::AdmitJob { output: None, .. }
+            | ClientRequest::Acl(AclRequest::Inputs { .. })
             | ClientRequest::ReportJob(_)
             | ClientRequest::Jobs
             | ClientRequest::Job(_)
@@ -69,34 +82,19 @@ impl Master {
         seen.iter().try_for_each(|path| check_seen(by, path))
     }
 
-    /// A page of a folder without the trash, unless that is what was named; of the trash each sees his own part.
+    /// A page of what one may see of a folder, without the trash unless that is what was named; of the trash each sees
+    /// his own part.
     pub(crate) fn visible_page(
         &self,
         by: &UserRights,
         folder: &SectorPath,
         recursive: bool,
         after: Option<&SectorPath>,
-    ) -> Result<(Vec<Entry>, bool), Refusal> {
+    ) -> Result<ListedPage, Refusal> {
         if *folder == trash_root() && !by.admin {
             return self.own_page(by, recursive, after);
         }
-        let (mut entries, mut more) = self.names.list(folder, recursive, after)?;
-        while folder.is_root() {
-            let ends_hidden = entries.last().is_some_and(|entry| is_in_trash(&entry.path));
-            entries.retain(|entry| !is_in_trash(&entry.path));
-            if !(more && ends_hidden) {
-                break;
-            }
-            // Behind all users, none of whom is called so.
-            let behind = trash_root().join("\u{10ffff}").unwrap_or_else(|_| trash_root());
-            let (next, next_more) = self.names.list(folder, recursive, Some(&behind))?;
-            if !entries.is_empty() {
-                more = !next.is_empty();
-                break;
-            }
-            (entries, more) = (next, next_more);
-        }
-        Ok((entries, more))
+        self.seen_page(by, folder, recursive, after)
     }
 
     /// A page of what can be restored.
@@ -124,25 +122,21 @@ impl Master {
     }
 
     /// A page of the trash as one of its users sees it.
-    fn own_page(
-        &self,
-        by: &UserRights,
-        recursive: bool,
-        after: Option<&SectorPath>,
-    ) -> Result<(Vec<Entry>, bool), Refusal> {
+    fn own_page(&self, by: &UserRights, recursive: bool, after: Option<&SectorPath>) -> Result<ListedPage, Refusal> {
         let Some(id) = trash_root().join(by.user.as_str()).ok().and_then(|own| self.names.find(&own)) else {
-            return self.names.list(&trash_root(), false, None).map(|_| (Vec::new(), false));
+            self.names.get(&trash_root())?;
+            return Ok(ListedPage::default());
         };
         let own = self.names.entry(id).ok_or_else(|| nothing_at(&trash_root()))?;
         match (recursive, after) {
-            (false, None) => Ok((vec![own], false)),
-            (false, Some(_)) => Ok((Vec::new(), false)),
+            (false, None) => Ok(ListedPage { entries: vec![own], ..ListedPage::default() }),
+            (false, Some(_)) => Ok(ListedPage::default()),
             (true, _) => {
-                let (mut entries, more) = self.names.list(&own.path.clone(), true, after)?;
+                let mut page = self.seen_page(by, &own.path.clone(), true, after)?;
                 if after.is_none() {
-                    entries.insert(0, own);
+                    page.entries.insert(0, own);
                 }
-                Ok((entries, more))
+                Ok(page)
             }
         }
     }
@@ -175,8 +169,13 @@ fn user_of(path: &SectorPath) -> Option<&str> {
     path.components().nth(1)
 }
 
+/// Whether a path lies in another user's trash.
+pub(crate) fn is_hidden_from(by: &UserRights, path: &SectorPath) -> bool {
+    !by.admin && is_in_trash(path) && user_of(path).is_some_and(|user| user != by.user.as_str())
+}
+
 fn check_seen(by: &UserRights, path: &SectorPath) -> Result<(), Refusal> {
-    if by.admin || !is_in_trash(path) || user_of(path).is_none_or(|user| user == by.user.as_str()) {
+    if !is_hidden_from(by, path) {
         return Ok(());
     }
     let sentence = format!("`{path}` is in the trash of another user; yours is `{TRASH}/{}`", by.user);

@@ -125,6 +125,7 @@ macro_rules! transports {
 }
 
 mod rules;
+mod second_reading;
 mod strangers;
 
 transports!(

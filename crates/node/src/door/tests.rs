@@ -102,6 +102,7 @@ impl Fixture {
             records: RecordFormat::File,
             user: BTreeMap::new(),
             journal: protocol::JournalId(1),
+            acl: None,
         };
         self.ticket(Right::Write { lease: LeaseId(1), header, resume: None, base: None })
     }

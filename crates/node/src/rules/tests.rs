@@ -24,6 +24,7 @@ fn header(slice: u128) -> SliceHeader {
         records: RecordFormat::File,
         user: BTreeMap::new(),
         journal: protocol::JournalId(1),
+        acl: None,
     }
 }
 

@@ -78,6 +78,7 @@ impl Engine {
 
     async fn run(&mut self, order: TaskOrder, bytes: &AtomicU64) -> Result<SpeReply, NodeError> {
         let buckets = self.check(&order)?;
+        self.check_inputs(&order)?;
         let function = self.function.clone();
         let function =
             function.ok_or_else(|| NodeError::refused(Status::Usage, "load a function before running it"))?;
@@ -181,6 +182,22 @@ impl Engine {
                     Err(NodeError::refused(Status::Usage, sentence))
                 }
             },
+        }
+    }
+
+    /// Refuses a slice that the master did not say the job may read. The driver is the user's own program: what it says
+    /// of itself counts for nothing, and a right to compute opens no slice.
+    fn check_inputs(&self, order: &TaskOrder) -> Result<(), NodeError> {
+        let tickets = &self.hands.tickets;
+        let allowed = order.inputs.as_ref().map(|ticket| tickets.inputs(&self.driver, ticket, self.job)).transpose()?;
+        let allowed = allowed.unwrap_or_default();
+        let read = order.segments.iter().filter_map(|segment| match &segment.source {
+            SegmentSource::Local(slice) | SegmentSource::Remote { slice, .. } => Some(*slice),
+            SegmentSource::Bucket(_) => None,
+        });
+        match read.into_iter().find(|slice| !allowed.contains(slice)) {
+            Some(slice) => Err(tickets.refuse_input(&self.driver, self.job, slice)),
+            None => Ok(()),
         }
     }
 

@@ -301,6 +301,12 @@ impl FakeCloud {
         self.ticket(&node.id, Right::Compute { job: JOB })
     }
 
+    /// What a job may read at a node: each slice of the tests.
+    pub(crate) fn inputs_ticket(&self, node: &FakeNode, slices: &[u128]) -> SignedTicket {
+        let slices = slices.iter().map(|slice| SliceId(*slice)).collect();
+        self.ticket(&node.id, Right::Inputs { job: JOB, slices })
+    }
+
     /// Where the node `by` can read a slice.
     pub(crate) fn source(&self, by: &FakeNode, node: &FakeNode, slice: u128) -> Source {
         let right = Right::Read { slice: SliceId(slice), from: 0, until: u64::MAX };
@@ -366,7 +372,7 @@ impl FakeCloud {
         stream.send(&TransferRequest::Spe { ticket: self.compute_ticket(node) }).await.unwrap();
         let reply = stream.receive::<TransferReply>().await.unwrap();
         assert_eq!(reply, TransferReply::Ready);
-        Driver { stream }
+        Driver { stream, inputs: self.inputs_ticket(node, &[1, 2, 3, 4]) }
     }
 }
 
@@ -395,18 +401,27 @@ impl FakeNode {
 /// The driver's end of a conversation with a node.
 pub(crate) struct Driver {
     pub(crate) stream: TransferStream,
+    /// What the master says that the job may read.
+    pub(crate) inputs: SignedTicket,
 }
 
 impl Driver {
-    /// Asks, and gives the answer behind the signs of life.
+    /// Asks with the master's leave to read, and gives the answer behind the signs of life.
     pub(crate) async fn ask(&mut self, request: SpeRequest) -> SpeReply {
-        self.stream.send(&request).await.unwrap();
+        self.tell(request).await;
         loop {
             match timeout(PATIENCE, self.stream.receive()).await.unwrap().unwrap() {
                 SpeReply::Progress { .. } => {}
                 reply => return reply,
             }
         }
+    }
+
+    pub(crate) async fn tell(&mut self, mut request: SpeRequest) {
+        if let SpeRequest::Run(order) = &mut request {
+            order.inputs.get_or_insert_with(|| self.inputs.clone());
+        }
+        self.stream.send(&request).await.unwrap();
     }
 }
 
@@ -482,6 +497,7 @@ pub(crate) fn header(slice: u128) -> SliceHeader {
         records: RecordFormat::File,
         user: BTreeMap::new(),
         journal: protocol::JournalId(1),
+        acl: None,
     }
 }
 

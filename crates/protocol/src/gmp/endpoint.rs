@@ -16,7 +16,8 @@ use crate::{Now, SessionId, limits, wire::datagram::Head};
 /// The sessions of one port. After each call, take the actions until there are none.
 #[derive(Debug, Default)]
 pub struct Endpoint {
-    sessions: BTreeMap<SessionId, Entry>,
+    /// Boxed: the map's nodes have room for more than they hold, and an entry is large.
+    sessions: BTreeMap<SessionId, Box<Entry>>,
     /// Sessions that may have a datagram to send, each at most once (`Entry::is_ready`).
     ready: VecDeque<SessionId>,
     /// When which session is due, one for each that is at all (`Entry::timeout`).
@@ -92,7 +93,7 @@ impl Endpoint {
     pub fn add_session(&mut self, session: SessionId, opening: Opening) {
         self.remove_session(session);
         let entry = Entry { session: Session::new(session, opening), is_ready: false, timeout: None };
-        self.sessions.insert(session, entry);
+        self.sessions.insert(session, Box::new(entry));
     }
 
     /// Takes no more messages in a session and ends it with [`Action::SessionClosed`] once everything taken so far is

@@ -13,6 +13,7 @@ use crate::{
     disk::DiskStatus,
     message::{
         accounts::{AccountsReply, AccountsRequest},
+        acl::{AclReply, AclRequest},
         audit::{AuditQuestion, AuditReply, RefusedTickets},
         rebuild::{RebuildRequest, RebuildStatus},
     },
@@ -87,6 +88,8 @@ pub enum ClientRequest {
     AdmitJob {
         /// One line for people: functions and input.
         title: String,
+        /// Where its output will be: refused where the user may not write there.
+        output: Option<SectorPath>,
     },
     /// Tell the master how a job goes, which keeps it admitted: [`ClientReply::Admitted`] with fresh tickets, or
     /// refused with [`Status::Refused`](crate::Status::Refused) once it was cancelled.
@@ -168,6 +171,8 @@ pub enum ClientRequest {
     },
     /// About users, groups, tokens and sessions, for the security server: [`ClientReply::Accounts`].
     Accounts(AccountsRequest),
+    /// Who may do what: [`ClientReply::Acl`].
+    Acl(AclRequest),
     /// The audit record; administrators only: [`ClientReply::Audit`].
     Audit(AuditQuestion),
 }
@@ -229,6 +234,8 @@ pub enum ClientReply {
     Source(Source),
     /// About users, groups, tokens and sessions.
     Accounts(AccountsReply),
+    /// About rights.
+    Acl(AclReply),
     /// Of the audit record.
     Audit(AuditReply),
 }
@@ -320,6 +327,8 @@ pub struct Entry {
     pub kind: EntryKind,
     /// Nodes that hold a good copy, where asked for.
     pub nodes: Vec<NodeId>,
+    /// Whether it says itself who may do what.
+    pub has_acl: bool,
 }
 
 /// A folder, or a file with its content.
@@ -416,8 +425,11 @@ pub struct FoundCopy {
 pub struct Page {
     /// Entries by path.
     pub entries: Vec<Entry>,
-    /// Whether more follow after the last.
+    /// Whether more may follow.
     pub more: bool,
+    /// Behind which path they follow, where that is not the last entry: those that one may not see are left out, so a page
+    /// may even be empty.
+    pub next: Option<SectorPath>,
 }
 
 /// See [`ClientRequest::Usage`].

@@ -3,6 +3,7 @@
 //! [`codec`](crate::wire::codec)).
 
 pub mod accounts;
+pub mod acl;
 pub mod audit;
 pub mod client_master;
 pub mod cluster;

@@ -156,4 +156,6 @@ pub enum ConflictKind {
     TwoOwners,
     /// Something was written at its path after the journal was lost.
     WrittenSince,
+    /// Nodes disagree on who may do what with it, and nobody knows who is right; what all of them grant holds.
+    TwoAcls,
 }

@@ -111,6 +111,8 @@ pub struct TaskOrder {
     pub segments: Vec<SegmentOrder>,
     /// Where results go.
     pub output: Output,
+    /// Right: inputs, for all slices among the segments. `None` where all segments are buckets of the job.
+    pub inputs: Option<SignedTicket>,
 }
 
 /// One segment: whole records of one slice or bucket.
@@ -140,7 +142,7 @@ pub enum SegmentSource {
         /// The slice.
         slice: SliceId,
         /// Who has it, with a read ticket.
-        from: Source,
+        from: Box<Source>,
     },
     /// A sealed bucket of this node.
     Bucket(BucketId),

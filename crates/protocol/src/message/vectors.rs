@@ -15,6 +15,7 @@ use serde::{Serialize, de::DeserializeOwned};
 
 use super::{
     accounts::{AccountsReply, AccountsRequest},
+    acl::{AclReply, AclRequest},
     audit::{AuditHead, AuditQuestion, AuditReply},
     client_master::{
         Admitted, ClientReply, ClientRequest, Condition, Copies, CopyState, CopyStatus, CreateRequest, Created, Entry,
@@ -39,10 +40,11 @@ use super::{
     transfer::{NativeFile, ResumeFrom, TransferReply, TransferRequest},
 };
 use crate::{
-    CredentialId, Digest, FileId, JobId, JournalId, LeaseId, NodeId, Place, Policy, RecordFormat, Refusal, ResumeKey,
-    SectorPath, SessionId, SliceHeader, SliceId, SliceMetadata, Status, Topology, UserName, Version,
+    Acl, CredentialId, Digest, FileId, JobId, JournalId, LeaseId, NodeId, Place, Policy, RecordFormat, Refusal,
+    ResumeKey, Rights, SectorPath, SessionId, SliceHeader, SliceId, SliceMetadata, Status, Topology, UserName, Version,
+    Who,
     disk::{DiskState, DiskStatus, ScrubStatus},
-    ticket::{Handed, Holder, HolderKey, Right, SignedTicket, Ticket, TicketFault, TicketFile, TicketKeys},
+    ticket::{HolderKey, SignedTicket, TicketFault, TicketKeys},
     topology::{Link, SitePair},
     wire::codec,
 };
@@ -106,7 +108,9 @@ macro_rules! compare {
 
 // Behind the macro, which it uses.
 mod accounts;
+mod acl;
 mod audit;
+mod tickets;
 
 #[test]
 fn the_words_of_joining_have_their_bytes() {
@@ -193,7 +197,10 @@ fn the_requests_of_a_client_have_their_bytes() {
         "usage": ClientRequest::Usage(_) => ClientRequest::Usage(SectorPath::root()),
         "nodes": ClientRequest::Nodes => ClientRequest::Nodes,
         "health": ClientRequest::Health => ClientRequest::Health,
-        "admit-job": ClientRequest::AdmitJob { .. } => ClientRequest::AdmitJob { title: "terasort /in".into() },
+        "admit-job": ClientRequest::AdmitJob { .. } => ClientRequest::AdmitJob {
+            title: "terasort /in".into(),
+            output: Some(path()),
+        },
         "report-job": ClientRequest::ReportJob(_) => ClientRequest::ReportJob(job()),
         "jobs": ClientRequest::Jobs => ClientRequest::Jobs,
         "job": ClientRequest::Job(_) => ClientRequest::Job(JobId(6)),
@@ -221,6 +228,7 @@ fn the_requests_of_a_client_have_their_bytes() {
         "rebuild": ClientRequest::Rebuild(_) => ClientRequest::Rebuild(RebuildRequest::Status { after: Some(slice()) }),
         "import": ClientRequest::Import { .. } => ClientRequest::Import { node: node() },
         "accounts": ClientRequest::Accounts(_) => ClientRequest::Accounts(AccountsRequest::WhoAmI),
+        "acl": ClientRequest::Acl(_) => ClientRequest::Acl(AclRequest::Get(path())),
         "audit": ClientRequest::Audit(_) => ClientRequest::Audit(AuditQuestion::Verify),
     });
     compare!(vectors, RebuildRequest {
@@ -276,7 +284,11 @@ fn the_replies_to_a_client_have_their_bytes() {
         "entry": ClientReply::Entry(_) => ClientReply::Entry(entry()),
         "located": ClientReply::Located(_) => ClientReply::Located(Located { entry: entry(), sources: vec![source()] }),
         "status": ClientReply::Status(_) => ClientReply::Status(EntryStatus { entry: folder.clone(), copies }),
-        "page": ClientReply::Page(_) => ClientReply::Page(Page { entries: vec![folder, entry()], more: true }),
+        "page": ClientReply::Page(_) => ClientReply::Page(Page {
+            entries: vec![folder, entry()],
+            more: true,
+            next: Some(path()),
+        }),
         "usage": ClientReply::Usage(_) => ClientReply::Usage(Usage { files: 300, folders: 2, bytes: 1 << 50 }),
         "nodes": ClientReply::Nodes(_) => ClientReply::Nodes(nodes),
         "health": ClientReply::Health(_) => ClientReply::Health(health),
@@ -311,6 +323,7 @@ fn the_replies_to_a_client_have_their_bytes() {
             ClientReply::Rebuild(rebuild(RebuildState::Running, ConflictKind::OlderVersion)),
         "source": ClientReply::Source(_) => ClientReply::Source(source()),
         "accounts": ClientReply::Accounts(_) => ClientReply::Accounts(AccountsReply::Done),
+        "acl": ClientReply::Acl(_) => ClientReply::Acl(AclReply::Inputs(signed())),
         "audit": ClientReply::Audit(_) => ClientReply::Audit(AuditReply::Recorded(AuditHead::EMPTY)),
     });
     compare!(vectors, RebuildState {
@@ -325,6 +338,7 @@ fn the_replies_to_a_client_have_their_bytes() {
         "two-paths": ConflictKind::TwoPaths => ConflictKind::TwoPaths,
         "two-owners": ConflictKind::TwoOwners => ConflictKind::TwoOwners,
         "written-since": ConflictKind::WrittenSince => ConflictKind::WrittenSince,
+        "two-acls": ConflictKind::TwoAcls => ConflictKind::TwoAcls,
     });
     vectors.finish();
 }
@@ -481,41 +495,6 @@ fn the_words_of_driver_and_spe_have_their_bytes() {
     vectors.finish();
 }
 
-#[test]
-fn tickets_have_their_bytes() {
-    let mut vectors = Vectors::of("ticket", include_str!("../../tests/vectors/ticket.txt"));
-    let file = TicketFile { path: path(), version: Version(1_700_000_000_000) };
-    let ticket = |right| Ticket {
-        number: 11,
-        user: user(),
-        holder: Holder::Client(HolderKey([5; 32])),
-        node: node(),
-        right,
-        file: Some(file.clone()),
-        plain_within: Some("uic".into()),
-        until_unix_millis: 1_700_000_060_000,
-    };
-    compare!(vectors, Ticket {
-        "read": Ticket { right: Right::Read { .. }, .. } =>
-            ticket(Right::Read { slice: slice(), from: 0, until: 1 << 20 }),
-        "write": Ticket { right: Right::Write { .. }, .. } =>
-            ticket(Right::Write {
-                lease: LeaseId(5),
-                header: header(),
-                resume: Some(ResumeKey(7)),
-                base: Some(slice()),
-            }),
-        "compute": Ticket { right: Right::Compute { .. }, .. } => ticket(Right::Compute { job: JobId(6) }),
-        "import": Ticket { right: Right::Import, .. } => ticket(Right::Import),
-    });
-    vectors.compare("Ticket.of-a-node", &Ticket { holder: Holder::Node(node()), ..ticket(Right::Import) });
-    vectors.compare("SignedTicket", &signed());
-    let handed = Some(Handed { to: node(), signature: vec![0xdd; 64] });
-    vectors.compare("SignedTicket.handed", &SignedTicket { handed, ..signed() });
-    vectors.compare("TicketFault.all", &TicketFault::ALL.to_vec());
-    vectors.finish();
-}
-
 fn user() -> UserName {
     UserName::new("alice").unwrap()
 }
@@ -580,7 +559,12 @@ fn header() -> SliceHeader {
         records: RecordFormat::Lines,
         user: keys(),
         journal: JournalId(0x2a),
+        acl: Some(acl()),
     }
+}
+
+fn acl() -> Acl {
+    "user:alice:rw,group:astro:rx,everyone:r".parse().unwrap()
 }
 
 fn metadata() -> SliceMetadata {
@@ -634,6 +618,7 @@ fn entry() -> Entry {
         modified_unix_millis: 1_700_000_000_000,
         kind: EntryKind::File(content),
         nodes: vec![node()],
+        has_acl: true,
     }
 }
 
@@ -759,9 +744,10 @@ fn task() -> TaskOrder {
         attempt: AttemptId { job: JobId(6), stage: 1, run: 0, task: 5, attempt: 2 },
         segments: vec![
             segment(0, SegmentSource::Local(slice())),
-            segment(1, SegmentSource::Remote { slice: slice(), from: source() }),
+            segment(1, SegmentSource::Remote { slice: slice(), from: Box::new(source()) }),
             segment(2, SegmentSource::Bucket(bucket())),
         ],
         output: Output::Buckets(vec![BucketPlace { node: node(), address: address(), ticket: signed() }]),
+        inputs: Some(signed()),
     }
 }

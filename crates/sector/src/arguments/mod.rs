@@ -1,5 +1,6 @@
 //! The command line (`docs/command-line.md` is the contract): names, options and one example each.
 
+mod acl;
 mod audit;
 mod cloud;
 mod files;
@@ -10,6 +11,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
 
+pub(crate) use acl::AclCommand;
 pub(crate) use audit::{AuditCommand, AuditShow};
 pub(crate) use cloud::{
     Demo, Doctor, Drain, ImportFiles, Inspect, Inspected, MasterCommand, MasterRole, Node, NodeVerb, Rebalance,
@@ -128,6 +130,9 @@ pub(crate) enum Command {
     /// What is wished for a file, or for all below a folder
     #[command(subcommand, after_help = "Example: sector policy set /sdss copies=2 sites=jhu,uic")]
     Policy(PolicyCommand),
+    /// Who may do what with files and folders
+    #[command(subcommand, after_help = "Example: sector acl set /sdss user:alice:rw,group:astro:rx")]
+    Acl(AclCommand),
     /// How much users and folders keep, and may
     #[command(subcommand, after_help = "Example: sector quota set alice bytes=1TB")]
     Quota(QuotaCommand),

@@ -34,7 +34,9 @@ pub(crate) async fn ls(cloud: &Client, ls: Ls, global: &Global) -> Result<(), Fa
                 EntryKind::File(content) => show::size(content.bytes),
                 EntryKind::Folder => "-".into(),
             };
-            vec![size, entry.owner.to_string(), show::time(entry.modified_unix_millis, false), name(entry)]
+            // As `ls` marks files with an access list.
+            let owner = format!("{}{}", entry.owner, if entry.has_acl { " +" } else { "" });
+            vec![size, owner, show::time(entry.modified_unix_millis, false), name(entry)]
         })
         .collect();
     show::table(&[" size", "owner", "modified", "name"], &rows);
@@ -130,6 +132,7 @@ pub(crate) async fn stat(cloud: &Client, paths: &[String], global: &Global) -> R
             vec!["path".to_owned(), entry.path],
             vec!["kind".to_owned(), entry.kind.to_owned()],
             vec!["owner".to_owned(), entry.owner],
+            vec!["own rights".to_owned(), if entry.acl { "yes, see `sector acl get`" } else { "no" }.to_owned()],
             vec!["modified".to_owned(), entry.modified],
         ];
         if let Some(bytes) = entry.size_bytes {
@@ -182,6 +185,8 @@ struct EntryView {
     digest: Option<String>,
     modified: String,
     owner: String,
+    /// Whether it says itself who may do what (`sector acl get`).
+    acl: bool,
     records: Option<String>,
     copies_wanted: Option<u8>,
 }
@@ -200,6 +205,7 @@ impl From<&Entry> for EntryView {
             digest: content.map(|content| content.digest.to_string()),
             modified: show::time(entry.modified_unix_millis, true),
             owner: entry.owner.to_string(),
+            acl: entry.has_acl,
             records: content.map(|content| content.records.to_string()),
             copies_wanted: content.map(|content| content.copies),
         }

@@ -1,5 +1,6 @@
 //! One function a command. Each reads its arguments, calls the client, and prints.
 
+mod acl;
 mod audit;
 mod bench;
 mod check;
@@ -96,6 +97,7 @@ async fn run_with(cloud: &Client, command: Command, global: &Global) -> Result<(
         Command::Rm(rm) => folders::rm(cloud, rm).await,
         Command::Trash(trash) => trash::run(cloud, trash, global).await,
         Command::Policy(policy) => policy::run(cloud, policy, global).await,
+        Command::Acl(acl) => acl::run(cloud, acl, global).await,
         Command::Quota(quota) => quota::run(cloud, quota, global).await,
         Command::Audit(asked) => audit::run(cloud, asked, global).await,
         Command::Run(run) => jobs::run(cloud, run, global).await,

@@ -150,6 +150,7 @@ impl ConflictView {
             ConflictKind::NeverPlaced => ("never-placed", "perhaps never published; it has its name"),
             ConflictKind::PathTaken => ("path-taken", "file and folder claim one path; the file is kept aside"),
             ConflictKind::TwoPaths => ("two-paths", "nodes have it at different paths; it has the newest known"),
+            ConflictKind::TwoAcls => ("two-acls", "nodes disagree on who may do what with it; what all grant holds"),
             ConflictKind::TwoOwners => ("two-owners", "nodes disagree on its owner; the first one told has it"),
             ConflictKind::WrittenSince => ("written-since", "the path was written since; this one is kept aside"),
         };

@@ -35,6 +35,7 @@ fn header(slice: u128, at: &str, version: u64) -> SliceHeader {
         records: RecordFormat::File,
         user: BTreeMap::new(),
         journal: protocol::JournalId(1),
+        acl: None,
     }
 }
 

@@ -389,7 +389,8 @@ impl Running {
                 records: segment.records,
             });
         }
-        Some(TaskOrder { attempt: task.attempt, segments, output })
+        // The simulated SPE stands behind the rules of jobs, not behind the node's door.
+        Some(TaskOrder { attempt: task.attempt, segments, output, inputs: None })
     }
 
     /// Says a word to an SPE.

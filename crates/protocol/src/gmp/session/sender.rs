@@ -204,6 +204,10 @@ impl Sender {
             self.slots.pop_front();
             self.base += 1;
         }
+        if self.is_idle() {
+            // A session may be idle for weeks, and there may be 100,000.
+            self.slots = VecDeque::new();
+        }
         if fragments > 0 {
             if let Some(sent_at) = newest {
                 self.round_trip.measured(now.saturating_sub(sent_at));

@@ -1,0 +1,122 @@
+//! What entries say themselves of who may do what, and whose they are. Serves rights. Few entries say anything, and most
+//! of those say the same: so a list is kept once, and an entry without one costs nothing. Never decides who may do what.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
+
+use protocol::{Acl, FileId, UserName};
+use store::RowChange;
+
+use super::{Namespace, Slot};
+
+/// The lists of those entries that have one.
+#[derive(Debug, Default)]
+pub(super) struct Acls {
+    own: BTreeMap<Slot, Arc<Acl>>,
+    known: BTreeSet<Arc<Acl>>,
+}
+
+impl Acls {
+    pub(super) fn get(&self, slot: Slot) -> Option<&Acl> {
+        self.own.get(&slot).map(|acl| &**acl)
+    }
+
+    pub(super) fn set(&mut self, slot: Slot, acl: Acl) {
+        self.remove(slot);
+        let shared = self.known.get(&acl).cloned().unwrap_or_else(|| Arc::new(acl));
+        self.known.insert(Arc::clone(&shared));
+        self.own.insert(slot, shared);
+    }
+
+    pub(super) fn remove(&mut self, slot: Slot) {
+        let Some(acl) = self.own.remove(&slot) else { return };
+        // One is ours and one is that of the known: nobody else says so.
+        if Arc::strong_count(&acl) == 2 {
+            self.known.remove(&acl);
+        }
+    }
+
+    fn slots(&self) -> impl Iterator<Item = Slot> + '_ {
+        self.own.keys().copied()
+    }
+
+    pub(super) fn memory_bytes(&self) -> usize {
+        let lists: usize = self.known.iter().map(|acl| 32 + acl.entries().len() * ENTRY_BYTES).sum();
+        lists + self.own.len() * size_of::<(Slot, Arc<Acl>)>()
+    }
+}
+
+/// An entry, or one of the folders above it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Ancestor<'a> {
+    slot: Slot,
+    pub(crate) owner: &'a UserName,
+    /// What it says itself.
+    pub(crate) acl: Option<&'a Acl>,
+    pub(crate) is_root: bool,
+}
+
+impl Namespace {
+    /// What an entry says itself of who may do what.
+    pub(crate) fn own_acl(&self, id: FileId) -> Option<&Acl> {
+        self.items.acl(self.items.find(id)?)
+    }
+
+    /// An entry and the folders above it, upwards.
+    pub(crate) fn lineage(&self, id: FileId) -> impl Iterator<Item = Ancestor<'_>> {
+        self.lineage_of_slot(self.items.find(id))
+    }
+
+    /// The id of an ancestor.
+    pub(crate) fn id_of(&self, ancestor: &Ancestor<'_>) -> Option<FileId> {
+        self.items.id(ancestor.slot)
+    }
+
+    /// Lets an entry say this itself, or nothing. Gives its row, where it said something else before.
+    pub(crate) fn set_acl(&mut self, id: FileId, acl: Option<Acl>) -> Vec<RowChange> {
+        let Some(slot) = self.items.find(id).filter(|slot| self.items.acl(*slot) != acl.as_ref()) else {
+            return Vec::new();
+        };
+        self.items.set_acl(slot, acl);
+        self.row(slot)
+    }
+
+    /// Gives an entry to another user. Gives its row, where it was someone else's.
+    pub(crate) fn set_owner(&mut self, id: FileId, owner: &UserName) -> Vec<RowChange> {
+        let Some(slot) = self.items.find(id).filter(|slot| self.items.owner(*slot) != Some(owner)) else {
+            return Vec::new();
+        };
+        self.items.set_owner(slot, owner);
+        self.row(slot)
+    }
+
+    /// The entries below a folder, itself not among them, that have a list of their own. Asks for each such entry of the
+    /// cloud whether it is there: they are few.
+    pub(crate) fn own_acls_below(&self, folder: FileId) -> Vec<FileId> {
+        let Some(folder) = self.items.find(folder) else { return Vec::new() };
+        let is_below = |slot: &Slot| {
+            let mut above = std::iter::successors(self.items.parent(*slot), |at| self.items.parent(*at));
+            above.any(|at| at == folder)
+        };
+        self.items.acls().slots().filter(is_below).filter_map(|slot| self.items.id(slot)).collect()
+    }
+
+    /// Whether no entry says anything.
+    pub(crate) fn has_no_acls(&self) -> bool {
+        self.items.acls().own.is_empty()
+    }
+
+    fn lineage_of_slot(&self, slot: Option<Slot>) -> impl Iterator<Item = Ancestor<'_>> {
+        let above = std::iter::successors(slot, |at| if *at == self.root { None } else { self.items.parent(*at) });
+        // What was cut off names a parent that is none.
+        above.map_while(|slot| {
+            let owner = self.items.owner(slot)?;
+            Some(Ancestor { slot, owner, acl: self.items.acl(slot), is_root: slot == self.root })
+        })
+    }
+}
+
+/// About what an entry of a list takes, in bytes, with its name.
+const ENTRY_BYTES: usize = 64;

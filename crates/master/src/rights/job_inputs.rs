@@ -1,0 +1,51 @@
+//! What a job may read, and where: a ticket for each task, with the slices among its segments. Serves `run`. A node lets
+//! an SPE read nothing else of what users keep, so a job has the rights of who submitted it on every node, and only as
+//! long as they hold.
+
+use protocol::{
+    JobId, NodeId, Now, Refusal, Rights, SliceId, Status, limits,
+    message::{acl::AclReply, client_master::ClientReply, master_security::UserRights},
+};
+
+use crate::sessions::ClientSession;
+use crate::{Master, trash::is_hidden_from};
+
+impl Master {
+    /// The ticket for these slices at a node.
+    pub(super) fn job_inputs(
+        &self,
+        now: Now,
+        client: &ClientSession,
+        job: JobId,
+        node: &NodeId,
+        slices: Vec<SliceId>,
+    ) -> Result<ClientReply, Refusal> {
+        let by = &client.rights;
+        self.check_running(by, job)?;
+        if slices.len() > limits::JOB_INPUTS_MAX {
+            let sentence =
+                format!("{} slices are too many; ask for {} at a time", slices.len(), limits::JOB_INPUTS_MAX);
+            return Err(Refusal::new(Status::Usage, sentence));
+        }
+        for slice in &slices {
+            self.check_input(by, *slice)?;
+        }
+        let key = self.nodes.of_id(node).filter(|key| self.nodes.get(*key).is_up()).ok_or_else(|| {
+            Refusal::new(Status::Unavailable, format!("the node {node} cannot be reached now; use another"))
+        })?;
+        let node = self.nodes.get(key);
+        let source = self.tickets.inputs(now, node, self.for_client(client, node), job, slices);
+        Ok(ClientReply::Acl(AclReply::Inputs(source.ticket)))
+    }
+
+    /// What a job reads its user can have as output: so running on a file needs the right to read it too.
+    fn check_input(&self, by: &UserRights, slice: SliceId) -> Result<(), Refusal> {
+        let gone = || {
+            let sentence = format!("an input (slice {slice}) was changed while the job read it; run the job again");
+            Refusal::new(Status::Refused, sentence)
+        };
+        let id = self.names.file_of_slice(slice).filter(|_| !self.names.is_doomed(slice)).ok_or_else(gone)?;
+        let path = self.names.path(id).filter(|path| !is_hidden_from(by, path)).ok_or_else(gone)?;
+        self.check_on(by, &path, Rights::READ.and(Rights::RUN))
+    }
+}

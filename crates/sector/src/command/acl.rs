@@ -1,0 +1,84 @@
+//! `acl`: who may do what.
+
+use client::{Acl, AclStatus, Client, SectorPath};
+use serde::Serialize;
+
+use crate::{
+    arguments::{AclCommand, Global},
+    failure::Failure,
+    show,
+};
+
+/// `sector acl`.
+pub(crate) async fn run(cloud: &Client, command: AclCommand, global: &Global) -> Result<(), Failure> {
+    let status = match command {
+        AclCommand::Get { path } => return print(&cloud.acl(&SectorPath::parse(&path)?).await?, global),
+        AclCommand::Set { path, acl } => cloud.set_acl(&SectorPath::parse(&path)?, acl).await?,
+        AclCommand::Remove { path, whom } => cloud.remove_from_acl(&SectorPath::parse(&path)?, whom).await?,
+        AclCommand::Clear { path } => cloud.clear_acl(&SectorPath::parse(&path)?).await?,
+        AclCommand::Owner { path, user } => cloud.give_to(&SectorPath::parse(&path)?, &user).await?,
+    };
+    // What was changed is silent, as of other commands; a program may want to see what holds now.
+    if global.json { print(&status, global) } else { Ok(()) }
+}
+
+fn print(status: &AclStatus, global: &Global) -> Result<(), Failure> {
+    if global.json {
+        return show::json(&AclView::from(status));
+    }
+    let from = match (&status.own, &status.from) {
+        (Some(_), _) => "says itself".to_owned(),
+        (None, Some(folder)) => format!("from {folder}"),
+        (None, None) => "from the cloud's settings".to_owned(),
+    };
+    for (name, value) in [
+        ("path", status.path.to_string()),
+        ("owner", status.owner.to_string()),
+        ("rights", format!("{} ({from})", status.effective)),
+        ("yours", if status.mine.is_empty() { "none".to_owned() } else { status.mine.to_string() }),
+    ] {
+        show::line(format!("{name:14} {value}"));
+    }
+    Ok(())
+}
+
+/// Who may do what, as JSON.
+#[derive(Serialize)]
+struct AclView {
+    path: String,
+    owner: String,
+    /// What holds, as a list and as it is written.
+    acl: Vec<AclEntryView>,
+    text: String,
+    /// Whether the entry says so itself.
+    own: bool,
+    /// The entry that says what holds; null: the cloud's settings.
+    from: Option<String>,
+    /// What the one who asks may do.
+    yours: String,
+}
+
+#[derive(Serialize)]
+struct AclEntryView {
+    who: String,
+    rights: String,
+}
+
+impl From<&AclStatus> for AclView {
+    fn from(status: &AclStatus) -> Self {
+        Self {
+            path: status.path.to_string(),
+            owner: status.owner.to_string(),
+            acl: entries(&status.effective),
+            text: status.effective.to_string(),
+            own: status.own.is_some(),
+            from: status.from.as_ref().map(ToString::to_string),
+            yours: status.mine.to_string(),
+        }
+    }
+}
+
+fn entries(acl: &Acl) -> Vec<AclEntryView> {
+    let view = |entry: &client::AclEntry| AclEntryView { who: entry.who.to_string(), rights: entry.rights.to_string() };
+    acl.entries().iter().map(view).collect()
+}
