@@ -8,6 +8,9 @@ use crate::{
     input::{shell, write_random},
 };
 
+/// One thing to measure: its name, and what does it once.
+type Work<'a> = (&'a str, &'a dyn Fn() -> Result<(), String>);
+
 /// put of one file with one synced copy beside `dd conv=fsync`; get beside `cat` to a file; each through the passed
 /// file and over TLS. Each has a clean disk cache before it, and each round another order: what comes behind a long
 /// write is slowed down by it.
@@ -19,7 +22,7 @@ pub(crate) fn storage(cloud: &Cloud, folder: &Path, megabytes: u64, rounds: usiz
     let (held, put) = ("/bench/held", "/bench/put");
     let put_one = |path| ["put", "-q", "--copies", "1", "--sync-copies", "1", input.as_str(), path];
     cloud.sector(&put_one(held))?;
-    let works: [(&str, &dyn Fn() -> Result<(), String>); 6] = [
+    let works: [Work<'_>; 6] = [
         ("dd conv=fsync", &|| shell(&format!("dd if={input} of={copy} bs=1M conv=fsync status=none"))),
         ("put, 1 synced copy", &|| cloud.sector(&put_one(put)).map(drop)),
         ("put over TLS", &|| cloud.sector_over_network(&put_one(put)).map(drop)),

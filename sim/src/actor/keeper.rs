@@ -23,6 +23,8 @@ pub(crate) struct Keeper {
     tag: u64,
     /// The node that may not be in use.
     node: Option<usize>,
+    /// The node that was taken into use again last.
+    last: Option<usize>,
     /// What is asked for next about it.
     next: Next,
     /// Whether the last one stays out of use.
@@ -50,7 +52,7 @@ impl Keeper {
     pub(crate) fn new(nodes: usize, leaves_one: bool) -> Self {
         // Fewer nodes than copies that people wish for would never be well.
         let leaves_one = leaves_one && nodes > NODES_MIN;
-        Self { nodes, step: Step::Waiting, tag: 0, node: None, next: Next::Drain, leaves_one }
+        Self { nodes, step: Step::Waiting, tag: 0, node: None, last: None, next: Next::Drain, leaves_one }
     }
 
     pub(crate) fn is_at_rest(&self) -> bool {
@@ -59,6 +61,14 @@ impl Keeper {
 
     pub(crate) fn state(&self) -> String {
         format!("looks after node {:?}: {:?}", self.node, self.next)
+    }
+
+    /// The master lost its journal, and with it perhaps the last moment's small rows: that the node is in use again
+    /// may be among them, as an operator would see in `sector nodes`.
+    pub(crate) fn journal_lost(&mut self) {
+        if self.node.is_none() && self.last.is_some() {
+            (self.node, self.next) = (self.last, Next::Admit);
+        }
     }
 
     pub(crate) fn logged_in(&mut self, env: &mut Environment, seat: &mut Seat) {
@@ -100,7 +110,9 @@ impl Keeper {
             (Next::Admit, Some(ClientReply::Refused(refusal))) if refusal.status == Status::NotFound => {
                 self.next = Next::Use;
             }
-            (Next::Use, Some(ClientReply::Plan(_))) => (self.node, self.next) = (None, Next::Drain),
+            (Next::Use, Some(ClientReply::Plan(_))) => {
+                (self.last, self.node, self.next) = (self.node, None, Next::Drain)
+            }
             // A master that lost its journal has learned only now that the node was kept out.
             (Next::Use, Some(ClientReply::Refused(refusal))) if refusal.status == Status::NotFound => {
                 self.next = Next::Admit;

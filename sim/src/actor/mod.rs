@@ -114,8 +114,10 @@ impl Actor {
 
     /// The master lost its journal.
     pub(crate) fn journal_lost(&mut self, env: &Environment) {
-        if let Part::Person(person) = &mut self.part {
-            person.journal_lost(env);
+        match &mut self.part {
+            Part::Person(person) => person.journal_lost(env),
+            Part::Keeper(keeper) => keeper.journal_lost(),
+            Part::Driver(_) | Part::Auditor(_) => {}
         }
     }
 

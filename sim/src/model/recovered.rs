@@ -54,7 +54,8 @@ impl Recovered {
             region
                 .ever_seen()
                 .filter(|(_, content)| on_disks.contains(content))
-                .for_each(|(path, content)| note(path, content));
+                .flat_map(|(path, content)| region.renamed(path).into_iter().map(move |path| (path, content)))
+                .for_each(|(path, content)| note(&path, content));
         }
         for register in &book.registers {
             register.ever_seen().for_each(|content| note(&register.path, content));

@@ -6,7 +6,7 @@ use std::{rc::Rc, time::Duration};
 
 use protocol::{SectorPath, Status};
 
-use super::{Change, ContentId, Tree};
+use super::{Change, ContentId, Tree, path};
 
 /// See the module.
 #[derive(Debug)]
@@ -16,6 +16,8 @@ pub(crate) struct Region {
     possible: Vec<Rc<Tree>>,
     /// What could be seen by others since when, oldest first.
     history: Vec<(Duration, Vec<Rc<Tree>>)>,
+    /// What was asked to be renamed to what, oldest first.
+    renames: Vec<(SectorPath, SectorPath)>,
 }
 
 /// How a change ended.
@@ -34,7 +36,7 @@ pub(crate) enum Outcome {
 impl Region {
     pub(crate) fn new(root: SectorPath) -> Self {
         let possible = vec![Rc::new(Tree::default())];
-        Self { root, history: vec![(Duration::ZERO, possible.clone())], possible }
+        Self { root, history: vec![(Duration::ZERO, possible.clone())], possible, renames: Vec::new() }
     }
 
     /// The trees that are possible now.
@@ -60,8 +62,24 @@ impl Region {
         self.history.iter().flat_map(|(_, trees)| trees).flat_map(|tree| tree.files())
     }
 
+    /// Where a file would be had it been in its folders when they were renamed: a removed one that is found again
+    /// comes back in its folder, and that may have another name by now.
+    pub(crate) fn renamed(&self, at: &SectorPath) -> Vec<SectorPath> {
+        let mut places = vec![at.clone()];
+        for (from, to) in &self.renames {
+            let moved =
+                |place: &SectorPath| Some(path(&format!("{to}{}", place.as_str().strip_prefix(from.as_str())?)));
+            let new: Vec<_> = places.iter().filter(|place| place.is_within(from)).filter_map(moved).collect();
+            places.extend(new);
+        }
+        places
+    }
+
     /// A change is about to be asked for: from now on others may see it.
     pub(crate) fn begin(&mut self, now: Duration, change: &Change) {
+        if let Change::Rename { from, to } = change {
+            self.renames.push((from.clone(), to.clone()));
+        }
         let mut during = self.possible.clone();
         during.extend(self.after(change));
         self.note(now, during);
@@ -135,7 +153,7 @@ impl Region {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
-    use crate::model::{Contents, path};
+    use crate::model::Contents;
 
     fn at(seconds: u64) -> Duration {
         Duration::from_secs(seconds)
@@ -170,6 +188,16 @@ mod tests {
         region.observe(at(3), |tree| tree.file(&path("/r/x")) == Some(content)).unwrap();
         assert_eq!(region.certain().unwrap().files().count(), 1);
         assert!(region.observe(at(4), |tree| tree.0.is_empty()).is_err());
+    }
+
+    #[test]
+    fn a_removed_file_goes_along_with_the_later_renames_of_its_folders() {
+        let mut region = Region::new(path("/r"));
+        for (from, to) in [("/r/a", "/r/b"), ("/r/x", "/r/y"), ("/r/b/c", "/r/d")] {
+            region.begin(at(1), &Change::Rename { from: path(from), to: path(to) });
+        }
+        let places = region.renamed(&path("/r/a/c/f"));
+        assert_eq!(places, ["/r/a/c/f", "/r/b/c/f", "/r/d/f"].map(path));
     }
 
     #[test]
