@@ -280,7 +280,7 @@ async fn a_job_reads_no_slice_that_the_master_did_not_name_whatever_its_driver_s
     cloud.put(&there, 3, b"of another user, elsewhere").await;
     let mut driver = cloud.drive(&here).await;
     load(&mut driver, "copy", &[]).await;
-    let remote = SegmentSource::Remote { slice: SliceId(3), from: Box::new(cloud.source(&there, 3)) };
+    let remote = SegmentSource::Remote { slice: SliceId(3), from: Box::new(cloud.source(&here, &there, 3)) };
     let allowed = || segment(local(1), 0, 11, RecordFormat::File);
     let secret = || segment(local(2), 0, 15, RecordFormat::File);
     let other_job = cloud.ticket(&here.id, Right::Inputs { job: JobId(77), slices: vec![SliceId(2)] });

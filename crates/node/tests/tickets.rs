@@ -87,7 +87,7 @@ async fn ask_for_plain(stream: &mut TransferStream, ticket: &SignedTicket) -> Tr
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn bytes_can_be_read_on_the_wire_only_where_the_ticket_allows_it_within_the_nodes_site() {
     let mut cloud = FakeCloud::start().await;
-    let mut node = cloud.node_with("n1", |settings| settings.site = "uic".into()).await;
+    let (mut node, _) = cloud.node_with("n1", |settings| settings.site = "uic".into()).await;
     let bytes = content(300_000);
     cloud.put(&node, 1, &bytes).await;
     let (tapped, seen) = listen_in(node.address).await;

@@ -10,7 +10,6 @@ use std::{
     net::SocketAddr,
     path::{Path, PathBuf},
     process::exit,
-    sync::Arc,
     time::Duration,
 };
 

@@ -41,10 +41,9 @@ use super::{
 };
 use crate::{
     Acl, CredentialId, Digest, FileId, JobId, JournalId, LeaseId, NodeId, Place, Policy, RecordFormat, Refusal,
-    ResumeKey, Rights, SectorPath, SessionId, SliceHeader, SliceId, SliceMetadata, Status, Topology, UserName, Version,
-    Who,
+    ResumeKey, SectorPath, SessionId, SliceHeader, SliceId, SliceMetadata, Status, Topology, UserName, Version,
     disk::{DiskState, DiskStatus, ScrubStatus},
-    ticket::{HolderKey, SignedTicket, TicketFault, TicketKeys},
+    ticket::{HolderKey, SignedTicket, TicketKeys},
     topology::{Link, SitePair},
     wire::codec,
 };

@@ -41,7 +41,7 @@ pub(super) struct Recording {
 /// One thing for the record, and who waits for it.
 #[derive(Debug)]
 enum Entry {
-    Own(AuditEvent, Option<(Caller, SecurityReply)>),
+    Own(Box<AuditEvent>, Option<(Caller, SecurityReply)>),
     Batch(AuditBatch, Caller),
 }
 
@@ -140,7 +140,7 @@ impl Recording {
             _ if !always => return Some((caller, reply)),
             _ => {}
         }
-        self.waiting.push(Entry::Own(event, Some((caller, reply))));
+        self.waiting.push(Entry::Own(Box::new(event), Some((caller, reply))));
         None
     }
 
@@ -155,8 +155,8 @@ impl Recording {
                 Entry::Own(event, answer) => {
                     held.extend(answer.map(|(caller, reply)| Held::Answer(caller, reply)));
                     match records.back_mut() {
-                        Some(Record::Own(events)) => events.push(event),
-                        _ => records.push_back(Record::Own(vec![event])),
+                        Some(Record::Own(events)) => events.push(*event),
+                        _ => records.push_back(Record::Own(vec![*event])),
                     }
                 }
                 Entry::Batch(batch, caller) => {
@@ -183,7 +183,7 @@ impl Recording {
             outcome: AuditOutcome::Done,
             note: format!("{count} further refusals came faster than they are recorded one by one"),
         };
-        self.waiting.push(Entry::Own(event, None));
+        self.waiting.push(Entry::Own(Box::new(event), None));
     }
 }
 
