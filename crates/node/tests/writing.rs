@@ -117,7 +117,7 @@ async fn each_node_of_a_chain_reports_for_itself() {
     let chain = vec![cloud.write_source(&first, &next, write_right(1))];
     put_along(&mut stream, cloud.write_ticket(&first, 1), chain, &content(MIB)).await;
     report_of(&mut cloud, &next, 1).await;
-    // The reports of the other session were passed over while waiting for this one.
+    report_of(&mut cloud, &first, 1).await;
     assert!(cloud.get(&first, 1).await.is_ok());
 }
 

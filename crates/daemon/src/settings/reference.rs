@@ -29,6 +29,7 @@ fn kind(key: &Key) -> &'static str {
         "PathBuf" | "Option<PathBuf>" => "path",
         "Option<Vec<PathBuf>>" => "list of paths",
         "String" | "NodeId" => "text",
+        "bool" => "`true` or `false`",
         _ => "number",
     }
 }

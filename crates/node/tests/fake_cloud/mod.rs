@@ -56,6 +56,8 @@ pub(crate) struct FakeCloud {
     messenger: Messenger,
     joins: mpsc::Receiver<(SessionId, JoinRequest)>,
     reports: mpsc::Receiver<(SessionId, Report)>,
+    /// Reports of other sessions than the one that was waited for: nodes of a chain report in any order.
+    set_aside: Vec<(SessionId, Report)>,
     clock: Clock,
     folder: TempDir,
 }
@@ -112,7 +114,7 @@ impl FakeCloud {
             }
         });
         let folder = tempfile::tempdir().unwrap();
-        Self { authority, signer, holder: HolderPair::generate(), master, messenger, joins, reports, clock, folder }
+        Self { authority, signer, holder: HolderPair::generate(), master, messenger, joins, reports, set_aside: Vec::new(), clock, folder }
     }
 
     /// A node that has joined and told its inventory.
@@ -212,13 +214,17 @@ impl FakeCloud {
         }
     }
 
-    /// The next report of this session; those of others are dropped.
+    /// The next report of this session; those of others wait until they are asked for.
     pub(crate) async fn report(&mut self, session: SessionId) -> Report {
+        if let Some(at) = self.set_aside.iter().position(|(from, _)| *from == session) {
+            return self.set_aside.remove(at).1;
+        }
         loop {
             let (from, report) = timeout(PATIENCE, self.reports.recv()).await.unwrap().unwrap();
             if from == session {
                 return report;
             }
+            self.set_aside.push((from, report));
         }
     }
 
