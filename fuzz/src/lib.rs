@@ -6,7 +6,7 @@
 use std::time::Duration;
 
 use protocol::{
-    Now, SectorPath, SessionId,
+    Acl, Now, SectorPath, SessionId,
     gmp::{Action, Class, Endpoint, Frames, KeyLimits, Message, MessageKind, Opening},
     limits,
     message::{accounts, audit, client_master, join, local, master_security, node_master, spe, transfer},
@@ -21,7 +21,8 @@ use store::{SIDECAR_VERSION, Sidecar};
 pub type Target = fn(&[u8]);
 
 /// Every target by its name.
-pub const TARGETS: [(&str, Target); 6] = [
+pub const TARGETS: [(&str, Target); 7] = [
+    ("acl", acl),
     ("sector_path", sector_path),
     ("messages", messages),
     ("datagram", datagram),
@@ -29,6 +30,16 @@ pub const TARGETS: [(&str, Target); 6] = [
     ("ticket", ticket),
     ("sidecar", sidecar),
 ];
+
+/// A text as a list of rights: what is taken has no entry twice and none without a right, and reads as itself.
+pub fn acl(bytes: &[u8]) {
+    let Ok(acl) = String::from_utf8_lossy(bytes).parse::<Acl>() else { return };
+    assert_eq!(acl.to_string().parse().as_ref(), Ok(&acl));
+    assert!(acl.entries().len() <= limits::ACL_ENTRIES_MAX);
+    assert!(acl.entries().windows(2).all(|pair| pair[0].who < pair[1].who));
+    assert!(acl.entries().iter().all(|entry| !entry.rights.is_empty()));
+    decoded::<Acl>(&codec::encode(&acl));
+}
 
 /// A text as a path: what is taken is normal, stays below the root, and reads as itself.
 pub fn sector_path(bytes: &[u8]) {

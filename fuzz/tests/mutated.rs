@@ -21,7 +21,7 @@ const INPUTS_OF_NOISE: usize = 2_000;
 
 #[test]
 fn no_mutated_input_breaks_a_parser() {
-    let seeds = [messages(), datagrams(), paths(), frames(), sidecars()].concat();
+    let seeds = [messages(), datagrams(), paths(), acls(), frames(), sidecars()].concat();
     assert!(seeds.len() > 80, "the vectors were found");
     let mut rng = Rng::with_seed(0x5ec7);
     for (name, target) in TARGETS {
@@ -74,6 +74,11 @@ fn messages() -> Vec<Vec<u8>> {
     lines.map(|line| HEXLOWER.decode(line.rsplit(' ').next().unwrap_or(line).as_bytes()).expect("hex")).collect()
 }
 
+fn acls() -> Vec<Vec<u8>> {
+    let texts = ["none", "everyone:r", "user:alice:rw,group:astro:rx,everyone:r", "user:a:rwxa,user:b:x,group:a:w"];
+    texts.into_iter().map(Vec::from).collect()
+}
+
 /// What two endpoints say to each other, as the target takes it: the length, then the datagram.
 fn datagrams() -> Vec<Vec<u8>> {
     let mut inputs = Vec::new();
@@ -83,8 +88,10 @@ fn datagrams() -> Vec<Vec<u8>> {
         b.add_session(session, Opening::Listens);
         let mut input = Vec::new();
         for kind in [MessageKind::Notice, MessageKind::Request(1), MessageKind::Reply(2)] {
-            a.send(Now::default(), session, Class::Ordinary, Message { kind, body: vec![5; bytes] }).expect("there is room");
-            b.send(Now::default(), session, Class::Bulk, Message { kind, body: vec![6; 2 * bytes] }).expect("there is room");
+            a.send(Now::default(), session, Class::Ordinary, Message { kind, body: vec![5; bytes] })
+                .expect("there is room");
+            b.send(Now::default(), session, Class::Bulk, Message { kind, body: vec![6; 2 * bytes] })
+                .expect("there is room");
         }
         a.cancel_request(Now::default(), session, 1);
         // What each says goes to the other and into the input, for the one in the target to hear.

@@ -3,6 +3,7 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
+mod accounts;
 mod chaos;
 mod disks;
 mod faults;
@@ -11,5 +12,6 @@ mod jobs;
 mod keeping;
 mod network;
 mod rebuild;
+mod rights;
 mod starting;
 mod uploads;

@@ -20,8 +20,9 @@
 //! # }
 //! ```
 
+pub mod accounts;
 pub mod audit;
-mod cluster;
+pub mod cluster;
 pub mod connections;
 pub mod error;
 pub mod expand;
@@ -39,8 +40,9 @@ pub use file::{get::GetOptions, put::PutOptions, reader::FileReader};
 pub use folder::PolicyStatus;
 pub use profile::Profile;
 pub use protocol::{
-    Acl, AclEntry, Policy, RecordFormat, Rights, SectorPath, Who,
+    Acl, AclEntry, CredentialId, Policy, RecordFormat, Rights, SectorPath, UserName, Who,
     message::{
+        accounts::{GroupStatus, NewSession, NewUser, Password, SessionStatus, TokenStatus, UserChange, UserStatus},
         acl::AclStatus,
         client_master::{
             Condition, CopyState, CopyStatus, Entry, EntryKind, EntryStatus, FileContent, Health, JobRecord, JobState,
@@ -50,6 +52,7 @@ pub use protocol::{
             MovePlan, NodeRemoval, PlannedMove, RebalanceStatus, RebalanceVerb, RemoveNodeRequest, Standing,
             TopologyStatus,
         },
+        master_security::KnownUser,
     },
 };
-pub use session::Client;
+pub use session::{Client, LoginAt, login};

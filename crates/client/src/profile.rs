@@ -2,12 +2,14 @@
 //! readable by its owner alone.
 
 use std::{
-    env, fs, io,
+    env, fs,
+    io::{self, Write},
     net::SocketAddr,
+    os::unix::fs::{DirBuilderExt, OpenOptionsExt},
     path::{Path, PathBuf},
 };
 
-use protocol::{Status, UserName, message::join::Secret};
+use protocol::{CredentialId, Status, UserName, message::join::Secret};
 use serde::{Deserialize, Serialize};
 
 use crate::ClientError;
@@ -25,6 +27,9 @@ pub struct Profile {
     pub token: [u8; 32],
     /// The certificate of the cloud's authority, PEM.
     pub authority: String,
+    /// The login session that the token belongs to; `None` for a token that was given out by its name.
+    #[serde(default, skip_serializing_if = "Option::is_none", with = "session_text")]
+    pub session: Option<CredentialId>,
     /// Whether bytes go over the network also where a node is on this machine: to measure it, or to try it out.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub over_network: bool,
@@ -72,6 +77,35 @@ impl Profile {
         toml::to_string(self).expect("a profile is plain text")
     }
 
+    /// Writes the profile, readable by its owner alone, whole or not at all.
+    ///
+    /// # Errors
+    /// When the file cannot be written.
+    pub fn save(&self, file: &Path) -> Result<(), ClientError> {
+        let failed = |source: io::Error| ClientError::Profile {
+            file: file.into(),
+            why: format!("cannot be written: {source}"),
+            status: Status::Failed,
+        };
+        let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        fs::DirBuilder::new().recursive(true).mode(0o700).create(folder).map_err(failed)?;
+        let mut temporary = file.as_os_str().to_owned();
+        temporary.push(format!(".{}.new", std::process::id()));
+        let write = || {
+            // Never over a file that is there: its mode would stay.
+            let mut new = fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&temporary)?;
+            new.write_all(self.to_text().as_bytes())?;
+            new.sync_all()?;
+            fs::rename(&temporary, file)?;
+            fs::File::open(folder)?.sync_all()
+        };
+        write().map_err(|source| {
+            // Best effort: it holds a token.
+            let _ = fs::remove_file(&temporary);
+            failed(source)
+        })
+    }
+
     /// What proves the user to the master.
     pub(crate) fn secret(&self) -> Secret {
         Secret::Token(self.token)
@@ -81,6 +115,24 @@ impl Profile {
 impl std::fmt::Debug for Profile {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "Profile({} at {})", self.user, self.address)
+    }
+}
+
+/// A session's id as text, or nothing.
+mod session_text {
+    use protocol::CredentialId;
+    use serde::{Deserialize, Deserializer, Serializer, de::Error};
+
+    pub(super) fn serialize<S: Serializer>(session: &Option<CredentialId>, to: S) -> Result<S::Ok, S::Error> {
+        match session {
+            Some(session) => to.collect_str(session),
+            None => to.serialize_none(),
+        }
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Option<CredentialId>, D::Error> {
+        let text = String::deserialize(from)?;
+        text.parse().map(Some).map_err(D::Error::custom)
     }
 }
 
@@ -119,6 +171,7 @@ mod tests {
             user: UserName::new("ada").unwrap(),
             token: [0xab; 32],
             authority: "-----BEGIN CERTIFICATE-----\n".into(),
+            session: Some(CredentialId(u64::MAX)),
             over_network: false,
         }
     }
@@ -128,6 +181,21 @@ mod tests {
         let read = Profile::parse(&profile().to_text()).unwrap();
         assert_eq!(read.to_text(), profile().to_text());
         assert!(!format!("{read:?}").contains("abab"));
+    }
+
+    #[test]
+    fn a_saved_profile_is_its_owners_alone_also_where_another_was_before() {
+        use std::os::unix::fs::PermissionsExt;
+        let folder = env::temp_dir().join(format!("sector-profile-{}", std::process::id()));
+        let file = folder.join("profile.toml");
+        fs::create_dir_all(&folder).unwrap();
+        fs::write(&file, "").unwrap();
+        fs::set_permissions(&file, fs::Permissions::from_mode(0o644)).unwrap();
+        profile().save(&file).unwrap();
+        assert_eq!(fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
+        assert_eq!(Profile::load(&file).unwrap().session, Some(CredentialId(u64::MAX)));
+        assert_eq!(fs::read_dir(&folder).unwrap().count(), 1, "nothing else is left");
+        fs::remove_dir_all(&folder).unwrap();
     }
 
     #[test]

@@ -15,13 +15,13 @@ use net::{
     transfer::{Carrier, TcpCarrier},
 };
 use protocol::{
-    LeaseId, SessionId,
+    LeaseId, SessionId, UserName,
     gmp::Class,
     message::{
-        accounts::AccountsRequest,
+        accounts::{AccountsRequest, NewSession},
         acl::AclRequest,
         client_master::{ClientReply, ClientRequest},
-        join::{JoinReply, JoinRequest, KEY_LABEL},
+        join::{JoinReply, JoinRequest, KEY_LABEL, Secret},
         rebuild::RebuildRequest,
     },
     status::ErrorClass,
@@ -70,7 +70,7 @@ impl Client {
             }
         });
         let holder = Arc::new(HolderPair::generate());
-        let session = login(profile, &carrier, &holder, &messenger).await?;
+        let session = open_session(profile, &carrier, &holder, &messenger).await?;
         let connections = Connections::new(Arc::clone(&carrier), Arc::clone(&holder), profile.over_network);
         let inner = Inner {
             profile: profile.clone(),
@@ -98,7 +98,7 @@ impl Client {
     }
 
     /// Who is logged in.
-    pub fn user(&self) -> &protocol::UserName {
+    pub fn user(&self) -> &UserName {
         &self.inner.profile.user
     }
 
@@ -159,7 +159,8 @@ impl Client {
         if *current == old {
             self.inner.messenger.remove_session(old);
             *current =
-                login(&self.inner.profile, &self.inner.carrier, &self.inner.holder, &self.inner.messenger).await?;
+                open_session(&self.inner.profile, &self.inner.carrier, &self.inner.holder, &self.inner.messenger)
+                    .await?;
         }
         Ok(*current)
     }
@@ -171,8 +172,51 @@ impl std::fmt::Debug for Client {
     }
 }
 
+/// Where to log in, and whom to trust.
+#[derive(Clone, Debug)]
+pub struct LoginAt {
+    /// The master's address.
+    pub address: SocketAddr,
+    /// The certificate of the cloud's authority, PEM.
+    pub authority: String,
+    /// What this machine is called, for people who look at their sessions.
+    pub machine: String,
+}
+
+/// Begins a login session with a password and gives the profile with its token, which is kept nowhere else. The session ends
+/// by itself when it is not used for half a day.
+///
+/// # Errors
+/// Refused (4) for a wrong name or password, without saying which; Unavailable (5) where the master or the security server
+/// cannot be reached.
+pub async fn login(at: &LoginAt, user: &UserName, password: String) -> Result<Profile, ClientError> {
+    let LoginAt { address, authority, machine } = at;
+    let what = format!("cannot log in at {address}");
+    let failed = || ClientError::net(what.clone());
+    let identity = TlsIdentity::client(authority).map_err(ClientError::net("cannot use the cloud's authority"))?;
+    let mut stream = TcpCarrier::new(identity).connect(*address, "master").await.map_err(failed())?;
+    let secret = Secret::Password(password);
+    let request = JoinRequest::Login { user: user.clone(), secret, machine: machine.clone() };
+    stream.send(&request).await.map_err(failed())?;
+    match stream.receive::<JoinReply>().await.map_err(failed())? {
+        JoinReply::LoggedIn(NewSession { credential, token, .. }) => {
+            stream.close().await;
+            Ok(Profile {
+                address: *address,
+                user: user.clone(),
+                token,
+                authority: authority.clone(),
+                session: Some(credential),
+                over_network: false,
+            })
+        }
+        JoinReply::Refused(refusal) => Err(refusal.into()),
+        JoinReply::Accepted { .. } => Err(ClientError::Unexpected { who: "master", request: "login" }),
+    }
+}
+
 /// The TLS conversation with which a session begins.
-async fn login(
+async fn open_session(
     profile: &Profile,
     carrier: &TcpCarrier,
     holder: &HolderPair,
@@ -185,6 +229,7 @@ async fn login(
     stream.send(&request).await.map_err(failed())?;
     match stream.receive::<JoinReply>().await.map_err(failed())? {
         JoinReply::Refused(refusal) => Err(refusal.into()),
+        JoinReply::LoggedIn(_) => Err(ClientError::Unexpected { who: "master", request: "open a session" }),
         JoinReply::Accepted { session, ticket_keys: _, gone_token } => {
             let key = stream.export_key(KEY_LABEL, &session.0.to_be_bytes()).map_err(failed())?;
             messenger.add_session(SessionKeys { session, key, side: Side::Opener, peer: Some(profile.address) });
@@ -222,7 +267,17 @@ fn is_repeatable(request: &ClientRequest) -> bool {
         Acl(AclRequest::Remove { .. }) => false,
         Import { .. } | Rebuild(RebuildRequest::Status { .. }) => true,
         Rebuild(_) => false,
-        Accounts(request) => matches!(request, AccountsRequest::WhoAmI | AccountsRequest::Users { .. }),
+        Accounts(request) => !matches!(
+            request,
+            AccountsRequest::AddUser(_)
+                | AccountsRequest::RemoveUser(_)
+                | AccountsRequest::SetPassword { .. }
+                | AccountsRequest::AddGroup(_)
+                | AccountsRequest::RemoveGroup(_)
+                | AccountsRequest::AddToken { .. }
+                | AccountsRequest::RevokeToken { .. }
+                | AccountsRequest::RevokeSession(_)
+        ),
         // A later attempt at the same upload takes an earlier one's place.
         Create(create) => create.resume.is_some(),
         Commit { .. }

@@ -15,9 +15,9 @@ use net::{
     transfer::{Incoming, Listener, TransferStream},
 };
 use protocol::{
-    Refusal, SessionId, Status,
+    Refusal, SessionId, Status, UserName,
     message::{
-        join::{JoinReply, JoinRequest, KEY_LABEL},
+        join::{JoinReply, JoinRequest, KEY_LABEL, Secret},
         master_security::{SecurityReply, SecurityRequest},
     },
     ticket::TicketKeys,
@@ -85,10 +85,18 @@ impl Gate {
     async fn converse(&self, incoming: Incoming) -> Result<(), net::NetError> {
         let mut stream = incoming.handshake().await?;
         let request = stream.receive::<JoinRequest>().await?;
-        let reply = match self.decide(&mut stream, request).await {
-            Ok((session, ticket_keys)) => {
-                JoinReply::Accepted { session, ticket_keys, gone_token: self.gone_key.token(session) }
+        let reply = match request {
+            JoinRequest::Login { user, secret, machine } => {
+                self.log_in(stream.peer().ip().to_canonical(), user, secret, machine).await
             }
+            request => self.decide(&mut stream, request).await.map(|(session, ticket_keys)| JoinReply::Accepted {
+                session,
+                ticket_keys,
+                gone_token: self.gone_key.token(session),
+            }),
+        };
+        let reply = match reply {
+            Ok(reply) => reply,
             Err(refusal) => {
                 tracing::info!(peer = %stream.peer(), %refusal, "a join was refused");
                 JoinReply::Refused(refusal)
@@ -116,6 +124,20 @@ impl Gate {
         Ok((session, ticket_keys))
     }
 
+    /// Has a login session begun, whose token the client keeps.
+    async fn log_in(
+        &self,
+        address: IpAddr,
+        user: UserName,
+        secret: Secret,
+        machine: String,
+    ) -> Result<JoinReply, Refusal> {
+        match self.security.ask(&SecurityRequest::Login { user, secret, address, machine }).await? {
+            SecurityReply::Session(session) => Ok(JoinReply::LoggedIn(session)),
+            other => Err(refused(other)),
+        }
+    }
+
     async fn check(&self, stream: &mut TransferStream, request: JoinRequest) -> Result<Joiner, Refusal> {
         let address = stream.peer().ip().to_canonical();
         match request {
@@ -126,6 +148,7 @@ impl Gate {
                     other => Err(refused(other)),
                 }
             }
+            JoinRequest::Login { .. } => Err(Refusal::new(Status::Failed, "a login opens no session with the master")),
             JoinRequest::Node { node, place, transfer, spe_slots, pid, folder, local } => {
                 let fingerprint = stream.peer_fingerprint().ok_or_else(|| {
                     let sentence = format!("node {node} showed no certificate; give it the one issued for it");
@@ -160,9 +183,7 @@ fn reachable(transfer: SocketAddr, from: IpAddr) -> SocketAddr {
 fn refused(reply: SecurityReply) -> Refusal {
     match reply {
         SecurityReply::Refused(refusal) => refusal,
-        SecurityReply::User(_) | SecurityReply::NodeAllowed | SecurityReply::Audit(_) | SecurityReply::Accounts(_) => {
-            Refusal::new(Status::Failed, "the security server answered another question than was asked; see its log")
-        }
+        _ => Refusal::new(Status::Failed, "the security server answered another question than was asked; see its log"),
     }
 }
 

@@ -48,6 +48,7 @@ mod security_door;
 mod server;
 mod sessions;
 mod spread;
+mod standing;
 mod targets;
 mod tickets;
 mod together;

@@ -6,7 +6,7 @@ use std::{collections::VecDeque, time::Duration};
 
 use fastrand::Rng;
 use protocol::{
-    Now, Refusal, SessionId, Version,
+    CredentialId, Now, Refusal, SessionId, Version,
     message::client_master::{ClientReply, ClientRequest},
 };
 use store::RowChange;
@@ -39,6 +39,7 @@ use crate::{
     replication::Replication,
     saves::{Effect, Saves},
     sessions::{ClientSession, Peer, Sessions},
+    standing::Standing,
     tickets::{SignTickets, Tickets},
     together::Together,
     topology::TopologyOrigin,
@@ -70,6 +71,7 @@ pub struct Master {
     pub(crate) rebalance: Rebalance,
     pub(crate) topology: TopologyOrigin,
     pub(crate) questions: Questions,
+    pub(crate) standing: Standing,
     pub(crate) audit: AuditQueue,
     pub(crate) superseded: Superseded,
     pub(crate) jobs: Jobs,
@@ -174,6 +176,7 @@ impl Master {
             rebalance: Rebalance::default(),
             topology: TopologyOrigin::default(),
             questions: Questions::default(),
+            standing: Standing::default(),
             audit,
             superseded: Superseded::default(),
             jobs,
@@ -195,6 +198,9 @@ impl Master {
 
     /// Opens the session of a client that was let in.
     pub fn open_client_session(&mut self, now: Now, session: SessionId, who: ClientJoin) {
+        if who.user.credential != CredentialId(0) {
+            self.look_again(session);
+        }
         let evicted = self.sessions.open(now, session, who);
         self.actions.extend(evicted.map(Action::CloseSession));
     }
@@ -258,7 +264,7 @@ impl Master {
             Completion::Ordered { order, outcome } => self.note_ordered(now, order, outcome),
             Completion::TopologyRead { to, topology } => self.note_topology(now, to, topology),
             Completion::AuditBrought(brought) => self.note_audit_brought(now, brought),
-            Completion::SecurityAnswered { to, reply } => self.note_security_answer(to, reply),
+            Completion::SecurityAnswered { to, reply } => self.note_security_answer(now, to, reply),
         }
         self.go_on(now);
     }
@@ -446,6 +452,7 @@ impl Master {
 
     fn tick(&mut self, now: Now) {
         self.watch_nodes(now);
+        self.watch_standing(now);
         if !self.rebuild.is_running() {
             self.watch_drains(now);
             self.watch_rebalance();

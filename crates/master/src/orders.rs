@@ -42,6 +42,8 @@ pub(crate) enum Ordered {
     Forget(JobId),
     Keep,
     TellKept,
+    /// By its number.
+    Revoke(u64),
     TicketKeys,
 }
 
@@ -180,7 +182,7 @@ impl Ordered {
     fn slice(self) -> Option<SliceId> {
         match self {
             Self::Place { slice, .. } | Self::Remove(slice) | Self::Replicate(slice) => Some(slice),
-            Self::Forget(_) | Self::Keep | Self::TellKept | Self::TicketKeys => None,
+            Self::Forget(_) | Self::Keep | Self::TellKept | Self::Revoke(_) | Self::TicketKeys => None,
         }
     }
 }

@@ -2,7 +2,7 @@
 //! people ask about accounts (door 2 to door 3). Never decides anything, and keeps nothing of what passes.
 
 use protocol::{
-    Refusal, Status,
+    Now, Refusal, Status,
     message::{
         accounts::AccountsRequest,
         client_master::ClientReply,
@@ -14,6 +14,7 @@ use crate::{
     Master,
     actions::{Action, Caller},
     sessions::ClientSession,
+    standing::OWN,
 };
 
 /// The questions that wait for the security server.
@@ -53,13 +54,16 @@ impl Master {
     }
 
     /// The security server answered, or could not be reached.
-    pub(crate) fn note_security_answer(&mut self, to: Caller, reply: Result<SecurityReply, Refusal>) {
+    pub(crate) fn note_security_answer(&mut self, now: Now, to: Caller, reply: Result<SecurityReply, Refusal>) {
+        if to == OWN {
+            return self.note_standing(now, reply);
+        }
         self.questions.open = self.questions.open.saturating_sub(1);
         let reply = match reply {
             Ok(SecurityReply::Accounts(reply)) => ClientReply::Accounts(reply),
             Ok(SecurityReply::Audit(reply)) => ClientReply::Audit(reply),
             Ok(SecurityReply::Refused(refusal)) | Err(refusal) => ClientReply::Refused(refusal),
-            Ok(SecurityReply::User(_) | SecurityReply::NodeAllowed) => {
+            Ok(_) => {
                 let sentence = "the security server answered another question than was asked; see its log";
                 ClientReply::Refused(Refusal::new(Status::Failed, sentence))
             }

@@ -138,6 +138,8 @@ impl Master {
             }
             (Ordered::Forget(_), _) => {}
             (Ordered::Keep, status) => self.note_kept(now, node, status.is_none()),
+            (Ordered::Revoke(number), Some(Status::Unavailable)) => self.revoke_again(node, number),
+            (Ordered::Revoke(_), _) => {}
             (Ordered::TicketKeys, Some(Status::Unavailable | Status::Failed)) => {
                 self.orders.delay(retry_at, node, Work::TicketKeys);
             }

@@ -112,6 +112,7 @@ impl Master {
             self.assess(now, slice);
         }
         self.actions.extend(old.map(Action::CloseSession));
+        self.tell_revoked(key);
     }
 
     fn note_inventory(&mut self, now: Now, key: NodeKey, slices: Vec<HeldSlice>, last: bool) {

@@ -4,12 +4,12 @@
 use std::{collections::BTreeMap, net::IpAddr, time::Duration};
 
 use protocol::{
-    CredentialId, NodeId, Now, SessionId,
+    CredentialId, NodeId, Now, SessionId, UserName,
     message::master_security::{KnownUser, UserRights},
     ticket::HolderKey,
 };
 
-use crate::actions::ClientJoin;
+use crate::{actions::ClientJoin, standing::is_less};
 
 /// Who is at the other end of a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,6 +30,8 @@ pub(crate) struct ClientSession {
     pub(crate) address: IpAddr,
     /// The key that its tickets name.
     pub(crate) holder: HolderKey,
+    /// When it ends unless it is renewed, in milliseconds since the Unix epoch.
+    until_unix_millis: Option<u64>,
     last_heard: Duration,
 }
 
@@ -47,9 +49,10 @@ impl Sessions {
         if let Some(evicted) = evicted {
             self.clients.remove(&evicted);
         }
-        let ClientJoin { user: KnownUser { rights, credential, .. }, address, holder } = who;
+        let ClientJoin { user: KnownUser { rights, credential, until_unix_millis }, address, holder } = who;
         let last_heard = now.monotonic;
-        self.clients.insert(session, ClientSession { rights, credential, address, holder, last_heard });
+        self.clients
+            .insert(session, ClientSession { rights, credential, address, holder, until_unix_millis, last_heard });
         evicted
     }
 
@@ -66,6 +69,32 @@ impl Sessions {
 
     pub(crate) fn close(&mut self, session: SessionId) -> bool {
         self.clients.remove(&session).is_some()
+    }
+
+    /// The sessions whose time has passed.
+    pub(crate) fn ended(&self, now: Now) -> Vec<SessionId> {
+        self.ending_before(now)
+    }
+
+    /// The sessions that end before `then` unless they are renewed.
+    pub(crate) fn ending_before(&self, then: Now) -> Vec<SessionId> {
+        let ends = |client: &ClientSession| client.until_unix_millis.is_some_and(|until| until <= then.unix_millis);
+        self.clients.iter().filter(|(_, client)| ends(client)).map(|(id, _)| *id).collect()
+    }
+
+    /// The sessions of these users; of all where there are none named.
+    pub(crate) fn of_users(&self, users: Option<&[UserName]>) -> Vec<SessionId> {
+        let is_meant = |client: &ClientSession| users.is_none_or(|users| users.contains(&client.rights.user));
+        self.clients.iter().filter(|(_, client)| is_meant(client)).map(|(id, _)| *id).collect()
+    }
+
+    /// Takes over what the user of a session may do now. Gives the user where that is less than before.
+    pub(crate) fn renew(&mut self, session: SessionId, known: KnownUser) -> Option<UserName> {
+        let client = self.clients.get_mut(&session)?;
+        let lost = is_less(&known.rights, &client.rights).then(|| known.rights.user.clone());
+        client.rights = known.rights;
+        client.until_unix_millis = known.until_unix_millis;
+        lost
     }
 
     /// Closes the sessions that were idle for too long and names them.

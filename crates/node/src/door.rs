@@ -25,6 +25,7 @@ use net::{
 use protocol::{
     Status,
     message::transfer::{TransferReply, TransferRequest},
+    ticket::SignedTicket,
 };
 use tokio::{
     sync::{OwnedSemaphorePermit, Semaphore},
@@ -111,63 +112,44 @@ pub(crate) async fn answer_requests(
         let next = stopping.unless(timeout(REQUEST_IDLE_MAX, next_request(&mut stream, &mut open)));
         let Some(Ok(received)) = next.await else { break };
         let Some(request) = received? else { break };
-        let after = match request {
-            TransferRequest::Read { ticket, slice, from, until } => {
-                let Some(_turn) = turn(hands, &mut stream).await? else { continue };
-                // Boxed, as below: the largest of the conversations decides the size of all.
-                Box::pin(read::read(hands, &mut stream, &bearer, &mut open, ticket, slice, from..until)).await?
-            }
-            TransferRequest::Write { ticket, chain } => {
-                let Some(_turn) = turn_to_write(hands, &mut stream).await? else { continue };
-                Box::pin(write::write(hands, &mut stream, &bearer, &ticket, chain, stopping)).await?
-            }
-            TransferRequest::Piece { ticket, piece, bytes } => {
-                let Some(_turn) = turn(hands, &mut stream).await? else { continue };
-                Box::pin(piece::piece(hands, &mut stream, &bearer, &ticket, piece, bytes)).await?
-            }
-            TransferRequest::Verify { ticket, slice } => {
-                let Some(_turn) = turn(hands, &mut stream).await? else { continue };
-                Box::pin(verify::verify(hands, &mut stream, &bearer, &ticket, slice)).await?
-            }
-            TransferRequest::ListFiles { ticket, folder, after } => {
-                Box::pin(import::list(hands, &mut stream, &bearer, &ticket, folder, after)).await?
-            }
-            TransferRequest::ImportFile { ticket, write, folder, file, keep } => {
-                let Some(_turn) = turn(hands, &mut stream).await? else { continue };
-                let wanted = import::Wanted { folder, file, keep };
-                Box::pin(import::import(hands, &mut stream, &bearer, &ticket, &write, wanted)).await?
-            }
-            TransferRequest::LeaveFile { ticket, folder, file, slice } => {
-                let wanted = import::Wanted { folder, file, keep: false };
-                Box::pin(import::leave(hands, &mut stream, &bearer, &ticket, wanted, slice)).await?
-            }
+        // Nothing of these can be cut off in the middle.
+        let request = match request {
             TransferRequest::Hold { key, proof } => {
-                if bearer.take_proof(key, &proof) {
-                    After::Next
-                } else {
+                if !bearer.take_proof(key, &proof) {
                     // It is the answer to what comes behind the proof; and there is no second try.
                     refuse(&mut stream, &hands.tickets.refuse_proof(&bearer)).await?;
-                    After::Close
+                    break;
                 }
+                continue;
             }
-            TransferRequest::Plain { ticket } => match hands.tickets.plain(&bearer, &ticket) {
-                Ok(()) => {
-                    // What was opened with an encrypted connection's ticket must be asked for anew.
-                    open.close_all();
-                    stream.send(&TransferReply::Ready).await?;
-                    stream.go_plain().await?;
-                    bearer.goes_plain();
-                    After::Next
-                }
-                Err(error) => refuse(&mut stream, &error).await?,
-            },
-            TransferRequest::Spe { ticket } => match hands.tickets.compute(&bearer, &ticket) {
+            TransferRequest::Plain { ticket } => {
+                go_plain(hands, &mut stream, &mut bearer, &mut open, &ticket).await?;
+                continue;
+            }
+            request => request,
+        };
+        let Some(ticket) = ticket_of(&request).cloned() else { continue };
+        let revoked = hands.tickets.revoked().wait(&ticket);
+        if matches!(request, TransferRequest::Spe { .. }) {
+            match hands.tickets.compute(&bearer, &ticket) {
                 Ok(job) => {
                     stream.send(&TransferReply::Ready).await?;
-                    return Box::pin(task::converse(Arc::clone(hands), stream, bearer, job, stopping)).await;
+                    let conversation = Box::pin(task::converse(Arc::clone(hands), stream, bearer, job, stopping));
+                    return tokio::select! {
+                        ended = conversation => ended,
+                        () = revoked => Ok(()),
+                    };
                 }
-                Err(error) => refuse(&mut stream, &error).await?,
-            },
+                Err(error) => {
+                    refuse(&mut stream, &error).await?;
+                    continue;
+                }
+            }
+        }
+        let after = tokio::select! {
+            after = answer(hands, &mut stream, &bearer, &mut open, request, stopping) => after?,
+            // Cut off in the middle, without a word: whoever has a good session asks for a new ticket.
+            () = revoked => return Ok(()),
         };
         if after == After::Close {
             break;
@@ -175,6 +157,86 @@ pub(crate) async fn answer_requests(
     }
     stream.close().await;
     Ok(())
+}
+
+/// Answers one request that leaves the connection here.
+async fn answer(
+    hands: &Arc<Hands>,
+    stream: &mut TransferStream,
+    bearer: &Bearer,
+    open: &mut OpenSlices,
+    request: TransferRequest,
+    stopping: &Stopping,
+) -> Result<After, NodeError> {
+    match request {
+        TransferRequest::Read { ticket, slice, from, until } => {
+            let Some(_turn) = turn(hands, stream).await? else { return Ok(After::Next) };
+            // Boxed, as below: the largest of the conversations decides the size of all.
+            Box::pin(read::read(hands, stream, bearer, open, ticket, slice, from..until)).await
+        }
+        TransferRequest::Write { ticket, chain } => {
+            let Some(_turn) = turn_to_write(hands, stream).await? else { return Ok(After::Next) };
+            Box::pin(write::write(hands, stream, bearer, &ticket, chain, stopping)).await
+        }
+        TransferRequest::Piece { ticket, piece, bytes } => {
+            let Some(_turn) = turn(hands, stream).await? else { return Ok(After::Next) };
+            Box::pin(piece::piece(hands, stream, bearer, &ticket, piece, bytes)).await
+        }
+        TransferRequest::Verify { ticket, slice } => {
+            let Some(_turn) = turn(hands, stream).await? else { return Ok(After::Next) };
+            Box::pin(verify::verify(hands, stream, bearer, &ticket, slice)).await
+        }
+        TransferRequest::ListFiles { ticket, folder, after } => {
+            Box::pin(import::list(hands, stream, bearer, &ticket, folder, after)).await
+        }
+        TransferRequest::ImportFile { ticket, write, folder, file, keep } => {
+            let Some(_turn) = turn(hands, stream).await? else { return Ok(After::Next) };
+            let wanted = import::Wanted { folder, file, keep };
+            Box::pin(import::import(hands, stream, bearer, &ticket, &write, wanted)).await
+        }
+        TransferRequest::LeaveFile { ticket, folder, file, slice } => {
+            let wanted = import::Wanted { folder, file, keep: false };
+            Box::pin(import::leave(hands, stream, bearer, &ticket, wanted, slice)).await
+        }
+        // Taken out before: these change what the connection is.
+        TransferRequest::Spe { .. } | TransferRequest::Hold { .. } | TransferRequest::Plain { .. } => Ok(After::Close),
+    }
+}
+
+/// Lets the connection go on without encryption, where the ticket allows that.
+async fn go_plain(
+    hands: &Hands,
+    stream: &mut TransferStream,
+    bearer: &mut Bearer,
+    open: &mut OpenSlices,
+    ticket: &SignedTicket,
+) -> Result<(), NodeError> {
+    if let Err(error) = hands.tickets.plain(bearer, ticket) {
+        refuse(stream, &error).await?;
+        return Ok(());
+    }
+    // What was opened with an encrypted connection's ticket must be asked for anew.
+    open.close_all();
+    stream.send(&TransferReply::Ready).await?;
+    stream.go_plain().await?;
+    bearer.goes_plain();
+    Ok(())
+}
+
+/// The ticket with which a request comes; a proof comes without.
+fn ticket_of(request: &TransferRequest) -> Option<&SignedTicket> {
+    match request {
+        TransferRequest::Read { ticket, .. }
+        | TransferRequest::Write { ticket, .. }
+        | TransferRequest::Piece { ticket, .. }
+        | TransferRequest::Verify { ticket, .. }
+        | TransferRequest::ListFiles { ticket, .. }
+        | TransferRequest::ImportFile { ticket, .. }
+        | TransferRequest::LeaveFile { ticket, .. }
+        | TransferRequest::Plain { ticket }
+        | TransferRequest::Spe { ticket } => Some(ticket),
+        TransferRequest::Hold { .. } => None,
+    }
 }
 
 /// The next request, or the end. When none comes for a while, nothing is kept open for it any more.

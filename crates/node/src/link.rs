@@ -9,7 +9,7 @@ use net::{
     transfer::{Carrier, TcpCarrier},
 };
 use protocol::{
-    SessionId,
+    SessionId, Status,
     message::join::{JoinReply, JoinRequest, KEY_LABEL},
     ticket::TicketKeys,
 };
@@ -65,6 +65,10 @@ impl Link {
                 self.messenger.expect_gone_token(session, gone_token);
                 stream.close().await;
                 Ok(Joined { session, ticket_keys })
+            }
+            JoinReply::LoggedIn(_) => {
+                let sentence = "the master answered another question than was asked; use the same version as it";
+                Err(NodeError::refused(Status::Failed, sentence))
             }
         }
     }

@@ -17,7 +17,7 @@ use protocol::{
     JobId, NodeId, Now, Refusal, SessionId, SliceHeader, SliceId, SliceMetadata, Status,
     message::{
         client_master::Source,
-        node_master::{Ack, HeldPartial, HeldSlice, Order, Report},
+        node_master::{Ack, HeldPartial, HeldSlice, Order, Report, Revocation},
         rebuild::{Keep, KeptKey, KeptMark},
     },
     ticket::TicketKeys,
@@ -105,6 +105,10 @@ impl Node {
             }
             // Answered when the rows are on the disk.
             Order::Keep(keep) => self.actions.push_back(Action::Keep { to: from, keep }),
+            Order::Revoke(revocation) => {
+                self.actions.push_back(Action::Revoke(revocation));
+                self.ack(from, Ok(()));
+            }
             Order::TellKept { after } => {
                 self.actions.push_back(Action::ReadKept { after });
                 self.ack(from, Ok(()));
@@ -254,6 +258,8 @@ impl Node {
 /// on the disk before its completion is handled.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Action {
+    /// Refuse tickets that were given out before, and cut off what runs on them.
+    Revoke(Revocation),
     /// Answer an order; dropped when its session is gone.
     Ack {
         /// Whom to answer.

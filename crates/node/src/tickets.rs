@@ -24,7 +24,7 @@ use protocol::{
     ticket::{Right, SignedTicket, Ticket, TicketFault, TicketKeys},
 };
 
-use crate::NodeError;
+use crate::{NodeError, revoked::Revoked};
 
 /// Checks tickets, and remembers which slices were written with one.
 pub(crate) struct TicketDoor {
@@ -34,6 +34,7 @@ pub(crate) struct TicketDoor {
     clock: Clock,
     checker: RwLock<Option<TicketChecker>>,
     refusals: Mutex<Refusals>,
+    revoked: Revoked,
     used: Arc<Mutex<Used>>,
 }
 
@@ -49,7 +50,15 @@ struct Refusals {
 
 impl TicketDoor {
     pub(crate) fn new(node: NodeId, site: String, clock: Clock) -> Self {
-        Self { node, site, clock, checker: RwLock::new(None), refusals: Mutex::default(), used: Arc::default() }
+        Self {
+            node,
+            site,
+            clock,
+            checker: RwLock::new(None),
+            refusals: Mutex::default(),
+            revoked: Revoked::default(),
+            used: Arc::default(),
+        }
     }
 
     /// From now on tickets signed with these keys' other halves are good.
@@ -152,6 +161,11 @@ impl TicketDoor {
         self.check_plain(bearer, &ticket)
     }
 
+    /// Whose tickets are worthless before their time.
+    pub(crate) fn revoked(&self) -> &Revoked {
+        &self.revoked
+    }
+
     /// A proof that was none.
     pub(crate) fn refuse_proof(&self, bearer: &Bearer) -> NodeError {
         let sentence = format!("node {} cannot believe that this is the key of a client; log in again", self.node);
@@ -222,11 +236,18 @@ impl TicketDoor {
             let sentence = format!("node {} has not met its master yet; try again a little later", self.node);
             return Err(NodeError::refused(Status::Unavailable, sentence));
         };
-        checker.check(ticket, now).map_err(|refused| {
+        let ticket = checker.check(ticket, now).map_err(|refused| {
             let RefusedTicket { fault, user, refusal } = refused;
             self.count(bearer, fault, user, &refusal.sentence);
             NodeError::Refused(refusal)
-        })
+        })?;
+        if self.revoked.covers(&ticket) {
+            // Unavailable: who has another session gets a new ticket from the master, who has none hears so there.
+            let sentence = format!("the tickets of {} were revoked; ask the master for a new one", ticket.user);
+            self.count(bearer, TicketFault::Revoked, Some(ticket.user), &sentence);
+            return Err(NodeError::refused(Status::Unavailable, sentence));
+        }
+        Ok(ticket)
     }
 
     fn check_plain(&self, bearer: &Bearer, ticket: &Ticket) -> Result<(), NodeError> {
@@ -468,6 +489,26 @@ mod tests {
         let (_, claim) = made.door.write(&made.client(), &made.write()).unwrap();
         claim.used();
         assert_eq!(made.door.write(&made.client(), &made.write()).unwrap_err().refusal().status, Status::Refused);
+    }
+
+    #[test]
+    fn a_ticket_that_was_revoked_is_refused_and_one_given_out_later_is_not() {
+        let made = fixture();
+        let life = protocol::limits::TICKET_LIFE.as_millis() as u64;
+        let [before, after] = [0, 5].map(|later| {
+            let until_unix_millis = made.now_unix_millis + later + life;
+            made.signer.sign(&Ticket { until_unix_millis, ..made.ticket(Right::Compute { job: JobId(3) }) })
+        });
+        let revocation = protocol::message::node_master::Revocation {
+            user: UserName::new("alice").unwrap(),
+            until_unix_millis: made.now_unix_millis,
+        };
+        assert!(made.door.compute(&made.client(), &before).is_ok());
+        made.door.revoked().revoke(made.door.clock.now(), revocation);
+        let refusal = made.door.compute(&made.client(), &before).unwrap_err().refusal();
+        assert_eq!(refusal.status, Status::Unavailable);
+        assert_eq!(made.door.refused(), RefusedTickets::from([(TicketFault::Revoked, 1)]));
+        assert!(made.door.compute(&made.client(), &after).is_ok());
     }
 
     #[test]

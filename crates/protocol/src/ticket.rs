@@ -146,12 +146,22 @@ pub enum TicketFault {
     OtherRight,
     /// The connection is not encrypted, and the ticket does not allow that.
     Plain,
+    /// Its user was put out, or lost a right, after it was given out.
+    Revoked,
 }
 
 impl TicketFault {
     /// Every fault.
-    pub const ALL: [Self; 7] =
-        [Self::Unsigned, Self::OtherNode, Self::Expired, Self::NotHolder, Self::Used, Self::OtherRight, Self::Plain];
+    pub const ALL: [Self; 8] = [
+        Self::Unsigned,
+        Self::OtherNode,
+        Self::Expired,
+        Self::NotHolder,
+        Self::Used,
+        Self::OtherRight,
+        Self::Plain,
+        Self::Revoked,
+    ];
 
     /// The word by which it is counted.
     pub fn word(self) -> &'static str {
@@ -163,6 +173,7 @@ impl TicketFault {
             Self::Used => "used",
             Self::OtherRight => "other_right",
             Self::Plain => "plain",
+            Self::Revoked => "revoked",
         }
     }
 }

@@ -3,14 +3,18 @@
 //! A row is read once, when it is loaded; a row that cannot be read stops the server rather than letting someone in or
 //! out by mistake.
 
-use std::{collections::BTreeMap, ops::Bound};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    ops::Bound,
+};
 
-use protocol::{NodeId, UserName, message::audit::AuditHead};
+use protocol::{CredentialId, NodeId, UserName, message::audit::AuditHead};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use store::{Journal, RowChange};
 
 use crate::{
     AddressRange, SecurityError,
+    credentials::{LoginSession, Token},
     secret::{PasswordHash, TokenHash},
 };
 
@@ -19,14 +23,45 @@ use crate::{
 pub struct User {
     /// The hash of the password, if the user has one.
     pub password: Option<PasswordHash>,
-    /// The digests of the user's tokens, oldest first.
-    pub tokens: Vec<TokenHash>,
+    /// The user's tokens, oldest first.
+    pub tokens: Vec<Token>,
     /// The groups the user belongs to.
     pub groups: Vec<String>,
     /// Whether the user administers the cloud.
     pub admin: bool,
     /// From where the user may log in; empty: from anywhere.
     pub addresses: Vec<AddressRange>,
+    /// A program, not a person: it has no password.
+    pub service: bool,
+    /// Whether the user may not come in for now.
+    pub disabled: bool,
+}
+
+/// A user's row as the first version wrote it.
+#[derive(Deserialize)]
+struct UserVersion1 {
+    password: Option<PasswordHash>,
+    tokens: Vec<TokenHash>,
+    groups: Vec<String>,
+    admin: bool,
+    addresses: Vec<AddressRange>,
+}
+
+impl From<UserVersion1> for User {
+    fn from(old: UserVersion1) -> Self {
+        // The ids come from the digests, which are random enough, so that they are the same at every start.
+        let token = |(number, hash): (usize, TokenHash)| Token {
+            id: hash.derived_id(),
+            name: format!("token-{}", number + 1),
+            hash,
+            made_unix_millis: 0,
+            until_unix_millis: None,
+            used_unix_millis: 0,
+        };
+        let tokens = old.tokens.into_iter().enumerate().map(token).collect();
+        let UserVersion1 { password, groups, admin, addresses, .. } = old;
+        Self { password, tokens, groups, admin, addresses, service: false, disabled: false }
+    }
 }
 
 /// A node, or the master or security server under their reserved names.
@@ -43,13 +78,15 @@ pub struct Node {
 pub struct Accounts {
     users: BTreeMap<UserName, User>,
     nodes: BTreeMap<NodeId, Node>,
+    groups: BTreeSet<String>,
+    sessions: BTreeMap<CredentialId, LoginSession>,
 }
 
 impl Accounts {
     /// Reads all rows of a journal.
     pub fn load(journal: &Journal) -> Result<Self, SecurityError> {
         let mut accounts = Self::default();
-        for table in [USERS, NODES] {
+        for table in [USERS, NODES, GROUPS, SESSIONS] {
             let mut outcome = Ok(());
             journal.load(table, &mut |key, value| {
                 if outcome.is_ok() {
@@ -75,6 +112,21 @@ impl Accounts {
     pub fn users_after(&self, after: Option<&UserName>) -> impl Iterator<Item = (&UserName, &User)> {
         let from = after.map_or(Bound::Unbounded, Bound::Excluded);
         self.users.range::<UserName, _>((from, Bound::Unbounded))
+    }
+
+    /// All groups, by name, also those in which nobody is.
+    pub fn groups(&self) -> &BTreeSet<String> {
+        &self.groups
+    }
+
+    /// All login sessions, by id, also those that have ended by themselves since.
+    pub fn sessions(&self) -> &BTreeMap<CredentialId, LoginSession> {
+        &self.sessions
+    }
+
+    /// The login sessions of one user.
+    pub fn sessions_of<'a>(&'a self, user: &'a UserName) -> impl Iterator<Item = (CredentialId, &'a LoginSession)> {
+        self.sessions.iter().filter(move |(_, session)| session.user == *user).map(|(id, session)| (*id, session))
     }
 
     /// A node.
@@ -112,7 +164,7 @@ impl Accounts {
             USERS => {
                 let name = UserName::new(name).map_err(|error| wrong(&error.to_string()))?;
                 match value {
-                    Some(value) => drop(self.users.insert(name, decode(value).map_err(wrong)?)),
+                    Some(value) => drop(self.users.insert(name, decode_user(value).map_err(wrong)?)),
                     None => drop(self.users.remove(&name)),
                 }
             }
@@ -123,6 +175,20 @@ impl Accounts {
                     None => drop(self.nodes.remove(&id)),
                 }
             }
+            GROUPS => {
+                check_group(name)?;
+                match value {
+                    Some(_) => drop(self.groups.insert(name.into())),
+                    None => drop(self.groups.remove(name)),
+                }
+            }
+            SESSIONS => {
+                let id: CredentialId = name.parse().map_err(|_| wrong("its key is no id"))?;
+                match value {
+                    Some(value) => drop(self.sessions.insert(id, decode(value).map_err(wrong)?)),
+                    None => drop(self.sessions.remove(&id)),
+                }
+            }
             _ => return Err(wrong("no such table is known")),
         }
         Ok(())
@@ -131,12 +197,32 @@ impl Accounts {
 
 /// The change that sets a user's row.
 pub fn set_user(name: &UserName, user: &User) -> Result<RowChange, SecurityError> {
-    set(USERS, name.as_str(), user)
+    set_as(USER_ROW_VERSION, USERS, name.as_str(), user)
 }
 
 /// The change that removes a user's row.
 pub fn remove_user(name: &UserName) -> RowChange {
     RowChange::Remove { table: USERS, key: name.as_str().into() }
+}
+
+/// The change that adds a group.
+pub fn set_group(group: &str) -> Result<RowChange, SecurityError> {
+    set(GROUPS, group, &())
+}
+
+/// The change that removes a group.
+pub fn remove_group(group: &str) -> RowChange {
+    RowChange::Remove { table: GROUPS, key: group.into() }
+}
+
+/// The change that sets a login session's row.
+pub fn set_session(id: CredentialId, session: &LoginSession) -> Result<RowChange, SecurityError> {
+    set(SESSIONS, &id.to_string(), session)
+}
+
+/// The change that ends a login session.
+pub fn remove_session(id: CredentialId) -> RowChange {
+    RowChange::Remove { table: SESSIONS, key: id.to_string().into() }
 }
 
 /// The change that sets a node's row.
@@ -167,7 +253,11 @@ pub fn remove_node(id: &NodeId) -> RowChange {
 }
 
 fn set<T: Serialize>(table: &'static str, key: &str, row: &T) -> Result<RowChange, SecurityError> {
-    let value = postcard::to_extend(row, vec![ROW_VERSION]).map_err(|error| SecurityError::Row {
+    set_as(ROW_VERSION, table, key, row)
+}
+
+fn set_as<T: Serialize>(version: u8, table: &'static str, key: &str, row: &T) -> Result<RowChange, SecurityError> {
+    let value = postcard::to_extend(row, vec![version]).map_err(|error| SecurityError::Row {
         table,
         key: key.into(),
         why: error.to_string(),
@@ -177,8 +267,19 @@ fn set<T: Serialize>(table: &'static str, key: &str, row: &T) -> Result<RowChang
 
 /// A row is one version byte, then the struct in postcard's encoding.
 fn decode<T: DeserializeOwned>(value: &[u8]) -> Result<T, &'static str> {
+    decode_as(ROW_VERSION, value)
+}
+
+fn decode_user(value: &[u8]) -> Result<User, &'static str> {
+    match value.first() {
+        Some(&ROW_VERSION) => decode_as::<UserVersion1>(ROW_VERSION, value).map(User::from),
+        _ => decode_as(USER_ROW_VERSION, value),
+    }
+}
+
+fn decode_as<T: DeserializeOwned>(version: u8, value: &[u8]) -> Result<T, &'static str> {
     match value.split_first() {
-        Some((&ROW_VERSION, row)) => match postcard::take_from_bytes(row) {
+        Some((found, row)) if *found == version => match postcard::take_from_bytes(row) {
             Ok((row, [])) => Ok(row),
             Ok(_) => Err("it has bytes too many"),
             Err(_) => Err("it is malformed"),
@@ -213,17 +314,29 @@ const AUDIT_HEAD: &str = "head";
 const USERS: &str = "users";
 /// Table of nodes.
 const NODES: &str = "nodes";
-/// Version of the rows this build writes and reads.
+/// Table of groups.
+const GROUPS: &str = "groups";
+/// Table of login sessions.
+const SESSIONS: &str = "sessions";
+/// Version of the rows this build writes and reads, but for users.
 const ROW_VERSION: u8 = 1;
+/// Version of users' rows that this build writes; it reads the one before too.
+const USER_ROW_VERSION: u8 = 2;
 
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
 
+    fn token() -> Token {
+        let hash = TokenHash::new(&[7; 32]);
+        let (name, id) = ("token-1".into(), hash.derived_id());
+        Token { id, name, hash, made_unix_millis: 0, until_unix_millis: None, used_unix_millis: 0 }
+    }
+
     fn alice() -> (UserName, User) {
         let user = User {
-            tokens: vec![TokenHash::new(&[7; 32])],
+            tokens: vec![token()],
             groups: vec!["astro".into()],
             admin: true,
             addresses: vec!["10.0.0.0/8".parse().unwrap()],
@@ -243,6 +356,16 @@ mod tests {
     }
 
     #[test]
+    fn a_user_that_the_first_version_wrote_keeps_its_tokens() {
+        let (name, user) = alice();
+        let old = (None::<PasswordHash>, vec![TokenHash::new(&[7; 32])], &user.groups, user.admin, &user.addresses);
+        let value = postcard::to_extend(&old, vec![1]).unwrap();
+        let mut accounts = Accounts::default();
+        accounts.apply(&RowChange::Set { table: USERS, key: name.as_str().into(), value }).unwrap();
+        assert_eq!(accounts.user(&name), Some(&user));
+    }
+
+    #[test]
     fn the_master_is_registered_but_is_no_node() {
         let mut accounts = Accounts::default();
         let id = NodeId::new(MASTER).unwrap();
@@ -259,7 +382,7 @@ mod tests {
         let (name, user) = alice();
         let RowChange::Set { table, key, value } = set_user(&name, &user).unwrap() else { panic!("a set") };
         let longer: Vec<u8> = value.iter().copied().chain([0]).collect();
-        let newer: Vec<u8> = [2].into_iter().chain(value[1..].iter().copied()).collect();
+        let newer: Vec<u8> = [3].into_iter().chain(value[1..].iter().copied()).collect();
         for broken in [&value[..value.len() - 1], &longer, &newer, &[]] {
             let change = RowChange::Set { table, key: key.clone(), value: broken.to_vec() };
             let error = Accounts::default().apply(&change).unwrap_err();

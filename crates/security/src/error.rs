@@ -3,7 +3,7 @@
 
 use std::{io, path::PathBuf};
 
-use protocol::{NodeId, Refusal, Status, UserName, address_range::RangeError, status::ErrorClass};
+use protocol::{CredentialId, NodeId, Refusal, Status, UserName, address_range::RangeError, status::ErrorClass};
 use thiserror::Error;
 
 /// Why the security server does not serve, or an account was not changed.
@@ -59,6 +59,29 @@ pub enum SecurityError {
     /// A group's name is not one.
     #[error("`{0}` cannot be a group: use 1 to 64 letters, digits, `-`, `_` and `.`")]
     Group(String),
+    /// There is no such group.
+    #[error("there is no group `{0}`; add it with `sector group add {0}`")]
+    NoSuchGroup(String),
+    /// There is such a group already.
+    #[error("the group `{0}` exists already")]
+    GroupExists(String),
+    /// A user has no such token.
+    #[error("`{0}` has no token `{1}`; `sector user token list {0}` shows them")]
+    NoSuchToken(UserName, String),
+    /// A user has such a token already.
+    #[error("`{0}` has a token `{1}` already; revoke it first, or choose another name")]
+    TokenExists(UserName, String),
+    /// There is no such login session.
+    #[error("there is no session {0}; it has ended, or was never")]
+    NoSuchSession(CredentialId),
+    /// A number of things is used up.
+    #[error("there are {most} {what} already, and there may be no more; remove one first")]
+    TooMany {
+        /// Of what.
+        what: &'static str,
+        /// Most.
+        most: usize,
+    },
     /// There is such a user already.
     #[error("the user `{0}` exists already; remove it first, or choose another name")]
     UserExists(UserName),
@@ -66,7 +89,7 @@ pub enum SecurityError {
     #[error("there is no user `{0}`")]
     NoSuchUser(UserName),
     /// The last administrator may not be removed.
-    #[error("`{0}` is the last administrator; make another user one first")]
+    #[error("`{0}` is the last administrator who may come in; make another user one first")]
     LastAdmin(UserName),
     /// A password is too short or too long.
     #[error("a password must have {least} to {most} bytes")]
@@ -104,9 +127,14 @@ impl SecurityError {
             Self::Net(error) => return error.refusal(),
             Self::Store(error) => return error.refusal(),
             Self::Row { .. } => Status::Corrupt,
-            Self::AuthorityLost { .. } | Self::NoMaster { .. } | Self::NoSuchUser(_) => Status::NotFound,
-            Self::UserExists(_) => Status::Exists,
-            Self::LastAdmin(_) => Status::Refused,
+            Self::AuthorityLost { .. }
+            | Self::NoMaster { .. }
+            | Self::NoSuchUser(_)
+            | Self::NoSuchGroup(_)
+            | Self::NoSuchToken(..)
+            | Self::NoSuchSession(_) => Status::NotFound,
+            Self::UserExists(_) | Self::GroupExists(_) | Self::TokenExists(..) => Status::Exists,
+            Self::LastAdmin(_) | Self::TooMany { .. } => Status::Refused,
             Self::AddressRange(_) | Self::ReservedName(_) | Self::Group(_) | Self::PasswordLength { .. } => {
                 Status::Usage
             }

@@ -1,29 +1,114 @@
-//! Failed logins, so that passwords cannot be guessed at the speed of the network. It slows down one name from one
-//! address: others at the same address, and the same person elsewhere, are not locked out by it. It never looks at
+//! Failed logins, so that passwords cannot be guessed at the speed of the network. Serves the login. It counts by name and
+//! address, by address alone (one who tries many names) and by name alone (many who try one name); it never looks at
 //! whether the name exists.
+//!
+//! Somebody else's guesses must not lock a person out: the count by name alone does not hold where that name proved itself
+//! lately, and asks for a short wait elsewhere.
 
-use std::{collections::BTreeMap, net::IpAddr, time::Duration};
+use std::{
+    collections::BTreeMap,
+    net::{IpAddr, Ipv6Addr},
+    time::Duration,
+};
 
 use protocol::{Now, UserName};
 
-/// Recent failed logins by name and address.
-#[derive(Debug, Default)]
+/// Recent failed logins.
+#[derive(Debug)]
 pub struct FailedLogins {
-    failures: BTreeMap<(UserName, IpAddr), Failures>,
+    pairs: Table<(UserName, IpAddr)>,
+    addresses: Table<IpAddr>,
+    names: Table<UserName>,
+    /// Where a name proved itself, and when.
+    proved: BTreeMap<(UserName, IpAddr), Duration>,
+}
+
+impl Default for FailedLogins {
+    fn default() -> Self {
+        Self {
+            pairs: Table::new(PAIR_FAILURES_FREE, DELAY_MAX),
+            addresses: Table::new(ADDRESS_FAILURES_FREE, DELAY_MAX),
+            names: Table::new(NAME_FAILURES_FREE, NAME_DELAY_MAX),
+            proved: BTreeMap::new(),
+        }
+    }
 }
 
 impl FailedLogins {
     /// How long this name must wait at this address before it is heard again; `None`: not at all.
     pub fn wait(&self, now: Now, user: &UserName, address: IpAddr) -> Option<Duration> {
-        let failures = self.failures.get(&(user.clone(), address))?;
-        let until = failures.last + delay(failures.count);
-        until.checked_sub(now.monotonic).filter(|left| !left.is_zero())
+        let address = network(address);
+        let pair = (user.clone(), address);
+        let of_name = if self.proved.contains_key(&pair) { None } else { self.names.wait(now, user) };
+        let waits = [self.pairs.wait(now, &pair), self.addresses.wait(now, &address), of_name];
+        waits.into_iter().flatten().max()
     }
 
     /// Counts a failure.
     pub fn note_failure(&mut self, now: Now, user: UserName, address: IpAddr) {
-        let key = (user, address);
-        if self.failures.len() >= FAILURES_MAX && !self.failures.contains_key(&key) {
+        let address = network(address);
+        self.addresses.note(now, address);
+        self.names.note(now, user.clone());
+        self.pairs.note(now, (user, address));
+    }
+
+    /// Forgets the failures of a name that proved itself at this address. Those of the address stay: one who has an account
+    /// must not wipe out with it what he tried with others.
+    pub fn note_success(&mut self, now: Now, user: &UserName, address: IpAddr) {
+        let pair = (user.clone(), network(address));
+        self.pairs.failures.remove(&pair);
+        if self.proved.len() >= TABLE_MAX && !self.proved.contains_key(&pair) {
+            let oldest = self.proved.iter().min_by_key(|(_, at)| **at).map(|(key, _)| key.clone());
+            oldest.and_then(|key| self.proved.remove(&key));
+        }
+        self.proved.insert(pair, now.monotonic);
+    }
+
+    /// Forgets what is old.
+    pub fn forget_old(&mut self, now: Now) {
+        self.pairs.forget_old(now);
+        self.addresses.forget_old(now);
+        self.names.forget_old(now);
+        self.proved.retain(|_, at| *at + PROVED_FOR > now.monotonic);
+    }
+
+    /// When there will next be something to forget, as [`Now::monotonic`].
+    pub fn next_timeout(&self) -> Option<Duration> {
+        let proved = self.proved.values().map(|at| *at + PROVED_FOR).min();
+        [self.pairs.next_timeout(), self.addresses.next_timeout(), self.names.next_timeout(), proved]
+            .into_iter()
+            .flatten()
+            .min()
+    }
+}
+
+/// Failures of one kind of thing.
+#[derive(Debug)]
+struct Table<K> {
+    failures: BTreeMap<K, Failures>,
+    /// Failures after which a wait begins.
+    free: u32,
+    delay_max: Duration,
+}
+
+impl<K: Ord + Clone> Table<K> {
+    fn new(free: u32, delay_max: Duration) -> Self {
+        Self { failures: BTreeMap::new(), free, delay_max }
+    }
+
+    fn wait(&self, now: Now, key: &K) -> Option<Duration> {
+        let failures = self.failures.get(key)?;
+        let until = failures.last + self.delay(failures.count);
+        until.checked_sub(now.monotonic).filter(|left| !left.is_zero())
+    }
+
+    fn delay(&self, count: u32) -> Duration {
+        let Some(doublings) = count.checked_sub(self.free) else { return Duration::ZERO };
+        DELAY_MIN.saturating_mul(2u32.saturating_pow(doublings)).min(self.delay_max)
+    }
+
+    fn note(&mut self, now: Now, key: K) {
+        if self.failures.len() >= TABLE_MAX && !self.failures.contains_key(&key) {
             // The table is full only under attack. Forgetting the oldest then keeps memory bounded, and costs far less
             // than the password hash that brought us here.
             let oldest = self.failures.iter().min_by_key(|(_, failures)| failures.last).map(|(key, _)| key.clone());
@@ -34,25 +119,21 @@ impl FailedLogins {
         failures.last = now.monotonic;
     }
 
-    /// Forgets the failures of a name that proved itself.
-    pub fn note_success(&mut self, user: &UserName, address: IpAddr) {
-        self.failures.remove(&(user.clone(), address));
-    }
-
-    /// Forgets what is old.
-    pub fn forget_old(&mut self, now: Now) {
+    fn forget_old(&mut self, now: Now) {
         self.failures.retain(|_, failures| failures.last + FORGET_AFTER > now.monotonic);
     }
 
-    /// When there will next be something to forget, as [`Now::monotonic`].
-    pub fn next_timeout(&self) -> Option<Duration> {
+    fn next_timeout(&self) -> Option<Duration> {
         self.failures.values().map(|failures| failures.last + FORGET_AFTER).min()
     }
 }
 
-fn delay(count: u32) -> Duration {
-    let Some(doublings) = count.checked_sub(FAILURES_FREE) else { return Duration::ZERO };
-    DELAY_MIN.saturating_mul(2u32.saturating_pow(doublings)).min(DELAY_MAX)
+/// What counts as one address: of IPv6 a /64, since whoever has one address of it has them all.
+fn network(address: IpAddr) -> IpAddr {
+    match address.to_canonical() {
+        IpAddr::V6(address) => Ipv6Addr::from_bits(address.to_bits() >> 64 << 64).into(),
+        address => address,
+    }
 }
 
 #[derive(Debug, Default)]
@@ -62,16 +143,25 @@ struct Failures {
     last: Duration,
 }
 
-/// Failures after which a wait begins: people mistype.
-const FAILURES_FREE: u32 = 5;
+/// Failures of one name at one address after which a wait begins: people mistype.
+const PAIR_FAILURES_FREE: u32 = 5;
+/// The same for one address and all names: many people may share it.
+const ADDRESS_FAILURES_FREE: u32 = 50;
+/// The same for one name and all addresses: nobody mistypes that often.
+const NAME_FAILURES_FREE: u32 = 50;
 /// The first wait; each further failure doubles it.
 const DELAY_MIN: Duration = Duration::from_secs(1);
 /// The longest wait: 1,440 guesses a day find no password that is worth the name.
 const DELAY_MAX: Duration = Duration::from_secs(60);
+/// The longest wait for a name that many addresses try: 12 guesses a minute in all, however many they are, and its owner
+/// still gets in from where nobody has seen them.
+const NAME_DELAY_MAX: Duration = Duration::from_secs(5);
 /// After this long without a failure, all is forgotten.
 const FORGET_AFTER: Duration = Duration::from_secs(600);
-/// Most names and addresses remembered: about 1 MiB.
-const FAILURES_MAX: usize = 10_000;
+/// How long it counts that a name proved itself somewhere.
+const PROVED_FOR: Duration = Duration::from_secs(30 * 24 * 3_600);
+/// Most entries of each table: about 1 MiB.
+const TABLE_MAX: usize = 10_000;
 
 #[cfg(test)]
 mod tests {
@@ -84,6 +174,14 @@ mod tests {
 
     fn alice() -> UserName {
         UserName::new("alice").unwrap()
+    }
+
+    fn user(number: u32) -> UserName {
+        UserName::new(format!("user-{number}")).unwrap()
+    }
+
+    fn address(number: u32) -> IpAddr {
+        std::net::Ipv4Addr::from_bits(0x0b00_0000 + number).into()
     }
 
     const HOME: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(10, 0, 0, 1));
@@ -114,29 +212,68 @@ mod tests {
     }
 
     #[test]
+    fn one_who_tries_many_names_from_one_address_is_slowed_down_also_after_a_success_of_his_own() {
+        let mut failed = FailedLogins::default();
+        for number in 0..60 {
+            failed.note_failure(at(0), user(number), HOME);
+        }
+        failed.note_success(at(0), &user(99), HOME);
+        assert_eq!(failed.wait(at(0), &user(61), HOME), Some(DELAY_MAX));
+        assert_eq!(failed.wait(at(0), &user(61), AWAY), None);
+    }
+
+    #[test]
+    fn many_addresses_that_try_one_name_are_slowed_down_but_its_owner_is_not() {
+        let mut failed = FailedLogins::default();
+        failed.note_success(at(0), &alice(), HOME);
+        for number in 0..60 {
+            failed.note_failure(at(0), alice(), address(number));
+        }
+        assert_eq!(failed.wait(at(0), &alice(), address(99)), Some(NAME_DELAY_MAX));
+        assert_eq!(failed.wait(at(0), &alice(), HOME), None);
+        assert_eq!(failed.wait(at(0), &user(1), address(99)), None);
+    }
+
+    #[test]
+    fn all_addresses_of_one_ipv6_network_count_as_one() {
+        let mut failed = FailedLogins::default();
+        for number in 0..6 {
+            failed.note_failure(at(0), alice(), format!("2001:db8::{number}").parse().unwrap());
+        }
+        assert!(failed.wait(at(0), &alice(), "2001:db8::99".parse().unwrap()).is_some());
+        assert_eq!(failed.wait(at(0), &alice(), "2001:db8:0:1::1".parse().unwrap()), None);
+    }
+
+    #[test]
     fn success_and_time_wipe_the_slate() {
         let mut failed = FailedLogins::default();
         for _ in 0..20 {
             failed.note_failure(at(0), alice(), HOME);
             failed.note_failure(at(100), alice(), AWAY);
         }
-        failed.note_success(&alice(), AWAY);
+        failed.note_success(at(100), &alice(), AWAY);
         assert_eq!(failed.wait(at(100), &alice(), AWAY), None);
         assert_eq!(failed.next_timeout(), Some(FORGET_AFTER));
-        failed.forget_old(at(599));
-        assert_eq!(failed.failures.len(), 1);
         failed.forget_old(at(600));
-        assert_eq!(failed.failures.len(), 0);
+        assert_eq!(failed.pairs.failures.len(), 0);
+        failed.forget_old(at(700));
+        assert_eq!((failed.addresses.failures.len(), failed.names.failures.len()), (0, 0));
+        assert_eq!(failed.next_timeout(), Some(Duration::from_secs(100) + PROVED_FOR));
+        failed.forget_old(Now { monotonic: Duration::from_secs(100) + PROVED_FOR, unix_millis: 0 });
         assert_eq!(failed.next_timeout(), None);
     }
 
     #[test]
-    fn the_table_is_bounded_and_forgets_the_oldest() {
+    fn every_table_is_bounded_and_forgets_the_oldest() {
         let mut failed = FailedLogins::default();
-        for number in 0..=FAILURES_MAX as u64 {
-            failed.note_failure(at(number), UserName::new(format!("user-{number}")).unwrap(), HOME);
+        for number in 0..=TABLE_MAX as u32 {
+            failed.note_failure(at(number.into()), user(number), address(number));
+            failed.note_success(at(number.into()), &user(number), HOME);
         }
-        assert_eq!(failed.failures.len(), FAILURES_MAX);
+        assert_eq!(failed.pairs.failures.len(), TABLE_MAX);
+        assert_eq!(failed.addresses.failures.len(), TABLE_MAX);
+        assert_eq!(failed.names.failures.len(), TABLE_MAX);
+        assert_eq!(failed.proved.len(), TABLE_MAX);
         assert_eq!(failed.next_timeout(), Some(Duration::from_secs(1) + FORGET_AFTER));
     }
 }

@@ -106,8 +106,8 @@ impl Keeper {
                 }
                 Action::Verify { check, verification } => {
                     // A comparison that panics proves nothing, and must not leave its caller without an answer.
-                    let run = move || catch_unwind(AssertUnwindSafe(|| verification.run())).unwrap_or(false);
-                    self.work.spawn_blocking(move || Completion::Verified { check, matches: run() });
+                    let run = move || catch_unwind(AssertUnwindSafe(|| verification.run())).unwrap_or(None);
+                    self.work.spawn_blocking(move || Completion::Verified { check, found: run() });
                 }
                 Action::Hash { check, hashing } => {
                     let panicked = || Err(SecurityError::Panicked("hashed a password"));

@@ -9,6 +9,8 @@
 
 pub mod accounts;
 pub mod audit;
+pub mod changes;
+pub mod credentials;
 pub mod error;
 pub mod failed_logins;
 mod journal_writer;

@@ -2,11 +2,14 @@
 //! belongs to the cloud, and who may change accounts (door 3; Sector/Sphere paper, 2.1 and 2.3). Pure: the clock comes as
 //! an argument, and what takes a processor some ten milliseconds, or a disk, is an [`Action`] for someone else.
 //!
-//! [`recording`] tells the audit record, [`login`] lets people in, [`nodes`] lets nodes in, [`users`] answers what is asked about accounts.
+//! [`recording`] tells the audit record, [`login`] lets people in, [`nodes`] lets nodes in, [`users`] answers what is asked
+//! about accounts, with [`passwords`] and [`sessions`].
 
 mod login;
 mod nodes;
+mod passwords;
 mod recording;
+mod sessions;
 #[cfg(test)]
 mod tests;
 mod users;
@@ -17,9 +20,10 @@ use std::{
 };
 
 use protocol::{
-    Now, Refusal, Status,
+    CredentialId, Now, Refusal, Status,
     message::{
         audit::{AuditHead, AuditRequest},
+        join::MACHINE_BYTES_MAX,
         master_security::{SecurityReply, SecurityRequest},
     },
 };
@@ -28,11 +32,13 @@ use store::RowChange;
 use crate::{
     SecurityError,
     accounts::Accounts,
+    changes::ChangeLog,
     failed_logins::FailedLogins,
     saves::{BatchId, Saves},
-    secret::{Hashing, PasswordHash, Verification},
+    secret::{Hashing, Match, PasswordHash, Verification},
 };
-use login::Login;
+use login::{Login, Purpose};
+use passwords::Renewal;
 use recording::Recording;
 pub use recording::{Record, RecordId};
 use users::Adding;
@@ -41,6 +47,11 @@ use users::Adding;
 #[derive(Debug)]
 pub struct Security {
     accounts: Accounts,
+    /// Draws 32 random bytes for tokens and ids.
+    draw: fn() -> [u8; 32],
+    changes: ChangeLog,
+    /// When ended sessions are forgotten next, as [`Now::monotonic`].
+    next_forgetting: Duration,
     /// What the password of an unknown user is compared with, so that it costs as much as a known one's.
     decoy: PasswordHash,
     failed: FailedLogins,
@@ -112,8 +123,8 @@ pub enum Completion {
     Verified {
         /// Which.
         check: CheckId,
-        /// Whether the secret was right.
-        matches: bool,
+        /// What the secret matched, if anything.
+        found: Option<Match>,
     },
     /// A password is hashed.
     Hashed {
@@ -144,10 +155,20 @@ pub enum Completion {
 }
 
 impl Security {
-    /// A rule-keeper over these accounts. Hashes one password, which takes some ten milliseconds.
+    /// A rule-keeper over these accounts, with tokens from the operating system. Hashes one password, which takes some ten
+    /// milliseconds.
     pub fn new(accounts: Accounts) -> Result<Self, SecurityError> {
+        Self::drawing(accounts, net::identity::random)
+    }
+
+    /// As [`new`](Self::new), with tokens and ids made of the 32 bytes that `draw` gives at each call, which nobody may
+    /// be able to guess.
+    pub fn drawing(accounts: Accounts, draw: fn() -> [u8; 32]) -> Result<Self, SecurityError> {
         Ok(Self {
             accounts,
+            draw,
+            changes: ChangeLog::new(id_of(draw())),
+            next_forgetting: Duration::ZERO,
             decoy: PasswordHash::new("no one's password")?,
             failed: FailedLogins::default(),
             saves: Saves::default(),
@@ -172,12 +193,23 @@ impl Security {
     pub fn handle_message(&mut self, now: Now, from: Caller, request: SecurityRequest) {
         self.note_question(now, from, &request);
         match request {
-            SecurityRequest::CheckUser { user, secret, address } => self.check_user(now, from, user, secret, address),
+            SecurityRequest::CheckUser { user, secret, address } => {
+                self.check_user(now, from, (user, secret, address), Purpose::Enter);
+            }
+            SecurityRequest::Login { user, secret, address, mut machine } => {
+                machine.truncate(machine.floor_char_boundary(MACHINE_BYTES_MAX));
+                self.check_user(now, from, (user, secret, address), Purpose::Begin(machine));
+            }
             SecurityRequest::CheckNode { node, fingerprint, address } => {
                 let reply = self.check_node(&node, fingerprint, address);
                 self.answer(from, reply);
             }
-            SecurityRequest::Accounts { by, request } => self.handle_accounts(from, by, request),
+            SecurityRequest::Accounts { by, request } => self.handle_accounts(now, from, by, request),
+            SecurityRequest::Changes(mark) => {
+                let changes = self.changes.since(mark);
+                self.answer(from, SecurityReply::Changes(changes));
+            }
+            SecurityRequest::Recheck(held) => self.recheck(now, from, &held),
             SecurityRequest::Audit(request) => self.handle_audit(from, request),
         }
     }
@@ -185,12 +217,14 @@ impl Security {
     /// Takes what the hands finished; what nobody waits for changes nothing.
     pub fn handle_completion(&mut self, now: Now, completion: Completion) {
         match completion {
-            Completion::Verified { check, matches } => match self.end_work(check) {
-                Some(Pending::Login(login)) => self.judge(now, login, matches),
+            Completion::Verified { check, found } => match self.end_work(check) {
+                Some(Pending::Login(login)) => self.judge(now, login, found),
+                Some(Pending::Password(renewal)) => self.go_on_with_password(now, renewal, found),
                 Some(Pending::NewUser(_)) | None => {}
             },
             Completion::Hashed { check, hash } => match self.end_work(check) {
-                Some(Pending::NewUser(adding)) => self.add_user(adding, hash),
+                Some(Pending::NewUser(adding)) => self.add_user(now, adding, hash),
+                Some(Pending::Password(renewal)) => self.take_password(now, renewal, hash),
                 Some(Pending::Login(_)) | None => {}
             },
             Completion::Recorded { record, head } => self.note_recorded(record, head),
@@ -203,9 +237,13 @@ impl Security {
         self.start_waiting();
     }
 
-    /// Forgets old failures.
+    /// Forgets old failures and ended sessions.
     pub fn handle_timeout(&mut self, now: Now) {
         self.failed.forget_old(now);
+        if now.monotonic >= self.next_forgetting {
+            self.next_forgetting = now.monotonic + FORGET_EVERY;
+            self.forget_ended(now);
+        }
     }
 
     /// What is to be done next, in order.
@@ -221,7 +259,7 @@ impl Security {
 
     /// When [`handle_timeout`](Self::handle_timeout) should be called, as [`Now::monotonic`].
     pub fn next_timeout(&self) -> Option<Duration> {
-        self.failed.next_timeout()
+        Some(self.failed.next_timeout().map_or(self.next_forgetting, |due| due.min(self.next_forgetting)))
     }
 
     /// Answers once all that was changed before is durable: an answer may tell of a change that a crash would undo.
@@ -260,6 +298,10 @@ impl Security {
         }
     }
 
+    fn draw_id(&self) -> CredentialId {
+        CredentialId(id_of((self.draw)()))
+    }
+
     /// Whether one more may wait for a processor.
     fn has_room(&self) -> bool {
         self.pending.len() < PENDING_MAX
@@ -292,6 +334,12 @@ impl Security {
     }
 }
 
+/// A number other than 0, which stands for none.
+fn id_of(drawn: [u8; 32]) -> u64 {
+    let [a, b, c, d, e, f, g, h, ..] = drawn;
+    u64::from_be_bytes([a, b, c, d, e, f, g, h]).max(1)
+}
+
 fn refused(status: Status, sentence: impl Into<String>) -> SecurityReply {
     SecurityReply::Refused(Refusal::new(status, sentence))
 }
@@ -313,6 +361,7 @@ pub struct CheckId(u64);
 enum Pending {
     Login(Login),
     NewUser(Adding),
+    Password(Renewal),
 }
 
 /// Work of a processor.
@@ -322,6 +371,8 @@ enum Work {
     Hash(Hashing),
 }
 
+/// How often login sessions that have ended are forgotten: their rows do no harm meanwhile.
+const FORGET_EVERY: Duration = Duration::from_secs(3_600);
 /// Comparisons and hashes at once: 4 × 19 MiB, and no more processors than a small machine has.
 const WORK_MAX: usize = 4;
 /// Those under way or waiting: at some ten milliseconds each, the last waits for about a second.

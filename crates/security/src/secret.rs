@@ -8,7 +8,7 @@ use argon2::{
     Algorithm, Argon2, Params, Version,
     password_hash::{PasswordHasher, PasswordVerifier, phc},
 };
-use protocol::message::join::Secret;
+use protocol::{CredentialId, message::join::Secret};
 use serde::{Deserialize, Serialize};
 
 use crate::SecurityError;
@@ -40,6 +40,17 @@ impl PasswordHash {
         let hasher = Argon2::new(Algorithm::Argon2id, Version::V0x13, params);
         let hash: phc::PasswordHash = hasher.hash_password(password.as_bytes()).map_err(|error| failed(&error))?;
         Ok(Self(hash.to_string()))
+    }
+
+    /// Whether it was made with the costs that are asked for now.
+    fn is_current(&self) -> bool {
+        phc::PasswordHash::new(&self.0).is_ok_and(|hash| {
+            let is_one = |name, value| hash.params.get_decimal(name) == Some(value);
+            hash.algorithm.as_str() == "argon2id"
+                && is_one("m", MEMORY_KIB)
+                && is_one("t", PASSES)
+                && is_one("p", LANES)
+        })
     }
 
     /// Whether this is the hash of `password`.
@@ -80,6 +91,12 @@ impl TokenHash {
         Self(*blake3::hash(token).as_bytes())
     }
 
+    /// An id for a token that was made before tokens had ids: part of the digest, which tells nothing of the token.
+    pub fn derived_id(&self) -> CredentialId {
+        let [a, b, c, d, e, f, g, h, ..] = self.0;
+        CredentialId(u64::from_be_bytes([a, b, c, d, e, f, g, h]).max(1))
+    }
+
     /// Whether this is the digest of `token`, in constant time.
     fn matches(&self, token: &[u8; 32]) -> bool {
         // `blake3::Hash` compares in constant time; arrays of bytes do not.
@@ -89,25 +106,40 @@ impl TokenHash {
 
 impl Verification {
     /// Compares `secret` with what is kept of a user; `password` and `tokens` may be what nobody's secret matches.
-    pub fn new(secret: Secret, password: &PasswordHash, tokens: &[TokenHash]) -> Self {
+    pub fn new(secret: Secret, password: &PasswordHash, tokens: Vec<(CredentialId, TokenHash)>) -> Self {
         let against = match &secret {
             Secret::Password(_) => Against::Password(password.clone()),
-            Secret::Token(_) => Against::Tokens(tokens.to_vec()),
+            Secret::Token(_) => Against::Tokens(tokens),
         };
         Self { secret, against }
     }
 
-    /// Makes the comparison.
-    pub fn run(self) -> bool {
+    /// Makes the comparison; `None` where nothing matches.
+    pub fn run(self) -> Option<Match> {
         match (&self.secret, &self.against) {
-            (Secret::Password(password), Against::Password(hash)) => hash.matches(password),
-            // Every token is compared, also after a match: the time must not say which it was.
-            (Secret::Token(token), Against::Tokens(hashes)) => {
-                hashes.iter().fold(false, |found, hash| hash.matches(token) | found)
+            (Secret::Password(password), Against::Password(hash)) if hash.matches(password) => {
+                // A failure costs the upgrade, not the login.
+                let rehashed = if hash.is_current() { None } else { PasswordHash::new(password).ok() };
+                Some(Match { credential: CredentialId(0), rehashed })
             }
-            _ => false,
+            // Every token is compared, also after a match: the time must not say which it was.
+            (Secret::Token(token), Against::Tokens(tokens)) => {
+                let matching =
+                    |found, (id, hash): &(CredentialId, TokenHash)| if hash.matches(token) { Some(*id) } else { found };
+                tokens.iter().fold(None, matching).map(|credential| Match { credential, rehashed: None })
+            }
+            _ => None,
         }
     }
+}
+
+/// A secret that was right.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Match {
+    /// Which token it was; 0 for the password.
+    pub credential: CredentialId,
+    /// The password hashed anew, where it was kept with other costs than are asked for now.
+    pub rehashed: Option<PasswordHash>,
 }
 
 impl fmt::Debug for PasswordHash {
@@ -136,7 +168,7 @@ impl fmt::Debug for Verification {
 
 enum Against {
     Password(PasswordHash),
-    Tokens(Vec<TokenHash>),
+    Tokens(Vec<(CredentialId, TokenHash)>),
 }
 
 /// Fewest bytes of a password: what the usual recommendations ask for.
@@ -162,7 +194,7 @@ mod tests {
     #[test]
     fn a_password_matches_its_own_hash_only() {
         let hash = PasswordHash::new("correct horse").unwrap();
-        let run = |guess| Verification::new(password(guess), &hash, &[]).run();
+        let run = |guess| Verification::new(password(guess), &hash, vec![]).run().is_some();
         assert!(run("correct horse"));
         for guess in ["", "correct", "correct horse ", "Correct horse", &"x".repeat(PASSWORD_BYTES_MAX + 1)] {
             assert!(!run(guess), "{guess:?}");
@@ -180,24 +212,40 @@ mod tests {
     #[test]
     fn any_of_the_tokens_matches_and_no_other() {
         let hash = PasswordHash(String::new());
-        let tokens = [TokenHash::new(&[1; 32]), TokenHash::new(&[2; 32])];
-        let run = |token| Verification::new(Secret::Token(token), &hash, &tokens).run();
-        assert!(run([1; 32]) && run([2; 32]));
-        assert!(!run([3; 32]));
-        assert!(!Verification::new(Secret::Token([1; 32]), &hash, &[]).run());
+        let tokens = [1, 2].map(|byte| (CredentialId(byte.into()), TokenHash::new(&[byte; 32]))).to_vec();
+        let run = |token| Verification::new(Secret::Token(token), &hash, tokens.clone()).run();
+        for byte in [1, 2] {
+            assert_eq!(run([byte; 32]).map(|found| found.credential), Some(CredentialId(byte.into())));
+        }
+        assert_eq!(run([3; 32]), None);
+        assert_eq!(Verification::new(Secret::Token([1; 32]), &hash, vec![]).run(), None);
     }
 
     #[test]
     fn the_text_of_a_stored_hash_is_no_password_and_a_broken_hash_matches_nothing() {
         let hash = PasswordHash::new("correct horse").unwrap();
-        assert!(!Verification::new(password(&hash.0), &hash, &[]).run());
-        assert!(!Verification::new(password("correct horse"), &PasswordHash("$argon2id$".into()), &[]).run());
+        assert_eq!(Verification::new(password(&hash.0), &hash, vec![]).run(), None);
+        let broken = PasswordHash("$argon2id$".into());
+        assert_eq!(Verification::new(password("correct horse"), &broken, vec![]).run(), None);
+    }
+
+    #[test]
+    fn a_hash_of_other_costs_still_matches_and_is_made_anew_at_the_login() {
+        let params = Params::new(8, 1, 1, None).unwrap();
+        let cheap: phc::PasswordHash =
+            Argon2::new(Algorithm::Argon2id, Version::V0x13, params).hash_password(b"correct horse").unwrap();
+        let cheap = PasswordHash(cheap.to_string());
+        let run = |guess, hash: &PasswordHash| Verification::new(password(guess), hash, vec![]).run();
+        assert_eq!(run("wrong horse", &cheap), None);
+        let rehashed = run("correct horse", &cheap).unwrap().rehashed.expect("a new hash");
+        assert!(rehashed.0.contains("m=19456,t=2,p=1"), "{}", rehashed.0);
+        assert_eq!(run("correct horse", &rehashed).unwrap().rehashed, None);
     }
 
     #[test]
     fn nothing_secret_is_printed() {
         let hash = PasswordHash::new("correct horse").unwrap();
-        let shown = format!("{:?} {:?}", hash, Verification::new(password("correct horse"), &hash, &[]));
+        let shown = format!("{:?} {:?}", hash, Verification::new(password("correct horse"), &hash, vec![]));
         assert!(!shown.contains("horse") && !shown.contains("argon2"), "{shown}");
     }
 }

@@ -180,6 +180,7 @@ async fn a_user_who_was_added_over_the_door_is_there_after_a_restart() {
         groups: vec![],
         admin: false,
         addresses: vec![],
+        service: false,
     });
     let reply = world.ask(&mut stream, &SecurityRequest::Accounts { by, request }).await;
     assert_eq!(reply, SecurityReply::Accounts(AccountsReply::Done));

@@ -7,13 +7,17 @@
 use std::{fs, io, os::unix::fs::DirBuilderExt, path::Path, time::Duration};
 
 use daemon::settings::CredentialFiles;
-use net::identity::{Authority, Credentials, TlsIdentity, fingerprint, random};
+use net::{
+    clock::Clock,
+    identity::{Authority, Credentials, TlsIdentity, fingerprint, random},
+};
 use protocol::{NodeId, UserName};
 use store::{Journal, RowChange, write_file_atomically};
 
 use crate::{
     AddressRange, SecurityError,
     accounts::{self, Accounts, MASTER, Node, SECURITY, User},
+    credentials::{TOKENS_MAX, Token},
     secret::{PasswordHash, TokenHash},
 };
 
@@ -85,10 +89,15 @@ impl Cloud {
         if self.accounts.user(name).is_some() {
             return Err(SecurityError::UserExists(name.clone()));
         }
-        new.groups.iter().try_for_each(|group| accounts::check_group(group))?;
+        for group in &new.groups {
+            accounts::check_group(group)?;
+            if !self.accounts.groups().contains(group) {
+                self.commit(accounts::set_group(group)?)?;
+            }
+        }
         let NewUser { groups, admin, addresses } = new;
         let password = password.map(PasswordHash::new).transpose()?;
-        self.commit(accounts::set_user(name, &User { password, tokens: vec![], groups, admin, addresses })?)
+        self.commit(accounts::set_user(name, &User { password, groups, admin, addresses, ..User::default() })?)
     }
 
     /// Gives a user a further token and returns it; it is kept nowhere else. The oldest goes when there are too many.
@@ -98,7 +107,17 @@ impl Cloud {
         if user.tokens.len() >= TOKENS_MAX {
             user.tokens.remove(0);
         }
-        user.tokens.push(TokenHash::new(&token));
+        let hash = TokenHash::new(&token);
+        let (id, name_of_token) = (hash.derived_id(), format!("profile-{}", user.tokens.len() + 1));
+        let now = Clock::start().now();
+        user.tokens.push(Token {
+            id,
+            name: name_of_token,
+            hash,
+            made_unix_millis: now.unix_millis,
+            until_unix_millis: None,
+            used_unix_millis: 0,
+        });
         self.commit(accounts::set_user(name, &user)?)?;
         Ok(token)
     }
@@ -232,8 +251,6 @@ pub struct NewUser {
 pub const ACCOUNTS_FILE: &str = "accounts.redb";
 /// The authority's private key, in the security server's folder.
 pub const AUTHORITY_KEY_FILE: &str = "authority.key";
-/// Most tokens of one user: a profile on each of a person's machines.
-const TOKENS_MAX: usize = 16;
 /// A certificate lives for two years; one older than this is replaced when there is the occasion.
 const RENEW_AFTER: Duration = Duration::from_secs(365 * 24 * 3_600);
 /// Mode of files that everyone may read.

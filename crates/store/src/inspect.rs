@@ -8,7 +8,7 @@ use std::{
 };
 
 use protocol::{
-    JournalId, RecordFormat, SectorPath, SliceHeader, SliceId, SliceMetadata, UserName, Version, limits,
+    Acl, JournalId, RecordFormat, SectorPath, SliceHeader, SliceId, SliceMetadata, UserName, Version, limits,
     message::node_master::HeldState,
 };
 
@@ -134,7 +134,8 @@ pub fn rebuild_sidecar(file: &Path, new_slice: SliceId, owner: &UserName) -> Res
         user: BTreeMap::new(),
         // No journal's: a master looks at it as at any slice that it does not know.
         journal: JournalId(0),
-        acl: None,
+        // Nobody knows any more what it said: until someone says so anew, it is for its owner and administrators.
+        acl: Some(Acl::default()),
     };
     let metadata = SliceMetadata { header, bytes: sums.bytes, digest: sums.digest };
     let sidecar = Sidecar { metadata, sequence: 1, blocks: sums.blocks };

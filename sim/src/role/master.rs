@@ -285,6 +285,7 @@ fn order_line(order: &protocol::message::node_master::Order) -> String {
         Order::Place { header } => format!("place {} at {}", header.slice, header.path),
         Order::Remove(slice) => format!("remove {slice}"),
         Order::ForgetJob(job) => format!("forget job {job}"),
+        Order::Revoke(revocation) => format!("revoke the tickets of {}", revocation.user),
         Order::Keep(keep) => format!("keep {} rows onto {:?}", keep.rows.len(), keep.onto),
         Order::TicketKeys(_) => "know the keys of tickets".into(),
         Order::TellKept { after } => format!("tell what is kept after {after:?}"),

@@ -284,6 +284,8 @@ impl Process {
                 let span = env.span(0, 60);
                 env.after(span, Event::Hand { node, life, hand: Hand::Keep { to, keep: Box::new(keep) } });
             }
+            // Nobody is ever revoked: there is no security server.
+            Action::Revoke(_) => {}
             Action::TakeTicketKeys(keys) => self.door.set_keys(keys),
             Action::ReadKept { after } => {
                 if let Ok(Some(page)) = self.kept.page(after) {

@@ -121,6 +121,7 @@ impl FakeCloud {
         };
         let profile = Profile {
             over_network: false,
+            session: None,
             address: listener.address(),
             user: UserName::new("alice").unwrap(),
             token: [1; 32],

@@ -24,6 +24,7 @@ mod rights;
 mod rights_table;
 mod server;
 mod spread;
+mod standing;
 mod storm;
 mod together;
 mod topology;
@@ -593,7 +594,7 @@ impl Bench {
                 }
                 None => not_here(),
             },
-            Order::ForgetJob(_) | Order::TicketKeys(_) => Ack::Done,
+            Order::ForgetJob(_) | Order::Revoke(_) | Order::TicketKeys(_) => Ack::Done,
             Order::Keep(keep) => self.nodes.get_mut(id).unwrap().keep(keep),
             Order::TellKept { after } => {
                 report = Some(self.nodes[id].kept.as_ref().unwrap().page(after.clone()));

@@ -61,6 +61,10 @@ impl Desk {
                 Action::StartCopy(order) => self.copy(order),
                 Action::Move { id, work } => self.move_slice(id, work),
                 Action::Keep { to, keep } => self.keep(to, keep),
+                Action::Revoke(revocation) => {
+                    tracing::info!(user = %revocation.user, "the tickets of a user were revoked");
+                    self.hands.tickets.revoked().revoke(self.clock.now(), revocation);
+                }
                 Action::ReadKept { after } => self.read_kept(after),
                 Action::TakeTicketKeys(keys) => self.hands.tickets.set_keys(keys),
                 Action::ForgetJob(job) => {

@@ -114,7 +114,18 @@ impl FakeCloud {
             }
         });
         let folder = tempfile::tempdir().unwrap();
-        Self { authority, signer, holder: HolderPair::generate(), master, messenger, joins, reports, set_aside: Vec::new(), clock, folder }
+        Self {
+            authority,
+            signer,
+            holder: HolderPair::generate(),
+            master,
+            messenger,
+            joins,
+            reports,
+            set_aside: Vec::new(),
+            clock,
+            folder,
+        }
     }
 
     /// A node that has joined and told its inventory.

@@ -8,12 +8,16 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     NodeId, Place, Refusal, SessionId, UserName,
+    message::accounts::NewSession,
     ticket::{HolderKey, TicketKeys},
     wire::datagram::GONE_TOKEN_BYTES,
 };
 
 /// Label of the TLS exporter that yields the 32-byte session key.
 pub const KEY_LABEL: &[u8] = b"EXPORTER-sector-gmp-2";
+
+/// Longest name of a machine in a login, in bytes: what a host name has.
+pub const MACHINE_BYTES_MAX: usize = 255;
 
 /// What proves a user.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -62,6 +66,15 @@ pub enum JoinRequest {
         /// Name of its local socket, told to clients of the same machine.
         local: Option<String>,
     },
+    /// A person logs in and gets a token for this machine: [`JoinReply::LoggedIn`]. No session with the master begins.
+    Login {
+        /// Who.
+        user: UserName,
+        /// The proof.
+        secret: Secret,
+        /// What the machine is called, for people; at most [`MACHINE_BYTES_MAX`].
+        machine: String,
+    },
 }
 
 /// The master's answer.
@@ -79,4 +92,6 @@ pub enum JoinReply {
     },
     /// No.
     Refused(Refusal),
+    /// A login session has begun.
+    LoggedIn(NewSession),
 }

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::{
     CredentialId, NodeId, Refusal, UserName,
     message::{
-        accounts::{AccountsReply, AccountsRequest},
+        accounts::{AccountsReply, AccountsRequest, NewSession},
         audit::{AuditReply, AuditRequest},
         join::Secret,
     },
@@ -42,6 +42,21 @@ pub enum SecurityRequest {
         /// What is asked.
         request: AccountsRequest,
     },
+    /// Begin a login session for this user, if they are who they say: [`SecurityReply::Session`].
+    Login {
+        /// Who.
+        user: UserName,
+        /// The proof given; a token begins no session.
+        secret: Secret,
+        /// The address they come from.
+        address: IpAddr,
+        /// What they call the machine, for people.
+        machine: String,
+    },
+    /// Whose accounts have changed since: [`SecurityReply::Changes`].
+    Changes(ChangeMark),
+    /// Do these sessions of yours still stand: [`SecurityReply::Rechecked`]. At most [`RECHECKED_MAX`].
+    Recheck(Vec<HeldSession>),
     /// About the audit record.
     Audit(AuditRequest),
 }
@@ -57,9 +72,47 @@ pub enum SecurityReply {
     Refused(Refusal),
     /// About accounts.
     Accounts(AccountsReply),
+    /// A login session has begun.
+    Session(NewSession),
+    /// Whose accounts have changed.
+    Changes(AccountChanges),
+    /// For each session asked for, in order, what its user may do now; `None` where it has ended.
+    Rechecked(Vec<Option<KnownUser>>),
     /// About the audit record.
     Audit(AuditReply),
 }
+
+/// A point in the life of a security server's accounts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ChangeMark {
+    /// The run of the security server: its numbers mean nothing in another. 0 for one who knows of none.
+    pub run: u64,
+    /// Counts changes in that run.
+    pub number: u64,
+}
+
+/// Whose accounts have changed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AccountChanges {
+    /// Up to here.
+    pub mark: ChangeMark,
+    /// Whose; `None`: perhaps everyone's, since the mark asked for is of another run, or too old.
+    pub users: Option<Vec<UserName>>,
+}
+
+/// A session that a master has open.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HeldSession {
+    /// Whose.
+    pub user: UserName,
+    /// What proved them.
+    pub credential: CredentialId,
+    /// The address they came from.
+    pub address: IpAddr,
+}
+
+/// Most sessions in one [`SecurityRequest::Recheck`]: the answer, with every user in many groups, fits a word.
+pub const RECHECKED_MAX: usize = 256;
 
 /// A user who proved who they are.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -50,8 +50,19 @@ pub enum Order {
         /// The last row of the page before.
         after: Option<KeptKey>,
     },
+    /// Tickets that were given out before a moment are good for nothing any more, and what runs on them is cut off.
+    Revoke(Revocation),
     /// Check tickets with these keys from now on.
     TicketKeys(TicketKeys),
+}
+
+/// Whose tickets are worthless.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Revocation {
+    /// Whose.
+    pub user: UserName,
+    /// Tickets given out up to this moment by the master's clock, in milliseconds since the Unix epoch.
+    pub until_unix_millis: u64,
 }
 
 /// What a node reports.

@@ -28,8 +28,10 @@ use super::{
     },
     join::{JoinReply, JoinRequest, Secret},
     local::{LocalReply, LocalRequest},
-    master_security::{Asker, KnownUser, SecurityReply, SecurityRequest, UserRights},
-    node_master::{Ack, HeldPartial, HeldSlice, HeldState, Order, Report},
+    master_security::{
+        AccountChanges, Asker, ChangeMark, HeldSession, KnownUser, SecurityReply, SecurityRequest, UserRights,
+    },
+    node_master::{Ack, HeldPartial, HeldSlice, HeldState, Order, Report, Revocation},
     rebuild::{
         Conflict, ConflictKind, Keep, KeptBase, KeptKey, KeptMark, KeptRow, RebuildRequest, RebuildState, RebuildStatus,
     },
@@ -126,6 +128,11 @@ fn the_words_of_joining_have_their_bytes() {
             folder: "/srv/sector".into(),
             local: Some("sector-1".into()),
         },
+        "login": JoinRequest::Login { .. } => JoinRequest::Login {
+            user: user(),
+            secret: Secret::Password("battery staple".into()),
+            machine: "laptop".into(),
+        },
     });
     compare!(vectors, JoinReply {
         "accepted": JoinReply::Accepted { .. } => JoinReply::Accepted {
@@ -134,6 +141,7 @@ fn the_words_of_joining_have_their_bytes() {
             gone_token: [7; 16],
         },
         "refused": JoinReply::Refused(_) => JoinReply::Refused(refusal(Status::Refused)),
+        "logged-in": JoinReply::LoggedIn(_) => JoinReply::LoggedIn(accounts::new_session()),
     });
     vectors.finish();
 }
@@ -151,13 +159,29 @@ fn the_words_of_master_and_security_server_have_their_bytes() {
             by: Asker { rights: rights(), credential: CredentialId(0x77), address: from },
             request: AccountsRequest::WhoAmI,
         },
+        "login": SecurityRequest::Login { .. } => SecurityRequest::Login {
+            user: user(),
+            secret: Secret::Password("battery staple".into()),
+            address: from,
+            machine: "laptop".into(),
+        },
+        "changes": SecurityRequest::Changes(_) => SecurityRequest::Changes(ChangeMark { run: 5, number: 6 }),
+        "recheck": SecurityRequest::Recheck(_) => SecurityRequest::Recheck(vec![HeldSession {
+            user: user(),
+            credential: CredentialId(0x77),
+            address: from,
+        }]),
         "audit": SecurityRequest::Audit(_) => SecurityRequest::Audit(audit::batch()),
     });
+    let changes = AccountChanges { mark: ChangeMark { run: 5, number: 7 }, users: Some(vec![user()]) };
     compare!(vectors, SecurityReply {
         "user": SecurityReply::User(_) => SecurityReply::User(known_user()),
         "node-allowed": SecurityReply::NodeAllowed => SecurityReply::NodeAllowed,
         "refused": SecurityReply::Refused(_) => SecurityReply::Refused(refusal(Status::NotFound)),
         "accounts": SecurityReply::Accounts(_) => SecurityReply::Accounts(AccountsReply::Done),
+        "session": SecurityReply::Session(_) => SecurityReply::Session(accounts::new_session()),
+        "changes": SecurityReply::Changes(_) => SecurityReply::Changes(changes),
+        "rechecked": SecurityReply::Rechecked(_) => SecurityReply::Rechecked(vec![Some(known_user()), None]),
         "audit": SecurityReply::Audit(_) => SecurityReply::Audit(AuditReply::Recorded(AuditHead::EMPTY)),
     });
     vectors.finish();
@@ -357,6 +381,8 @@ fn the_words_of_node_and_master_have_their_bytes() {
         "forget-job": Order::ForgetJob(_) => Order::ForgetJob(JobId(6)),
         "keep": Order::Keep(_) => Order::Keep(keep(KeptBase::Change(6))),
         "tell-kept": Order::TellKept { .. } => Order::TellKept { after: Some(kept_key()) },
+        "revoke": Order::Revoke(_) =>
+            Order::Revoke(Revocation { user: user(), until_unix_millis: 1_800_000_000_000 }),
         "ticket-keys": Order::TicketKeys(_) => Order::TicketKeys(TicketKeys { current: [9; 32], next: [10; 32] }),
     });
     compare!(vectors, KeptBase {

@@ -1,5 +1,6 @@
 //! The command line (`docs/command-line.md` is the contract): names, options and one example each.
 
+mod accounts;
 mod acl;
 mod audit;
 mod cloud;
@@ -11,6 +12,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
 
+pub(crate) use accounts::{GroupCommand, Login, SessionCommand, TokenCommand, UserCommand};
 pub(crate) use acl::AclCommand;
 pub(crate) use audit::{AuditCommand, AuditShow};
 pub(crate) use cloud::{
@@ -136,6 +138,24 @@ pub(crate) enum Command {
     /// How much users and folders keep, and may
     #[command(subcommand, after_help = "Example: sector quota set alice bytes=1TB")]
     Quota(QuotaCommand),
+    /// Log in with a password; the profile then holds a session
+    #[command(after_help = "Example: sector login alice --master 192.0.2.1:7400 --authority authority.pem")]
+    Login(Login),
+    /// End the session that the profile holds
+    #[command(after_help = "Example: sector logout")]
+    Logout,
+    /// Who you are, in which groups, and until when
+    #[command(after_help = "Example: sector whoami --json")]
+    Whoami,
+    /// Users, their passwords and tokens
+    #[command(subcommand, after_help = "Example: sector user add alice --group astro")]
+    User(UserCommand),
+    /// Groups of users
+    #[command(subcommand, after_help = "Example: sector group join astro alice")]
+    Group(GroupCommand),
+    /// Login sessions
+    #[command(subcommand, after_help = "Example: sector session revoke --user alice")]
+    Session(SessionCommand),
     /// Who did what: the record of logins, refusals, grants, administrators' acts and jobs
     #[command(subcommand, after_help = "Example: sector audit verify")]
     Audit(AuditCommand),

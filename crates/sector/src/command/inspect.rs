@@ -252,6 +252,8 @@ struct SliceView {
     digest: String,
     owner: String,
     modified: String,
+    /// What it says itself of who may do what; null: nothing.
+    acl: Option<String>,
     copies: u8,
     records: String,
     journal: String,
@@ -274,6 +276,7 @@ impl SliceView {
             digest: metadata.digest.to_string(),
             owner: header.owner.to_string(),
             modified: show::time(header.modified_unix_millis, true),
+            acl: header.acl.as_ref().map(ToString::to_string),
             copies: header.copies,
             records: header.records.to_string(),
             journal: header.journal.to_string(),
@@ -294,6 +297,7 @@ impl SliceView {
             ("records", self.records.clone()),
             ("journal", self.journal.clone()),
         ];
+        lines.extend(self.acl.iter().map(|acl| ("rights", acl.clone())));
         lines.extend(self.user.iter().map(|(key, value)| ("user", format!("{key} = {value}"))));
         lines
     }
@@ -329,5 +333,5 @@ struct RepairView {
 /// Who owns a file of which nobody knows it any more.
 const OWNER_UNKNOWN: &str = "admin";
 /// What a sidecar that was made anew does not have.
-const LOST: &str = "made anew from the bytes: slice id, version, owner, copies, record format and user metadata are lost; \
+const LOST: &str = "made anew from the bytes: slice id, version, owner, rights, copies, record format and user metadata are lost; \
                     the master lists the file in `sector rebuild status` where its path is taken";

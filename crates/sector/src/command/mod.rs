@@ -1,5 +1,6 @@
 //! One function a command. Each reads its arguments, calls the client, and prints.
 
+mod accounts;
 mod acl;
 mod audit;
 mod bench;
@@ -12,12 +13,15 @@ mod import;
 mod inspect;
 pub(crate) mod jobs;
 mod listing;
+mod login;
 mod node;
 mod nodes;
 mod policy;
 mod quota;
 mod read_bench;
 mod rebuild;
+mod secrets;
+mod sessions;
 pub(crate) mod terasort;
 mod topology;
 mod trash;
@@ -46,6 +50,7 @@ pub(crate) async fn run(arguments: Arguments) -> Result<(), Failure> {
         Command::Master(_) => Err(Failure::usage("name the settings with `--config`")),
         Command::Node(Node { config: Some(config), verb: None }) => cloud::role::node(&config).await,
         Command::Topology(TopologyVerb::Check { file }) => topology::check(&file, global),
+        Command::Login(login) => login::login(login, global).await,
         Command::Doctor(asked) => doctor::doctor(&asked, global),
         Command::Bench(Bench::Io(bench)) => disk_bench::io(&bench, global),
         Command::Inspect(inspect) => inspect::run(inspect, global),
@@ -99,6 +104,11 @@ async fn run_with(cloud: &Client, command: Command, global: &Global) -> Result<(
         Command::Policy(policy) => policy::run(cloud, policy, global).await,
         Command::Acl(acl) => acl::run(cloud, acl, global).await,
         Command::Quota(quota) => quota::run(cloud, quota, global).await,
+        Command::Logout => login::logout(cloud, global).await,
+        Command::Whoami => login::whoami(cloud, global).await,
+        Command::User(user) => accounts::user(cloud, user, global).await,
+        Command::Group(group) => accounts::group(cloud, group, global).await,
+        Command::Session(session) => sessions::run(cloud, session, global).await,
         Command::Audit(asked) => audit::run(cloud, asked, global).await,
         Command::Run(run) => jobs::run(cloud, run, global).await,
         Command::Jobs => jobs::jobs(cloud, global).await,
@@ -115,6 +125,7 @@ async fn run_with(cloud: &Client, command: Command, global: &Global) -> Result<(
         | Command::Master(_)
         | Command::Node(_)
         | Command::Doctor(_)
+        | Command::Login(_)
         | Command::Bench(Bench::Io(_))
         | Command::Inspect(_)
         | Command::Spe => Err(Failure::failed("this command needs no login")),
@@ -123,11 +134,15 @@ async fn run_with(cloud: &Client, command: Command, global: &Global) -> Result<(
 
 /// Logs in with the profile that the user means.
 pub(crate) async fn connect(global: &Global) -> Result<Client, Failure> {
-    let file = match &global.profile {
-        Some(file) => file.clone(),
-        None => Profile::default_file()?,
-    };
-    Ok(Client::connect(&Profile::load(&file)?).await?)
+    Ok(Client::connect(&Profile::load(&profile_file(global)?)?).await?)
+}
+
+/// The profile that the user means.
+fn profile_file(global: &Global) -> Result<std::path::PathBuf, Failure> {
+    match &global.profile {
+        Some(file) => Ok(file.clone()),
+        None => Ok(Profile::default_file()?),
+    }
 }
 
 /// Ends at Ctrl-C or SIGTERM.

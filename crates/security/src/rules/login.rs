@@ -1,20 +1,27 @@
-//! Letting people in: whether a user is who they say and may come from where they come. Serves the login.
+//! Letting people in: whether a user is who they say and may come from where they come. Serves the login, every session
+//! with a master after it, and its end.
 //!
-//! An unknown user and a wrong secret get the same sentence at the same cost; what the address allows is said only to
-//! those who proved themselves.
+//! An unknown user and a wrong secret get the same sentence at the same cost; what the address allows, and whether the
+//! account is disabled, is said only to those who proved themselves.
 
 use std::net::IpAddr;
 
 use protocol::{
-    CredentialId, Now, Status, UserName,
+    CredentialId, Now, Refusal, Status, UserName,
     message::{
+        accounts::NewSession,
         join::Secret,
-        master_security::{KnownUser, SecurityReply, UserRights},
+        master_security::{HeldSession, KnownUser, RECHECKED_MAX, SecurityReply, UserRights},
     },
 };
 
 use super::{Caller, Pending, Security, Work, refused, too_busy};
-use crate::{AddressRange, secret::Verification};
+use crate::{
+    AddressRange,
+    accounts::{self, User},
+    credentials::{LoginSession, SESSION_LIFE_MILLIS, SESSIONS_OF_USER_MAX},
+    secret::{Match, PasswordHash, TokenHash, Verification},
+};
 
 /// A login whose secret is being compared.
 #[derive(Debug)]
@@ -22,56 +29,189 @@ pub(super) struct Login {
     caller: Caller,
     user: UserName,
     address: IpAddr,
+    purpose: Purpose,
     /// Whether the secret is one that can be guessed.
     guessable: bool,
-    /// Whether there is anything a match would prove; false where the comparison is for the sake of its cost.
-    possible: bool,
+    /// What a password is compared with, if there is one: a match proves nothing once the user has another.
+    against: Option<PasswordHash>,
+}
+
+/// What someone wants who proves who they are.
+#[derive(Debug)]
+pub(super) enum Purpose {
+    /// A session with a master.
+    Enter,
+    /// A login session, from a machine of this name.
+    Begin(String),
 }
 
 impl Security {
-    pub(super) fn check_user(&mut self, now: Now, caller: Caller, user: UserName, secret: Secret, address: IpAddr) {
+    pub(super) fn check_user(
+        &mut self,
+        now: Now,
+        caller: Caller,
+        (user, secret, address): (UserName, Secret, IpAddr),
+        purpose: Purpose,
+    ) {
         let address = address.to_canonical();
         // A token cannot be guessed, so nobody is slowed down over one.
         let guessable = matches!(secret, Secret::Password(_));
-        if guessable && let Some(wait) = self.failed.wait(now, &user, address) {
-            let seconds = wait.as_secs() + u64::from(wait.subsec_nanos() > 0);
-            let sentence = format!("too many failed logins as `{user}` from {address}; wait {seconds} s and try again");
-            return self.answer(caller, refused(Status::Refused, sentence));
+        if !guessable && matches!(purpose, Purpose::Begin(_)) {
+            return self.answer(caller, refused(Status::Usage, "a token begins no login session; give the password"));
+        }
+        if guessable && let Err(refusal) = self.check_wait(now, &user, address) {
+            return self.refuse(caller, refusal);
         }
         if !self.has_room() {
             return self.refuse(caller, too_busy());
         }
         let known = self.accounts.user(&user);
-        let password = known.and_then(|user| user.password.as_ref()).unwrap_or(&self.decoy);
-        let tokens = known.map_or(&[][..], |user| &user.tokens);
-        let verification = Verification::new(secret, password, tokens);
         // The decoy's own password is in the source: whoever gives it must not come in with it.
-        let possible = known.is_some_and(|user| !guessable || user.password.is_some());
-        let login = Login { caller, user, address, guessable, possible };
+        let against = known.and_then(|user| user.password.clone()).filter(|_| guessable);
+        let password = against.as_ref().unwrap_or(&self.decoy);
+        let verification = Verification::new(secret, password, self.tokens_of(now, &user));
+        let login = Login { caller, user, address, purpose, guessable, against };
         self.begin_work(Pending::Login(login), Work::Verify(verification));
     }
 
-    pub(super) fn judge(&mut self, now: Now, login: Login, matches: bool) {
-        let Login { caller, user, address, guessable, possible } = login;
+    /// Refuses a password while its user must wait at this address.
+    pub(super) fn check_wait(&self, now: Now, user: &UserName, address: IpAddr) -> Result<(), Refusal> {
+        let Some(wait) = self.failed.wait(now, user, address) else { return Ok(()) };
+        let seconds = wait.as_secs() + u64::from(wait.subsec_nanos() > 0);
+        let sentence = format!("too many failed logins as `{user}` from {address}; wait {seconds} s and try again");
+        Err(Refusal::new(Status::Refused, sentence))
+    }
+
+    pub(super) fn judge(&mut self, now: Now, login: Login, found: Option<Match>) {
+        let Login { caller, user, address, purpose, guessable, against } = login;
         // Looked up again: the account is that of now, not that of when the question came.
-        let Some(account) = self.accounts.user(&user).filter(|_| matches && possible) else {
+        let account = self.accounts.user(&user).filter(|account| !guessable || account.password == against);
+        let proved = account.zip(found).filter(|_| !guessable || against.is_some());
+        let Some((account, Match { credential, rehashed })) = proved else {
             if guessable {
                 self.failed.note_failure(now, user, address);
             }
             return self.answer(caller, refused(Status::Refused, WRONG_LOGIN));
         };
+        if account.disabled {
+            let sentence = format!("`{user}` is disabled; ask an administrator to enable it");
+            return self.answer(caller, refused(Status::Refused, sentence));
+        }
         if !AddressRange::allows(&account.addresses, address) {
             let sentence = format!("`{user}` may not log in from {address}; ask an administrator to allow it");
             return self.answer(caller, refused(Status::Refused, sentence));
         }
         if guessable {
-            self.failed.note_success(&user, address);
+            self.failed.note_success(now, &user, address);
         }
-        let rights = UserRights { groups: account.groups.clone(), admin: account.admin, user };
-        let known = KnownUser { rights, credential: CredentialId(0), until_unix_millis: None };
-        self.answer(caller, SecurityReply::User(known));
+        if rehashed.is_some() {
+            let row = accounts::set_user(&user, &User { password: rehashed, ..account.clone() });
+            // Best effort: the old hash is as good as it was.
+            let _ = row.and_then(|row| self.apply(vec![row]));
+        }
+        match purpose {
+            Purpose::Begin(machine) => self.begin_session(now, caller, user, address, machine),
+            Purpose::Enter => {
+                self.note_use(now, &user, credential);
+                match self.known(now, &HeldSession { user, credential, address }) {
+                    Some(known) => self.answer(caller, SecurityReply::User(known)),
+                    // It ended while it was compared.
+                    None => self.answer(caller, refused(Status::Refused, WRONG_LOGIN)),
+                }
+            }
+        }
+    }
+
+    fn begin_session(&mut self, now: Now, caller: Caller, user: UserName, address: IpAddr, machine: String) {
+        let (token, credential) = ((self.draw)(), self.draw_id());
+        let until_unix_millis = now.unix_millis.saturating_add(SESSION_LIFE_MILLIS);
+        let session = LoginSession {
+            user: user.clone(),
+            hash: TokenHash::new(&token),
+            machine,
+            address,
+            began_unix_millis: now.unix_millis,
+            until_unix_millis,
+            used_unix_millis: now.unix_millis,
+        };
+        let mut changes: Vec<_> = accounts::set_session(credential, &session).into_iter().collect();
+        if self.accounts.sessions_of(&user).count() >= SESSIONS_OF_USER_MAX {
+            let oldest = self.accounts.sessions_of(&user).min_by_key(|(_, session)| session.used_unix_millis);
+            changes.extend(oldest.map(|(id, _)| accounts::remove_session(id)));
+            self.changes.note(user);
+        }
+        let new = NewSession { credential, token, until_unix_millis };
+        self.change(caller, Ok(changes), SecurityReply::Session(new));
+    }
+
+    /// Looks at sessions that a master has open. To be open is to be used, so a login session is renewed by it.
+    pub(super) fn recheck(&mut self, now: Now, caller: Caller, held: &[HeldSession]) {
+        if held.len() > RECHECKED_MAX {
+            return self.answer(caller, refused(Status::Usage, "too many sessions at once; ask in parts"));
+        }
+        let mut known = Vec::with_capacity(held.len());
+        for session in held {
+            // Begun with a password: it ends at any change, since nothing says whether the password was changed.
+            let stands = session.credential != CredentialId(0) && self.known(now, session).is_some();
+            if stands {
+                self.note_use(now, &session.user, session.credential);
+            }
+            known.push(if stands { self.known(now, session) } else { None });
+        }
+        self.answer(caller, SecurityReply::Rechecked(known));
+    }
+
+    /// What the user of a session may do now; `None` where it does not stand any more.
+    pub(super) fn known(&self, now: Now, held: &HeldSession) -> Option<KnownUser> {
+        let account = self.accounts.user(&held.user)?;
+        if account.disabled || !AddressRange::allows(&account.addresses, held.address) {
+            return None;
+        }
+        let until_unix_millis = self.stands_until(now, &held.user, account, held.credential)?;
+        let rights = UserRights { user: held.user.clone(), groups: account.groups.clone(), admin: account.admin };
+        Some(KnownUser { rights, credential: held.credential, until_unix_millis })
+    }
+
+    /// Until when a credential is good; `None` where it is not any more.
+    fn stands_until(&self, now: Now, user: &UserName, account: &User, id: CredentialId) -> Option<Option<u64>> {
+        if id == CredentialId(0) {
+            return Some(None);
+        }
+        if let Some(token) = account.tokens.iter().find(|token| token.id == id) {
+            return token.is_good(now).then_some(token.until_unix_millis);
+        }
+        let session = self.accounts.sessions().get(&id).filter(|session| session.user == *user)?;
+        session.is_good(now).then_some(Some(session.until_unix_millis))
+    }
+
+    /// Notes that a token or session was used, now and then; nobody waits for that.
+    fn note_use(&mut self, now: Now, user: &UserName, id: CredentialId) {
+        let row = if let Some(session) = self.accounts.sessions().get(&id) {
+            session.used(now).map(|used| accounts::set_session(id, &used))
+        } else {
+            self.accounts.user(user).and_then(|account| {
+                let at = account.tokens.iter().position(|token| token.id == id)?;
+                let used = account.tokens[at].used(now)?;
+                let mut account = account.clone();
+                account.tokens[at] = used;
+                Some(accounts::set_user(user, &account))
+            })
+        };
+        if let Some(Ok(row)) = row {
+            // Best effort: what is lost is when it was used.
+            let _ = self.apply(vec![row]);
+        }
+    }
+
+    /// The digests of all that is good for a user now.
+    fn tokens_of(&self, now: Now, user: &UserName) -> Vec<(CredentialId, TokenHash)> {
+        let Some(account) = self.accounts.user(user) else { return Vec::new() };
+        let tokens = account.tokens.iter().filter(|token| token.is_good(now)).map(|token| (token.id, token.hash));
+        let sessions = self.accounts.sessions_of(user).filter(|(_, session)| session.is_good(now));
+        tokens.chain(sessions.map(|(id, session)| (id, session.hash))).collect()
     }
 }
 
 /// The one sentence for an unknown user and for a wrong secret.
-pub(super) const WRONG_LOGIN: &str = "the user name or the password or token is wrong; look at the profile";
+pub(super) const WRONG_LOGIN: &str =
+    "the user name or the password or token is wrong, or the session has ended; look at the profile or log in again";

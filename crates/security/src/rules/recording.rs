@@ -4,15 +4,19 @@
 //! Refusals that a stranger can cause by the thousand are recorded one by one up to a rate, and counted above it, so that
 //! nobody fills the disk; the count is recorded too.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::{
+    collections::{BTreeMap, VecDeque},
+    net::IpAddr,
+};
 
 use protocol::{
-    Now, Refusal, Status,
+    Now, Refusal, Status, UserName,
     message::{
-        accounts::AccountsRequest,
+        accounts::{AccountsRequest, UserChange},
         audit::{
             AuditBatch, AuditEvent, AuditHead, AuditKind, AuditOutcome, AuditReply, AuditRequest, BATCH_EVENTS_MAX,
         },
+        join::Secret,
         master_security::{SecurityReply, SecurityRequest},
     },
 };
@@ -214,7 +218,7 @@ impl Rate {
 
 /// What of this question is to be remembered; `None`: nothing.
 fn noted(now: Now, request: &SecurityRequest) -> Option<Noted> {
-    let event = |kind, who: String, from: String, what: &str, object: String| AuditEvent {
+    let event = |kind, who: String, from: String, what: &str, object: String, note: String| AuditEvent {
         unix_millis: now.unix_millis,
         kind,
         who,
@@ -222,190 +226,90 @@ fn noted(now: Now, request: &SecurityRequest) -> Option<Noted> {
         what: what.into(),
         object,
         outcome: AuditOutcome::Done,
-        note: String::new(),
+        note,
+    };
+    let login = |user: &UserName, address: &IpAddr, secret: &Secret, what| {
+        let with = match secret {
+            Secret::Password(_) => "with a password",
+            Secret::Token(_) => "with a token",
+        };
+        let from = address.to_canonical().to_string();
+        event(AuditKind::Login, user.to_string(), from, what, String::new(), with.into())
     };
     let (always, event) = match request {
-        SecurityRequest::CheckUser { user, address, .. } => {
-            let from = address.to_canonical().to_string();
-            (true, event(AuditKind::Login, user.to_string(), from, "log in", String::new()))
-        }
+        SecurityRequest::CheckUser { user, secret, address } => (true, login(user, address, secret, "open session")),
+        SecurityRequest::Login { user, secret, address, .. } => (true, login(user, address, secret, "log in")),
         SecurityRequest::CheckNode { node, address, .. } => {
             let from = address.to_canonical().to_string();
-            (true, event(AuditKind::Login, node.to_string(), from, "join", String::new()))
+            (true, event(AuditKind::Login, node.to_string(), from, "join", String::new(), String::new()))
         }
         SecurityRequest::Accounts { by, request } => {
-            let (what, object) = about_accounts(request);
-            let changes = !object.is_empty();
+            let Asked { changes, what, object, note } = about_accounts(request);
             let kind = if changes { AuditKind::Grant } else { AuditKind::Refusal };
             let (who, from) = (by.rights.user.to_string(), by.address.to_string());
-            (changes, event(kind, who, from, what, object))
+            (changes, event(kind, who, from, what, object, note))
         }
-        // The master notes who looks at the record, as it does with all that is asked of it.
-        SecurityRequest::Audit(_) => return None,
+        // The master notes who looks at the record, as it does with all that is asked of it; and what it asks for itself,
+        // every few seconds, changes nothing.
+        SecurityRequest::Audit(_) | SecurityRequest::Changes(_) | SecurityRequest::Recheck(_) => return None,
     };
     Some(Noted { always, event })
 }
 
-/// What is done to which account; without an account nothing is changed.
-fn about_accounts(request: &AccountsRequest) -> (&'static str, String) {
+/// What is asked about accounts, in words.
+struct Asked {
+    /// Whether it changes who may do what; else only its refusal is remembered.
+    changes: bool,
+    what: &'static str,
+    object: String,
+    note: String,
+}
+
+/// Without a wildcard, so that whoever adds a question says what of it is remembered; and no password or token is.
+fn about_accounts(request: &AccountsRequest) -> Asked {
+    use AccountsRequest as Ask;
+    let look = |what| Asked { changes: false, what, object: String::new(), note: String::new() };
+    let change = |what, object: String| Asked { changes: true, what, object, note: String::new() };
     match request {
-        AccountsRequest::WhoAmI => ("ask who I am", String::new()),
-        AccountsRequest::Users { .. } => ("list users", String::new()),
-        AccountsRequest::AddUser(new) => ("add user", new.user.to_string()),
-        AccountsRequest::RemoveUser(user) => ("remove user", user.to_string()),
+        Ask::WhoAmI => look("ask who I am"),
+        Ask::Users { .. } => look("list users"),
+        Ask::Groups { .. } => look("list groups"),
+        Ask::Tokens(user) => Asked { object: user.to_string(), ..look("list tokens") },
+        Ask::Sessions { .. } => look("list sessions"),
+        Ask::AddUser(new) => {
+            let groups = if new.groups.is_empty() { String::new() } else { format!("in {}", new.groups.join(", ")) };
+            let admin = if new.admin { "an administrator " } else { "" };
+            Asked { note: format!("{admin}{groups}").trim_end().to_owned(), ..change("add user", new.user.to_string()) }
+        }
+        Ask::RemoveUser(user) => change("remove user", user.to_string()),
+        Ask::ChangeUser { user, change: to } => match to {
+            UserChange::Enabled(true) => change("enable user", user.to_string()),
+            UserChange::Enabled(false) => change("disable user", user.to_string()),
+            UserChange::Admin(true) => change("make administrator", user.to_string()),
+            UserChange::Admin(false) => change("make no administrator", user.to_string()),
+            UserChange::Addresses(ranges) => {
+                let note = match ranges.len() {
+                    0 => "from anywhere".into(),
+                    _ => ranges.iter().map(ToString::to_string).collect::<Vec<_>>().join(", "),
+                };
+                Asked { note, ..change("set addresses", user.to_string()) }
+            }
+        },
+        Ask::SetPassword { user, .. } => change("set password", user.to_string()),
+        Ask::AddGroup(group) => change("add group", group.clone()),
+        Ask::RemoveGroup(group) => change("remove group", group.clone()),
+        Ask::SetMember { group, user, member } => {
+            let what = if *member { "join group" } else { "leave group" };
+            Asked { note: user.to_string(), ..change(what, group.clone()) }
+        }
+        Ask::AddToken { user, name, life_seconds } => {
+            Asked { note: format!("{name}, for {life_seconds} s"), ..change("add token", user.to_string()) }
+        }
+        Ask::RevokeToken { user, name } => Asked { note: name.clone(), ..change("revoke token", user.to_string()) },
+        Ask::RevokeSession(session) => change("revoke session", session.to_string()),
+        Ask::RevokeSessionsOf(user) => change("revoke sessions", user.to_string()),
     }
 }
 
 /// Refusals recorded one by one in a second: far more than people cause, and some megabytes an hour at worst.
-const REFUSALS_PER_SECOND_MAX: u64 = 20;
-
-#[cfg(test)]
-mod tests {
-    #![allow(clippy::unwrap_used)]
-    use std::time::Duration;
-
-    use protocol::{
-        CredentialId,
-        message::{
-            accounts::{AccountsReply, NewUser, Password},
-            join::Secret,
-            master_security::{Asker, UserRights},
-        },
-    };
-
-    use super::*;
-    use crate::{
-        accounts::{self, Accounts, User},
-        rules::Completion,
-        secret::TokenHash,
-    };
-
-    /// Alice administers the cloud, and proves herself by a token of ones.
-    fn security() -> Security {
-        let mut accounts = Accounts::default();
-        let alice = User { tokens: vec![TokenHash::new(&[1; 32])], admin: true, ..User::default() };
-        accounts.apply(&accounts::set_user(&"alice".parse().unwrap(), &alice).unwrap()).unwrap();
-        Security::new(accounts).unwrap().recorded()
-    }
-
-    fn at(seconds: u64) -> Now {
-        Now::default().after(Duration::from_secs(seconds))
-    }
-
-    fn login(token: u8) -> SecurityRequest {
-        let address = [192, 0, 2, 7].into();
-        SecurityRequest::CheckUser { user: "alice".parse().unwrap(), secret: Secret::Token([token; 32]), address }
-    }
-
-    fn add(user: &str) -> SecurityRequest {
-        let rights = UserRights { user: "alice".parse().unwrap(), groups: vec![], admin: true };
-        let by = Asker { rights, credential: CredentialId(0), address: [192, 0, 2, 7].into() };
-        let password = Some(Password("a secret of bob".into()));
-        let new = NewUser { user: user.parse().unwrap(), password, groups: vec![], admin: false, addresses: vec![] };
-        SecurityRequest::Accounts { by, request: AccountsRequest::AddUser(new) }
-    }
-
-    /// Does what the rules want until they want something recorded, or nothing; the answers that went out.
-    fn until_recorded(security: &mut Security, now: Now) -> (Vec<SecurityReply>, Option<(RecordId, Vec<Record>)>) {
-        let mut answers = Vec::new();
-        while let Some(action) = security.poll_action() {
-            match action {
-                Action::Answer { reply, .. } => answers.push(reply),
-                Action::Verify { check, verification } => {
-                    security.handle_completion(now, Completion::Verified { check, matches: verification.run() });
-                }
-                Action::Hash { check, hashing } => {
-                    security.handle_completion(now, Completion::Hashed { check, hash: hashing.run() });
-                }
-                Action::Save { batch, .. } => security.handle_completion(now, Completion::Saved { batch }),
-                Action::Record { record, records } => return (answers, Some((record, records))),
-                Action::Inspect { .. } => panic!("nobody looks"),
-            }
-        }
-        (answers, None)
-    }
-
-    fn head(number: u64) -> AuditHead {
-        AuditHead { number, hash: [1; 32] }
-    }
-
-    #[test]
-    fn a_login_and_a_grant_are_answered_only_when_their_lines_are_on_the_disk_and_hold_no_secret() {
-        let mut security = security();
-        security.handle_message(at(1), Caller(1), login(1));
-        let (answers, recorded) = until_recorded(&mut security, at(1));
-        assert!(answers.is_empty(), "{answers:?}");
-        let (first, records) = recorded.unwrap();
-        let [Record::Own(events)] = &records[..] else { panic!("{records:?}") };
-        let event = &events[0];
-        assert_eq!((event.who.as_str(), event.from.as_str(), event.what.as_str()), ("alice", "192.0.2.7", "log in"));
-        assert_eq!((event.kind, event.outcome, event.unix_millis), (AuditKind::Login, AuditOutcome::Done, 1_000));
-        // What comes meanwhile waits for the next batch.
-        security.handle_message(at(2), Caller(2), add("bob"));
-        let (answers, recorded) = until_recorded(&mut security, at(2));
-        assert!(answers.is_empty() && recorded.is_none());
-        security.handle_completion(at(2), Completion::Recorded { record: first, head: head(2) });
-        let (answers, recorded) = until_recorded(&mut security, at(2));
-        assert!(matches!(&answers[..], [SecurityReply::User(_)]), "{answers:?}");
-        let (second, records) = recorded.unwrap();
-        let told = format!("{records:?}");
-        assert!(told.contains("add user") && told.contains("bob") && !told.contains("a secret"), "{told}");
-        security.handle_completion(at(2), Completion::Recorded { record: second, head: head(3) });
-        let (answers, _) = until_recorded(&mut security, at(2));
-        assert_eq!(answers, [SecurityReply::Accounts(AccountsReply::Done)]);
-    }
-
-    #[test]
-    fn refusals_faster_than_a_person_are_answered_and_counted_and_the_count_is_recorded() {
-        let mut security = security();
-        for caller in 0..REFUSALS_PER_SECOND_MAX + 7 {
-            security.handle_message(at(1), Caller(caller), login(9));
-        }
-        // The first is being recorded; the rest are answered or wait for the next batch.
-        let mut recorded = 0;
-        let mut answered = 0;
-        let mut number = 0;
-        loop {
-            let (answers, record) = until_recorded(&mut security, at(1));
-            answered += answers.len() as u64;
-            let Some((record, records)) = record else { break };
-            for record in &records {
-                let Record::Own(events) = record else { panic!("{record:?}") };
-                recorded += events.len() as u64;
-            }
-            number += 1;
-            security.handle_completion(at(1), Completion::Recorded { record, head: head(number) });
-        }
-        assert_eq!((recorded, answered), (REFUSALS_PER_SECOND_MAX, REFUSALS_PER_SECOND_MAX + 7));
-        security.handle_message(at(2), Caller(100), login(1));
-        let mut told = String::new();
-        while let (_, Some((record, records))) = until_recorded(&mut security, at(2)) {
-            told += &format!("{records:?}");
-            security.handle_completion(at(2), Completion::Recorded { record, head: head(99) });
-        }
-        assert!(told.contains("7 further refusals"), "{told}");
-    }
-
-    #[test]
-    fn a_master_hears_how_the_record_ends_when_its_events_are_on_the_disk() {
-        let mut security = security();
-        let batch = AuditBatch { writer: 7, first: 0, events: vec![] };
-        security.handle_message(at(1), Caller(1), SecurityRequest::Audit(AuditRequest::Record(batch)));
-        let (answers, recorded) = until_recorded(&mut security, at(1));
-        assert!(answers.is_empty());
-        let (record, _) = recorded.unwrap();
-        security.handle_completion(at(1), Completion::Recorded { record, head: head(5) });
-        let (answers, _) = until_recorded(&mut security, at(1));
-        assert_eq!(answers, [SecurityReply::Audit(AuditReply::Recorded(head(5)))]);
-    }
-
-    #[test]
-    fn only_who_is_an_administrator_here_may_look_at_the_record() {
-        let mut security = security();
-        let by = UserRights { user: "mallory".parse().unwrap(), groups: vec![], admin: true };
-        let verify = AuditRequest::Verify { by, head: None };
-        security.handle_message(at(1), Caller(1), SecurityRequest::Audit(verify));
-        let (answers, _) = until_recorded(&mut security, at(1));
-        assert!(matches!(&answers[..], [SecurityReply::Refused(no)] if no.status == Status::Refused), "{answers:?}");
-    }
-}
+pub(super) const REFUSALS_PER_SECOND_MAX: u64 = 20;

@@ -1,6 +1,9 @@
 //! Tests of the security server's rules: who is let in, and what each question changes.
 
 #![allow(clippy::unwrap_used)]
+mod accounts;
+mod recording;
+
 use std::{collections::VecDeque, time::Duration};
 
 use protocol::{
@@ -15,7 +18,8 @@ use protocol::{
 use super::{login::WRONG_LOGIN, *};
 use crate::{
     AddressRange,
-    accounts::{self, MASTER, Node, User},
+    accounts::{self as rows, MASTER, Node, User},
+    credentials::Token,
     secret::TokenHash,
 };
 
@@ -28,20 +32,32 @@ fn security() -> Security {
     let home: AddressRange = "10.0.0.0/8".parse().unwrap();
     let alice = User {
         password: Some(PasswordHash::new("correct horse").unwrap()),
-        tokens: vec![TokenHash::new(&[1; 32])],
+        tokens: vec![token(1)],
         groups: vec!["astro".into()],
         admin: true,
         addresses: vec![home],
+        ..User::default()
     };
-    let robot = User { tokens: vec![TokenHash::new(&[2; 32])], ..User::default() };
+    let robot = User { tokens: vec![token(2)], ..User::default() };
     for (name, user) in [("alice", alice), ("robot", robot)] {
-        accounts.apply(&accounts::set_user(&name.parse().unwrap(), &user).unwrap()).unwrap();
+        accounts.apply(&rows::set_user(&name.parse().unwrap(), &user).unwrap()).unwrap();
     }
     for (id, fingerprint, addresses) in [("node-1", [7; 32], vec![home]), (MASTER, [9; 32], vec![])] {
         let row = Node { fingerprint, addresses };
-        accounts.apply(&accounts::set_node(&id.parse().unwrap(), &row).unwrap()).unwrap();
+        accounts.apply(&rows::set_node(&id.parse().unwrap(), &row).unwrap()).unwrap();
     }
     Security::new(accounts).unwrap()
+}
+
+fn token(byte: u8) -> Token {
+    Token {
+        id: CredentialId(byte.into()),
+        name: format!("token-{byte}"),
+        hash: TokenHash::new(&[byte; 32]),
+        made_unix_millis: 0,
+        until_unix_millis: None,
+        used_unix_millis: 0,
+    }
 }
 
 fn login(user: &str, secret: Secret, from: &str) -> SecurityRequest {
@@ -69,7 +85,7 @@ fn ask(security: &mut Security, now: Now, request: SecurityRequest) -> (Security
             }
             Action::Verify { check, verification } => {
                 compared = true;
-                security.handle_completion(now, Completion::Verified { check, matches: verification.run() });
+                security.handle_completion(now, Completion::Verified { check, found: verification.run() });
             }
             Action::Hash { check, hashing } => {
                 security.handle_completion(now, Completion::Hashed { check, hash: hashing.run() });
@@ -98,6 +114,7 @@ fn new_user(user: &str, password: Option<&str>) -> AccountsRequest {
         groups: vec![],
         admin: false,
         addresses: vec![],
+        service: false,
     })
 }
 
@@ -173,6 +190,7 @@ fn guessing_passwords_is_slowed_down_also_for_users_that_do_not_exist() {
         assert!(guess(at(0), Secret::Token([5; 32])).1);
         assert!(guess(at(1), password("wrong horse")).1);
         assert!(!guess(at(2), password("wrong horse")).1);
+        security.handle_timeout(at(2));
         assert_eq!(security.next_timeout(), Some(Duration::from_secs(601)));
     }
 }
@@ -199,7 +217,7 @@ fn comparisons_at_once_and_logins_waiting_are_bounded() {
         }
         assert!(checks.len() <= WORK_MAX);
         let Some((check, verification)) = checks.pop_front() else { break };
-        security.handle_completion(at(0), Completion::Verified { check, matches: verification.run() });
+        security.handle_completion(at(0), Completion::Verified { check, found: verification.run() });
     }
     assert_eq!((answered, turned_away), (PENDING_MAX, 1));
 }
@@ -207,7 +225,7 @@ fn comparisons_at_once_and_logins_waiting_are_bounded() {
 #[test]
 fn a_completion_nobody_waits_for_changes_nothing() {
     let mut security = security();
-    security.handle_completion(at(0), Completion::Verified { check: CheckId(99), matches: true });
+    security.handle_completion(at(0), Completion::Verified { check: CheckId(99), found: None });
     security.handle_completion(at(0), Completion::Saved { batch: BatchId(99) });
     assert!(security.poll_action().is_none());
 }
@@ -314,6 +332,6 @@ fn users_are_told_in_pages() {
         }
         after = seen.last().cloned();
     }
-    assert_eq!((pages, seen.len()), (2, 203));
+    assert_eq!((pages, seen.len()), (3, 203));
     assert!(seen.is_sorted());
 }

@@ -1,17 +1,18 @@
-//! What is asked about accounts, and who may: serves `sector user` and `whoami`. Whoever asks is looked up again here,
-//! since a session may outlast what its user may do.
+//! What is asked about users and groups, and who may: serves `sector user`, `sector group` and `whoami`. Whoever asks is
+//! looked up again here, since a session may outlast what its user may do.
 
 use protocol::{
-    Refusal, Status, UserName,
+    CredentialId, Now, Refusal, Status, UserName,
     message::{
-        accounts::{AccountsReply, AccountsRequest, NewUser, UserStatus},
-        master_security::{Asker, KnownUser, SecurityReply, UserRights},
+        accounts::{AccountsReply, AccountsRequest, GroupStatus, NewUser, UserChange, UserStatus},
+        master_security::{Asker, HeldSession, KnownUser, SecurityReply},
     },
 };
+use store::RowChange;
 
 use super::{Caller, Pending, Security, Work, too_busy};
 use crate::{
-    AddressRange, SecurityError,
+    SecurityError,
     accounts::{self, User},
     secret::{Hashing, PasswordHash},
 };
@@ -24,13 +25,32 @@ pub(super) struct Adding {
     new: NewUser,
 }
 
+/// An answer, where it does not wait for anything.
+pub(super) type Outcome = Result<Option<AccountsReply>, Refusal>;
+
 impl Security {
-    pub(super) fn handle_accounts(&mut self, caller: Caller, by: Asker, request: AccountsRequest) {
+    pub(super) fn handle_accounts(&mut self, now: Now, caller: Caller, by: Asker, request: AccountsRequest) {
         let outcome = match request {
-            AccountsRequest::WhoAmI => self.who_am_i(&by).map(Some),
-            AccountsRequest::Users { after } => self.users(&by, after.as_ref()).map(Some),
-            AccountsRequest::AddUser(new) => self.begin_adding(caller, by, new),
-            AccountsRequest::RemoveUser(user) => self.remove_user(caller, &by, &user),
+            AccountsRequest::WhoAmI => self.asker(now, &by).map(|you| Some(AccountsReply::You(you))),
+            AccountsRequest::Users { after } => self.users(now, &by, after.as_ref()).map(Some),
+            AccountsRequest::AddUser(new) => self.begin_adding(now, caller, by, new),
+            AccountsRequest::RemoveUser(user) => self.remove_user(now, caller, &by, &user),
+            AccountsRequest::ChangeUser { user, change } => self.change_user(now, caller, &by, &user, change),
+            AccountsRequest::SetPassword { user, old, new } => self.set_password(now, caller, by, user, old, new),
+            AccountsRequest::Groups { after } => self.groups(now, &by, after.as_deref()).map(Some),
+            AccountsRequest::AddGroup(group) => self.add_group(now, caller, &by, &group),
+            AccountsRequest::RemoveGroup(group) => self.remove_group(now, caller, &by, &group),
+            AccountsRequest::SetMember { group, user, member } => {
+                self.set_member(now, caller, &by, (group, user), member)
+            }
+            AccountsRequest::AddToken { user, name, life_seconds } => {
+                self.add_token(now, caller, &by, (user, name), life_seconds)
+            }
+            AccountsRequest::Tokens(user) => self.tokens(now, &by, &user).map(Some),
+            AccountsRequest::RevokeToken { user, name } => self.revoke_token(now, caller, &by, (user, name)),
+            AccountsRequest::Sessions { after } => self.sessions(now, &by, after).map(Some),
+            AccountsRequest::RevokeSession(session) => self.revoke_session(now, caller, &by, session),
+            AccountsRequest::RevokeSessionsOf(user) => self.revoke_sessions_of(now, caller, &by, user),
         };
         match outcome {
             Ok(Some(reply)) => self.answer(caller, SecurityReply::Accounts(reply)),
@@ -39,21 +59,15 @@ impl Security {
         }
     }
 
-    fn who_am_i(&self, by: &Asker) -> Result<AccountsReply, Refusal> {
-        let account = self.asker(by)?;
-        let rights = UserRights { user: by.rights.user.clone(), groups: account.groups.clone(), admin: account.admin };
-        Ok(AccountsReply::You(KnownUser { rights, credential: by.credential, until_unix_millis: None }))
-    }
-
-    fn users(&self, by: &Asker, after: Option<&UserName>) -> Result<AccountsReply, Refusal> {
-        self.check_admin(by, "see all users")?;
+    fn users(&self, now: Now, by: &Asker, after: Option<&UserName>) -> Result<AccountsReply, Refusal> {
+        self.check_admin(now, by, "see all users")?;
         let mut rest = self.accounts.users_after(after);
         let users = rest.by_ref().take(PAGE_USERS_MAX).map(|(name, user)| status(name, user)).collect();
         Ok(AccountsReply::Users { users, more: rest.next().is_some() })
     }
 
-    fn begin_adding(&mut self, caller: Caller, by: Asker, new: NewUser) -> Result<Option<AccountsReply>, Refusal> {
-        self.check_new(&by, &new)?;
+    fn begin_adding(&mut self, now: Now, caller: Caller, by: Asker, new: NewUser) -> Outcome {
+        self.check_new(now, &by, &new)?;
         match new.password.clone() {
             None => self.save_new(caller, new, None),
             Some(_) if !self.has_room() => return Err(too_busy()),
@@ -67,70 +81,218 @@ impl Security {
     }
 
     /// The password of a new user is hashed.
-    pub(super) fn add_user(&mut self, adding: Adding, hash: Result<PasswordHash, SecurityError>) {
+    pub(super) fn add_user(&mut self, now: Now, adding: Adding, hash: Result<PasswordHash, SecurityError>) {
         let Adding { caller, by, new } = adding;
         // Checked again: much may have changed meanwhile.
-        let hash = self.check_new(&by, &new).and_then(|()| hash.map_err(|error| error.refusal()));
+        let hash = self.check_new(now, &by, &new).and_then(|()| hash.map_err(|error| error.refusal()));
         match hash {
             Ok(hash) => self.save_new(caller, new, Some(hash)),
             Err(refusal) => self.refuse(caller, refusal),
         }
     }
 
-    fn check_new(&self, by: &Asker, new: &NewUser) -> Result<(), Refusal> {
-        self.check_admin(by, "add users")?;
+    fn check_new(&self, now: Now, by: &Asker, new: &NewUser) -> Result<(), Refusal> {
+        self.check_admin(now, by, "add users")?;
         if self.accounts.user(&new.user).is_some() {
             return Err(SecurityError::UserExists(new.user.clone()).refusal());
         }
-        new.groups.iter().try_for_each(|group| accounts::check_group(group)).map_err(|error| error.refusal())
+        if self.accounts.users().count() >= USERS_MAX {
+            return Err(SecurityError::TooMany { what: "users", most: USERS_MAX }.refusal());
+        }
+        if new.service && new.password.is_some() {
+            let sentence = "a service account has no password; add a token with `sector user token add`";
+            return Err(Refusal::new(Status::Usage, sentence));
+        }
+        check_counts(new.groups.len(), &new.addresses)?;
+        new.groups.iter().try_for_each(|group| self.check_group_exists(group))
     }
 
     fn save_new(&mut self, caller: Caller, new: NewUser, password: Option<PasswordHash>) {
-        let NewUser { user, groups, admin, addresses, password: _ } = new;
-        let row = accounts::set_user(&user, &User { password, tokens: vec![], groups, admin, addresses });
-        self.change(caller, row.map(|row| vec![row]), SecurityReply::Accounts(AccountsReply::Done));
+        let NewUser { user, groups, admin, addresses, service, password: _ } = new;
+        let row = User { password, tokens: vec![], groups, admin, addresses, service, disabled: false };
+        let row = accounts::set_user(&user, &row);
+        self.change_of(caller, user, row.map(|row| vec![row]));
     }
 
-    fn remove_user(&mut self, caller: Caller, by: &Asker, user: &UserName) -> Result<Option<AccountsReply>, Refusal> {
-        self.check_admin(by, "remove users")?;
-        let Some(account) = self.accounts.user(user) else {
-            return Err(SecurityError::NoSuchUser(user.clone()).refusal());
-        };
-        if account.admin && self.accounts.users().filter(|(_, user)| user.admin).count() == 1 {
-            return Err(SecurityError::LastAdmin(user.clone()).refusal());
-        }
-        let changes = vec![accounts::remove_user(user)];
-        self.change(caller, Ok(changes), SecurityReply::Accounts(AccountsReply::Done));
+    fn remove_user(&mut self, now: Now, caller: Caller, by: &Asker, user: &UserName) -> Outcome {
+        self.check_admin(now, by, "remove users")?;
+        self.account(user)?;
+        self.check_not_last_admin(user)?;
+        let mut changes = self.ends_of_sessions(user, None);
+        changes.push(accounts::remove_user(user));
+        self.change_of(caller, user.clone(), Ok(changes));
         Ok(None)
     }
 
-    /// The account of one who asks, as it is now.
-    pub(super) fn asker(&self, by: &Asker) -> Result<&User, Refusal> {
+    fn change_user(&mut self, now: Now, caller: Caller, by: &Asker, user: &UserName, change: UserChange) -> Outcome {
+        self.check_admin(now, by, "change users")?;
+        let mut account = self.account(user)?.clone();
+        let mut changes = Vec::new();
+        match change {
+            UserChange::Enabled(true) => account.disabled = false,
+            UserChange::Enabled(false) => {
+                self.check_not_last_admin(user)?;
+                account.disabled = true;
+                changes = self.ends_of_sessions(user, None);
+            }
+            UserChange::Admin(true) => account.admin = true,
+            UserChange::Admin(false) => {
+                self.check_not_last_admin(user)?;
+                account.admin = false;
+            }
+            UserChange::Addresses(addresses) => {
+                check_counts(0, &addresses)?;
+                account.addresses = addresses;
+            }
+        }
+        let row = accounts::set_user(user, &account);
+        self.change_of(caller, user.clone(), row.map(|row| changes.into_iter().chain([row]).collect()));
+        Ok(None)
+    }
+
+    fn groups(&self, now: Now, by: &Asker, after: Option<&str>) -> Result<AccountsReply, Refusal> {
+        self.check_admin(now, by, "see all groups")?;
+        let mut rest = self.accounts.groups().iter().filter(|group| after.is_none_or(|after| group.as_str() > after));
+        let (mut groups, mut told) = (Vec::new(), 0);
+        while told < PAGE_USERS_MAX
+            && let Some(group) = rest.next()
+        {
+            let is_in = |(_, user): &(&UserName, &User)| user.groups.contains(group);
+            let members: Vec<_> = self.accounts.users().filter(is_in).map(|(name, _)| name.clone()).collect();
+            told += 1 + members.len();
+            groups.push(GroupStatus { group: group.clone(), members });
+        }
+        Ok(AccountsReply::Groups { groups, more: rest.next().is_some() })
+    }
+
+    fn add_group(&mut self, now: Now, caller: Caller, by: &Asker, group: &str) -> Outcome {
+        self.check_admin(now, by, "add groups")?;
+        accounts::check_group(group).map_err(|error| error.refusal())?;
+        if self.accounts.groups().contains(group) {
+            return Err(SecurityError::GroupExists(group.to_owned()).refusal());
+        }
+        if self.accounts.groups().len() >= GROUPS_MAX {
+            return Err(SecurityError::TooMany { what: "groups", most: GROUPS_MAX }.refusal());
+        }
+        let row = accounts::set_group(group);
+        self.change(caller, row.map(|row| vec![row]), SecurityReply::Accounts(AccountsReply::Done));
+        Ok(None)
+    }
+
+    fn remove_group(&mut self, now: Now, caller: Caller, by: &Asker, group: &str) -> Outcome {
+        self.check_admin(now, by, "remove groups")?;
+        self.check_group_exists(group)?;
+        let members = self.accounts.users().filter(|(_, user)| user.groups.iter().any(|of| of == group));
+        let members: Vec<_> = members.map(|(name, user)| (name.clone(), user.clone())).collect();
+        let without = |(name, user): &(UserName, User)| {
+            let groups = user.groups.iter().filter(|of| *of != group).cloned().collect();
+            accounts::set_user(name, &User { groups, ..user.clone() })
+        };
+        let rows = members.iter().map(without).chain([Ok(accounts::remove_group(group))]).collect();
+        for (name, _) in members {
+            self.changes.note(name);
+        }
+        self.change(caller, rows, SecurityReply::Accounts(AccountsReply::Done));
+        Ok(None)
+    }
+
+    fn set_member(
+        &mut self,
+        now: Now,
+        caller: Caller,
+        by: &Asker,
+        (group, user): (String, UserName),
+        member: bool,
+    ) -> Outcome {
+        self.check_admin(now, by, "say who is in a group")?;
+        self.check_group_exists(&group)?;
+        let mut account = self.account(&user)?.clone();
+        account.groups.retain(|of| *of != group);
+        if member {
+            account.groups.push(group);
+        }
+        check_counts(account.groups.len(), &[])?;
+        let row = accounts::set_user(&user, &account);
+        self.change_of(caller, user, row.map(|row| vec![row]));
+        Ok(None)
+    }
+
+    /// Makes changes of one user's account, and lets masters know whose.
+    pub(super) fn change_of(&mut self, caller: Caller, user: UserName, changes: Result<Vec<RowChange>, SecurityError>) {
+        self.changes.note(user);
+        self.change(caller, changes, SecurityReply::Accounts(AccountsReply::Done));
+    }
+
+    /// The rows that end a user's login sessions, but for one.
+    pub(super) fn ends_of_sessions(&self, user: &UserName, but: Option<CredentialId>) -> Vec<RowChange> {
+        let others = self.accounts.sessions_of(user).filter(|(id, _)| Some(*id) != but);
+        others.map(|(id, _)| accounts::remove_session(id)).collect()
+    }
+
+    /// One who asks, as their account is now.
+    pub(super) fn asker(&self, now: Now, by: &Asker) -> Result<KnownUser, Refusal> {
         let user = &by.rights.user;
-        let account = self.accounts.user(user).filter(|account| AddressRange::allows(&account.addresses, by.address));
-        account.ok_or_else(|| {
-            let sentence = format!("`{user}` may not come in any more; ask an administrator");
+        let held = HeldSession { user: user.clone(), credential: by.credential, address: by.address };
+        self.known(now, &held).ok_or_else(|| {
+            let sentence = format!("`{user}` may not come in any more, or the session has ended; log in again");
             Refusal::new(Status::Refused, sentence)
         })
     }
 
     /// Refuses whoever is no administrator now, whatever the master believes.
-    pub(super) fn check_admin(&self, by: &Asker, what: &str) -> Result<(), Refusal> {
-        if self.asker(by)?.admin {
+    pub(super) fn check_admin(&self, now: Now, by: &Asker, what: &str) -> Result<(), Refusal> {
+        if self.asker(now, by)?.rights.admin {
             return Ok(());
         }
         let sentence = format!("{} may not {what}; ask an administrator", by.rights.user);
         Err(Refusal::new(Status::Refused, sentence))
     }
+
+    /// Refuses whoever asks about another user and is no administrator now. Says whether they are one.
+    pub(super) fn check_own(&self, now: Now, by: &Asker, user: &UserName, what: &str) -> Result<bool, Refusal> {
+        let admin = self.asker(now, by)?.rights.admin;
+        if !admin && by.rights.user != *user {
+            self.check_admin(now, by, what)?;
+        }
+        Ok(admin)
+    }
+
+    pub(super) fn account(&self, user: &UserName) -> Result<&User, Refusal> {
+        self.accounts.user(user).ok_or_else(|| SecurityError::NoSuchUser(user.clone()).refusal())
+    }
+
+    fn check_group_exists(&self, group: &str) -> Result<(), Refusal> {
+        accounts::check_group(group).map_err(|error| error.refusal())?;
+        if self.accounts.groups().contains(group) {
+            return Ok(());
+        }
+        Err(SecurityError::NoSuchGroup(group.to_owned()).refusal())
+    }
+
+    fn check_not_last_admin(&self, user: &UserName) -> Result<(), Refusal> {
+        let is_admin = |account: &User| account.admin && !account.disabled;
+        let is_last = self.accounts.user(user).is_some_and(is_admin)
+            && !self.accounts.users().any(|(name, account)| name != user && is_admin(account));
+        if is_last { Err(SecurityError::LastAdmin(user.clone()).refusal()) } else { Ok(()) }
+    }
 }
 
 /// Refuses a password that its user's name gives away.
-fn check_password(user: &UserName, password: &str) -> Result<(), Refusal> {
+pub(super) fn check_password(user: &UserName, password: &str) -> Result<(), Refusal> {
     let (password, name) = (password.to_lowercase(), user.as_str().to_lowercase());
     if password == name || (name.len() >= TELLING_NAME_BYTES && password.contains(&name)) {
         return Err(Refusal::new(Status::Usage, "a password may not contain the user's name; choose another"));
     }
     Ok(())
+}
+
+fn check_counts(groups: usize, addresses: &[protocol::AddressRange]) -> Result<(), Refusal> {
+    let too_many = |what, most| Err(SecurityError::TooMany { what, most }.refusal());
+    match () {
+        () if groups > GROUPS_OF_USER_MAX => too_many("groups of one user", GROUPS_OF_USER_MAX),
+        () if addresses.len() > ADDRESSES_MAX => too_many("address ranges of one user", ADDRESSES_MAX),
+        () => Ok(()),
+    }
 }
 
 fn status(name: &UserName, user: &User) -> UserStatus {
@@ -141,10 +303,20 @@ fn status(name: &UserName, user: &User) -> UserStatus {
         addresses: user.addresses.clone(),
         has_password: user.password.is_some(),
         tokens: u32::try_from(user.tokens.len()).unwrap_or(u32::MAX),
+        service: user.service,
+        enabled: !user.disabled,
     }
 }
 
 /// Names of this length and more may not stand in their user's password; shorter ones do by chance.
 const TELLING_NAME_BYTES: usize = 4;
-/// Most users of one page: each with some groups and addresses, far below what a message holds.
-const PAGE_USERS_MAX: usize = 200;
+/// Most users of one page: with all groups and addresses that they may have, below what a message holds.
+const PAGE_USERS_MAX: usize = 100;
+/// Most users: all of them are in memory, and a group with all of them fits a message.
+const USERS_MAX: usize = 10_000;
+/// Most groups.
+const GROUPS_MAX: usize = 1_000;
+/// Most groups of one user: they travel with every question to the security server.
+const GROUPS_OF_USER_MAX: usize = 64;
+/// Most ranges of addresses from which one user may come.
+const ADDRESSES_MAX: usize = 64;

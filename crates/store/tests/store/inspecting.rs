@@ -96,6 +96,7 @@ fn a_lost_sidecar_is_made_anew_from_the_bytes_where_that_is_asked_for() {
     assert!(missing.sidecar.is_none() && missing.bytes_found == Some(200_000));
     let made = rebuild_sidecar(&sidecar, SliceId(77), &owner).unwrap();
     assert_eq!((made.header.slice, made.header.path.as_str(), made.bytes), (SliceId(77), "/a/one", 200_000));
+    assert!(made.header.acl.is_some_and(|acl| acl.is_empty()), "whom it was kept from is not known: from everybody");
     let report = inspect_sidecar(&sidecar, true).unwrap();
     assert!(report.problems.is_empty(), "{:?}", report.problems);
     assert!(folder.open().contains(SliceId(77)));

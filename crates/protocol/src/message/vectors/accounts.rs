@@ -1,30 +1,102 @@
 //! Test vectors of what is said about accounts.
 
 use super::{Vectors, known_user, user};
-use crate::message::accounts::{AccountsReply, AccountsRequest, NewUser, Password, UserStatus};
+use crate::{
+    AddressRange, CredentialId,
+    message::accounts::{
+        AccountsReply, AccountsRequest, GroupStatus, NewSession, NewUser, Password, SessionStatus, TokenStatus,
+        UserChange, UserStatus,
+    },
+};
 
 #[test]
 fn the_words_about_accounts_have_their_bytes() {
     let mut vectors = Vectors::of("accounts", include_str!("../../../tests/vectors/accounts.txt"));
-    let addresses = vec!["10.0.0.0/8".parse().unwrap()];
     let new = NewUser {
         user: user(),
         password: Some(Password("correct horse".into())),
         groups: vec!["astro".into()],
         admin: true,
-        addresses: addresses.clone(),
+        addresses: addresses(),
+        service: false,
     };
+    let change = UserChange::Enabled(false);
+    let (old, new_password) = (Some(Password("correct horse".into())), Password("battery staple".into()));
     compare!(vectors, AccountsRequest {
         "who-am-i": AccountsRequest::WhoAmI => AccountsRequest::WhoAmI,
         "users": AccountsRequest::Users { .. } => AccountsRequest::Users { after: Some(user()) },
         "add-user": AccountsRequest::AddUser(_) => AccountsRequest::AddUser(new),
         "remove-user": AccountsRequest::RemoveUser(_) => AccountsRequest::RemoveUser(user()),
+        "change-user": AccountsRequest::ChangeUser { .. } => AccountsRequest::ChangeUser { user: user(), change },
+        "set-password": AccountsRequest::SetPassword { .. } =>
+            AccountsRequest::SetPassword { user: user(), old, new: new_password },
+        "groups": AccountsRequest::Groups { .. } => AccountsRequest::Groups { after: Some("astro".into()) },
+        "add-group": AccountsRequest::AddGroup(_) => AccountsRequest::AddGroup("astro".into()),
+        "remove-group": AccountsRequest::RemoveGroup(_) => AccountsRequest::RemoveGroup("astro".into()),
+        "set-member": AccountsRequest::SetMember { .. } =>
+            AccountsRequest::SetMember { group: "astro".into(), user: user(), member: true },
+        "add-token": AccountsRequest::AddToken { .. } =>
+            AccountsRequest::AddToken { user: user(), name: "nightly".into(), life_seconds: 86_400 },
+        "tokens": AccountsRequest::Tokens(_) => AccountsRequest::Tokens(user()),
+        "revoke-token": AccountsRequest::RevokeToken { .. } =>
+            AccountsRequest::RevokeToken { user: user(), name: "nightly".into() },
+        "sessions": AccountsRequest::Sessions { .. } => AccountsRequest::Sessions { after: Some(CredentialId(7)) },
+        "revoke-session": AccountsRequest::RevokeSession(_) => AccountsRequest::RevokeSession(CredentialId(7)),
+        "revoke-sessions-of": AccountsRequest::RevokeSessionsOf(_) => AccountsRequest::RevokeSessionsOf(user()),
     });
-    let status = UserStatus { user: user(), groups: vec![], admin: false, addresses, has_password: true, tokens: 2 };
+    compare!(vectors, UserChange {
+        "enabled": UserChange::Enabled(_) => UserChange::Enabled(true),
+        "admin": UserChange::Admin(_) => UserChange::Admin(true),
+        "addresses": UserChange::Addresses(_) => UserChange::Addresses(addresses()),
+    });
+    vectors.finish();
+}
+
+#[test]
+fn the_answers_about_accounts_have_their_bytes() {
+    let mut vectors = Vectors::of("accounts_reply", include_str!("../../../tests/vectors/accounts_reply.txt"));
+    let status = UserStatus {
+        user: user(),
+        groups: vec![],
+        admin: false,
+        addresses: addresses(),
+        has_password: true,
+        tokens: 2,
+        service: false,
+        enabled: true,
+    };
+    let group = GroupStatus { group: "astro".into(), members: vec![user()] };
+    let token = TokenStatus {
+        name: "nightly".into(),
+        made_unix_millis: 1_800_000_000_000,
+        until_unix_millis: Some(1_900_000_000_000),
+        used_unix_millis: None,
+    };
+    let session = SessionStatus {
+        session: CredentialId(7),
+        user: user(),
+        machine: "laptop".into(),
+        address: "2001:db8::7".parse().unwrap(),
+        began_unix_millis: 1_800_000_000_000,
+        until_unix_millis: 1_900_000_000_000,
+        used_unix_millis: 1_850_000_000_000,
+    };
     compare!(vectors, AccountsReply {
         "done": AccountsReply::Done => AccountsReply::Done,
         "you": AccountsReply::You(_) => AccountsReply::You(known_user()),
         "users": AccountsReply::Users { .. } => AccountsReply::Users { users: vec![status], more: true },
+        "groups": AccountsReply::Groups { .. } => AccountsReply::Groups { groups: vec![group], more: false },
+        "token": AccountsReply::Token(_) => AccountsReply::Token(new_session()),
+        "tokens": AccountsReply::Tokens(_) => AccountsReply::Tokens(vec![token]),
+        "sessions": AccountsReply::Sessions { .. } => AccountsReply::Sessions { sessions: vec![session], more: true },
     });
     vectors.finish();
+}
+
+pub(super) fn new_session() -> NewSession {
+    NewSession { credential: CredentialId(0x77), token: [5; 32], until_unix_millis: 1_900_000_000_000 }
+}
+
+fn addresses() -> Vec<AddressRange> {
+    vec!["10.0.0.0/8".parse().unwrap()]
 }

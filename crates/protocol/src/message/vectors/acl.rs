@@ -1,4 +1,4 @@
-//! The vectors of the words about rights.
+//! Test vectors of what is said about rights.
 
 use super::{Vectors, acl, node, path, signed, slice, user};
 use crate::{

@@ -1,0 +1,194 @@
+//! Whether those who have sessions may still have them: every few seconds the security server is asked whose accounts have
+//! changed, and then whether their sessions stand. Serves revocation (docs/paths/login.md). While the security server cannot
+//! be reached, sessions go on until they end by themselves.
+
+use std::{
+    collections::{BTreeSet, VecDeque},
+    time::Duration,
+};
+
+use protocol::{
+    Now, Refusal, SessionId, UserName, limits,
+    message::{
+        master_security::{
+            AccountChanges, ChangeMark, HeldSession, KnownUser, RECHECKED_MAX, SecurityReply, SecurityRequest,
+            UserRights,
+        },
+        node_master::{Order, Revocation},
+    },
+};
+
+use crate::{
+    Master,
+    actions::{Action, Caller},
+    nodes::NodeKey,
+    orders::Ordered,
+};
+
+/// What is known of the standing of sessions, and what is being asked.
+#[derive(Debug, Default)]
+pub(crate) struct Standing {
+    /// Up to here all changes are known.
+    mark: ChangeMark,
+    is_polling: bool,
+    /// When the security server is asked for changes again, as [`Now::monotonic`].
+    next_poll: Duration,
+    /// When sessions that end soon are looked at again.
+    next_renewal: Duration,
+    /// Sessions that are to be looked at.
+    waiting: BTreeSet<SessionId>,
+    /// Those that the security server is looking at.
+    asked: Vec<SessionId>,
+    /// Revocations that nodes may not have heard of yet, oldest first, with their numbers.
+    recent: VecDeque<(u64, Revocation)>,
+    last_revocation: u64,
+}
+
+impl Master {
+    /// Asks whose accounts have changed, renews what is in use, and ends what has ended.
+    pub(crate) fn watch_standing(&mut self, now: Now) {
+        for session in self.sessions.ended(now) {
+            self.end_session(now, session);
+        }
+        if now.monotonic >= self.standing.next_renewal {
+            self.standing.next_renewal = now.monotonic + RENEWAL_EVERY;
+            self.standing.waiting.extend(self.sessions.ending_before(now.after(RENEW_AHEAD)));
+        }
+        self.ask_standing();
+        if !self.standing.is_polling && now.monotonic >= self.standing.next_poll {
+            self.standing.is_polling = true;
+            let request = SecurityRequest::Changes(self.standing.mark);
+            self.actions.push_back(Action::AskSecurity { to: OWN, request });
+        }
+        let oldest = now.unix_millis.saturating_sub(TOLD_FOR.as_millis() as u64);
+        while self.standing.recent.front().is_some_and(|(_, revocation)| revocation.until_unix_millis < oldest) {
+            self.standing.recent.pop_front();
+        }
+    }
+
+    /// A session was opened with what the security server said a moment ago; a change since then may have been told before
+    /// the session was here, so it is looked at once more.
+    pub(crate) fn look_again(&mut self, session: SessionId) {
+        self.standing.waiting.insert(session);
+    }
+
+    /// The security server answered a question of the master's own.
+    pub(crate) fn note_standing(&mut self, now: Now, reply: Result<SecurityReply, Refusal>) {
+        match reply {
+            Ok(SecurityReply::Changes(changes)) => self.note_changes(now, changes),
+            Ok(SecurityReply::Rechecked(known)) => self.note_rechecked(now, known),
+            Ok(_) | Err(_) => {
+                // Asked again after a while. Nobody comes in meanwhile, and who is in stays in.
+                let asked = std::mem::take(&mut self.standing.asked);
+                self.standing.waiting.extend(asked);
+                self.standing.is_polling = false;
+                self.standing.next_poll = now.monotonic + POLL_EVERY;
+            }
+        }
+    }
+
+    fn note_changes(&mut self, now: Now, changes: AccountChanges) {
+        let AccountChanges { mark, users } = changes;
+        self.standing.mark = mark;
+        self.standing.is_polling = false;
+        self.standing.next_poll = now.monotonic + POLL_EVERY;
+        self.standing.waiting.extend(self.sessions.of_users(users.as_deref()));
+        self.ask_standing();
+    }
+
+    /// Asks for the next sessions in line, a batch at a time.
+    fn ask_standing(&mut self) {
+        if !self.standing.asked.is_empty() {
+            return;
+        }
+        let mut held = Vec::new();
+        while held.len() < RECHECKED_MAX
+            && let Some(session) = self.standing.waiting.pop_first()
+        {
+            let Some(client) = self.sessions.get(session) else { continue };
+            let (user, credential, address) = (client.rights.user.clone(), client.credential, client.address);
+            held.push(HeldSession { user, credential, address });
+            self.standing.asked.push(session);
+        }
+        if !held.is_empty() {
+            self.actions.push_back(Action::AskSecurity { to: OWN, request: SecurityRequest::Recheck(held) });
+        }
+    }
+
+    fn note_rechecked(&mut self, now: Now, known: Vec<Option<KnownUser>>) {
+        let asked = std::mem::take(&mut self.standing.asked);
+        if known.len() != asked.len() {
+            // Nonsense; asked again at the next tick.
+            return self.standing.waiting.extend(asked);
+        }
+        for (session, known) in asked.into_iter().zip(known) {
+            match known {
+                Some(known) => {
+                    if let Some(user) = self.sessions.renew(session, known) {
+                        self.revoke(now, user);
+                    }
+                }
+                None => self.end_session(now, session),
+            }
+        }
+        self.ask_standing();
+    }
+
+    /// Ends a client's session, and with it what its tickets allow.
+    fn end_session(&mut self, now: Now, session: SessionId) {
+        let Some(user) = self.sessions.get(session).map(|client| client.rights.user.clone()) else { return };
+        tracing::info!(%session, %user, "a session was ended: it has run out, or was revoked");
+        self.sessions.close(session);
+        self.actions.push_back(Action::CloseSession(session));
+        self.revoke(now, user);
+    }
+
+    /// Makes the tickets that a user has so far worthless. Other sessions of the user ask for new ones.
+    fn revoke(&mut self, now: Now, user: UserName) {
+        let revocation = Revocation { user, until_unix_millis: now.unix_millis };
+        let is_told = |(_, told): &(u64, Revocation)| *told == revocation;
+        if self.standing.recent.iter().any(is_told) {
+            return;
+        }
+        self.standing.last_revocation += 1;
+        let number = self.standing.last_revocation;
+        let nodes: Vec<_> = self.nodes.iter().map(|(key, _)| key).collect();
+        for node in nodes {
+            self.order_now(node, Ordered::Revoke(number), Order::Revoke(revocation.clone()));
+        }
+        self.standing.recent.push_back((number, revocation));
+    }
+
+    /// A node came back, perhaps without memory: it hears of what was revoked lately.
+    pub(crate) fn tell_revoked(&mut self, node: NodeKey) {
+        for (number, revocation) in self.standing.recent.clone() {
+            self.order_now(node, Ordered::Revoke(number), Order::Revoke(revocation));
+        }
+    }
+
+    /// A node did not answer when it was told of a revocation.
+    pub(crate) fn revoke_again(&mut self, node: NodeKey, number: u64) {
+        let revocation = self.standing.recent.iter().find(|(of, _)| *of == number).map(|(_, told)| told.clone());
+        if let Some(revocation) = revocation {
+            self.order_now(node, Ordered::Revoke(number), Order::Revoke(revocation));
+        }
+    }
+}
+
+/// Whether a user who may do what `new` says has lost something that `old` says.
+pub(crate) fn is_less(new: &UserRights, old: &UserRights) -> bool {
+    (old.admin && !new.admin) || old.groups.iter().any(|group| !new.groups.contains(group))
+}
+
+/// Stands for the master itself where it asks. Sessions have ids drawn by lot, among which 0 does not come up.
+pub(crate) const OWN: Caller = Caller { session: SessionId(0), request: None };
+/// How often the security server is asked for changes: with the answer, the look at the sessions and the order to the
+/// nodes, a revocation holds everywhere in half of the ten seconds that are promised.
+const POLL_EVERY: Duration = Duration::from_secs(2);
+/// How often sessions that end soon are looked at, which renews those that may be renewed.
+const RENEWAL_EVERY: Duration = Duration::from_secs(60);
+/// How long before its end a session is looked at.
+const RENEW_AHEAD: Duration = Duration::from_secs(5 * 60);
+/// How long nodes that join are told of a revocation: until every ticket of before has expired, and as long again for
+/// clocks that differ.
+const TOLD_FOR: Duration = limits::TICKET_LIFE.saturating_mul(2);

@@ -1,0 +1,151 @@
+//! Revocation at the master: what it asks, whom it lets go on, and what nodes hear.
+
+use std::net::IpAddr;
+
+use protocol::message::{
+    master_security::{AccountChanges, ChangeMark, KnownUser, SecurityReply, SecurityRequest},
+    node_master::Revocation,
+};
+
+use super::*;
+use crate::standing::OWN;
+
+const FROM: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(192, 0, 2, 1));
+
+impl Bench {
+    /// The next question of the master's own, of this kind.
+    fn asked(&mut self, is_it: impl Fn(&SecurityRequest) -> bool) -> Option<SecurityRequest> {
+        let at = self.security_asked.iter().position(|(to, request)| *to == OWN && is_it(request))?;
+        Some(self.security_asked.remove(at).1)
+    }
+
+    fn polled(&mut self) -> bool {
+        self.asked(|request| matches!(request, SecurityRequest::Changes(_))).is_some()
+    }
+
+    /// The users whose sessions the master wants looked at.
+    fn rechecking(&mut self) -> Option<Vec<String>> {
+        match self.asked(|request| matches!(request, SecurityRequest::Recheck(_)))? {
+            SecurityRequest::Recheck(held) => Some(held.iter().map(|held| held.user.to_string()).collect()),
+            _ => None,
+        }
+    }
+
+    fn changed(&mut self, users: Option<&[&str]>) {
+        let users = users.map(|users| users.iter().map(|user| UserName::new(*user).unwrap()).collect());
+        let mark = ChangeMark { run: 1, number: 1 };
+        self.hear_security(OWN, Ok(SecurityReply::Changes(AccountChanges { mark, users })));
+    }
+
+    fn rechecked(&mut self, known: Vec<Option<KnownUser>>) {
+        self.hear_security(OWN, Ok(SecurityReply::Rechecked(known)));
+    }
+
+    /// Logs in, and lets the look at the new session pass.
+    fn settled(&mut self, user: &str) -> SessionId {
+        let session = self.login(user, FROM);
+        self.advance(seconds(1));
+        if self.rechecking().is_some() {
+            self.rechecked(vec![Some(known(user))]);
+        }
+        session
+    }
+
+    fn revoked_at(&self, id: &str) -> Vec<String> {
+        let told = |order: &Order| match order {
+            Order::Revoke(Revocation { user, .. }) => Some(user.to_string()),
+            _ => None,
+        };
+        self.node(id).orders.iter().filter_map(told).collect()
+    }
+}
+
+fn known(user: &str) -> KnownUser {
+    let rights = UserRights { user: UserName::new(user).unwrap(), groups: Vec::new(), admin: user == "admin" };
+    KnownUser { rights, credential: CredentialId(7), until_unix_millis: None }
+}
+
+#[test]
+fn a_session_that_stands_no_more_is_closed_and_every_node_hears_whose_tickets_are_worthless() {
+    let mut bench = Bench::with_nodes(&["a/1", "b/1"]);
+    let (ann, bob) = (bench.settled("ann"), bench.settled("bob"));
+    bench.advance(seconds(3));
+    assert!(bench.polled());
+    bench.changed(Some(&["ann"]));
+    assert_eq!(bench.rechecking(), Some(vec!["ann".into()]));
+    bench.rechecked(vec![None]);
+    assert!(bench.closed.contains(&ann) && !bench.closed.contains(&bob));
+    let ids: Vec<_> = bench.nodes.keys().map(ToString::to_string).collect();
+    for id in ids {
+        assert_eq!(bench.revoked_at(&id), ["ann"]);
+    }
+}
+
+#[test]
+fn the_master_asks_again_every_two_seconds_also_where_nobody_answered() {
+    let mut bench = Bench::with_nodes(&["a/1"]);
+    let session = bench.settled("ann");
+    bench.advance(seconds(3));
+    assert!(bench.polled());
+    bench.advance(seconds(10));
+    assert!(!bench.polled(), "one question at a time");
+    bench.hear_security(OWN, Err(Refusal::new(Status::Unavailable, "away")));
+    bench.advance(seconds(3));
+    assert!(bench.polled());
+    assert!(!bench.closed.contains(&session), "who is in stays in");
+}
+
+#[test]
+fn a_security_server_that_was_started_again_is_asked_about_every_session() {
+    let mut bench = Bench::with_nodes(&["a/1"]);
+    bench.settled("ann");
+    bench.settled("bob");
+    bench.advance(seconds(3));
+    bench.changed(None);
+    let mut asked = bench.rechecking().unwrap();
+    asked.sort();
+    assert_eq!(asked, ["ann", "bob"]);
+    bench.rechecked(vec![Some(known("ann")), Some(known("bob"))]);
+}
+
+#[test]
+fn a_session_that_was_opened_is_looked_at_once_more() {
+    let mut bench = Bench::with_nodes(&["a/1"]);
+    let session = bench.login("ann", FROM);
+    bench.advance(seconds(1));
+    assert_eq!(bench.rechecking(), Some(vec!["ann".into()]));
+    bench.rechecked(vec![None]);
+    assert!(bench.closed.contains(&session), "it was revoked between the login and now");
+}
+
+#[test]
+fn rights_that_were_taken_away_are_gone_in_an_open_session_and_its_tickets_too() {
+    let mut bench = Bench::with_nodes(&["a/1"]);
+    bench.settled("admin");
+    bench.advance(seconds(3));
+    bench.changed(Some(&["admin"]));
+    assert!(bench.rechecking().is_some());
+    let mut less = known("admin");
+    less.rights.admin = false;
+    bench.rechecked(vec![Some(less)]);
+    let quota = ClientRequest::SetQuota { user: UserName::new("ann").unwrap(), bytes: None, files: None };
+    assert_eq!(bench.status_of("admin", quota), Status::Refused);
+    let id = bench.nodes.keys().next().unwrap().to_string();
+    assert_eq!(bench.revoked_at(&id), ["admin"]);
+}
+
+#[test]
+fn a_session_ends_at_its_time_unless_it_was_renewed() {
+    let mut bench = Bench::with_nodes(&["a/1"]);
+    let session = bench.settled("ann");
+    bench.advance(seconds(3));
+    bench.changed(Some(&["ann"]));
+    assert!(bench.rechecking().is_some());
+    let until_unix_millis = Some(bench.now.unix_millis + 240_000);
+    bench.rechecked(vec![Some(KnownUser { until_unix_millis, ..known("ann") })]);
+    bench.advance(seconds(61));
+    assert_eq!(bench.rechecking(), Some(vec!["ann".into()]), "in time before its end");
+    assert!(!bench.closed.contains(&session));
+    bench.advance(seconds(240));
+    assert!(bench.closed.contains(&session), "nobody answered, and its time has come");
+}

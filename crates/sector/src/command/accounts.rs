@@ -1,0 +1,188 @@
+//! `user` and `group`: who may come in, and who belongs together.
+
+use client::{Client, NewUser, Password, Profile, UserChange, UserName};
+use serde::Serialize;
+
+use super::{profile_file, secrets::Secrets};
+use crate::{
+    arguments::{Global, GroupCommand, TokenCommand, UserCommand},
+    failure::Failure,
+    show,
+};
+
+/// `sector user`.
+pub(crate) async fn user(cloud: &Client, command: UserCommand, global: &Global) -> Result<(), Failure> {
+    match command {
+        UserCommand::Add { user, password_stdin, groups, admin, addresses, service } => {
+            let password = if service {
+                None
+            } else {
+                let prompt = format!("Password for {user}: ");
+                Some(Password(Secrets::open(password_stdin)?.new_one(&prompt)?))
+            };
+            Ok(cloud.add_user(NewUser { user, password, groups, admin, addresses, service }).await?)
+        }
+        UserCommand::Remove { user } => Ok(cloud.remove_user(&user).await?),
+        UserCommand::List => list(cloud, global).await,
+        UserCommand::Passwd { user, password_stdin } => passwd(cloud, user, password_stdin).await,
+        UserCommand::Disable { user } => Ok(cloud.change_user(&user, UserChange::Enabled(false)).await?),
+        UserCommand::Enable { user } => Ok(cloud.change_user(&user, UserChange::Enabled(true)).await?),
+        UserCommand::Set { user, admin, addresses, any_address } => {
+            if admin.is_none() && addresses.is_empty() && !any_address {
+                return Err(Failure::usage("say what to change: --admin, --address or --any-address"));
+            }
+            if let Some(admin) = admin {
+                cloud.change_user(&user, UserChange::Admin(admin)).await?;
+            }
+            if any_address || !addresses.is_empty() {
+                cloud.change_user(&user, UserChange::Addresses(addresses)).await?;
+            }
+            Ok(())
+        }
+        UserCommand::Token(command) => token(cloud, command, global).await,
+    }
+}
+
+/// `sector group`.
+pub(crate) async fn group(cloud: &Client, command: GroupCommand, global: &Global) -> Result<(), Failure> {
+    match command {
+        GroupCommand::Add { group } => Ok(cloud.add_group(&group).await?),
+        GroupCommand::Remove { group } => Ok(cloud.remove_group(&group).await?),
+        GroupCommand::Join { group, users } => {
+            for user in &users {
+                cloud.set_member(&group, user, true).await?;
+            }
+            Ok(())
+        }
+        GroupCommand::Leave { group, users } => {
+            for user in &users {
+                cloud.set_member(&group, user, false).await?;
+            }
+            Ok(())
+        }
+        GroupCommand::List => {
+            let text = |user: UserName| user.to_string();
+            let groups = cloud
+                .groups()
+                .await?
+                .into_iter()
+                .map(|group| GroupView { group: group.group, members: group.members.into_iter().map(text).collect() });
+            if global.json {
+                return show::json(&groups.collect::<Vec<_>>());
+            }
+            let rows: Vec<_> = groups.map(|group| vec![group.group, or_dash(group.members.join(", "))]).collect();
+            show::table(&["group", "members"], &rows);
+            Ok(())
+        }
+    }
+}
+
+async fn list(cloud: &Client, global: &Global) -> Result<(), Failure> {
+    let users = cloud.users().await?.into_iter().map(|user| UserView {
+        user: user.user.to_string(),
+        groups: user.groups,
+        admin: user.admin,
+        enabled: user.enabled,
+        service: user.service,
+        password: user.has_password,
+        tokens: user.tokens,
+        addresses: user.addresses.iter().map(ToString::to_string).collect(),
+    });
+    if global.json {
+        return show::json(&users.collect::<Vec<_>>());
+    }
+    let row = |user: UserView| {
+        let kind = match (user.enabled, user.admin, user.service) {
+            (false, ..) => "disabled",
+            (_, true, _) => "admin",
+            (_, _, true) => "service",
+            _ => "user",
+        };
+        let tokens = user.tokens.to_string();
+        vec![user.user, kind.into(), or_dash(user.groups.join(", ")), tokens, or_dash(user.addresses.join(", "))]
+    };
+    show::table(&["user", "is", "groups", " tokens", "from"], &users.map(row).collect::<Vec<_>>());
+    Ok(())
+}
+
+async fn passwd(cloud: &Client, user: Option<UserName>, from_stdin: bool) -> Result<(), Failure> {
+    let user = user.unwrap_or_else(|| cloud.user().clone());
+    let mut secrets = Secrets::open(from_stdin)?;
+    let old = if user == *cloud.user() { Some(Password(secrets.known("Password so far: ")?)) } else { None };
+    let new = Password(secrets.new_one(&format!("New password for {user}: "))?);
+    Ok(cloud.set_password(&user, old, new).await?)
+}
+
+async fn token(cloud: &Client, command: TokenCommand, global: &Global) -> Result<(), Failure> {
+    match command {
+        TokenCommand::Add { user, name, life, write_profile } => {
+            let token = cloud.add_token(&user, &name, life.as_secs()).await?;
+            let until = show::time(token.until_unix_millis, true);
+            if let Some(file) = write_profile {
+                let own = Profile::load(&profile_file(global)?)?;
+                return Ok(Profile { user, token: token.token, session: None, ..own }.save(&file)?);
+            }
+            let text: String = token.token.iter().map(|byte| format!("{byte:02x}")).collect();
+            if global.json {
+                return show::json(&NewTokenView { user: user.to_string(), name, token: text, until });
+            }
+            show::line(text);
+            Ok(())
+        }
+        TokenCommand::List { user } => {
+            let time = |millis: Option<u64>| millis.map(|millis| show::time(millis, global.json));
+            let tokens = cloud.tokens(&user).await?.into_iter().map(|token| TokenView {
+                name: token.name,
+                made: time(Some(token.made_unix_millis)),
+                until: time(token.until_unix_millis),
+                used: time(token.used_unix_millis),
+            });
+            if global.json {
+                return show::json(&tokens.collect::<Vec<_>>());
+            }
+            let text = |time: Option<String>| time.unwrap_or_else(|| "-".into());
+            let row = |token: TokenView| vec![token.name, text(token.made), text(token.until), text(token.used)];
+            show::table(&["name", "made", "until", "last used"], &tokens.map(row).collect::<Vec<_>>());
+            Ok(())
+        }
+        TokenCommand::Revoke { user, name } => Ok(cloud.revoke_token(&user, &name).await?),
+    }
+}
+
+fn or_dash(text: String) -> String {
+    if text.is_empty() { "-".into() } else { text }
+}
+
+#[derive(Serialize)]
+struct UserView {
+    user: String,
+    groups: Vec<String>,
+    admin: bool,
+    enabled: bool,
+    service: bool,
+    password: bool,
+    tokens: u32,
+    addresses: Vec<String>,
+}
+
+#[derive(Serialize)]
+struct GroupView {
+    group: String,
+    members: Vec<String>,
+}
+
+#[derive(Serialize)]
+struct TokenView {
+    name: String,
+    made: Option<String>,
+    until: Option<String>,
+    used: Option<String>,
+}
+
+#[derive(Serialize)]
+struct NewTokenView {
+    user: String,
+    name: String,
+    token: String,
+    until: String,
+}

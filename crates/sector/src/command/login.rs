@@ -1,0 +1,91 @@
+//! `login`, `logout`, `whoami`: a session for a person at a machine (Sector/Sphere paper, 2.3). The password is given once;
+//! what is kept is a token that ends by itself.
+
+use std::{fs, path::Path};
+
+use client::{Client, LoginAt, Profile};
+use serde::Serialize;
+
+use super::{profile_file, secrets::Secrets};
+use crate::{
+    arguments::{Global, Login},
+    failure::Failure,
+    show,
+};
+
+/// `sector login`.
+pub(crate) async fn login(asked: Login, global: &Global) -> Result<(), Failure> {
+    let file = profile_file(global)?;
+    let known = if file.exists() { Some(Profile::load(&file)?) } else { None };
+    if let Some(known) = known.as_ref().filter(|known| known.session.is_none()) {
+        // A token that was given out by its name is kept nowhere else.
+        let (file, user) = (file.display(), &known.user);
+        let sentence = format!("`{file}` holds a token of {user} that would be lost; name another file with --profile");
+        return Err(Failure::usage(sentence));
+    }
+    let (address, authority) = match (asked.master, &asked.authority, known) {
+        (Some(address), Some(authority), _) => (address, read(authority)?),
+        (_, _, Some(known)) => (known.address, known.authority),
+        _ => {
+            let sentence = "say which cloud: --master HOST:PORT and --authority FILE, its authority's certificate";
+            return Err(Failure::usage(sentence));
+        }
+    };
+    let prompt = format!("Password of {} at {address}: ", asked.user);
+    let password = Secrets::open(asked.password_stdin)?.known(&prompt)?;
+    let machine = rustix::system::uname().nodename().to_string_lossy().into_owned();
+    let profile = client::login(&LoginAt { address, authority, machine }, &asked.user, password).await?;
+    profile.save(&file)?;
+    if !global.quiet {
+        eprintln!("sector: you are {} now; `{}` holds the session", asked.user, file.display());
+    }
+    Ok(())
+}
+
+/// `sector logout`. The profile stays, for the next login; its token is worthless from now on.
+pub(crate) async fn logout(cloud: &Client, global: &Global) -> Result<(), Failure> {
+    let file = profile_file(global)?;
+    let Some(session) = Profile::load(&file)?.session else {
+        let sentence = format!("`{}` holds a token, not a session; `sector user token revoke` ends it", file.display());
+        return Err(Failure::usage(sentence));
+    };
+    Ok(cloud.revoke_session(session).await?)
+}
+
+/// `sector whoami`.
+pub(crate) async fn whoami(cloud: &Client, global: &Global) -> Result<(), Failure> {
+    let you = cloud.who_am_i().await?;
+    let session = Profile::load(&profile_file(global)?)?.session.map(|session| session.to_string());
+    let until = you.until_unix_millis;
+    if global.json {
+        return show::json(&You {
+            user: you.rights.user.to_string(),
+            groups: you.rights.groups,
+            admin: you.rights.admin,
+            session,
+            until: until.map(|until| show::time(until, true)),
+        });
+    }
+    show::line(format!("user     {}", you.rights.user));
+    show::line(format!(
+        "groups   {}",
+        if you.rights.groups.is_empty() { "-".into() } else { you.rights.groups.join(", ") }
+    ));
+    show::line(format!("admin    {}", if you.rights.admin { "yes" } else { "no" }));
+    show::line(format!("session  {}", session.unwrap_or_else(|| "-".into())));
+    show::line(format!("until    {}", until.map_or_else(|| "revoked".into(), |until| show::time(until, false))));
+    Ok(())
+}
+
+fn read(file: &Path) -> Result<String, Failure> {
+    fs::read_to_string(file).map_err(|error| Failure::local("read", file, &error))
+}
+
+#[derive(Serialize)]
+struct You {
+    user: String,
+    groups: Vec<String>,
+    admin: bool,
+    session: Option<String>,
+    until: Option<String>,
+}

@@ -1,0 +1,151 @@
+//! Tokens and login sessions as people see and end them: serves `sector user token`, `sector session` and `logout`.
+
+use protocol::{
+    CredentialId, Now, Refusal, Status, UserName,
+    message::{
+        accounts::{AccountsReply, NewSession, SessionStatus, TOKEN_LIFE_SECONDS_MAX, TokenStatus},
+        master_security::{Asker, SecurityReply},
+    },
+};
+
+use super::{Caller, Security, users::Outcome};
+use crate::{
+    SecurityError,
+    accounts::{self, User},
+    credentials::{LoginSession, TOKENS_MAX, Token},
+    secret::TokenHash,
+};
+
+impl Security {
+    pub(super) fn add_token(
+        &mut self,
+        now: Now,
+        caller: Caller,
+        by: &Asker,
+        (user, name): (UserName, String),
+        life_seconds: u64,
+    ) -> Outcome {
+        let admin = self.check_own(now, by, &user, "give others a token")?;
+        let is_token = self.account(&by.rights.user)?.tokens.iter().any(|token| token.id == by.credential);
+        if !admin && is_token {
+            // Else a token that was stolen, or that ends, would have children that live on.
+            let sentence = "a token makes no tokens; log in with `sector login` and add it then";
+            return Err(Refusal::new(Status::Refused, sentence));
+        }
+        if !(1..=TOKEN_LIFE_SECONDS_MAX).contains(&life_seconds) {
+            let days = TOKEN_LIFE_SECONDS_MAX / 86_400;
+            return Err(Refusal::new(Status::Usage, format!("a token lives for a second to {days} days")));
+        }
+        if UserName::new(name.as_str()).is_err() {
+            let sentence = "a token's name has 1 to 64 letters, digits, `-`, `_` and `.`; choose another";
+            return Err(Refusal::new(Status::Usage, sentence));
+        }
+        let (token, credential) = ((self.draw)(), self.draw_id());
+        let mut account = self.account(&user)?.clone();
+        // What has ended by itself makes room, also for one of its own name.
+        account.tokens.retain(|token| token.is_good(now));
+        if account.tokens.iter().any(|token| token.name == name) {
+            return Err(SecurityError::TokenExists(user, name).refusal());
+        }
+        if account.tokens.len() >= TOKENS_MAX {
+            return Err(SecurityError::TooMany { what: "tokens of one user", most: TOKENS_MAX }.refusal());
+        }
+        let until_unix_millis = now.unix_millis.saturating_add(life_seconds * 1_000);
+        account.tokens.push(Token {
+            id: credential,
+            name,
+            hash: TokenHash::new(&token),
+            made_unix_millis: now.unix_millis,
+            until_unix_millis: Some(until_unix_millis),
+            used_unix_millis: 0,
+        });
+        let reply = AccountsReply::Token(NewSession { credential, token, until_unix_millis });
+        let row = accounts::set_user(&user, &account);
+        self.change(caller, row.map(|row| vec![row]), SecurityReply::Accounts(reply));
+        Ok(None)
+    }
+
+    pub(super) fn tokens(&self, now: Now, by: &Asker, user: &UserName) -> Result<AccountsReply, Refusal> {
+        self.check_own(now, by, user, "see the tokens of others")?;
+        let status = |token: &Token| TokenStatus {
+            name: token.name.clone(),
+            made_unix_millis: token.made_unix_millis,
+            until_unix_millis: token.until_unix_millis,
+            used_unix_millis: Some(token.used_unix_millis).filter(|used| *used != 0),
+        };
+        Ok(AccountsReply::Tokens(self.account(user)?.tokens.iter().map(status).collect()))
+    }
+
+    pub(super) fn revoke_token(
+        &mut self,
+        now: Now,
+        caller: Caller,
+        by: &Asker,
+        (user, name): (UserName, String),
+    ) -> Outcome {
+        self.check_own(now, by, &user, "revoke the tokens of others")?;
+        let account = self.account(&user)?;
+        let tokens: Vec<_> = account.tokens.iter().filter(|token| token.name != name).cloned().collect();
+        if tokens.len() == account.tokens.len() {
+            return Err(SecurityError::NoSuchToken(user, name).refusal());
+        }
+        let row = accounts::set_user(&user, &User { tokens, ..account.clone() });
+        self.change_of(caller, user, row.map(|row| vec![row]));
+        Ok(None)
+    }
+
+    pub(super) fn sessions(&self, now: Now, by: &Asker, after: Option<CredentialId>) -> Result<AccountsReply, Refusal> {
+        let you = self.asker(now, by)?.rights;
+        let is_shown = |(id, session): &(&CredentialId, &LoginSession)| {
+            after.is_none_or(|after| **id > after) && session.is_good(now) && (you.admin || session.user == you.user)
+        };
+        let mut rest = self.accounts.sessions().iter().filter(is_shown);
+        let sessions = rest.by_ref().take(PAGE_SESSIONS_MAX).map(|(id, session)| status(*id, session)).collect();
+        Ok(AccountsReply::Sessions { sessions, more: rest.next().is_some() })
+    }
+
+    pub(super) fn revoke_session(&mut self, now: Now, caller: Caller, by: &Asker, id: CredentialId) -> Outcome {
+        let you = self.asker(now, by)?.rights;
+        let session = self.accounts.sessions().get(&id);
+        // Another's session is as good as none: ids tell nothing to those who guess them.
+        let Some(session) = session.filter(|session| you.admin || session.user == you.user) else {
+            return Err(SecurityError::NoSuchSession(id).refusal());
+        };
+        let user = session.user.clone();
+        self.change_of(caller, user, Ok(vec![accounts::remove_session(id)]));
+        Ok(None)
+    }
+
+    pub(super) fn revoke_sessions_of(&mut self, now: Now, caller: Caller, by: &Asker, user: UserName) -> Outcome {
+        self.check_own(now, by, &user, "end the sessions of others")?;
+        self.account(&user)?;
+        let ends = self.ends_of_sessions(&user, None);
+        self.change_of(caller, user, Ok(ends));
+        Ok(None)
+    }
+
+    /// Forgets login sessions that have ended by themselves, some at a time.
+    pub(super) fn forget_ended(&mut self, now: Now) {
+        let ended = self.accounts.sessions().iter().filter(|(_, session)| !session.is_good(now));
+        let ends = ended.take(FORGOTTEN_MAX).map(|(id, _)| accounts::remove_session(*id)).collect();
+        // Best effort: they are good for nothing whether their rows are there or not.
+        let _ = self.apply(ends);
+    }
+}
+
+fn status(id: CredentialId, session: &LoginSession) -> SessionStatus {
+    SessionStatus {
+        session: id,
+        user: session.user.clone(),
+        machine: session.machine.clone(),
+        address: session.address,
+        began_unix_millis: session.began_unix_millis,
+        until_unix_millis: session.until_unix_millis,
+        used_unix_millis: session.used_unix_millis,
+    }
+}
+
+/// Most sessions of one page: below half of what a message holds.
+const PAGE_SESSIONS_MAX: usize = 500;
+/// Most ended sessions forgotten in one go, so that one batch of rows stays small.
+const FORGOTTEN_MAX: usize = 1_000;

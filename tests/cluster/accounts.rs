@@ -1,0 +1,158 @@
+//! People: login, sessions, revocation, and a security server that is away. Real processes.
+
+use std::{
+    io::Write,
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+    time::{Duration, Instant},
+};
+
+use cluster::{Cloud, Ended, Roles, ended, watch};
+
+/// Runs a command with a line or two of standard input.
+fn with_input(mut command: Command, input: &str) -> Ended {
+    let mut child =
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it starts");
+    child.stdin.take().expect("a pipe").write_all(input.as_bytes()).expect("it reads");
+    ended(child.wait_with_output().expect("it ends"))
+}
+
+/// Adds a user with the password `correct horse`.
+fn add_user(cloud: &Cloud, user: &str) {
+    let added = with_input(cloud.command(&["user", "add", user, "--password-stdin"]), "correct horse\n");
+    assert_eq!(added.code, 0, "{}", added.errors);
+}
+
+/// What a login needs beside the user: the master's address and the authority's certificate.
+fn cloud_of(cloud: &Cloud) -> (String, PathBuf) {
+    let text = std::fs::read_to_string(cloud.home.join("profile.toml")).unwrap();
+    let address = text.lines().find_map(|line| line.strip_prefix("address = ")).expect("an address");
+    (address.trim_matches('"').to_owned(), cloud.folder().join("data/security/authority.pem"))
+}
+
+fn log_in(cloud: &Cloud, user: &str, password: &str, profile: &Path) -> Ended {
+    let (master, authority) = cloud_of(cloud);
+    let authority = authority.to_str().unwrap();
+    let profile = profile.to_str().unwrap();
+    let arguments =
+        ["login", user, "--password-stdin", "--master", &master, "--authority", authority, "--profile", profile];
+    with_input(cloud.command(&arguments), &format!("{password}\n"))
+}
+
+fn session_of(cloud: &Cloud, user: &str) -> PathBuf {
+    let profile = cloud.folder().join(format!("{user}.toml"));
+    let ended = log_in(cloud, user, "correct horse", &profile);
+    assert_eq!(ended.code, 0, "{}", ended.errors);
+    profile
+}
+
+/// A `get` of a large file on its way, slow enough to be caught: its output goes to a pipe that nobody empties.
+fn begin_reading(cloud: &Cloud, profile: &Path, path: &str) -> std::process::Child {
+    let mut command = cloud.command(&["--profile", profile.to_str().unwrap(), "cat", path]);
+    command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it starts")
+}
+
+#[test]
+fn a_person_logs_in_is_who_they_are_and_logs_out() {
+    use std::os::unix::fs::PermissionsExt;
+    let cloud = Cloud::start(&["--nodes", "1", "--sites", "1"]);
+    cloud.ok(&["group", "add", "astro"]);
+    add_user(&cloud, "ann");
+    cloud.ok(&["group", "join", "astro", "ann"]);
+    let profile = cloud.folder().join("ann.toml");
+    let wrong = log_in(&cloud, "ann", "wrong horse", &profile);
+    assert_eq!(wrong.code, 4, "{}", wrong.errors);
+    assert!(!profile.exists());
+    let unknown = log_in(&cloud, "nobody", "wrong horse", &profile);
+    assert_eq!((unknown.code, &unknown.errors), (4, &wrong.errors), "nobody learns who has an account");
+
+    let profile = session_of(&cloud, "ann");
+    assert_eq!(std::fs::metadata(&profile).unwrap().permissions().mode() & 0o777, 0o600);
+    assert!(!std::fs::read_to_string(&profile).unwrap().contains("correct horse"));
+    let as_ann = ["--profile", profile.to_str().unwrap()];
+    let you = cloud.json(&[&as_ann[..], &["whoami"]].concat());
+    assert_eq!((you["user"].as_str(), you["admin"].as_bool()), (Some("ann"), Some(false)));
+    assert_eq!(you["groups"][0], "astro");
+    let sessions = cloud.json(&["session", "list"]);
+    assert_eq!(sessions[0]["session"], you["session"]);
+    cloud.fails(4, &[&as_ann[..], &["user", "list"]].concat());
+
+    cloud.ok(&[&as_ann[..], &["logout"]].concat());
+    cloud.fails(4, &[&as_ann[..], &["whoami"]].concat());
+    assert_eq!(cloud.json(&["session", "list"]).as_array().unwrap().len(), 0);
+    // The administrator's token is not lost to a login by mistake.
+    let over = with_input(cloud.command(&["login", "ann", "--password-stdin"]), "correct horse\n");
+    assert_eq!(over.code, 2, "{}", over.errors);
+}
+
+#[test]
+fn a_session_that_was_revoked_is_refused_everywhere_within_ten_seconds_and_its_transfers_are_cut() {
+    let cloud = Cloud::start(&["--nodes", "1", "--sites", "1"]);
+    add_user(&cloud, "ann");
+    let file = cloud.random_file("big", 64 << 20);
+    cloud.ok(&["put", "--copies", "1", file.to_str().unwrap(), "/big"]);
+    let profile = session_of(&cloud, "ann");
+    // Over the network, where the node serves every byte.
+    let text = std::fs::read_to_string(&profile).unwrap();
+    std::fs::write(&profile, format!("over_network = true\n{text}")).unwrap();
+    let mut reading = begin_reading(&cloud, &profile, "/big");
+    // It has begun: the first byte is there.
+    let mut out = reading.stdout.take().unwrap();
+    std::io::Read::read_exact(&mut out, &mut [0]).unwrap();
+
+    let session = cloud.json(&["session", "list"])[0]["session"].as_str().unwrap().to_owned();
+    cloud.ok(&["session", "revoke", &session]);
+    let revoked = Instant::now();
+    // A new session at the master is refused at once; the one that is open ends with the next poll.
+    cloud.fails(4, &["--profile", profile.to_str().unwrap(), "ls", "/"]);
+    watch("the node knows", || {
+        let log = std::fs::read_to_string(cloud.home.join("sector.log")).unwrap_or_default();
+        log.contains("the tickets of a user were revoked").then_some(())
+    });
+    assert!(revoked.elapsed() < Duration::from_secs(10), "{:?}", revoked.elapsed());
+    let mut rest = Vec::new();
+    std::io::Read::read_to_end(&mut out, &mut rest).unwrap();
+    let ended = ended(reading.wait_with_output().unwrap());
+    assert_eq!(ended.code, 4, "{}", ended.errors);
+    assert!(rest.len() + 1 < 64 << 20, "it was cut off");
+}
+
+#[test]
+fn without_the_security_server_nobody_comes_in_and_a_transfer_under_way_goes_on() {
+    let mut roles = Roles::start(1, 1);
+    let file = roles.random_file("big", 32 << 20);
+    roles.ok(&["put", "--copies", "1", file.to_str().unwrap(), "/big"]);
+    // As this profile says, over the network.
+    let profile = roles.home.join("profile.toml");
+    let mut reading = begin_reading(&roles, &profile, "/big");
+    let mut out = reading.stdout.take().unwrap();
+    std::io::Read::read_exact(&mut out, &mut [0]).unwrap();
+    roles.kill("security");
+    let errors = roles.fails(5, &["ls", "/"]);
+    assert!(errors.contains("security server"), "{errors}");
+    let mut rest = Vec::new();
+    std::io::Read::read_to_end(&mut out, &mut rest).unwrap();
+    assert_eq!(reading.wait().unwrap().code(), Some(0));
+    assert_eq!(rest.len() + 1, 32 << 20);
+    roles.run_role("security");
+    roles.ok(&["ls", "/"]);
+}
+
+#[test]
+fn a_disabled_user_is_out_and_a_service_account_comes_in_with_its_token_alone() {
+    let cloud = Cloud::start(&["--nodes", "1", "--sites", "1"]);
+    cloud.ok(&["user", "add", "nightly", "--service"]);
+    let profile = cloud.folder().join("nightly.toml");
+    let file = profile.to_str().unwrap();
+    cloud.ok(&["user", "token", "add", "nightly", "cron", "--life", "1d", "--write-profile", file]);
+    assert_eq!(cloud.json(&["--profile", file, "whoami"])["user"], "nightly");
+    cloud.ok(&["user", "disable", "nightly"]);
+    cloud.fails(4, &["--profile", file, "whoami"]);
+    cloud.ok(&["user", "enable", "nightly"]);
+    cloud.ok(&["--profile", file, "whoami"]);
+    cloud.ok(&["user", "token", "revoke", "nightly", "cron"]);
+    cloud.fails(4, &["--profile", file, "whoami"]);
+    cloud.fails(4, &["user", "remove", "admin"]);
+    let passwd = with_input(cloud.command(&["user", "passwd", "nightly", "--password-stdin"]), "correct horse\n");
+    assert_eq!(passwd.code, 4, "{}", passwd.errors);
+}

@@ -1,0 +1,41 @@
+//! Rights, through the command line and on real disks.
+
+use std::fs;
+
+use cluster::Cloud;
+
+#[test]
+fn rights_are_said_inherited_taken_away_and_there_again_after_a_restart() {
+    let cloud = Cloud::start(&["--nodes", "2", "--sites", "2"]);
+    let file = cloud.file("in", "some bytes");
+    cloud.ok(&["put", file.to_str().unwrap(), "/d/f"]);
+    let before = cloud.json(&["acl", "get", "/d/f"]);
+    assert_eq!(
+        (before["text"].as_str(), &before["own"], before["from"].is_null()),
+        (Some("everyone:rx"), &false.into(), true)
+    );
+    cloud.ok(&["acl", "set", "/d", "group:astro:r,user:alice:wr"]);
+    cloud.ok(&["acl", "set", "/d/f", "user:bob:rx"]);
+    let of_folder = cloud.json(&["acl", "get", "/d"]);
+    assert_eq!(of_folder["text"], "user:alice:rw,group:astro:r");
+    assert_eq!(of_folder["acl"][1]["who"], "group:astro");
+    assert_eq!((&of_folder["own"], &of_folder["from"]), (&true.into(), &"/d".into()));
+    assert!(cloud.ok(&["ls", "-l", "/"]).contains(" +"), "an entry with rights of its own is marked");
+    assert_eq!(cloud.json(&["stat", "/d/f"])["acl"], true);
+    // Beside the bytes, on every node.
+    let sidecar = |node: &str| fs::read(cloud.node_folder(node).join("slices/d/.f.sector")).unwrap();
+    for node in ["node-1", "node-2"] {
+        cloud.until("the sidecar says so", |_| sidecar(node).windows(3).any(|name| name == b"bob"));
+    }
+    cloud.down();
+    cloud.up();
+    assert_eq!(cloud.json(&["acl", "get", "/d/f"])["text"], "user:bob:rx");
+    cloud.ok(&["acl", "remove", "/d/f", "user:bob"]);
+    assert_eq!(cloud.json(&["acl", "get", "/d/f"])["text"], "none", "what is taken away opens nothing");
+    cloud.fails(3, &["acl", "remove", "/d/f", "user:bob"]);
+    cloud.ok(&["acl", "clear", "/d/f"]);
+    let inherited = cloud.json(&["acl", "get", "/d/f"]);
+    assert_eq!((&inherited["text"], &inherited["from"]), (&of_folder["text"], &"/d".into()));
+    cloud.fails(2, &["acl", "set", "/d/f", "alice:rw"]);
+    cloud.fails(3, &["acl", "get", "/nothing"]);
+}
