@@ -21,11 +21,12 @@ use store::{SIDECAR_VERSION, Sidecar};
 pub type Target = fn(&[u8]);
 
 /// Every target by its name.
-pub const TARGETS: [(&str, Target); 7] = [
+pub const TARGETS: [(&str, Target); 8] = [
     ("acl", acl),
     ("sector_path", sector_path),
     ("messages", messages),
     ("datagram", datagram),
+    ("strangers", strangers),
     ("frame_head", frame_head),
     ("ticket", ticket),
     ("sidecar", sidecar),
@@ -107,6 +108,12 @@ pub fn datagram(mut bytes: &[u8]) {
         take_actions(&mut endpoint);
     }
     panic!("an endpoint without a peer does not come to rest");
+}
+
+/// The bytes as datagrams of strangers, each behind its length, at the door of a messenger: nothing of it changes but
+/// counters, and it hears its peers as before.
+pub fn strangers(bytes: &[u8]) {
+    net::messenger::fuzzing::strangers(bytes);
 }
 
 /// The bytes as a bulk-data frame: a head with checksums is right for its own payload and for no other.

@@ -57,12 +57,15 @@ pub(crate) fn write_references() -> Result<(), String> {
 /// Side-by-side measurements.
 pub(crate) fn bench(arguments: &[String]) -> Result<(), String> {
     if let Some(("memory", rest)) = arguments.split_first().map(|(what, rest)| (what.as_str(), rest)) {
-        // What names cost the master: no cloud is needed, and `sector-bench` uses none of our crates.
+        // What names cost the master: no cloud is needed, and `sector-bench` uses none of our roles.
         let mut command = vec!["run", "--release", "--package", "sector-master", "--example", "names", "--"];
         command.extend(rest.iter().map(String::as_str));
         return shell::cargo(&command);
     }
-    shell::cargo(&["build", "--release", "--locked"])?;
+    // Messages are measured without a cloud.
+    if !arguments.iter().any(|argument| argument == "messages") {
+        shell::cargo(&["build", "--release", "--locked"])?;
+    }
     let mut command = cargo();
     command
         .args(["run", "--release", "--quiet", "--package", "sector-bench", "--"])

@@ -30,6 +30,7 @@ mod loading;
 mod master;
 pub mod namespace;
 mod nodes;
+mod order_group;
 mod orders;
 mod placement;
 mod policies;

@@ -10,10 +10,11 @@ use daemon::{
     topology::TopologyFile,
 };
 use net::{
+    NetError,
     clock::Clock,
     datagram::{DatagramSocket, bind_udp},
     identity::{Credentials, TicketSigner, TlsIdentity, random},
-    messenger::{Delivered, GoneKey, Messenger, MessengerEvent, SessionKeys, Side},
+    messenger::{Answer, Delivered, GoneKey, Messenger, MessengerEvent, SessionKeys, Side},
     transfer::{Listener, TcpCarrier},
 };
 use protocol::{
@@ -39,6 +40,7 @@ use crate::{
     actions::{Action, Caller, Completion, Message, OrderId, OrderOutcome, TABLES},
     joins::{Admission, Gate, Joiner},
     journal_writer::JournalWriter,
+    order_group::OrderGroup,
     security_door::SecurityDoor,
     sessions::Peer,
     topology_watch::TopologyWatch,
@@ -294,13 +296,14 @@ impl Desk {
 
     /// Does all that the rules want done.
     fn perform(&mut self) {
+        let mut orders = Vec::new();
         while let Some(action) = self.master.poll_action() {
             match action {
                 Action::Save { batch, changes } => self.journal.push(batch, changes),
                 Action::Reply { to, reply } => self.answer(to, class_of(&reply), codec::encode(&reply)),
                 Action::Ack { to, ack } => self.answer(to, Class::Urgent, codec::encode(&ack)),
                 Action::Order { session, order, body } => {
-                    drop(self.orders.spawn(give(self.messenger.clone(), session, order, body)));
+                    OrderGroup::add(&mut orders, session, order, body);
                 }
                 Action::CloseSession(session) => self.messenger.remove_session(session),
                 Action::AskSecurity { to, request } => {
@@ -314,7 +317,20 @@ impl Desk {
                 Action::ReadTopology { to } => self.topology.ask(to),
             }
         }
+        orders.into_iter().for_each(|group| self.give(group));
         self.journal.begin();
+    }
+
+    /// Gives the nodes their orders: the same order to many is encoded once and sent as one.
+    fn give(&mut self, group: OrderGroup) {
+        let OrderGroup { body, to } = group;
+        // Rows that a node keeps are many, and wait for those orders that someone waits for.
+        let class = if matches!(body, Order::Keep(_)) { Class::Ordinary } else { Class::Urgent };
+        let sessions: Vec<_> = to.iter().map(|(session, _)| *session).collect();
+        let asked = self.messenger.ask_group(class, &sessions, codec::encode(&body));
+        for ((_, order), (session, answer)) in to.into_iter().zip(asked) {
+            self.orders.spawn(async move { (order, ordered(session, answer).await) });
+        }
     }
 
     fn answer(&self, to: Caller, class: Class, body: Vec<u8>) {
@@ -334,16 +350,19 @@ fn class_of(reply: &ClientReply) -> Class {
     }
 }
 
-/// Gives an order and waits for its answer.
-async fn give(messenger: Messenger, session: SessionId, order: OrderId, body: Order) -> (OrderId, OrderOutcome) {
-    let outcome = match messenger.request_as(Class::Urgent, session, codec::encode(&body), ORDER_MAX).await {
+/// Waits for the answer to an order.
+async fn ordered(session: SessionId, answer: Result<Answer, NetError>) -> OrderOutcome {
+    let reply = match answer {
+        Ok(answer) => answer.within(ORDER_MAX).await,
+        Err(error) => Err(error),
+    };
+    match reply {
         Ok(bytes) => codec::decode(&bytes).map_or(OrderOutcome::Unanswered, OrderOutcome::Answered),
         Err(error) => {
             tracing::debug!(%session, %error, "an order was not answered");
             OrderOutcome::Unanswered
         }
-    };
-    (order, outcome)
+    }
 }
 
 /// Brings events to the audit record.

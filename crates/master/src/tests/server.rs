@@ -32,6 +32,7 @@ use crate::{MasterError, Server};
 struct Cloud {
     authority: Authority,
     node: Credentials,
+    master: Credentials,
     security: SocketAddr,
     folder: tempfile::TempDir,
 }
@@ -55,28 +56,32 @@ impl Cloud {
     async fn new() -> Self {
         let authority = Authority::create("test").unwrap();
         let node = authority.issue("n1").unwrap();
+        let master = authority.issue("master").unwrap();
         let own = authority.issue("security").unwrap();
         let identity = TlsIdentity::role(authority.certificate_pem(), &own).unwrap();
         let listener = Listener::bind(([127, 0, 0, 1], 0).into(), identity).await.unwrap();
         let security = listener.address();
         let node_print = fingerprint(&node.certificate_pem).unwrap();
         tokio::spawn(guard(listener, node_print));
-        Self { authority, node, security, folder: tempfile::tempdir().unwrap() }
+        Self { authority, node, master, security, folder: tempfile::tempdir().unwrap() }
     }
 
     fn settings(&self, listen: SocketAddr) -> Checked<MasterSettings> {
         let folder = self.folder.path();
-        let own = self.authority.issue("master").unwrap();
         let write = |name: &str, text: &str| std::fs::write(folder.join(name), text).unwrap();
         write("authority.pem", self.authority.certificate_pem());
-        write("certificate.pem", &own.certificate_pem);
-        write("key.pem", &own.key_pem);
+        write("certificate.pem", &self.master.certificate_pem);
+        write("key.pem", &self.master.key_pem);
         let settings = MasterSettings { listen, folder: folder.into(), security: self.security, ..Default::default() };
         Checked::of(settings, Path::new("/")).unwrap()
     }
 
     async fn start(&self) -> Running {
-        let server = Server::bind(&self.settings(([127, 0, 0, 1], 0).into())).await.unwrap();
+        self.start_at(([127, 0, 0, 1], 0).into()).await
+    }
+
+    async fn start_at(&self, address: SocketAddr) -> Running {
+        let server = Server::bind(&self.settings(address)).await.unwrap();
         let (address, stop) = (server.address(), Stop::new());
         let ended = tokio::spawn(server.run(stop.token()));
         Running { address, stop, ended }
@@ -186,6 +191,23 @@ async fn what_was_answered_is_there_when_the_master_is_started_again() {
     let reply = ann.ask_master(mkdir).await;
     assert!(matches!(reply, ClientReply::Refused(refusal) if refusal.status == Status::Exists));
     assert_eq!(ann.ask_master(ClientRequest::Logout).await, ClientReply::Done);
+    master.end().await;
+}
+
+#[tokio::test]
+async fn who_speaks_into_a_session_of_before_the_restart_hears_at_once_that_it_is_gone() {
+    let cloud = Cloud::new().await;
+    let master = cloud.start().await;
+    let address = master.address;
+    let mut ann = cloud.log_in(address, "right").await.unwrap();
+    assert!(matches!(ann.ask_master(ClientRequest::Nodes).await, ClientReply::Nodes(_)));
+    master.end().await;
+    let master = cloud.start_at(address).await;
+    // Without the master's word the session would be given up no sooner than after this.
+    let until = protocol::gmp::UNREACHABLE_AFTER / 2;
+    let answer = ann.messenger.request(ann.session, codec::encode(&ClientRequest::Nodes), until).await;
+    assert!(matches!(answer, Err(net::NetError::SessionLost { .. })), "{answer:?}");
+    assert_eq!(ann.events.recv().await, Some(MessengerEvent::SessionLost(ann.session)));
     master.end().await;
 }
 

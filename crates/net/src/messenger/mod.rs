@@ -4,9 +4,13 @@
 //!
 //! Two tasks serve all sessions, however many (Sector/Sphere paper, 2.4: "a limited number of threads process the UDP
 //! packets, independent of the number of connections"): one receives, one sends and keeps time. They end with the last
-//! [`Messenger`].
+//! [`Messenger`]. A word that comes alone is sent by who says it (`haste.rs`): two wakings less on its way.
 
+mod desk;
+#[cfg(feature = "fuzzing")]
+pub mod fuzzing;
 mod gone;
+mod haste;
 mod seal;
 mod switchboard;
 
@@ -37,6 +41,7 @@ use crate::{
     clock::Clock,
     datagram::{Arrivals, DatagramSocket, Departure},
 };
+use desk::{Desk, Said};
 pub use gone::{GONE_ANSWERS_PER_SECOND_MAX, GoneKey};
 use switchboard::Switchboard;
 
@@ -95,8 +100,8 @@ impl Messenger {
     /// and notices are not acknowledged, so that peers send them again later. Once it is dropped they are.
     pub fn start(socket: Arc<dyn DatagramSocket>, clock: Clock) -> (Self, mpsc::Receiver<MessengerEvent>) {
         let (events, receiver) = mpsc::channel(EVENTS_MAX);
-        let switchboard = Mutex::new(Switchboard::new(clock, events.clone()));
-        let shared = Arc::new(Shared { socket, clock, switchboard, work: Notify::new(), gone: Notify::new() });
+        let desk = Mutex::new(Desk::new(clock, events.clone()));
+        let shared = Arc::new(Shared { socket, clock, desk, work: Notify::new(), gone: Notify::new() });
         let reading = tokio::spawn(read(Arc::clone(&shared))).abort_handle();
         let sending = tokio::spawn(send(Arc::clone(&shared), events)).abort_handle();
         (Self { shared, _tasks: Arc::new(Tasks([reading, sending])) }, receiver)
@@ -110,26 +115,25 @@ impl Messenger {
     /// Adds a session; one of the same id is replaced. The peer is followed when it comes from another address with a
     /// newer authentic datagram.
     pub fn add_session(&self, keys: SessionKeys) {
-        self.shared.lock().add_session(keys);
+        self.shared.lock().board().add_session(keys);
     }
 
     /// From now on tells those who speak into a session that is not here that it is gone, in a way that only who has this
     /// key can: after a restart, peers then notice at once, and not only when they have waited long enough.
     pub fn answer_strangers(&self, key: GoneKey) {
-        self.shared.lock().set_gone_key(key);
+        self.shared.lock().board().set_gone_key(key);
     }
 
     /// What the peer of a session (that was added) will show when it says that the session is gone, as it told when the
     /// session began. It is believed only then.
     pub fn expect_gone_token(&self, session: SessionId, token: [u8; GONE_TOKEN_BYTES]) {
-        self.shared.lock().set_gone_token(session, token);
+        self.shared.lock().board().set_gone_token(session, token);
     }
 
     /// Ends a session. What was given to [`reply`](Self::reply) or [`notify`](Self::notify) before is still sent, for
     /// [`CLOSE_LINGER`] at most; who waits for a reply in it is told that the session has ended.
     pub fn remove_session(&self, session: SessionId) {
-        self.shared.lock().close_session(session);
-        self.shared.work.notify_one();
+        self.shared.change(|board| board.close_session(session));
     }
 
     /// Sends a request of class [`Ordinary`](Class::Ordinary) and waits for its reply, at most for `deadline`. The peer
@@ -148,10 +152,10 @@ impl Messenger {
         deadline: Duration,
     ) -> Result<Vec<u8>, NetError> {
         let (answer, answered) = oneshot::channel();
-        let request = self.shared.lock().ask(session, class, body, answer)?;
-        let _waiting = Waiting { shared: &self.shared, session, request };
-        self.shared.work.notify_one();
-        outcome(session, deadline, tokio::time::timeout(deadline, answered).await)
+        let (request, said) = self.shared.lock().ask(session, class, body, answer)?;
+        let answer = Answer { answered, waiting: Waiting::new(self, session, request) };
+        self.shared.depart(said);
+        answer.within(deadline).await
     }
 
     /// Sends one request to many peers, at the same time and encoded once, and waits for all their replies, at most for
@@ -177,28 +181,41 @@ impl Messenger {
         deadline: Duration,
     ) -> Vec<(SessionId, Result<Vec<u8>, NetError>)> {
         let until = tokio::time::Instant::now() + deadline;
-        let mut waiting = Vec::with_capacity(sessions.len());
-        {
-            let mut switchboard = self.shared.lock();
-            let (request, message) = switchboard.next_request(body);
-            let mut named = BTreeSet::new();
-            for session in sessions.iter().copied().filter(|session| named.insert(*session)) {
-                let (answer, answered) = oneshot::channel();
-                let asked = switchboard.ask_with(session, class, request, Arc::clone(&message), answer);
-                let asked = asked.map(|()| (answered, Waiting { shared: &self.shared, session, request }));
-                waiting.push((session, asked));
-            }
-        }
-        self.shared.work.notify_one();
-        let mut results = Vec::with_capacity(waiting.len());
-        for (session, asked) in waiting {
+        let mut results = Vec::with_capacity(sessions.len());
+        for (session, asked) in self.ask_group(class, sessions, body) {
             let result = match asked {
-                Ok((answered, _waiting)) => outcome(session, deadline, tokio::time::timeout_at(until, answered).await),
+                Ok(answer) => answer.until(until, deadline).await,
                 Err(error) => Err(error),
             };
             results.push((session, result));
         }
         results
+    }
+
+    /// The same, for a caller that wants each answer as it comes: the request is sent, and each answer is waited for by
+    /// itself.
+    pub fn ask_group(
+        &self,
+        class: Class,
+        sessions: &[SessionId],
+        body: Vec<u8>,
+    ) -> Vec<(SessionId, Result<Answer, NetError>)> {
+        let mut asked = Vec::with_capacity(sessions.len());
+        {
+            let mut desk = self.shared.lock();
+            let (request, message) = desk.board().next_request(body);
+            let mut named = BTreeSet::new();
+            for session in sessions.iter().copied().filter(|session| named.insert(*session)) {
+                let (answer, answered) = oneshot::channel();
+                let said = desk.board().ask_with(session, class, request, Arc::clone(&message), answer);
+                let answer = said.map(|()| Answer { answered, waiting: Waiting::new(self, session, request) });
+                asked.push((session, answer));
+            }
+            if desk.wakes() {
+                self.shared.work.notify_one();
+            }
+        }
+        asked
     }
 
     /// Answers a request, in class [`Ordinary`](Class::Ordinary). If the session has gone meanwhile, or its queue is full
@@ -210,33 +227,33 @@ impl Messenger {
     /// The same, for an answer of another class.
     pub fn reply_as(&self, class: Class, session: SessionId, request: u64, body: Vec<u8>) {
         let message = Message { kind: MessageKind::Reply(request), body };
-        if let Err(error) = self.shared.lock().say(session, class, message) {
-            warn!(%session, %error, "an answer was dropped");
+        let said = self.shared.lock().say(session, class, message);
+        match said {
+            Ok(said) => self.shared.depart(said),
+            Err(error) => warn!(%session, %error, "an answer was dropped"),
         }
-        self.shared.work.notify_one();
     }
 
     /// Sends a message that expects no reply, in class [`Ordinary`](Class::Ordinary).
     pub fn notify(&self, session: SessionId, body: Vec<u8>) -> Result<(), NetError> {
-        self.shared.lock().say(session, Class::Ordinary, Message { kind: MessageKind::Notice, body })?;
-        self.shared.work.notify_one();
+        let said = self.shared.lock().say(session, Class::Ordinary, Message { kind: MessageKind::Notice, body })?;
+        self.shared.depart(said);
         Ok(())
     }
 
     /// What was counted since the start, by the names in [`protocol::names`].
     pub fn counters(&self) -> [(&'static str, u64); 2] {
-        self.shared.lock().counters()
+        self.shared.lock().board().counters()
     }
 
     /// Ends all sessions as [`remove_session`](Self::remove_session) does, and waits until they have said what they had
     /// to say.
     pub async fn close(&self) {
-        self.shared.lock().close_all();
-        self.shared.work.notify_one();
+        self.shared.change(Switchboard::close_all);
         let all_gone = async {
             loop {
                 let gone = self.shared.gone.notified();
-                if self.shared.lock().is_empty() {
+                if self.shared.lock().board().is_empty() {
                     break;
                 }
                 gone.await;
@@ -251,7 +268,7 @@ impl Messenger {
 struct Shared {
     socket: Arc<dyn DatagramSocket>,
     clock: Clock,
-    switchboard: Mutex<Switchboard>,
+    desk: Mutex<Desk>,
     /// There may be something to send, or an earlier time to keep.
     work: Notify,
     /// A session has gone.
@@ -261,20 +278,47 @@ struct Shared {
 impl Shared {
     /// Takes what came, so many datagrams under one lock.
     fn receive(&self, arrivals: &mut Arrivals) {
-        let mut number = 0;
+        let (mut number, mut messages) = (0, 0);
         while number < arrivals.len() {
-            let mut switchboard = self.lock();
+            let mut desk = self.lock();
             for _ in 0..ARRIVALS_MAX {
                 let Some((datagram, from)) = arrivals.datagram(number) else { break };
-                switchboard.receive(datagram, from);
+                messages += desk.receive(datagram, from);
                 number += 1;
+            }
+            if number >= arrivals.len() && desk.came(messages) {
+                self.work.notify_one();
             }
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Switchboard> {
+    /// Does what may leave something to send or sessions to end, and has the sending task see to it.
+    fn change<T>(&self, change: impl FnOnce(&mut Switchboard) -> T) {
+        let mut desk = self.lock();
+        change(desk.board());
+        if desk.wakes() {
+            self.work.notify_one();
+        }
+    }
+
+    /// Does what is left to do after something was said.
+    fn depart(&self, said: Said) {
+        let mut wakes = said.wakes;
+        if let Some(departure) = said.departure {
+            match self.socket.try_send_to(&departure.datagram, departure.to) {
+                Err(error) if error.kind() == ErrorKind::WouldBlock => wakes |= self.lock().keep(departure),
+                Err(error) => debug!(to = %departure.to, %error, "{NOT_SENT}"),
+                Ok(()) => {}
+            }
+        }
+        if wakes {
+            self.work.notify_one();
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Desk> {
         // Nothing in there panics; if it did, the sessions would still be whole, since no call leaves one half changed.
-        self.switchboard.lock().unwrap_or_else(PoisonError::into_inner)
+        self.desk.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -286,33 +330,57 @@ impl Drop for Tasks {
     }
 }
 
-/// What came of waiting for a reply.
-fn outcome(
-    session: SessionId,
-    after: Duration,
-    waited: Result<Result<Vec<u8>, oneshot::error::RecvError>, tokio::time::error::Elapsed>,
-) -> Result<Vec<u8>, NetError> {
-    match waited {
-        Ok(Ok(reply)) => Ok(reply),
-        Ok(Err(_)) => Err(NetError::SessionLost { session }),
-        Err(_) => {
-            let operation = format!("waiting for the answer to a request in session {session}");
-            Err(NetError::Deadline { operation, after })
+/// A reply that is on its way, or not. Dropped, nobody waits for it any more, and the peer is told.
+pub struct Answer {
+    answered: oneshot::Receiver<Vec<u8>>,
+    waiting: Waiting,
+}
+
+impl Answer {
+    /// Waits for the reply, at most for `deadline`.
+    ///
+    /// # Errors
+    /// [`NetError::SessionLost`] when the session ends before, [`NetError::Deadline`] when the time does.
+    pub async fn within(self, deadline: Duration) -> Result<Vec<u8>, NetError> {
+        self.until(tokio::time::Instant::now() + deadline, deadline).await
+    }
+
+    /// The same, for one of several that are waited for together: until `at`, which was `deadline` away.
+    async fn until(mut self, at: tokio::time::Instant, deadline: Duration) -> Result<Vec<u8>, NetError> {
+        let session = self.waiting.session;
+        match tokio::time::timeout_at(at, self.answered).await {
+            Ok(Ok(reply)) => {
+                self.waiting.is_answered = true;
+                Ok(reply)
+            }
+            Ok(Err(_)) => Err(NetError::SessionLost { session }),
+            Err(_) => {
+                let operation = format!("waiting for the answer to a request in session {session}");
+                Err(NetError::Deadline { operation, after: deadline })
+            }
         }
     }
 }
 
 /// Takes the requester off the list when it has its reply, or gave up waiting, or was itself dropped.
-struct Waiting<'a> {
-    shared: &'a Shared,
+struct Waiting {
+    messenger: Messenger,
     session: SessionId,
     request: u64,
+    /// Whoever brought the answer has taken it off already.
+    is_answered: bool,
 }
 
-impl Drop for Waiting<'_> {
+impl Waiting {
+    fn new(messenger: &Messenger, session: SessionId, request: u64) -> Self {
+        Self { messenger: messenger.clone(), session, request, is_answered: false }
+    }
+}
+
+impl Drop for Waiting {
     fn drop(&mut self) {
-        if self.shared.lock().stop_waiting(self.session, self.request) {
-            self.shared.work.notify_one();
+        if !self.is_answered {
+            self.messenger.shared.change(|board| board.stop_waiting(self.session, self.request));
         }
     }
 }
@@ -324,7 +392,6 @@ async fn read(shared: Arc<Shared>) {
         match shared.socket.receive_many(&mut arrivals).await {
             Ok(()) => {
                 shared.receive(&mut arrivals);
-                shared.work.notify_one();
             }
             Err(error) => {
                 // On UDP these are echoes of earlier sends (a port that is not open): the socket itself goes on.
@@ -344,7 +411,7 @@ async fn send(shared: Arc<Shared>, events: mpsc::Sender<MessengerEvent>) {
             shared.gone.notify_waiters();
         }
         dispatch(&*shared.socket, &departures).await;
-        if departures.len() == DEPARTURES_MAX {
+        if departures.len() >= DEPARTURES_MAX {
             continue;
         }
         let at = next.timeout.map(|at| shared.clock.instant(at));
@@ -355,8 +422,8 @@ async fn send(shared: Arc<Shared>, events: mpsc::Sender<MessengerEvent>) {
             }
             () = async { tokio::time::sleep_until(at.unwrap_or_else(tokio::time::Instant::now)).await }, if at.is_some() => {}
             permit = events.reserve(), if next.has_lost => match permit {
-                Ok(permit) => shared.lock().tell_lost(permit),
-                Err(_) => shared.lock().forget_lost(),
+                Ok(permit) => shared.lock().board().tell_lost(permit),
+                Err(_) => shared.lock().board().forget_lost(),
             },
         }
     }
@@ -375,12 +442,13 @@ async fn dispatch(socket: &dyn DatagramSocket, mut departures: &[Departure]) {
             Err(error) => Err(error),
         };
         if let Err(error) = sent {
-            debug!(to = %first.to, %error, "a datagram could not be sent; it will be sent again");
+            debug!(to = %first.to, %error, "{NOT_SENT}");
         }
         departures = rest;
     }
 }
 
+const NOT_SENT: &str = "a datagram could not be sent; it will be sent again";
 /// Events that may wait for the receiver; at the size of most messages under a megabyte.
 const EVENTS_MAX: usize = 1_024;
 /// Datagrams unsealed under one lock, of the many that may have come in one go.

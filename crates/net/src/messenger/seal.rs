@@ -85,7 +85,7 @@ impl Seal {
     }
 
     /// Everything that is kept, for tests that compare it.
-    #[cfg(test)]
+    #[cfg(any(test, feature = "fuzzing"))]
     pub(super) fn state(&self) -> String {
         let links = [&self.sending, &self.receiving, &self.next].map(|link| (link.phase, link.secret, link.key));
         format!("{links:?} {:?}", self.previous)

@@ -172,23 +172,25 @@ impl Switchboard {
         was_waiting
     }
 
-    /// Takes a datagram from the socket; what is not authentic is counted and dropped.
-    pub(super) fn receive(&mut self, datagram: &mut [u8], from: SocketAddr) {
+    /// Takes a datagram from the socket; what is not authentic is counted and dropped. Gives how many messages it brought.
+    pub(super) fn receive(&mut self, datagram: &mut [u8], from: SocketAddr) -> usize {
         if let Some(gone) = Gone::read(datagram) {
-            return self.hear_gone(gone);
+            self.hear_gone(gone);
+            return 0;
         }
         let head = Head::split(datagram).map(|(head, _)| head).filter(|_| datagram.len() <= DATAGRAM_BYTES_MAX);
         let Some(head) = head else {
             self.datagrams_dropped += 1;
-            return;
+            return 0;
         };
         let now = self.clock.now();
         let Some(peer) = self.peers.get_mut(&head.session) else {
-            return self.answer_stranger(now.monotonic, head.session, from);
+            self.answer_stranger(now.monotonic, head.session, from);
+            return 0;
         };
         let Some(body) = peer.seal.unseal(now.monotonic, head, &mut datagram[HEAD_BYTES..]) else {
             self.datagrams_dropped += 1;
-            return;
+            return 0;
         };
         // No one else sends events without this lock but the sending task, one for each lost session. So there will be
         // as much room when the messages are delivered.
@@ -199,7 +201,7 @@ impl Switchboard {
             debug!(session = %head.session, %from, "the peer's address is known");
             peer.address = Some(from);
         }
-        self.take_news();
+        self.take_news()
     }
 
     /// Does what is due, and seals up to `datagrams_max` datagrams.
@@ -210,18 +212,36 @@ impl Switchboard {
             self.endpoint.handle_timeout(now);
         }
         while departures.len() < datagrams_max {
-            if let Some(answer) = self.answers.pop_front() {
-                departures.push(answer);
-                continue;
-            }
-            match self.endpoint.poll_action() {
-                Some(Action::Send(sent)) => departures.extend(self.seal(sent)),
-                Some(news) => self.tell(news),
-                None => break,
-            }
+            let Some(departure) = self.answers.pop_front().or_else(|| self.depart_one()) else { break };
+            departures.push(departure);
         }
         let sessions_gone = std::mem::take(&mut self.sessions_gone);
         Next { timeout: self.endpoint.next_timeout(), has_lost: !self.lost.is_empty(), sessions_gone }
+    }
+
+    /// Seals the next datagram, if there is one.
+    pub(super) fn depart_one(&mut self) -> Option<Departure> {
+        loop {
+            match self.endpoint.poll_action()? {
+                Action::Send(sent) => {
+                    let departure = self.seal(sent);
+                    if departure.is_some() {
+                        return departure;
+                    }
+                }
+                news => self.tell(news),
+            }
+        }
+    }
+
+    /// When [`depart`](Self::depart) must be called, on the monotonic clock.
+    pub(super) fn next_timeout(&self) -> Option<Duration> {
+        self.endpoint.next_timeout()
+    }
+
+    /// Whether the sending task has something to do now.
+    pub(super) fn has_work(&self) -> bool {
+        self.endpoint.is_ready() || self.sessions_gone || !self.lost.is_empty() || !self.answers.is_empty()
     }
 
     /// Tells of one lost session.
@@ -295,7 +315,7 @@ impl Switchboard {
     }
 
     /// All that is kept, but counters: what is to be compared before and after.
-    #[cfg(test)]
+    #[cfg(any(test, feature = "fuzzing"))]
     pub(super) fn state(&self) -> String {
         let mut peers: Vec<_> = self
             .peers
@@ -307,10 +327,14 @@ impl Switchboard {
         format!("{} {peers:?} {waiting:?} {:?}", self.endpoint.state(), self.lost)
     }
 
-    fn take_news(&mut self) {
+    /// Tells what there is to tell; gives how many messages were among it.
+    fn take_news(&mut self) -> usize {
+        let mut messages = 0;
         while let Some(news) = self.endpoint.poll_news() {
+            messages += usize::from(matches!(news, Action::Deliver { .. }));
             self.tell(news);
         }
+        messages
     }
 
     /// Passes news on to whom it is for.

@@ -331,7 +331,7 @@ async fn an_ended_session_still_says_its_last_word(ground: Ground) {
     };
     let (reply, ()) = tokio::join!(pair.opener.request(SESSION, b"logout".to_vec(), PATIENCE), leaving);
     assert_eq!(reply.unwrap(), b"bye");
-    assert!(pair.acceptor.shared.lock().is_empty());
+    assert!(pair.acceptor.shared.lock().board().is_empty());
     assert!(matches!(pair.acceptor.notify(SESSION, Vec::new()), Err(NetError::SessionLost { .. })));
 }
 
@@ -471,4 +471,30 @@ async fn a_socket_that_takes_few_at_once_gets_all_in_order_and_a_failing_one_hol
     dispatch(&socket, &departures).await;
     let sent: Vec<_> = socket.sent.lock().unwrap().iter().map(|departure| departure.datagram[0]).collect();
     assert_eq!(sent, [0, 1, 2, 3, 4, 5, 7, 8, 9, 10, 11]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn many_askers_on_a_lossy_way_lose_nothing_and_are_never_held_up_for_long() {
+    for seed in 0..4 {
+        let network = MemoryNetwork::new(seed);
+        let delay = Duration::from_millis(10);
+        network.set_weather(Weather { delay, loss: 0.1, ..Weather::FINE });
+        let (pair, _answering) = Ground::Memory(network).answering_pair().await;
+        let mut asking = JoinSet::new();
+        for asker in 0..64u8 {
+            let opener = pair.opener.clone();
+            asking.spawn(async move {
+                let mut slowest = Duration::ZERO;
+                for number in 0..100u8 {
+                    let body = vec![asker, number];
+                    let begun = tokio::time::Instant::now();
+                    assert_eq!(opener.request(SESSION, body.clone(), PATIENCE).await.unwrap(), turned(body));
+                    slowest = slowest.max(begun.elapsed());
+                }
+                slowest
+            });
+        }
+        let slowest = asking.join_all().await.into_iter().max().unwrap();
+        assert!(slowest < Duration::from_secs(5), "seed {seed}: {slowest:?}");
+    }
 }

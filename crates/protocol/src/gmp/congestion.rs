@@ -1,17 +1,20 @@
-//! How many fragments may be under way at once: additive increase, multiplicative decrease (RFC 5681), counted in
+//! How many bytes may be under way at once: additive increase, multiplicative decrease (RFC 5681), counted in bytes of
 //! fragments. Words are small beside bulk data, but a page of a listing in one burst would overflow a socket buffer, and
 //! a hundred nodes that send their inventories at once would overflow the master's.
+//!
+//! In bytes, because fifty small words share a datagram: counted one by one, the few that a window holds after a loss would
+//! be a fraction of one datagram in each round trip, and everyone else's word would wait for seconds.
 
-use super::WINDOW_FRAGMENTS;
+use super::{FRAGMENT_BYTES_MAX, WINDOW_FRAGMENTS, frame::FRAGMENT_HEAD_BYTES};
 
 /// The congestion window of one session.
 #[derive(Clone, Debug)]
 pub(super) struct Congestion {
-    window_fragments: usize,
-    /// Below it the window doubles with each round trip, above it grows by one.
-    threshold_fragments: usize,
-    /// Acknowledged fragments since the window last grew by one.
-    acknowledged: usize,
+    window_bytes: usize,
+    /// Below it the window doubles with each round trip, above it grows by one full fragment.
+    threshold_bytes: usize,
+    /// Acknowledged since the window last grew by one.
+    acknowledged_bytes: usize,
     /// Losses of packets before this one belong to a reduction already made.
     reduced_before_packet: u64,
 }
@@ -19,56 +22,58 @@ pub(super) struct Congestion {
 impl Congestion {
     pub(super) fn new() -> Self {
         Self {
-            window_fragments: WINDOW_INITIAL_FRAGMENTS,
-            threshold_fragments: WINDOW_MAX_FRAGMENTS,
-            acknowledged: 0,
+            window_bytes: WINDOW_INITIAL_BYTES,
+            threshold_bytes: WINDOW_MAX_BYTES,
+            acknowledged_bytes: 0,
             reduced_before_packet: 0,
         }
     }
 
-    /// Fragments that may be under way.
-    pub(super) fn window_fragments(&self) -> usize {
-        self.window_fragments
+    /// Bytes of fragments, their heads included, that may be under way.
+    pub(super) fn window_bytes(&self) -> usize {
+        self.window_bytes
     }
 
-    /// Fragments were acknowledged for the first time.
-    pub(super) fn acknowledged(&mut self, fragments: usize) {
-        if self.window_fragments < self.threshold_fragments {
-            self.window_fragments += fragments;
+    /// So many bytes of fragments were acknowledged for the first time.
+    pub(super) fn acknowledged(&mut self, bytes: usize) {
+        if self.window_bytes < self.threshold_bytes {
+            self.window_bytes += bytes;
         } else {
-            self.acknowledged += fragments;
-            while self.acknowledged >= self.window_fragments {
-                self.acknowledged -= self.window_fragments;
-                self.window_fragments += 1;
+            self.acknowledged_bytes += bytes;
+            while self.acknowledged_bytes >= self.window_bytes {
+                self.acknowledged_bytes -= self.window_bytes;
+                self.window_bytes += FULL_BYTES;
             }
         }
-        self.window_fragments = self.window_fragments.min(WINDOW_MAX_FRAGMENTS);
+        self.window_bytes = self.window_bytes.min(WINDOW_MAX_BYTES);
     }
 
     /// `packet` was lost while later ones arrived; `next_packet` will be sent next. One reduction for each flight.
     pub(super) fn lost(&mut self, packet: u64, next_packet: u64) {
         if packet >= self.reduced_before_packet {
-            self.threshold_fragments = (self.window_fragments / 2).max(WINDOW_MIN_FRAGMENTS);
-            self.window_fragments = self.threshold_fragments;
-            self.acknowledged = 0;
+            self.threshold_bytes = (self.window_bytes / 2).max(WINDOW_MIN_BYTES);
+            self.window_bytes = self.threshold_bytes;
+            self.acknowledged_bytes = 0;
             self.reduced_before_packet = next_packet;
         }
     }
 
     /// Nothing was acknowledged in time.
     pub(super) fn timed_out(&mut self, next_packet: u64) {
-        self.threshold_fragments = (self.window_fragments / 2).max(WINDOW_MIN_FRAGMENTS);
-        self.window_fragments = WINDOW_MIN_FRAGMENTS;
-        self.acknowledged = 0;
+        self.threshold_bytes = (self.window_bytes / 2).max(WINDOW_MIN_BYTES);
+        self.window_bytes = WINDOW_MIN_BYTES;
+        self.acknowledged_bytes = 0;
         self.reduced_before_packet = next_packet;
     }
 }
 
+/// A fragment that fills its datagram.
+pub(super) const FULL_BYTES: usize = FRAGMENT_HEAD_BYTES + FRAGMENT_BYTES_MAX;
 /// 42 KB: fits the smallest default socket buffer beside other sessions.
-const WINDOW_INITIAL_FRAGMENTS: usize = 32;
+const WINDOW_INITIAL_BYTES: usize = 32 * FULL_BYTES;
 /// Enough that one further loss is found by the datagrams behind it.
-const WINDOW_MIN_FRAGMENTS: usize = 4;
-const WINDOW_MAX_FRAGMENTS: usize = WINDOW_FRAGMENTS as usize;
+const WINDOW_MIN_BYTES: usize = 4 * FULL_BYTES;
+const WINDOW_MAX_BYTES: usize = WINDOW_FRAGMENTS as usize * FULL_BYTES;
 
 #[cfg(test)]
 mod tests {
@@ -78,16 +83,16 @@ mod tests {
     fn the_window_grows_to_its_limit_and_halves_once_for_each_flight() {
         let mut congestion = Congestion::new();
         for _ in 0..20 {
-            congestion.acknowledged(32);
+            congestion.acknowledged(32 * FULL_BYTES);
         }
-        assert_eq!(congestion.window_fragments(), 256);
+        assert_eq!(congestion.window_bytes(), 256 * FULL_BYTES);
         congestion.lost(100, 200);
         congestion.lost(150, 210);
-        assert_eq!(congestion.window_fragments(), 128);
-        congestion.acknowledged(128);
-        assert_eq!(congestion.window_fragments(), 129);
+        assert_eq!(congestion.window_bytes(), 128 * FULL_BYTES);
+        congestion.acknowledged(128 * FULL_BYTES);
+        assert_eq!(congestion.window_bytes(), 129 * FULL_BYTES);
         congestion.lost(200, 300);
-        assert_eq!(congestion.window_fragments(), 64);
+        assert_eq!(congestion.window_bytes(), 129 * FULL_BYTES / 2);
     }
 
     #[test]
@@ -95,9 +100,9 @@ mod tests {
         let mut congestion = Congestion::new();
         for packet in 0..20 {
             congestion.timed_out(packet);
-            assert_eq!(congestion.window_fragments(), 4);
+            assert_eq!(congestion.window_bytes(), 4 * FULL_BYTES);
         }
-        congestion.acknowledged(4);
-        assert!(congestion.window_fragments() > 4);
+        congestion.acknowledged(4 * FULL_BYTES);
+        assert!(congestion.window_bytes() > 4 * FULL_BYTES);
     }
 }

@@ -222,6 +222,11 @@ impl Endpoint {
         self.news.pop_front()
     }
 
+    /// Whether some session may have a datagram to send now.
+    pub fn is_ready(&self) -> bool {
+        !self.ready.is_empty()
+    }
+
     /// When [`handle_timeout`](Self::handle_timeout) must be called, on the monotonic clock.
     pub fn next_timeout(&self) -> Option<Duration> {
         self.timeouts.first().map(|(at, _)| *at)

@@ -91,9 +91,9 @@ impl Class {
         WINDOW_FRAGMENTS as usize - kept
     }
 
-    /// Fragments of this class that may be under way beyond the congestion window.
-    fn beyond_congestion_fragments(self) -> usize {
-        if self == Self::Urgent { URGENT_BURST_FRAGMENTS } else { 0 }
+    /// Bytes of this class that may be under way beyond the congestion window.
+    fn beyond_congestion_bytes(self) -> usize {
+        if self == Self::Urgent { URGENT_BURST_FRAGMENTS * congestion::FULL_BYTES } else { 0 }
     }
 }
 
@@ -120,7 +120,7 @@ pub const WINDOW_FRAGMENTS: u64 = 256;
 /// Part of the window that stays free for each more urgent class: what is urgent then has a place although a long
 /// message fills all that it may.
 pub const WINDOW_KEPT_FRAGMENTS: usize = 32;
-/// Urgent fragments that may leave although the congestion window is full: 10 KB, a few datagrams beside what is under
+/// Urgent fragments, full ones, that may leave although the congestion window is full: 10 KB, a few datagrams beside what is under
 /// way, which are soon followed by less of the rest.
 pub const URGENT_BURST_FRAGMENTS: usize = 8;
 /// Most bytes of a message that one fragment carries: what a datagram leaves beside head, seal, one acknowledgement and

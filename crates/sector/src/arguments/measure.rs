@@ -13,6 +13,9 @@ pub(crate) enum Bench {
     /// Small pieces read anywhere in one open file, beside the same reads of a local file
     #[command(after_help = "Example: sector bench reads --read-bytes 64KiB --tasks 8")]
     Reads(BenchReads),
+    /// Messages in a second beside raw UDP, TCP, gRPC and ZeroMQ, on this machine alone
+    #[command(after_help = "Example: sector bench messages --json")]
+    Messages(BenchMessages),
     /// What a disk gives: writing, reading, small reads, small syncs
     #[command(after_help = "Example: sector bench io /mnt/disk1 --bytes 4GiB")]
     Io(BenchIo),
@@ -26,6 +29,22 @@ pub(crate) struct BenchNames {
     /// Tasks that ask at once; sixteen times as many change names
     #[arg(long, default_value_t = 8, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=512))]
     pub(crate) tasks: u32,
+}
+
+#[derive(Clone, Debug, Args)]
+pub(crate) struct BenchMessages {
+    /// Rounds; each system has its turn in each, and the medians are shown
+    #[arg(long, default_value_t = 5, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000))]
+    pub(crate) rounds: u32,
+    /// Threads of each of the two ends; half of the machine's cores where nothing is said
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=512))]
+    pub(crate) threads: Option<u16>,
+    /// Measure over an emulated way of 20 ms too, that loses nothing, 1 % and 10 %
+    #[arg(long)]
+    pub(crate) far: bool,
+    /// Be the answering end of one system
+    #[arg(long, hide = true)]
+    pub(crate) answer: Option<String>,
 }
 
 #[derive(Clone, Debug, Args)]

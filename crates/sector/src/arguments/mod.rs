@@ -23,7 +23,7 @@ pub(crate) use files::{
     Cat, Check, Cp, FromTo, Get, Ls, Mkdir, Paths, PolicyCommand, Put, QuotaCommand, Rm, TrashCommand,
 };
 pub(crate) use jobs::{JobArguments, Run, Terasort};
-pub(crate) use measure::{Bench, BenchIo, BenchNames, BenchReads};
+pub(crate) use measure::{Bench, BenchIo, BenchMessages, BenchNames, BenchReads};
 
 /// A storage cloud for large files over several data centres, and a compute cloud that runs functions where they lie.
 #[derive(Debug, Parser)]
@@ -171,7 +171,7 @@ pub(crate) enum Command {
     /// Generate, sort and validate 100-byte records with 10-byte keys
     #[command(subcommand, after_help = "Example: sector terasort gen --records 10000000 /gen")]
     Terasort(Terasort),
-    /// Measure a disk, or the running cloud
+    /// Measure a disk, messages, or the running cloud
     #[command(subcommand, after_help = "Example: sector bench names --files 10000")]
     Bench(Bench),
     /// Take in files that already lie on a node, in place

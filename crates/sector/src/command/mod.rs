@@ -14,6 +14,7 @@ mod inspect;
 pub(crate) mod jobs;
 mod listing;
 mod login;
+mod message_bench;
 mod node;
 mod nodes;
 mod policy;
@@ -53,6 +54,7 @@ pub(crate) async fn run(arguments: Arguments) -> Result<(), Failure> {
         Command::Login(login) => login::login(login, global).await,
         Command::Doctor(asked) => doctor::doctor(&asked, global),
         Command::Bench(Bench::Io(bench)) => disk_bench::io(&bench, global),
+        Command::Bench(Bench::Messages(bench)) => message_bench::messages(bench, global).await,
         Command::Inspect(inspect) => inspect::run(inspect, global),
         Command::Audit(asked) => match audit::offline(&asked, global) {
             Some(done) => done,
@@ -126,7 +128,7 @@ async fn run_with(cloud: &Client, command: Command, global: &Global) -> Result<(
         | Command::Node(_)
         | Command::Doctor(_)
         | Command::Login(_)
-        | Command::Bench(Bench::Io(_))
+        | Command::Bench(Bench::Io(_) | Bench::Messages(_))
         | Command::Inspect(_)
         | Command::Spe => Err(Failure::failed("this command needs no login")),
     }

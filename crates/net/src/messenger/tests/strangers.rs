@@ -30,7 +30,7 @@ async fn after_a_restart_its_peer_hears_at_once_that_the_session_is_gone(ground:
     assert!(matches!(reply, Err(NetError::SessionLost { session: SESSION })), "{reply:?}");
     assert_eq!(events.recv().await, Some(MessengerEvent::SessionLost(SESSION)));
     assert!(begun.elapsed() < protocol::gmp::UNREACHABLE_AFTER, "it did not have to find out by waiting");
-    assert!(opener.shared.lock().is_empty());
+    assert!(opener.shared.lock().board().is_empty());
 }
 
 async fn who_does_not_have_the_token_cannot_end_a_session(ground: Ground) {
@@ -125,9 +125,13 @@ fn switchboard(seed: u64) -> (Switchboard, Vec<Vec<u8>>, mpsc::Receiver<Messenge
         if round == 3 {
             return (ours, sent, receiver);
         }
-        sent.into_iter().for_each(|mut datagram| ours.receive(&mut datagram, address));
+        for mut datagram in sent {
+            ours.receive(&mut datagram, address);
+        }
         ours.depart(&mut departures, 100);
-        departures.iter().for_each(|departure| peers.receive(&mut departure.datagram.clone(), address));
+        for departure in &mut departures {
+            peers.receive(&mut departure.datagram, address);
+        }
     }
     unreachable!("the last round returns");
 }
@@ -167,7 +171,9 @@ proptest! {
         prop_assert_eq!(events.try_recv().ok(), None);
         // The true ones are still taken: nothing of them was used up.
         let address = SocketAddr::from(([10, 0, 0, 1], 1));
-        true_ones.into_iter().for_each(|mut datagram| ours.receive(&mut datagram, address));
+        for mut datagram in true_ones {
+            ours.receive(&mut datagram, address);
+        }
         prop_assert_eq!(events.try_recv().is_ok(), true);
     }
 }

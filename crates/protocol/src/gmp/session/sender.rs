@@ -27,8 +27,9 @@ pub(super) struct Sender {
     slots: VecDeque<Slot>,
     /// The slots that are held for lost and wait to be sent again: class and sequence number.
     lost: BTreeSet<(Class, u64)>,
-    /// Slots sent, not acknowledged and not held for lost.
+    /// Slots sent, not acknowledged and not held for lost, and what they took of their packets.
     in_flight: usize,
+    in_flight_bytes: usize,
     /// Bytes of messages not acknowledged yet, cut or not.
     bytes: usize,
     round_trip: RoundTrip,
@@ -74,6 +75,7 @@ impl Sender {
             slots: VecDeque::new(),
             lost: BTreeSet::new(),
             in_flight: 0,
+            in_flight_bytes: 0,
             bytes: 0,
             round_trip: RoundTrip::default(),
             congestion: Congestion::new(),
@@ -160,7 +162,8 @@ impl Sender {
             }
             slot.content.write(sequence, out);
             let sent_again = matches!(next, Next::Again(_));
-            let slot = Slot { state: SlotState::InFlight, packet, sent_at: now, sent_again, ..slot };
+            let sent_bytes = slot.content.frame_bytes();
+            let slot = Slot { state: SlotState::InFlight, packet, sent_at: now, sent_again, sent_bytes, ..slot };
             match next {
                 Next::Again(_) => {
                     self.lost.remove(&(slot.class, sequence));
@@ -176,6 +179,7 @@ impl Sender {
                 }
             }
             self.in_flight += 1;
+            self.in_flight_bytes += sent_bytes;
             filled.fragments += 1;
             filled.sent_again += usize::from(sent_again);
         }
@@ -192,11 +196,12 @@ impl Sender {
             return false;
         }
         let mut newest: Option<Duration> = None;
-        let mut fragments = 0;
+        let (mut settled, mut bytes) = (0, 0);
         let behind = frame::marked(next, map).filter(|sequence| *sequence >= self.base);
         for sequence in (self.base..next).chain(behind.collect::<Vec<_>>()) {
-            if let Some(sent_at) = self.settle(sequence) {
-                fragments += 1;
+            if let Some((sent_at, sent_bytes)) = self.settle(sequence) {
+                settled += 1;
+                bytes += sent_bytes;
                 newest = newest.max(sent_at);
             }
         }
@@ -208,11 +213,11 @@ impl Sender {
             // A session may be idle for weeks, and there may be 100,000.
             self.slots = VecDeque::new();
         }
-        if fragments > 0 {
+        if settled > 0 {
             if let Some(sent_at) = newest {
                 self.round_trip.measured(now.saturating_sub(sent_at));
             }
-            self.congestion.acknowledged(fragments);
+            self.congestion.acknowledged(bytes);
             self.find_overtaken(next_packet);
             self.retransmit_at = (self.in_flight > 0).then(|| now + self.round_trip.retransmission_time());
         }
@@ -244,7 +249,7 @@ impl Sender {
     /// The most urgent that may leave; of one class, what is held for lost before what is new.
     fn next(&self) -> Option<Next> {
         Class::ALL.into_iter().find_map(|class| {
-            if self.in_flight >= self.congestion.window_fragments() + class.beyond_congestion_fragments() {
+            if self.in_flight_bytes >= self.congestion.window_bytes() + class.beyond_congestion_bytes() {
                 return None;
             }
             let of_class = (class, 0)..=(class, u64::MAX);
@@ -287,12 +292,15 @@ impl Sender {
         }
     }
 
-    /// Marks a slot acknowledged; `None` if it was so before, else when it was sent, if it was sent once only: only then
-    /// it tells which packet arrived, and when (Karn).
-    fn settle(&mut self, sequence: u64) -> Option<Option<Duration>> {
+    /// Marks a slot acknowledged; `None` if it was so before, else what it took of its packet, and when it was sent, if it
+    /// was sent once only: only then it tells which packet arrived, and when (Karn).
+    fn settle(&mut self, sequence: u64) -> Option<(Option<Duration>, usize)> {
         let slot = self.slots.get_mut((sequence - self.base) as usize)?;
         match slot.state {
-            SlotState::InFlight => self.in_flight -= 1,
+            SlotState::InFlight => {
+                self.in_flight -= 1;
+                self.in_flight_bytes -= slot.sent_bytes;
+            }
             SlotState::Lost => {
                 self.lost.remove(&(slot.class, sequence));
             }
@@ -300,15 +308,15 @@ impl Sender {
         }
         slot.state = SlotState::Acknowledged;
         self.bytes -= slot.content.payload().len();
-        let (sent_at, packet) = (slot.sent_at, slot.packet);
+        let (sent_at, packet, sent_bytes) = (slot.sent_at, slot.packet, slot.sent_bytes);
         if slot.sent_again {
-            return Some(None);
+            return Some((None, sent_bytes));
         }
         if !self.arrived_packets.contains(&packet) {
             self.arrived_packets[REORDERING_DATAGRAMS - 1] = packet.max(self.arrived_packets[REORDERING_DATAGRAMS - 1]);
             self.arrived_packets.sort_unstable_by(|a, b| b.cmp(a));
         }
-        Some(Some(sent_at))
+        Some((Some(sent_at), sent_bytes))
     }
 
     /// Fast retransmission: holds for lost what enough later datagrams have overtaken.
@@ -327,6 +335,7 @@ impl Sender {
                 slot.state = SlotState::Lost;
                 self.lost.insert((slot.class, sequence));
                 self.in_flight -= 1;
+                self.in_flight_bytes -= slot.sent_bytes;
                 highest = highest.max(Some(slot.packet));
             }
         }

@@ -1,0 +1,4 @@
+//! Measurements beside other systems, in turn and in one run, which `sector bench` and the developers' bench share. A
+//! crate of its own, so that no role pays for what only a comparison needs (gRPC).
+
+pub mod messages;

@@ -1,0 +1,174 @@
+//! GMP, sealed: the messenger that every role has, on a UDP socket or over an emulated way (`far.rs`). Each asker is a
+//! task that waits for its own answer.
+
+use std::{
+    collections::HashSet,
+    net::SocketAddr,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::{Duration, Instant},
+};
+
+use net::{
+    clock::Clock,
+    datagram::{DatagramSocket, bind_udp},
+    messenger::{Messenger, MessengerEvent, SessionKeys, Side},
+};
+use protocol::SessionId;
+use tokio::task::JoinSet;
+
+use super::{
+    Announce, Done, LOOPBACK, Line, MeasureError, PAYLOAD_BYTES, System,
+    far::{FarSocket, Way},
+    watch::{self, Course, Watch},
+};
+
+pub(super) struct Gmp {
+    name: &'static str,
+    way: Option<Way>,
+}
+
+impl Gmp {
+    pub(super) fn near() -> Self {
+        Self { name: "gmp", way: None }
+    }
+
+    pub(super) fn far(name: &'static str, way: Way) -> Self {
+        Self { name, way: Some(way) }
+    }
+
+    async fn bind(&self, seed: u64) -> Result<Arc<dyn DatagramSocket>, MeasureError> {
+        let socket = bind_udp(LOOPBACK).await?;
+        Ok(match self.way {
+            Some(way) => FarSocket::start(socket, way, seed),
+            None => socket,
+        })
+    }
+}
+
+struct GmpLine {
+    messenger: Messenger,
+    /// The number of the next request. Each is asked once.
+    next: AtomicU64,
+    /// Whether the other end notes which of them ran.
+    is_counted: bool,
+}
+
+impl System for Gmp {
+    fn name(&self) -> &'static str {
+        self.name
+    }
+
+    fn turns(&self) -> u32 {
+        if self.way.is_some() { FAR_TURNS } else { 1 }
+    }
+
+    fn answer(self: Arc<Self>, announce: Announce) -> Done<()> {
+        Box::pin(async move {
+            let (messenger, mut events) = Messenger::start(self.bind(SEED_ANSWERING).await?, Clock::start());
+            messenger.add_session(SessionKeys { session: SESSION, key: KEY, side: Side::Acceptor, peer: None });
+            announce.say(messenger.local_address())?;
+            let mut run = Run::default();
+            while let Some(event) = events.recv().await {
+                let MessengerEvent::Delivered(delivered) = event else { continue };
+                let Some(request) = delivered.request else { continue };
+                // Over a lossy way each run is noted; elsewhere the note would be measured too.
+                let answer = match delivered.body.first_chunk().map(|number| u64::from_be_bytes(*number)) {
+                    Some(HOW_OFTEN) => run.counts(),
+                    Some(number) if self.way.is_some() => run.note(number, delivered.body),
+                    _ => delivered.body,
+                };
+                messenger.reply(SESSION, request, answer);
+            }
+            Ok(())
+        })
+    }
+
+    fn connect(self: Arc<Self>, peer: SocketAddr) -> Done<Arc<dyn Line>> {
+        Box::pin(async move {
+            // Nothing but answers comes to this end.
+            let (messenger, _) = Messenger::start(self.bind(SEED_ASKING).await?, Clock::start());
+            messenger.add_session(SessionKeys { session: SESSION, key: KEY, side: Side::Opener, peer: Some(peer) });
+            let line = GmpLine { messenger, next: AtomicU64::new(0), is_counted: self.way.is_some() };
+            Ok(Arc::new(line) as Arc<dyn Line>)
+        })
+    }
+}
+
+impl Line for GmpLine {
+    fn ask(self: Arc<Self>, course: Course) -> Done<Vec<Duration>> {
+        Box::pin(async move {
+            let mut asking = JoinSet::new();
+            for _ in 0..course.in_flight {
+                let line = Arc::clone(&self);
+                asking.spawn(async move {
+                    let mut watch = Watch::new(course);
+                    loop {
+                        let begun = Instant::now();
+                        line.once().await?;
+                        if !watch.answered(begun) {
+                            return Ok(watch.times());
+                        }
+                    }
+                });
+            }
+            watch::all(asking).await
+        })
+    }
+
+    fn check(self: Arc<Self>) -> Done<()> {
+        Box::pin(async move {
+            if !self.is_counted {
+                return Ok(());
+            }
+            let asked = self.next.load(Ordering::Relaxed);
+            let counts = self.messenger.request(SESSION, HOW_OFTEN.to_be_bytes().to_vec(), PATIENCE).await?;
+            if counts == [asked.to_be_bytes(), 0u64.to_be_bytes()].concat() {
+                return Ok(());
+            }
+            let reason = format!("of {asked} requests not each ran once: {counts:?} (ran, ran again)");
+            Err(MeasureError::System { system: "gmp", reason })
+        })
+    }
+}
+
+impl GmpLine {
+    async fn once(&self) -> Result<(), MeasureError> {
+        let mut body = vec![1; PAYLOAD_BYTES];
+        body[..8].copy_from_slice(&self.next.fetch_add(1, Ordering::Relaxed).to_be_bytes());
+        Ok(self.messenger.request(SESSION, body, PATIENCE).await.map(drop)?)
+    }
+}
+
+/// Which requests ran.
+#[derive(Default)]
+struct Run {
+    numbers: HashSet<u64>,
+    again: u64,
+}
+
+impl Run {
+    fn note(&mut self, number: u64, body: Vec<u8>) -> Vec<u8> {
+        self.again += u64::from(!self.numbers.insert(number));
+        body
+    }
+
+    /// How many ran, and how many of them more than once.
+    fn counts(&self) -> Vec<u8> {
+        [(self.numbers.len() as u64).to_be_bytes(), self.again.to_be_bytes()].concat()
+    }
+}
+
+const SESSION: SessionId = SessionId(7);
+const KEY: [u8; 32] = [9; 32];
+/// Seeds of the two ends' losses.
+const SEED_ASKING: u64 = 1;
+const SEED_ANSWERING: u64 = 2;
+/// The number that asks how many requests ran.
+const HOW_OFTEN: u64 = u64::MAX;
+/// Far beyond what any loss costs: an answer that comes later is lost.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// A round trip of 20 ms leaves few of them in a turn.
+const FAR_TURNS: u32 = 4;

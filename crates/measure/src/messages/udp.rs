@@ -1,0 +1,75 @@
+//! Raw UDP: the floor. No numbers, no seal, no second try; one task at each end, one datagram a message.
+
+use std::{
+    collections::VecDeque,
+    net::SocketAddr,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use tokio::{net::UdpSocket, time::timeout};
+
+use super::{
+    Announce, Done, LOOPBACK, Line, MeasureError, PAYLOAD_BYTES, System, io,
+    watch::{Course, Watch},
+};
+
+pub(super) struct Udp;
+
+struct UdpLine(UdpSocket);
+
+impl System for Udp {
+    fn name(&self) -> &'static str {
+        "udp"
+    }
+
+    fn answer(self: Arc<Self>, announce: Announce) -> Done<()> {
+        Box::pin(async move {
+            let socket = UdpSocket::bind(LOOPBACK).await.map_err(io("binding a UDP socket"))?;
+            announce.say(socket.local_addr().map_err(io("asking for a port"))?)?;
+            let mut buffer = [0; PAYLOAD_BYTES];
+            loop {
+                let (bytes, from) = socket.recv_from(&mut buffer).await.map_err(io("receiving over UDP"))?;
+                socket.send_to(&buffer[..bytes], from).await.map_err(io("sending over UDP"))?;
+            }
+        })
+    }
+
+    fn connect(self: Arc<Self>, peer: SocketAddr) -> Done<Arc<dyn Line>> {
+        Box::pin(async move {
+            let socket = UdpSocket::bind(LOOPBACK).await.map_err(io("binding a UDP socket"))?;
+            socket.connect(peer).await.map_err(io("naming a UDP peer"))?;
+            Ok(Arc::new(UdpLine(socket)) as Arc<dyn Line>)
+        })
+    }
+}
+
+impl Line for UdpLine {
+    /// Nothing overtakes on the loopback: the oldest request is the one that is answered.
+    fn ask(self: Arc<Self>, course: Course) -> Done<Vec<Duration>> {
+        Box::pin(async move {
+            let (mut watch, mut asked) = (Watch::new(course), VecDeque::new());
+            let mut buffer = [0; PAYLOAD_BYTES];
+            for _ in 0..course.in_flight {
+                asked.push_back(Instant::now());
+                self.0.send(&[1; PAYLOAD_BYTES]).await.map_err(io("sending over UDP"))?;
+            }
+            while let Some(begun) = asked.pop_front() {
+                let received = timeout(PATIENCE, self.0.recv(&mut buffer)).await.map_err(|_| lost())?;
+                received.map_err(io("receiving over UDP"))?;
+                if watch.answered(begun) {
+                    asked.push_back(Instant::now());
+                    self.0.send(&[1; PAYLOAD_BYTES]).await.map_err(io("sending over UDP"))?;
+                }
+            }
+            Ok(watch.times())
+        })
+    }
+}
+
+fn lost() -> MeasureError {
+    MeasureError::System { system: "udp", reason: "a datagram was lost on the loopback: run it again".into() }
+}
+
+/// How long a datagram is waited for, which nobody sends again.
+const PATIENCE: Duration = Duration::from_secs(2);

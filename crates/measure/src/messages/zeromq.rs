@@ -1,0 +1,234 @@
+//! ZeroMQ: a DEALER that asks a ROUTER over TCP, through the system's own `libzmq`, where it is installed. It is loaded
+//! while the program runs: nobody who builds or ships this needs it. One thread at each end asks and answers, beside the
+//! library's own thread for the network, as the library is meant to be used.
+
+#![allow(unsafe_code)]
+
+use std::{
+    collections::VecDeque,
+    ffi::{CStr, CString, c_char, c_int, c_void},
+    io,
+    net::SocketAddr,
+    ptr,
+    sync::{Arc, Mutex, PoisonError},
+    time::{Duration, Instant},
+};
+
+use libloading::Library;
+
+use super::{
+    Announce, Done, Line, MeasureError, PAYLOAD_BYTES, System,
+    watch::{Course, Watch},
+};
+
+pub(super) struct ZeroMq;
+
+struct ZeroMqLine(Mutex<Socket>);
+
+impl System for ZeroMq {
+    fn name(&self) -> &'static str {
+        "zeromq"
+    }
+
+    fn is_here(&self) -> Result<(), MeasureError> {
+        Calls::load().map(drop)
+    }
+
+    fn answer(self: Arc<Self>, announce: Announce) -> Done<()> {
+        Box::pin(blocking(|| {
+            let socket = Socket::open(Calls::load()?, ROUTER)?;
+            announce.say(socket.bind()?)?;
+            let (mut who, mut body) = ([0; NAME_BYTES_MAX], [0; PAYLOAD_BYTES]);
+            loop {
+                // A message comes as two parts: from whom, and what.
+                let named = socket.receive(&mut who, true)?.unwrap_or(0);
+                let bytes = socket.receive(&mut body, true)?.unwrap_or(0);
+                socket.send(&who[..named], SEND_MORE)?;
+                socket.send(&body[..bytes], 0)?;
+            }
+        }))
+    }
+
+    fn connect(self: Arc<Self>, peer: SocketAddr) -> Done<Arc<dyn Line>> {
+        Box::pin(async move {
+            let socket = Socket::open(Calls::load()?, DEALER)?;
+            socket.connect(peer)?;
+            Ok(Arc::new(ZeroMqLine(Mutex::new(socket))) as Arc<dyn Line>)
+        })
+    }
+}
+
+impl Line for ZeroMqLine {
+    /// One asker and one answerer: answers come in the order of the requests.
+    fn ask(self: Arc<Self>, course: Course) -> Done<Vec<Duration>> {
+        Box::pin(blocking(move || {
+            let socket = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+            let (mut watch, mut asked) = (Watch::new(course), VecDeque::new());
+            let mut buffer = [0; PAYLOAD_BYTES];
+            for _ in 0..course.in_flight {
+                asked.push_back(Instant::now());
+                socket.send(&[1; PAYLOAD_BYTES], 0)?;
+            }
+            while !asked.is_empty() {
+                // All that is there is taken before more is asked.
+                let (mut again, mut waits) = (0, true);
+                while !asked.is_empty() && socket.receive(&mut buffer, waits)?.is_some() {
+                    waits = false;
+                    again += asked.pop_front().map_or(0, |begun| usize::from(watch.answered(begun)));
+                }
+                for _ in 0..again {
+                    asked.push_back(Instant::now());
+                    socket.send(&[1; PAYLOAD_BYTES], 0)?;
+                }
+            }
+            Ok(watch.times())
+        }))
+    }
+}
+
+/// The library's calls, and the library that they live in.
+struct Calls {
+    context: unsafe extern "C" fn() -> *mut c_void,
+    end_context: unsafe extern "C" fn(*mut c_void) -> c_int,
+    socket: unsafe extern "C" fn(*mut c_void, c_int) -> *mut c_void,
+    close: unsafe extern "C" fn(*mut c_void) -> c_int,
+    bind: unsafe extern "C" fn(*mut c_void, *const c_char) -> c_int,
+    connect: unsafe extern "C" fn(*mut c_void, *const c_char) -> c_int,
+    option: unsafe extern "C" fn(*mut c_void, c_int, *mut c_void, *mut usize) -> c_int,
+    set_option: unsafe extern "C" fn(*mut c_void, c_int, *const c_void, usize) -> c_int,
+    send: unsafe extern "C" fn(*mut c_void, *const c_void, usize, c_int) -> c_int,
+    receive: unsafe extern "C" fn(*mut c_void, *mut c_void, usize, c_int) -> c_int,
+    _library: Library,
+}
+
+impl Calls {
+    fn load() -> Result<Self, MeasureError> {
+        let missing = |_| MeasureError::Missing("ZeroMQ is not measured: install libzmq (package libzmq5)".into());
+        // SAFETY: the types of the calls are those of the library's own header, of every version 4; the symbols are
+        // copied out, and the library is kept as long as they are.
+        unsafe {
+            let library = Library::new(LIBRARY).map_err(missing)?;
+            Ok(Self {
+                context: *library.get(b"zmq_ctx_new\0").map_err(missing)?,
+                end_context: *library.get(b"zmq_ctx_term\0").map_err(missing)?,
+                socket: *library.get(b"zmq_socket\0").map_err(missing)?,
+                close: *library.get(b"zmq_close\0").map_err(missing)?,
+                bind: *library.get(b"zmq_bind\0").map_err(missing)?,
+                connect: *library.get(b"zmq_connect\0").map_err(missing)?,
+                option: *library.get(b"zmq_getsockopt\0").map_err(missing)?,
+                set_option: *library.get(b"zmq_setsockopt\0").map_err(missing)?,
+                send: *library.get(b"zmq_send\0").map_err(missing)?,
+                receive: *library.get(b"zmq_recv\0").map_err(missing)?,
+                _library: library,
+            })
+        }
+    }
+}
+
+/// A socket with a context of its own.
+struct Socket {
+    calls: Calls,
+    context: *mut c_void,
+    socket: *mut c_void,
+}
+
+// SAFETY: the library lets a socket go from one thread to another where a full fence lies between, as a mutex or the end
+// of a task is; no two threads have it at once.
+unsafe impl Send for Socket {}
+
+impl Socket {
+    fn open(calls: Calls, kind: c_int) -> Result<Self, MeasureError> {
+        // SAFETY: a context that was just made, and that this socket alone has; null is noticed below.
+        let (context, socket) = unsafe {
+            let context = (calls.context)();
+            let socket = if context.is_null() { ptr::null_mut() } else { (calls.socket)(context, kind) };
+            (context, socket)
+        };
+        let opened = Self { calls, context, socket };
+        if opened.socket.is_null() {
+            return Err(failed("opening a socket"));
+        }
+        let at_once: c_int = 0;
+        // SAFETY: the option is an int, and `at_once` is one.
+        unsafe {
+            let value = (&raw const at_once).cast();
+            (opened.calls.set_option)(opened.socket, LINGER, value, size_of::<c_int>());
+        }
+        Ok(opened)
+    }
+
+    fn bind(&self) -> Result<SocketAddr, MeasureError> {
+        let mut name = [0u8; NAME_BYTES_MAX];
+        let mut length = name.len();
+        // SAFETY: the socket is open; `name` has the length that is said, and the library ends it with a zero.
+        let is_bound = unsafe {
+            (self.calls.bind)(self.socket, c"tcp://127.0.0.1:*".as_ptr()) == 0
+                && (self.calls.option)(self.socket, LAST_ENDPOINT, name.as_mut_ptr().cast(), &raw mut length) == 0
+        };
+        let name = CStr::from_bytes_until_nul(&name).ok().and_then(|name| name.to_str().ok());
+        let address = name.and_then(|name| name.strip_prefix("tcp://")?.parse().ok()).filter(|_| is_bound);
+        address.ok_or_else(|| failed("binding a port"))
+    }
+
+    fn connect(&self, peer: SocketAddr) -> Result<(), MeasureError> {
+        let name = CString::new(format!("tcp://{peer}")).map_err(|_| failed("naming a peer"))?;
+        // SAFETY: the socket is open, the name ends with a zero.
+        let connected = unsafe { (self.calls.connect)(self.socket, name.as_ptr()) };
+        if connected == 0 { Ok(()) } else { Err(failed("connecting")) }
+    }
+
+    fn send(&self, part: &[u8], flags: c_int) -> Result<(), MeasureError> {
+        // SAFETY: the socket is open; the library copies the part before it returns.
+        let sent = unsafe { (self.calls.send)(self.socket, part.as_ptr().cast(), part.len(), flags) };
+        if sent < 0 { Err(failed("sending")) } else { Ok(()) }
+    }
+
+    /// The length of the next part; `None` when there is none and it is not waited for.
+    fn receive(&self, part: &mut [u8], waits: bool) -> Result<Option<usize>, MeasureError> {
+        let flags = if waits { 0 } else { DO_NOT_WAIT };
+        // SAFETY: the socket is open; `part` has the length that is said.
+        let received = unsafe { (self.calls.receive)(self.socket, part.as_mut_ptr().cast(), part.len(), flags) };
+        match usize::try_from(received) {
+            Ok(bytes) => Ok(Some(bytes.min(part.len()))),
+            Err(_) if io::Error::last_os_error().kind() == io::ErrorKind::WouldBlock => Ok(None),
+            Err(_) => Err(failed("receiving")),
+        }
+    }
+}
+
+impl Drop for Socket {
+    fn drop(&mut self) {
+        // SAFETY: both were made by `open`, and nothing uses them after this.
+        unsafe {
+            if !self.socket.is_null() {
+                (self.calls.close)(self.socket);
+            }
+            if !self.context.is_null() {
+                (self.calls.end_context)(self.context);
+            }
+        }
+    }
+}
+
+/// The library blocks its thread.
+async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, MeasureError> + Send + 'static,
+) -> Result<T, MeasureError> {
+    let stopped = |error: tokio::task::JoinError| MeasureError::System { system: "zeromq", reason: error.to_string() };
+    tokio::task::spawn_blocking(work).await.map_err(stopped)?
+}
+
+fn failed(what: &str) -> MeasureError {
+    MeasureError::System { system: "zeromq", reason: format!("{what}: {}", io::Error::last_os_error()) }
+}
+
+const LIBRARY: &str = "libzmq.so.5";
+/// Longest name of a socket or of a peer.
+const NAME_BYTES_MAX: usize = 256;
+// The numbers of `zmq.h`.
+const DEALER: c_int = 5;
+const ROUTER: c_int = 6;
+const LINGER: c_int = 17;
+const LAST_ENDPOINT: c_int = 32;
+const DO_NOT_WAIT: c_int = 1;
+const SEND_MORE: c_int = 2;

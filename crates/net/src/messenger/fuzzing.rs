@@ -1,0 +1,77 @@
+//! What comes from strangers, for the fuzzer: any bytes at the door of a messenger in the midst of a conversation. Built
+//! with the feature `fuzzing` only; it opens no socket and serves nobody.
+
+use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
+
+use protocol::{
+    SessionId,
+    gmp::{Class, Message, MessageKind},
+    wire::datagram::Gone,
+};
+use tokio::sync::mpsc;
+
+use super::{GONE_ANSWERS_PER_SECOND_MAX, GoneKey, MessengerEvent, SessionKeys, Side, switchboard::Switchboard};
+use crate::clock::Clock;
+
+/// Takes the bytes as datagrams, each behind its length in two bytes, network byte order.
+///
+/// # Panics
+/// When one of them changes anything but counters, is answered with more than it brought or by anything but "gone", or
+/// keeps a true word from being heard afterwards.
+pub fn strangers(mut bytes: &[u8]) {
+    let (sender, mut events) = mpsc::channel(64);
+    let mut ours = Switchboard::new(Clock::start(), sender.clone());
+    let mut peers = Switchboard::new(Clock::start(), sender);
+    ours.set_gone_key(GoneKey::of_private_key("a key"));
+    for (session, side, other) in [(OPENED, Side::Opener, Side::Acceptor), (ACCEPTED, Side::Acceptor, Side::Opener)] {
+        let keys = SessionKeys { session, key: [7; 32], side, peer: Some(PEER) };
+        peers.add_session(SessionKeys { side: other, ..keys.clone() });
+        ours.add_session(keys);
+        ours.set_gone_token(session, [9; 16]);
+        say(&mut ours, session);
+    }
+    // What is under way is taken before, so that only answers are left to depart.
+    let mut departures = Vec::new();
+    ours.depart(&mut departures, 16);
+    let before = ours.state();
+    let mut answered = 0;
+    while let Some((length, rest)) = bytes.split_first_chunk::<2>() {
+        let (datagram, rest) = rest.split_at(rest.len().min(u16::from_be_bytes(*length).into()));
+        bytes = rest;
+        ours.receive(&mut datagram.to_vec(), STRANGER);
+        assert_eq!(ours.state(), before, "a stranger changed something");
+        ours.depart(&mut departures, 16);
+        for answer in departures.iter().filter(|departure| departure.to == STRANGER) {
+            assert!(Gone::read(&answer.datagram).is_some() && answer.datagram.len() < datagram.len());
+            answered += 1;
+        }
+        // Retransmissions that became due meanwhile are the only other thing that may leave.
+        if departures.iter().any(|departure| departure.to != STRANGER) {
+            return;
+        }
+    }
+    assert!(answered <= 2 * GONE_ANSWERS_PER_SECOND_MAX, "in less than a second");
+    assert!(events.try_recv().is_err(), "a stranger was believed");
+    for session in [OPENED, ACCEPTED] {
+        say(&mut peers, session);
+    }
+    peers.depart(&mut departures, 16);
+    for departure in &departures {
+        ours.receive(&mut departure.datagram.clone(), PEER);
+    }
+    let heard = std::iter::from_fn(|| events.try_recv().ok());
+    assert_eq!(heard.filter(|event| matches!(event, MessengerEvent::Delivered(_))).count(), 2);
+}
+
+fn say(from: &mut Switchboard, session: SessionId) {
+    let message = Message { kind: MessageKind::Notice, body: b"word".to_vec() };
+    let said = from.say(session, Class::Ordinary, message);
+    assert!(said.is_ok(), "there is room");
+}
+
+/// The session of [`strangers`] that it opened itself.
+pub const OPENED: SessionId = SessionId(1);
+/// The one that it accepted.
+pub const ACCEPTED: SessionId = SessionId(2);
+const PEER: SocketAddr = SocketAddr::V4(SocketAddrV4::new(Ipv4Addr::LOCALHOST, 1));
+const STRANGER: SocketAddr = SocketAddr::V4(SocketAddrV4::new(Ipv4Addr::LOCALHOST, 2));
