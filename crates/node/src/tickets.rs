@@ -422,7 +422,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stolen_altered_ended_replayed_foreign_or_wrong_ticket_is_refused_and_counted_by_its_fault() {
+    fn a_stolen_altered_ended_replayed_foreign_revoked_or_wrong_ticket_is_refused_and_counted_by_its_fault() {
         let made = fixture();
         let (door, client) = (&made.door, made.client());
         let nobody = Bearer::of(&stream(None)).unwrap();
@@ -440,6 +440,10 @@ mod tests {
         door.write(&client, &made.write()).unwrap().1.used();
         assert!(door.write(&client, &made.write()).is_err());
         assert!(door.plain(&client, &made.write()).is_err());
+        let user = UserName::new("alice").unwrap();
+        let revocation = protocol::message::node_master::Revocation { user, until_unix_millis: u64::MAX };
+        door.revoked().revoke(door.clock.now(), revocation);
+        assert!(door.read(&client, &made.write(), SliceId(1)).is_err());
         let expected = RefusedTickets::from([
             (TicketFault::Unsigned, 2),
             (TicketFault::OtherNode, 1),
@@ -448,6 +452,7 @@ mod tests {
             (TicketFault::Used, 1),
             (TicketFault::OtherRight, 2),
             (TicketFault::Plain, 1),
+            (TicketFault::Revoked, 1),
         ]);
         assert_eq!(door.refused(), expected);
         assert_eq!(expected.len(), TicketFault::ALL.len(), "every fault was tried");
