@@ -21,6 +21,7 @@ use protocol::{
         client_master::{NodeState, NodeStatus},
         cluster::Standing,
     },
+    sandbox::SandboxLayer,
 };
 
 use crate::{actions::NodeJoin, replicas::EPOCHS};
@@ -91,6 +92,8 @@ pub(crate) struct Node {
     reported_transfers: u32,
     /// Its disks, as it last reported them.
     pub(crate) disks: Vec<DiskStatus>,
+    /// Layers of its sandbox that are missing, as it reported.
+    pub(crate) sandbox_missing: Option<Vec<SandboxLayer>>,
     /// Tickets it has refused since it was started, as it last reported them.
     pub(crate) refused_tickets: RefusedTickets,
     /// Bytes that leases and copies under way will still bring.
@@ -246,6 +249,7 @@ impl Node {
             is_full: self.is_full(reserve_bytes),
             slices: self.held,
             disks: self.disks.clone(),
+            sandbox_missing: self.sandbox_missing.clone(),
             refused_tickets: self.refused_tickets.clone(),
         }
     }
@@ -277,6 +281,7 @@ impl Node {
             used_bytes: 0,
             free_bytes: None,
             disks: Vec::new(),
+            sandbox_missing: None,
             refused_tickets: RefusedTickets::new(),
             reported_transfers: 0,
             promised_bytes: 0,

@@ -37,8 +37,9 @@ impl Master {
                 }
                 self.note_removed(now, slice, key);
             }
-            Report::Status { used_bytes, free_bytes, transfers, disks, refused_tickets, .. } => {
+            Report::Status { used_bytes, free_bytes, transfers, disks, sandbox_missing, refused_tickets, .. } => {
                 let node = self.nodes.get_mut(key);
+                node.sandbox_missing = sandbox_missing;
                 node.note_status(used_bytes, free_bytes, transfers);
                 node.refused_tickets = refused_tickets;
                 for failed in node.note_disks(disks) {

@@ -133,9 +133,3 @@ async fn keys_roll_while_a_node_serves_and_old_tickets_live_out_their_minute() {
     cloud.roll_ticket_key();
     assert!(cloud.get(&node, 1).await.is_ok());
 }
-
-#[test]
-#[ignore = "the child process of other tests"]
-fn the_spe_of_the_other_tests() {
-    fake_cloud::serve_as_spe();
-}

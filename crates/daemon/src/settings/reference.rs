@@ -28,8 +28,9 @@ fn kind(key: &Key) -> &'static str {
         "SocketAddr" | "Option<SocketAddr>" => "address and port",
         "PathBuf" | "Option<PathBuf>" => "path",
         "Option<Vec<PathBuf>>" => "list of paths",
-        "String" | "NodeId" => "text",
-        "bool" => "`true` or `false`",
+        "String" | "NodeId" | "SandboxDemand" => "text",
+        "UserRange" => "two numbers",
+        "bool" => "yes or no",
         _ => "number",
     }
 }

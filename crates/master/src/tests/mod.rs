@@ -504,17 +504,16 @@ impl Bench {
         let free_bytes =
             if fake.capacity_bytes > 0 { fake.capacity_bytes.saturating_sub(used_bytes) } else { fake.free_bytes };
         let (transfers, disks) = (fake.transfers, fake.disks.clone());
-        self.report(
-            id,
-            Report::Status {
-                used_bytes,
-                free_bytes,
-                transfers,
-                spes: 0,
-                disks,
-                refused_tickets: RefusedTickets::new(),
-            },
-        );
+        let status = Report::Status {
+            used_bytes,
+            free_bytes,
+            transfers,
+            spes: 0,
+            disks,
+            sandbox_missing: None,
+            refused_tickets: RefusedTickets::new(),
+        };
+        self.report(id, status);
     }
 
     /// The security server answers, or cannot be reached.

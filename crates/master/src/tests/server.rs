@@ -254,6 +254,7 @@ async fn a_file_goes_from_create_to_its_place() {
         transfers: 0,
         spes: 0,
         disks: vec![],
+        sandbox_missing: None,
         refused_tickets: BTreeMap::new(),
     })
     .await;

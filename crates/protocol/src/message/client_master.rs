@@ -17,6 +17,7 @@ use crate::{
         audit::{AuditQuestion, AuditReply, RefusedTickets},
         rebuild::{RebuildRequest, RebuildStatus},
     },
+    sandbox::SandboxLayer,
     ticket::SignedTicket,
 };
 
@@ -540,6 +541,8 @@ pub struct NodeStatus {
     pub slices: u64,
     /// Its disks.
     pub disks: Vec<DiskStatus>,
+    /// Layers of the sandbox around user functions that it does not have; `None` while that is not known.
+    pub sandbox_missing: Option<Vec<SandboxLayer>>,
     /// Tickets it has refused since it was started.
     pub refused_tickets: RefusedTickets,
 }

@@ -12,6 +12,7 @@ use crate::{
         client_master::Source,
         rebuild::{Keep, KeptKey, KeptMark, KeptRow},
     },
+    sandbox::SandboxLayer,
     ticket::{TicketFault, TicketKeys},
 };
 
@@ -100,6 +101,8 @@ pub enum Report {
         spes: u32,
         /// Its disks, in the order of its settings.
         disks: Vec<DiskStatus>,
+        /// Layers of the sandbox around user functions that it does not have; `None` until it has tried.
+        sandbox_missing: Option<Vec<SandboxLayer>>,
         /// Tickets it has refused since it was started.
         refused_tickets: RefusedTickets,
     },

@@ -45,6 +45,7 @@ use crate::{
     Acl, CredentialId, Digest, FileId, JobId, JournalId, LeaseId, NodeId, Place, Policy, RecordFormat, Refusal,
     ResumeKey, SectorPath, SessionId, SliceHeader, SliceId, SliceMetadata, Status, Topology, UserName, Version,
     disk::{DiskState, DiskStatus, ScrubStatus},
+    sandbox::SandboxLayer,
     ticket::{HolderKey, SignedTicket, TicketKeys},
     topology::{Link, SitePair},
     wire::codec,
@@ -399,7 +400,15 @@ fn the_words_of_node_and_master_have_their_bytes() {
         "corrupt": Report::Corrupt(_) => Report::Corrupt(slice()),
         "removed": Report::Removed(_) => Report::Removed(slice()),
         "status": Report::Status { .. } =>
-            Report::Status { used_bytes: 7, free_bytes: 1 << 44, transfers: 3, spes: 2, disks: disks(), refused_tickets: audit::refused() },
+            Report::Status {
+                used_bytes: 7,
+                free_bytes: 1 << 44,
+                transfers: 3,
+                spes: 2,
+                disks: disks(),
+                sandbox_missing: sandbox(),
+                refused_tickets: audit::refused(),
+            },
         "forward-failed": Report::ForwardFailed { .. } => Report::ForwardFailed { slice: slice(), node: node() },
         "partials": Report::Partials(_) =>
             Report::Partials(vec![HeldPartial { user: user(), key: ResumeKey(7), bytes: 1 << 26 }]),
@@ -690,8 +699,13 @@ fn node_status(state: NodeState) -> NodeStatus {
         is_full: true,
         slices: 9,
         disks: disks(),
+        sandbox_missing: sandbox(),
         refused_tickets: audit::refused(),
     }
+}
+
+fn sandbox() -> Option<Vec<SandboxLayer>> {
+    Some(vec![SandboxLayer::Identity, SandboxLayer::FileRules])
 }
 
 fn plan() -> MovePlan {

@@ -7,6 +7,7 @@ use protocol::{
     Status,
     disk::{DiskState, DiskStatus},
     message::audit::RefusedTickets,
+    sandbox::SandboxLayer,
     ticket::TicketFault,
 };
 use serde::Serialize;
@@ -90,6 +91,8 @@ struct NodeView {
     full: bool,
     slices: u64,
     disks: Vec<DiskView>,
+    /// Layers of the sandbox around user functions that it does not have; `null` while that is not known.
+    sandbox_missing: Option<Vec<&'static str>>,
     /// Tickets that it has refused since it was started, by fault.
     refused_tickets: BTreeMap<&'static str, u64>,
 }
@@ -121,6 +124,7 @@ impl From<NodeStatus> for NodeView {
             full: node.is_full,
             slices: node.slices,
             disks: node.disks.into_iter().map(DiskView::new).collect(),
+            sandbox_missing: node.sandbox_missing.map(|layers| layers.into_iter().map(SandboxLayer::name).collect()),
             refused_tickets: by_fault(node.refused_tickets),
         }
     }
