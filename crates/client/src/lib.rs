@@ -21,6 +21,7 @@
 //! ```
 
 pub mod accounts;
+pub mod admission;
 pub mod audit;
 pub mod cluster;
 pub mod connections;
@@ -35,6 +36,7 @@ pub mod rebuild;
 pub mod rights;
 pub mod session;
 
+pub use admission::{Admitted, Decision, Newcomer, Trust};
 pub use error::ClientError;
 pub use file::{get::GetOptions, put::PutOptions, reader::FileReader};
 pub use folder::PolicyStatus;

@@ -234,6 +234,7 @@ pub(crate) fn audited(request: &ClientRequest) -> Noted {
         Ask::Acl(request) => about_rights(request),
         // The security server notes these itself, with what became of them.
         Ask::Accounts(_) => (None, "change accounts", String::new()),
+        Ask::Admission(_) => (None, "administer machines", String::new()),
         Ask::Audit(_) => (None, "look at the audit record", String::new()),
         Ask::Create(create) => (None, "write", create.path.to_string()),
         Ask::Renew(_) | Ask::Commit { .. } | Ask::Abandon(_) => (None, "write", String::new()),

@@ -331,6 +331,7 @@ impl Master {
                 | ClientRequest::Rebalance(_)
                 | ClientRequest::Topology { .. }
                 | ClientRequest::Accounts(_)
+                | ClientRequest::Admission(_)
                 | ClientRequest::Audit(_)
         );
         let noted = audited(&request);
@@ -377,6 +378,7 @@ impl Master {
             ClientRequest::Rebalance(verb) => self.rebalance(by, verb).map(Some),
             ClientRequest::Topology { reload } => self.ask_topology(from, by, reload),
             ClientRequest::Accounts(request) => self.ask_accounts(from, client, request),
+            ClientRequest::Admission(verb) => self.ask_admission(from, client, verb),
             ClientRequest::Audit(question) => self.ask_audit(from, client, question),
             ClientRequest::Copies(path) => self.copies(now, client, &path).map(Some),
             ClientRequest::Acl(request) => self.ask_acl(now, from, client, request),

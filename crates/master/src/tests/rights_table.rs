@@ -9,6 +9,7 @@ use protocol::{
     message::{
         accounts::AccountsRequest,
         acl::AclRequest,
+        admission::AdmissionVerb,
         audit::AuditQuestion,
         client_master::{JobRecord, JobState, QuotaOf},
         cluster::{DrainRequest, RebalanceVerb, RemoveNodeRequest},
@@ -73,6 +74,7 @@ fn others() -> Vec<(ClientRequest, &'static str)> {
         (ClientRequest::Abandon(lease), "-"),
         // Whether an administrator's question is answered is for the security server to say.
         (ClientRequest::Accounts(AccountsRequest::WhoAmI), "-"),
+        (ClientRequest::Admission(AdmissionVerb::Requests), "-"),
         (ClientRequest::Nodes, "-"),
         (ClientRequest::Health, "-"),
         (ClientRequest::AdmitJob { title: "t".into(), output: None }, "-"),
@@ -145,11 +147,12 @@ fn number(request: &ClientRequest) -> usize {
         ClientRequest::Import { .. } => 32,
         ClientRequest::Acl(_) => 33,
         ClientRequest::Accounts(_) => 34,
-        ClientRequest::Audit(_) => 35,
+        ClientRequest::Admission(_) => 35,
+        ClientRequest::Audit(_) => 36,
     }
 }
 
-const REQUESTS: usize = 36;
+const REQUESTS: usize = 37;
 
 /// All sixteen sets of rights.
 fn sets() -> impl Iterator<Item = Rights> {

@@ -70,7 +70,8 @@ impl Master {
             | ClientRequest::Rebuild(_)
             | ClientRequest::Import { .. }
             | ClientRequest::Accounts(_)
-            | ClientRequest::Audit(_) => return Ok(()),
+            | ClientRequest::Audit(_)
+            | ClientRequest::Admission(_) => return Ok(()),
         };
         if let Some(path) = changed.iter().find(|path| is_in_trash(path)) {
             let sentence = format!(

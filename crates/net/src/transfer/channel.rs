@@ -68,6 +68,14 @@ impl Channel {
         }
     }
 
+    /// SHA-256 of the authority's certificate that the peer showed behind its own.
+    pub(super) fn authority(&self) -> Option<[u8; 32]> {
+        match self {
+            Self::Tls(socket) => socket.authority(),
+            Self::Memory(_) => None,
+        }
+    }
+
     /// The peer's certificate, when it showed one.
     pub(super) fn peer_certificate(&self) -> Option<PeerCertificate> {
         match self {

@@ -14,6 +14,7 @@ use crate::{
     message::{
         accounts::{AccountsReply, AccountsRequest},
         acl::{AclReply, AclRequest},
+        admission::{AdmissionReply, AdmissionVerb},
         audit::{AuditQuestion, AuditReply, RefusedTickets},
         rebuild::{RebuildRequest, RebuildStatus},
     },
@@ -174,6 +175,8 @@ pub enum ClientRequest {
     Accounts(AccountsRequest),
     /// Who may do what: [`ClientReply::Acl`].
     Acl(AclRequest),
+    /// About machines that come in, for the security server: [`ClientReply::Admission`].
+    Admission(AdmissionVerb),
     /// The audit record; administrators only: [`ClientReply::Audit`].
     Audit(AuditQuestion),
 }
@@ -237,6 +240,8 @@ pub enum ClientReply {
     Accounts(AccountsReply),
     /// About rights.
     Acl(AclReply),
+    /// About machines that come in.
+    Admission(AdmissionReply),
     /// Of the audit record.
     Audit(AuditReply),
 }

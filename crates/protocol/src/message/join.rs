@@ -6,9 +6,12 @@ use std::net::SocketAddr;
 
 use serde::{Deserialize, Serialize};
 
+use super::{
+    accounts::NewSession,
+    admission::{AdmissionReply, Enrolment},
+};
 use crate::{
     NodeId, Place, Refusal, SessionId, UserName,
-    message::accounts::NewSession,
     ticket::{HolderKey, TicketKeys},
     wire::datagram::GONE_TOKEN_BYTES,
 };
@@ -75,6 +78,8 @@ pub enum JoinRequest {
         /// What the machine is called, for people; at most [`MACHINE_BYTES_MAX`].
         machine: String,
     },
+    /// A machine wants a certificate, its first or its next: [`JoinReply::Admission`]. No session begins.
+    Enrol(Enrolment),
 }
 
 /// The master's answer.
@@ -94,4 +99,6 @@ pub enum JoinReply {
     Refused(Refusal),
     /// A login session has begun.
     LoggedIn(NewSession),
+    /// What becomes of a machine's certificate.
+    Admission(AdmissionReply),
 }

@@ -9,6 +9,7 @@ use crate::{
     CredentialId, NodeId, Refusal, UserName,
     message::{
         accounts::{AccountsReply, AccountsRequest, NewSession},
+        admission::{AdmissionReply, AdmissionRequest},
         audit::{AuditReply, AuditRequest},
         join::Secret,
     },
@@ -57,6 +58,8 @@ pub enum SecurityRequest {
     Changes(ChangeMark),
     /// Do these sessions of yours still stand: [`SecurityReply::Rechecked`]. At most [`RECHECKED_MAX`].
     Recheck(Vec<HeldSession>),
+    /// Who may come in, and with which certificate: [`SecurityReply::Admission`].
+    Admission(AdmissionRequest),
     /// About the audit record.
     Audit(AuditRequest),
 }
@@ -78,6 +81,8 @@ pub enum SecurityReply {
     Changes(AccountChanges),
     /// For each session asked for, in order, what its user may do now; `None` where it has ended.
     Rechecked(Vec<Option<KnownUser>>),
+    /// What becomes of a machine's certificate.
+    Admission(AdmissionReply),
     /// About the audit record.
     Audit(AuditReply),
 }

@@ -16,6 +16,7 @@ use serde::{Serialize, de::DeserializeOwned};
 use super::{
     accounts::{AccountsReply, AccountsRequest},
     acl::{AclReply, AclRequest},
+    admission::{AdmissionReply, AdmissionRequest, AdmissionVerb, Enrolment},
     audit::{AuditHead, AuditQuestion, AuditReply},
     client_master::{
         Admitted, ClientReply, ClientRequest, Condition, Copies, CopyState, CopyStatus, CreateRequest, Created, Entry,
@@ -27,7 +28,6 @@ use super::{
         TopologyStatus,
     },
     join::{JoinReply, JoinRequest, Secret},
-    local::{LocalReply, LocalRequest},
     master_security::{
         AccountChanges, Asker, ChangeMark, HeldSession, KnownUser, SecurityReply, SecurityRequest, UserRights,
     },
@@ -111,7 +111,9 @@ macro_rules! compare {
 // Behind the macro, which it uses.
 mod accounts;
 mod acl;
+mod admission;
 mod audit;
+mod local;
 mod tickets;
 
 #[test]
@@ -134,6 +136,7 @@ fn the_words_of_joining_have_their_bytes() {
             secret: Secret::Password("battery staple".into()),
             machine: "laptop".into(),
         },
+        "enrol": JoinRequest::Enrol(_) => JoinRequest::Enrol(Enrolment::Confirm { name: node() }),
     });
     compare!(vectors, JoinReply {
         "accepted": JoinReply::Accepted { .. } => JoinReply::Accepted {
@@ -143,6 +146,7 @@ fn the_words_of_joining_have_their_bytes() {
         },
         "refused": JoinReply::Refused(_) => JoinReply::Refused(refusal(Status::Refused)),
         "logged-in": JoinReply::LoggedIn(_) => JoinReply::LoggedIn(accounts::new_session()),
+        "admission": JoinReply::Admission(_) => JoinReply::Admission(AdmissionReply::Done),
     });
     vectors.finish();
 }
@@ -172,6 +176,8 @@ fn the_words_of_master_and_security_server_have_their_bytes() {
             credential: CredentialId(0x77),
             address: from,
         }]),
+        "admission": SecurityRequest::Admission(_) =>
+            SecurityRequest::Admission(AdmissionRequest::Own(AdmissionVerb::Requests)),
         "audit": SecurityRequest::Audit(_) => SecurityRequest::Audit(audit::batch()),
     });
     let changes = AccountChanges { mark: ChangeMark { run: 5, number: 7 }, users: Some(vec![user()]) };
@@ -183,6 +189,7 @@ fn the_words_of_master_and_security_server_have_their_bytes() {
         "session": SecurityReply::Session(_) => SecurityReply::Session(accounts::new_session()),
         "changes": SecurityReply::Changes(_) => SecurityReply::Changes(changes),
         "rechecked": SecurityReply::Rechecked(_) => SecurityReply::Rechecked(vec![Some(known_user()), None]),
+        "admission": SecurityReply::Admission(_) => SecurityReply::Admission(AdmissionReply::Done),
         "audit": SecurityReply::Audit(_) => SecurityReply::Audit(AuditReply::Recorded(AuditHead::EMPTY)),
     });
     vectors.finish();
@@ -253,6 +260,7 @@ fn the_requests_of_a_client_have_their_bytes() {
         "import": ClientRequest::Import { .. } => ClientRequest::Import { node: node() },
         "accounts": ClientRequest::Accounts(_) => ClientRequest::Accounts(AccountsRequest::WhoAmI),
         "acl": ClientRequest::Acl(_) => ClientRequest::Acl(AclRequest::Get(path())),
+        "admission": ClientRequest::Admission(_) => ClientRequest::Admission(AdmissionVerb::Requests),
         "audit": ClientRequest::Audit(_) => ClientRequest::Audit(AuditQuestion::Verify),
     });
     compare!(vectors, RebuildRequest {
@@ -348,6 +356,7 @@ fn the_replies_to_a_client_have_their_bytes() {
         "source": ClientReply::Source(_) => ClientReply::Source(source()),
         "accounts": ClientReply::Accounts(_) => ClientReply::Accounts(AccountsReply::Done),
         "acl": ClientReply::Acl(_) => ClientReply::Acl(AclReply::Inputs(signed())),
+        "admission": ClientReply::Admission(_) => ClientReply::Admission(AdmissionReply::Done),
         "audit": ClientReply::Audit(_) => ClientReply::Audit(AuditReply::Recorded(AuditHead::EMPTY)),
     });
     compare!(vectors, RebuildState {
@@ -470,31 +479,6 @@ fn the_words_of_a_transfer_have_their_bytes() {
         "imported": TransferReply::Imported { .. } => TransferReply::Imported { bytes: 300 },
     });
     vectors.compare("ResumeFrom", &ResumeFrom(1 << 26));
-    vectors.finish();
-}
-
-#[test]
-fn the_words_of_a_local_socket_have_their_bytes() {
-    let mut vectors = Vectors::of("local", include_str!("../../tests/vectors/local.txt"));
-    compare!(vectors, LocalRequest {
-        "open": LocalRequest::Open { .. } => LocalRequest::Open { ticket: signed(), slice: slice() },
-        "suspect": LocalRequest::Suspect { .. } => LocalRequest::Suspect {
-            ticket: signed(), slice: slice(), from: 65_536, until: 131_072,
-        },
-        "store": LocalRequest::Store { .. } =>
-            LocalRequest::Store { ticket: signed(), chain: vec![source()], bytes: 1 << 30 },
-        "hold": LocalRequest::Hold { .. } =>
-            LocalRequest::Hold { key: HolderKey([5; 32]), unix_millis: 1_700_000_000_000, proof: vec![0xcc; 64] },
-    });
-    compare!(vectors, LocalReply {
-        "opened": LocalReply::Opened { .. } => LocalReply::Opened { bytes: 300, digest: digest() },
-        "checksums": LocalReply::Checksums(_) => LocalReply::Checksums(vec![0, 0xDEAD_BEEF]),
-        "done": LocalReply::Done => LocalReply::Done,
-        "refused": LocalReply::Refused(_) => LocalReply::Refused(refusal(Status::Corrupt)),
-        "taken": LocalReply::Taken { .. } => LocalReply::Taken { bytes: 1 << 24 },
-        "kept": LocalReply::Kept { .. } => LocalReply::Kept { bytes: 1 << 26 },
-        "stored": LocalReply::Stored { .. } => LocalReply::Stored { bytes: 1 << 30, digest: digest() },
-    });
     vectors.finish();
 }
 

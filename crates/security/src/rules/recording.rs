@@ -10,9 +10,10 @@ use std::{
 };
 
 use protocol::{
-    Now, Refusal, Status, UserName,
+    AddressRange, NodeId, Now, Refusal, Status, UserName,
     message::{
         accounts::{AccountsRequest, UserChange},
+        admission::{AdmissionRequest, AdmissionVerb, Enrolment},
         audit::{
             AuditBatch, AuditEvent, AuditHead, AuditKind, AuditOutcome, AuditReply, AuditRequest, BATCH_EVENTS_MAX,
         },
@@ -105,6 +106,17 @@ impl Security {
         }
     }
 
+    /// The same for what is said about machines.
+    pub(super) fn note_admission(&mut self, now: Now, caller: Caller, request: &AdmissionRequest) {
+        if !self.recording.is_on {
+            return;
+        }
+        self.recording.tell_uncounted(now);
+        let (who, from, Asked { changes, what, object, note }) = about_admission(request);
+        let event = event(now, AuditKind::Grant, (who, from), what, object, note);
+        self.recording.noted.insert(caller, Noted { always: changes, event });
+    }
+
     /// These and all events before them are on the disk: whoever waited for it hears.
     pub(super) fn note_recorded(&mut self, record: RecordId, head: AuditHead) {
         let Some((_, held)) = self.recording.held.take_if(|(id, _)| *id == record) else { return };
@@ -146,6 +158,11 @@ impl Recording {
         }
         self.waiting.push(Entry::Own(Box::new(event), Some((caller, reply))));
         None
+    }
+
+    /// Nobody is told anything: a stranger who was hung up on leaves no line, or anyone could write as many as they like.
+    pub(super) fn forget(&mut self, caller: Caller) {
+        self.noted.remove(&caller);
     }
 
     /// The next batch, where none is being written.
@@ -218,7 +235,46 @@ impl Rate {
 
 /// What of this question is to be remembered; `None`: nothing.
 fn noted(now: Now, request: &SecurityRequest) -> Option<Noted> {
-    let event = |kind, who: String, from: String, what: &str, object: String, note: String| AuditEvent {
+    let login = |user: &UserName, address: &IpAddr, secret: &Secret, what| {
+        let with = match secret {
+            Secret::Password(_) => "with a password",
+            Secret::Token(_) => "with a token",
+        };
+        let from = address.to_canonical().to_string();
+        event(now, AuditKind::Login, (user.to_string(), from), what, String::new(), with.into())
+    };
+    let (always, event) = match request {
+        SecurityRequest::CheckUser { user, secret, address } => (true, login(user, address, secret, "open session")),
+        SecurityRequest::Login { user, secret, address, .. } => (true, login(user, address, secret, "log in")),
+        SecurityRequest::CheckNode { node, address, .. } => {
+            let from = address.to_canonical().to_string();
+            (true, event(now, AuditKind::Login, (node.to_string(), from), "join", String::new(), String::new()))
+        }
+        SecurityRequest::Accounts { by, request } => {
+            let Asked { changes, what, object, note } = about_accounts(request);
+            let kind = if changes { AuditKind::Grant } else { AuditKind::Refusal };
+            let (who, from) = (by.rights.user.to_string(), by.address.to_string());
+            (changes, event(now, kind, (who, from), what, object, note))
+        }
+        // The master notes who looks at the record, as it does with all that is asked of it; and what it asks for itself,
+        // every few seconds, changes nothing.
+        SecurityRequest::Audit(_) | SecurityRequest::Changes(_) | SecurityRequest::Recheck(_) => return None,
+        // Noted where it is taken up: not only masters say these.
+        SecurityRequest::Admission(_) => return None,
+    };
+    Some(Noted { always, event })
+}
+
+/// An event that was done, unless its answer says otherwise.
+fn event(
+    now: Now,
+    kind: AuditKind,
+    (who, from): (String, String),
+    what: &str,
+    object: String,
+    note: String,
+) -> AuditEvent {
+    AuditEvent {
         unix_millis: now.unix_millis,
         kind,
         who,
@@ -227,33 +283,69 @@ fn noted(now: Now, request: &SecurityRequest) -> Option<Noted> {
         object,
         outcome: AuditOutcome::Done,
         note,
+    }
+}
+
+/// Who asks what about machines, and from where. Without a wildcard, and without a ticket's secret or its digest.
+fn about_admission(request: &AdmissionRequest) -> (String, String, Asked) {
+    let asked = |what, name: Option<&NodeId>, note: String| Asked {
+        changes: true,
+        what,
+        object: name.map(ToString::to_string).unwrap_or_default(),
+        note,
     };
-    let login = |user: &UserName, address: &IpAddr, secret: &Secret, what| {
-        let with = match secret {
-            Secret::Password(_) => "with a password",
-            Secret::Token(_) => "with a token",
-        };
-        let from = address.to_canonical().to_string();
-        event(AuditKind::Login, user.to_string(), from, what, String::new(), with.into())
-    };
-    let (always, event) = match request {
-        SecurityRequest::CheckUser { user, secret, address } => (true, login(user, address, secret, "open session")),
-        SecurityRequest::Login { user, secret, address, .. } => (true, login(user, address, secret, "log in")),
-        SecurityRequest::CheckNode { node, address, .. } => {
-            let from = address.to_canonical().to_string();
-            (true, event(AuditKind::Login, node.to_string(), from, "join", String::new(), String::new()))
+    match request {
+        AdmissionRequest::Enrol { address, enrolment, .. } => {
+            let (name, enrols) = match enrolment {
+                Enrolment::WithTicket { kind, name, .. } => {
+                    (name.as_ref(), asked("use a ticket", name.as_ref(), format!("for a {kind}")))
+                }
+                // It asks again every few seconds until someone has decided, which is remembered: so only its refusal is.
+                Enrolment::Ask { name, .. } => {
+                    (Some(name), Asked { changes: false, ..asked("ask to be let in", Some(name), String::new()) })
+                }
+                Enrolment::Renew { name, .. } => (Some(name), asked("renew certificate", Some(name), String::new())),
+                Enrolment::Confirm { name } => (Some(name), asked("use new certificate", Some(name), String::new())),
+            };
+            let who = name.map_or_else(|| "a newcomer".into(), ToString::to_string);
+            (who, address.to_canonical().to_string(), enrols)
         }
-        SecurityRequest::Accounts { by, request } => {
-            let Asked { changes, what, object, note } = about_accounts(request);
-            let kind = if changes { AuditKind::Grant } else { AuditKind::Refusal };
-            let (who, from) = (by.rights.user.to_string(), by.address.to_string());
-            (changes, event(kind, who, from, what, object, note))
+        AdmissionRequest::Administer { by, verb } => {
+            (by.rights.user.to_string(), by.address.to_string(), about_machines(verb))
         }
-        // The master notes who looks at the record, as it does with all that is asked of it; and what it asks for itself,
-        // every few seconds, changes nothing.
-        SecurityRequest::Audit(_) | SecurityRequest::Changes(_) | SecurityRequest::Recheck(_) => return None,
+        AdmissionRequest::Own(verb) => ("security".into(), "this machine".into(), about_machines(verb)),
+    }
+}
+
+/// What an administrator wants of machines, in words.
+fn about_machines(verb: &AdmissionVerb) -> Asked {
+    let change = |what, name: Option<&NodeId>, note: String| Asked {
+        changes: true,
+        what,
+        object: name.map(ToString::to_string).unwrap_or_default(),
+        note,
     };
-    Some(Noted { always, event })
+    let look = |what| Asked { changes: false, what, object: String::new(), note: String::new() };
+    match verb {
+        AdmissionVerb::AddTicket { kind, name, life_seconds, .. } => {
+            change("add ticket", name.as_ref(), format!("for a {kind}, for {life_seconds} s"))
+        }
+        AdmissionVerb::Approve { name, .. } => change("approve machine", Some(name), String::new()),
+        AdmissionVerb::Reject { name } => change("reject machine", Some(name), String::new()),
+        AdmissionVerb::Allow { name, addresses } => change("set addresses", Some(name), ranges(addresses)),
+        AdmissionVerb::Strike { name, undo: false } => change("strike machine off", Some(name), String::new()),
+        AdmissionVerb::Strike { name, undo: true } => change("take machine again", Some(name), String::new()),
+        AdmissionVerb::Requests => look("list who waits"),
+        AdmissionVerb::Machines { .. } => look("list machines"),
+    }
+}
+
+/// From where one may come.
+fn ranges(addresses: &[AddressRange]) -> String {
+    match addresses {
+        [] => "from anywhere".into(),
+        ranges => ranges.iter().map(ToString::to_string).collect::<Vec<_>>().join(", "),
+    }
 }
 
 /// What is asked about accounts, in words.
@@ -287,12 +379,8 @@ fn about_accounts(request: &AccountsRequest) -> Asked {
             UserChange::Enabled(false) => change("disable user", user.to_string()),
             UserChange::Admin(true) => change("make administrator", user.to_string()),
             UserChange::Admin(false) => change("make no administrator", user.to_string()),
-            UserChange::Addresses(ranges) => {
-                let note = match ranges.len() {
-                    0 => "from anywhere".into(),
-                    _ => ranges.iter().map(ToString::to_string).collect::<Vec<_>>().join(", "),
-                };
-                Asked { note, ..change("set addresses", user.to_string()) }
+            UserChange::Addresses(addresses) => {
+                Asked { note: ranges(addresses), ..change("set addresses", user.to_string()) }
             }
         },
         Ask::SetPassword { user, .. } => change("set password", user.to_string()),

@@ -40,7 +40,7 @@ fn until_recorded(security: &mut Security, now: Now) -> (Vec<SecurityReply>, Opt
             }
             Action::Save { batch, .. } => security.handle_completion(now, Completion::Saved { batch }),
             Action::Record { record, records } => return (answers, Some((record, records))),
-            Action::Inspect { .. } => panic!("nobody looks"),
+            other => panic!("{other:?}"),
         }
     }
     (answers, None)
