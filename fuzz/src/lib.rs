@@ -9,7 +9,7 @@ use protocol::{
     Acl, Now, SectorPath, SessionId,
     gmp::{Action, Class, Endpoint, Frames, KeyLimits, Message, MessageKind, Opening},
     limits,
-    message::{accounts, client_master, join, master_security, node_master, spe, transfer},
+    message::{accounts, audit, client_master, join, local, master_security, node_master, spe, transfer},
     slice::block_count,
     ticket::{SignedTicket, Ticket},
     wire::{codec, datagram, frame},
@@ -64,6 +64,9 @@ pub fn messages(bytes: &[u8]) {
     decoded::<master_security::SecurityReply>(bytes);
     decoded::<accounts::AccountsRequest>(bytes);
     decoded::<accounts::AccountsReply>(bytes);
+    decoded::<audit::AuditRequest>(bytes);
+    decoded::<audit::AuditReply>(bytes);
+    decoded::<local::LocalRequest>(bytes);
     decoded::<client_master::ClientRequest>(bytes);
     decoded::<client_master::ClientReply>(bytes);
     decoded::<node_master::Order>(bytes);

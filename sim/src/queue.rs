@@ -3,7 +3,7 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use protocol::SessionId;
+use protocol::{SessionId, ticket::TicketKeys};
 
 use crate::{
     calls::{CallId, CallReply},
@@ -34,8 +34,8 @@ pub(crate) enum Event {
     Wake(Who, Life),
     /// Someone's join reaches the master.
     JoinAsked { from: Who, life: Life, attempt: u32 },
-    /// The master's answer to a join; with the session and the key for tickets where it was let in.
-    JoinAnswered { to: Who, life: Life, attempt: u32, accepted: Option<(SessionId, u64)> },
+    /// The master's answer to a join; with the session and the keys for tickets where it was let in.
+    JoinAnswered { to: Who, life: Life, attempt: u32, accepted: Option<(SessionId, TicketKeys)> },
     /// A joiner has waited long enough for an answer, or since the last try.
     JoinAgain { who: Who, life: Life, attempt: u32 },
     /// The journal has written what it was writing.

@@ -1,14 +1,18 @@
 //! Connections to nodes, kept between transfers: a new one costs a TCP and a TLS handshake, which many small files
 //! should not each pay. And the local sockets of nodes, as far as they are known to be of no use.
+//!
+//! On each connection we prove first that our tickets are ours. A connection goes on without encryption only where the
+//! ticket says that this is allowed, within the site where the node stands.
 
 use std::{
-    collections::BTreeMap,
-    sync::{Arc, Mutex, PoisonError},
+    collections::{BTreeMap, BTreeSet},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
 use crate::file::local::LocalDoors;
 use net::{
     NetError,
+    identity::HolderPair,
     transfer::{Carrier, TcpCarrier, TransferStream},
 };
 use protocol::{
@@ -17,19 +21,31 @@ use protocol::{
         client_master::Source,
         transfer::{TransferReply, TransferRequest},
     },
+    ticket::Ticket,
+    wire::codec,
 };
 
-/// Idle connections by node.
+/// Idle connections by node, and whether they are encrypted.
 pub(crate) struct Connections {
     carrier: Arc<TcpCarrier>,
+    holder: Arc<HolderPair>,
     local: LocalDoors,
-    idle: Mutex<BTreeMap<NodeId, Vec<TransferStream>>>,
+    idle: Mutex<Idle>,
+}
+
+#[derive(Default)]
+struct Idle {
+    /// By node, and whether they go without encryption.
+    streams: BTreeMap<(NodeId, bool), Vec<TransferStream>>,
+    /// Nodes that do not want to go without encryption.
+    sealed_only: BTreeSet<NodeId>,
 }
 
 impl Connections {
     /// No connections yet.
-    pub(crate) fn new(carrier: Arc<TcpCarrier>, over_network: bool) -> Self {
-        Self { carrier, local: LocalDoors::new(over_network), idle: Mutex::default() }
+    pub(crate) fn new(carrier: Arc<TcpCarrier>, holder: Arc<HolderPair>, over_network: bool) -> Self {
+        let local = LocalDoors::new(Arc::clone(&holder), over_network);
+        Self { carrier, holder, local, idle: Mutex::default() }
     }
 
     /// The local sockets of nodes on this machine.
@@ -55,30 +71,64 @@ impl Connections {
         source: &Source,
         request: &TransferRequest,
     ) -> Result<(TransferStream, TransferReply), NetError> {
-        let mut kept = line;
-        while let Some(mut stream) = kept.or_else(|| self.take(&source.node)) {
+        let wants_plain = may_go_plain(source) && !self.lock().sealed_only.contains(&source.node);
+        let mut kept = line.filter(|line| line.is_plain() == wants_plain);
+        while let Some(mut stream) = kept.or_else(|| self.take(&source.node, wants_plain)) {
             kept = None;
             if let Ok(reply) = ask(&mut stream, request).await {
                 return Ok((stream, reply));
             }
         }
         let mut stream = self.carrier.connect(source.address, source.node.as_str()).await?;
+        prove(&mut stream, &self.holder).await?;
+        if wants_plain {
+            self.go_plain(&mut stream, source).await?;
+        }
         let reply = ask(&mut stream, request).await?;
         Ok((stream, reply))
     }
 
     /// Keeps a connection on which everything was read, for the next transfer.
     pub(crate) fn keep(&self, node: &NodeId, stream: TransferStream) {
-        let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
-        let streams = idle.entry(node.clone()).or_default();
+        let mut idle = self.lock();
+        let streams = idle.streams.entry((node.clone(), stream.is_plain())).or_default();
         if streams.len() < IDLE_PER_NODE_MAX {
             streams.push(stream);
         }
     }
 
-    fn take(&self, node: &NodeId) -> Option<TransferStream> {
-        self.idle.lock().unwrap_or_else(PoisonError::into_inner).get_mut(node)?.pop()
+    /// Ends the encryption where the node agrees; where it does not, it stays, and the node is not asked again.
+    async fn go_plain(&self, stream: &mut TransferStream, source: &Source) -> Result<(), NetError> {
+        match ask(stream, &TransferRequest::Plain { ticket: source.ticket.clone() }).await? {
+            TransferReply::Ready => stream.go_plain().await,
+            _ => {
+                tracing::warn!(node = %source.node, "the node wants an encrypted connection, whatever the master says");
+                self.lock().sealed_only.insert(source.node.clone());
+                Ok(())
+            }
+        }
     }
+
+    fn take(&self, node: &NodeId, is_plain: bool) -> Option<TransferStream> {
+        self.lock().streams.get_mut(&(node.clone(), is_plain))?.pop()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Idle> {
+        // Each change under this lock is complete in itself.
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Proves on a new connection that our tickets are ours. It goes along with the next word.
+pub(crate) async fn prove(stream: &mut TransferStream, holder: &HolderPair) -> Result<(), NetError> {
+    let proof = holder.prove(stream)?;
+    stream.queue(&TransferRequest::Hold { key: holder.public(), proof }).await
+}
+
+/// Whether the ticket allows to go without encryption at the site where the node stands.
+fn may_go_plain(source: &Source) -> bool {
+    let within = codec::decode::<Ticket>(&source.ticket.ticket).ok().and_then(|ticket| ticket.plain_within);
+    within.is_some_and(|site| site == source.place.site)
 }
 
 async fn ask(stream: &mut TransferStream, request: &TransferRequest) -> Result<TransferReply, NetError> {

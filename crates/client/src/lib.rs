@@ -22,6 +22,7 @@
 
 pub mod accounts;
 pub mod admission;
+pub mod audit;
 pub mod browser_login;
 pub mod cluster;
 pub mod connections;

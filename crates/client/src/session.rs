@@ -10,7 +10,7 @@ use std::{
 use net::{
     clock::Clock,
     datagram::bind_udp,
-    identity::TlsIdentity,
+    identity::{HolderPair, TlsIdentity},
     messenger::{Messenger, MessengerEvent, SessionKeys, Side},
     transfer::{Carrier, TcpCarrier},
 };
@@ -41,6 +41,8 @@ pub struct Client {
 struct Inner {
     profile: Profile,
     carrier: Arc<TcpCarrier>,
+    /// The key that our tickets name, in every session.
+    holder: Arc<HolderPair>,
     connections: Connections,
     messenger: Messenger,
     /// Replaced by a new login when the master forgot it.
@@ -68,11 +70,13 @@ impl Client {
                 }
             }
         });
-        let session = open_session(profile, &carrier, &messenger).await?;
-        let connections = Connections::new(Arc::clone(&carrier), profile.over_network);
+        let holder = Arc::new(HolderPair::generate());
+        let session = open_session(profile, &carrier, &holder, &messenger).await?;
+        let connections = Connections::new(Arc::clone(&carrier), Arc::clone(&holder), profile.over_network);
         let inner = Inner {
             profile: profile.clone(),
             carrier,
+            holder,
             connections,
             messenger,
             session: Mutex::new(session),
@@ -124,6 +128,11 @@ impl Client {
         &self.inner.carrier
     }
 
+    /// The key that our tickets name.
+    pub(crate) fn holder(&self) -> &Arc<HolderPair> {
+        &self.inner.holder
+    }
+
     /// Kept connections to nodes.
     pub(crate) fn connections(&self) -> &Connections {
         &self.inner.connections
@@ -150,7 +159,9 @@ impl Client {
         // Another task may have been faster.
         if *current == old {
             self.inner.messenger.remove_session(old);
-            *current = open_session(&self.inner.profile, &self.inner.carrier, &self.inner.messenger).await?;
+            *current =
+                open_session(&self.inner.profile, &self.inner.carrier, &self.inner.holder, &self.inner.messenger)
+                    .await?;
         }
         Ok(*current)
     }
@@ -211,19 +222,20 @@ pub async fn login(at: &LoginAt, user: &UserName, password: String) -> Result<Pr
 async fn open_session(
     profile: &Profile,
     carrier: &TcpCarrier,
+    holder: &HolderPair,
     messenger: &Messenger,
 ) -> Result<SessionId, ClientError> {
     let what = format!("cannot log in at {}", profile.address);
     let failed = || ClientError::net(what.clone());
     let mut stream = carrier.connect(profile.address, "master").await.map_err(failed())?;
-    let request = JoinRequest::Client { user: profile.user.clone(), secret: profile.secret() };
+    let request = JoinRequest::Client { user: profile.user.clone(), secret: profile.secret(), holder: holder.public() };
     stream.send(&request).await.map_err(failed())?;
     match stream.receive::<JoinReply>().await.map_err(failed())? {
         JoinReply::Refused(refusal) => Err(refusal.into()),
         JoinReply::LoggedIn(_) | JoinReply::Admission(_) | JoinReply::Device(_) => {
             Err(ClientError::Unexpected { who: "master", request: "open a session" })
         }
-        JoinReply::Accepted { session, ticket_key: _, gone_token } => {
+        JoinReply::Accepted { session, ticket_keys: _, gone_token } => {
             let key = stream.export_key(KEY_LABEL, &session.0.to_be_bytes()).map_err(failed())?;
             messenger.add_session(SessionKeys { session, key, side: Side::Opener, peer: Some(profile.address) });
             messenger.expect_gone_token(session, gone_token);
@@ -244,13 +256,13 @@ fn same_family(peer: IpAddr) -> IpAddr {
 /// Whether asking twice is the same as asking once.
 fn is_repeatable(request: &ClientRequest) -> bool {
     use ClientRequest::{
-        Abandon, Accounts, Acl, Admission, AdmitJob, CancelJob, Commit, Copies, Create, Drain, EmptyTrash, Health,
-        Import, Job, Jobs, List, Locate, Logout, MakeFolder, Nodes, Policy, Quotas, Rebalance, Rebuild, Remove,
+        Abandon, Accounts, Acl, Admission, AdmitJob, Audit, CancelJob, Commit, Copies, Create, Drain, EmptyTrash,
+        Health, Import, Job, Jobs, List, Locate, Logout, MakeFolder, Nodes, Policy, Quotas, Rebalance, Rebuild, Remove,
         RemoveNode, Rename, Renew, ReportJob, Restore, SetPolicy, SetQuota, Stat, Topology, Trash, Usage,
     };
     match request {
         Locate(_) | Copies(_) | Stat(_) | List { .. } | Usage(_) | Nodes | Health => true,
-        Jobs | Job(_) | Renew(_) | ReportJob(_) => true,
+        Jobs | Job(_) | Renew(_) | ReportJob(_) | Audit(_) => true,
         // Each says how things shall be, not what to change.
         Drain(_) | Rebalance(_) | Topology { .. } => true,
         Policy(_) | SetPolicy { .. } | Trash { .. } | EmptyTrash { .. } | Quotas { .. } | SetQuota { .. } => true,

@@ -20,7 +20,7 @@ use protocol::{
         client_master::FileContent,
         node_master::{HeldSlice, HeldState, Report},
     },
-    ticket::{SignedTicket, Ticket},
+    ticket::{SignedTicket, Ticket, TicketKeys},
 };
 use store::{Journal, RowChange};
 
@@ -219,8 +219,14 @@ struct NoSignature;
 
 impl SignTickets for NoSignature {
     fn sign(&self, _ticket: &Ticket) -> SignedTicket {
-        SignedTicket { ticket: Vec::new(), signature: Vec::new() }
+        SignedTicket { ticket: Vec::new(), signature: Vec::new(), handed: None }
     }
+
+    fn public_keys(&self) -> TicketKeys {
+        TicketKeys { current: [0; 32], next: [0; 32] }
+    }
+
+    fn roll(&mut self) {}
 }
 
 const ROW_VERSION: u8 = 2;

@@ -5,10 +5,12 @@ use std::net::{IpAddr, SocketAddr};
 use protocol::{
     NodeId, Place, Refusal, SessionId, Topology,
     message::{
+        audit::{AuditBatch, AuditHead},
         client_master::{ClientReply, ClientRequest},
-        master_security::{SecurityReply, SecurityRequest},
+        master_security::{KnownUser, SecurityReply, SecurityRequest},
         node_master::{Ack, Order, Report},
     },
+    ticket::HolderKey,
 };
 use store::RowChange;
 
@@ -55,6 +57,9 @@ pub enum Action {
         /// What is asked.
         request: SecurityRequest,
     },
+    /// Bring these events to the security server, and complete with [`Completion::AuditBrought`], also when it cannot be
+    /// reached. One batch at a time.
+    BringAudit(AuditBatch),
     /// Read the topology's file and complete with [`Completion::TopologyRead`].
     ReadTopology {
         /// Who wants it, to be named in the completion.
@@ -87,6 +92,8 @@ pub enum Completion {
         /// The answer; a refusal is the master's own, for a question that was not answered.
         reply: Result<SecurityReply, Refusal>,
     },
+    /// The events are in the audit record, which now ends so; or they could not be brought.
+    AuditBrought(Result<AuditHead, Refusal>),
     /// The topology's file was read, because someone wanted it or because it has changed.
     TopologyRead {
         /// Who wanted it.
@@ -130,6 +137,17 @@ pub struct BatchId(pub u64);
 /// Counts orders.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct OrderId(pub u64);
+
+/// A client that was let in.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ClientJoin {
+    /// Who, as the security server knows them.
+    pub user: KnownUser,
+    /// From where.
+    pub address: IpAddr,
+    /// The key that its tickets shall name.
+    pub holder: HolderKey,
+}
 
 /// A node that was let in, as it described itself.
 #[derive(Clone, Debug, PartialEq, Eq)]

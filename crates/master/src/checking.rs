@@ -4,21 +4,20 @@
 
 use protocol::{
     Now, Refusal, SectorPath,
-    message::{
-        client_master::{ClientReply, Copies, FoundCopy},
-        master_security::UserRights,
-    },
+    message::client_master::{ClientReply, Copies, FoundCopy},
 };
 
 use crate::{
     Master,
     namespace::{is_a_folder, nothing_at},
     replicas::ReplicaState,
+    sessions::ClientSession,
+    tickets,
 };
 
 impl Master {
     /// A file and all its copies.
-    pub(crate) fn copies(&self, now: Now, by: &UserRights, path: &SectorPath) -> Result<ClientReply, Refusal> {
+    pub(crate) fn copies(&self, now: Now, client: &ClientSession, path: &SectorPath) -> Result<ClientReply, Refusal> {
         let id = self.names.get_file(path)?;
         let content = self.names.content(id).ok_or_else(|| is_a_folder(path))?;
         let mut copies = Vec::new();
@@ -27,8 +26,10 @@ impl Master {
             let Some(status) = self.copy_status(replica) else { continue };
             let node = self.nodes.get(replica.node);
             let may_be_there = replica.state != ReplicaState::Corrupt { put_aside: true };
-            let source = (may_be_there && node.is_reachable())
-                .then(|| self.tickets.read(now, node, &by.user, content.slice, content.bytes));
+            let source = (may_be_there && node.is_reachable()).then(|| {
+                let (of, file) = (self.for_client(client, node), tickets::file(path, content.version));
+                self.tickets.read(now, node, of, file, content.slice, content.bytes)
+            });
             copies.push(FoundCopy { status, source });
         }
         copies.sort_by(|a, b| a.status.node.cmp(&b.status.node));

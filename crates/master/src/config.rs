@@ -24,6 +24,8 @@ pub struct MasterConfig {
     pub trash: Duration,
     /// What whoever is logged in may do with entries where neither they nor the folders above them say who may.
     pub everyone: Rights,
+    /// Whether data within a site goes unencrypted.
+    pub insecure_data: bool,
 }
 
 impl Default for MasterConfig {
@@ -37,6 +39,7 @@ impl Default for MasterConfig {
             reserve_bytes: 256 << 20,
             trash: Duration::from_secs(7 * 86_400),
             everyone: Rights::READ.and(Rights::RUN),
+            insecure_data: false,
         }
     }
 }

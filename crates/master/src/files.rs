@@ -1,8 +1,6 @@
 //! What clients ask about files and folders, and what they change without writing bytes. Serves download, listing,
 //! `stat`, `mkdir`, `mv`, `rm`, `du`.
 
-use std::net::IpAddr;
-
 use protocol::{
     FileId, NodeId, Now, Refusal, SectorPath, SliceId, Status,
     message::{
@@ -20,6 +18,8 @@ use crate::{
     nodes::NodeKey,
     replicas::{Replica, ReplicaState},
     saves::Effect,
+    sessions::ClientSession,
+    tickets,
 };
 
 impl Master {
@@ -28,20 +28,21 @@ impl Master {
     pub(crate) fn locate(
         &mut self,
         now: Now,
-        by: &UserRights,
-        address: IpAddr,
+        client: &ClientSession,
         path: &SectorPath,
     ) -> Result<ClientReply, Refusal> {
+        let address = client.address;
         let id = self.names.get_file(path)?;
         let content = self.names.content(id).ok_or_else(|| is_a_folder(path))?;
-        let (slice, bytes) = (content.slice, content.bytes);
+        let (slice, bytes, file) = (content.slice, content.bytes, tickets::file(path, content.version));
         let mut nodes = self.readable_nodes(slice);
         // The lot is drawn once per node: a sort with changing keys would be no order.
         let mut ranked: Vec<_> = nodes.drain(..).map(|key| (self.nearness(key, address), key)).collect();
         ranked.sort_unstable();
         let source = |key: &NodeKey| {
             let node = self.nodes.get(*key);
-            Source { local: node.local_for(address), ..self.tickets.read(now, node, &by.user, slice, bytes) }
+            let of = self.for_client(client, node);
+            Source { local: node.local_for(address), ..self.tickets.read(now, node, of, file.clone(), slice, bytes) }
         };
         let sources = ranked.iter().map(|(_, key)| source(key)).collect();
         let entry = self.entry(id).ok_or_else(|| nothing_at(path))?;
@@ -167,7 +168,8 @@ impl Master {
     }
 
     /// A ticket for taking in native files at a node. They may be anyone's: so only administrators may.
-    pub(crate) fn import(&self, now: Now, by: &UserRights, node: &NodeId) -> Result<ClientReply, Refusal> {
+    pub(crate) fn import(&self, now: Now, client: &ClientSession, node: &NodeId) -> Result<ClientReply, Refusal> {
+        let by = &client.rights;
         if !by.admin {
             let sentence = format!("{} is no administrator: only one may import files from a node's disk", by.user);
             return Err(Refusal::new(Status::Refused, sentence));
@@ -177,7 +179,8 @@ impl Master {
         if !self.nodes.get(key).is_up() {
             return Err(Refusal::new(Status::Unavailable, format!("the node {node} cannot be reached now")));
         }
-        Ok(ClientReply::Source(self.tickets.import(now, self.nodes.get(key), &by.user)))
+        let node = self.nodes.get(key);
+        Ok(ClientReply::Source(self.tickets.import(now, node, self.for_client(client, node))))
     }
 
     /// The nodes with a good copy that can be reached.

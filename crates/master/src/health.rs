@@ -5,6 +5,7 @@ use protocol::{
     NodeId,
     disk::{DiskState, DiskStatus},
     message::{
+        audit::RefusedTickets,
         client_master::{ClientReply, Health, NodeState},
         cluster::Standing,
     },
@@ -62,7 +63,28 @@ impl Master {
         }
         reasons.extend(self.rebuild_reasons());
         reasons.extend(self.topology.fault.as_ref().map(|fault| format!("the topology before it is in use: {fault}")));
-        ClientReply::Health(Health { reasons, under_replicated, corrupt, lost, misplaced, short_of_nodes })
+        let insecure_sites = self.insecure_sites();
+        reasons.extend(insecure_sites.iter().map(|site| {
+            format!(
+                "data within the site {site} is not encrypted, because `insecure_data` is set; unset it and restart"
+            )
+        }));
+        let mut refused_tickets = RefusedTickets::new();
+        for (_, node) in self.nodes.by_name() {
+            for (fault, count) in &node.refused_tickets {
+                *refused_tickets.entry(*fault).or_default() += count;
+            }
+        }
+        ClientReply::Health(Health {
+            reasons,
+            under_replicated,
+            corrupt,
+            lost,
+            misplaced,
+            short_of_nodes,
+            refused_tickets,
+            insecure_sites,
+        })
     }
 
     fn node_reasons(&self, node: &Node) -> Vec<String> {

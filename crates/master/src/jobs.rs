@@ -24,6 +24,8 @@ use crate::{
     orders::Work,
     rights::acts_for,
     saves::Effect,
+    sessions::ClientSession,
+    tickets::Bearer,
 };
 
 /// The jobs, running and ended.
@@ -118,9 +120,10 @@ impl Master {
         &mut self,
         now: Now,
         caller: Caller,
-        by: &UserRights,
+        client: &ClientSession,
         title: &str,
     ) -> Result<Option<ClientReply>, Refusal> {
+        let by = &client.rights;
         let nodes_up = self.nodes.up_count();
         if nodes_up == 0 {
             return Err(Refusal::new(Status::Unavailable, "no node is up to run the job; `sector nodes` shows them"));
@@ -138,7 +141,9 @@ impl Master {
             errors: Vec::new(),
         };
         changes.push(row(&record));
-        let reply = self.admitted(now, &record);
+        let job = record.job.to_string();
+        self.note_job(now, by.user.as_str(), "begin job", job, record.title.clone());
+        let reply = self.admitted(now, client, &record);
         self.jobs.insert(now, record);
         self.save(now, changes, vec![Effect::Reply(caller, reply)]);
         Ok(None)
@@ -149,9 +154,10 @@ impl Master {
         &mut self,
         now: Now,
         caller: Caller,
-        by: &UserRights,
+        client: &ClientSession,
         report: JobRecord,
     ) -> Result<Option<ClientReply>, Refusal> {
+        let by = &client.rights;
         let id = report.job;
         let record = &self.jobs.get(id)?.record;
         if !acts_for(by, &record.user) {
@@ -175,10 +181,11 @@ impl Master {
         job.record.errors = errors.map(|text| clipped(text, limits::FUNCTION_MESSAGE_BYTES_MAX)).collect();
         if report.state == JobState::Running {
             let record = job.record.clone();
-            return Ok(Some(self.admitted(now, &record)));
+            return Ok(Some(self.admitted(now, client, &record)));
         }
         let ended = ClientReply::Admitted(Admitted { job: id, nodes: Vec::new() });
         let changes = self.jobs.end(id, report.state);
+        self.note_job(now, by.user.as_str(), "end job", id.to_string(), format!("{:?}", report.state).to_lowercase());
         self.save(now, changes, vec![Effect::Reply(caller, ended), Effect::Forget(id)]);
         Ok(None)
     }
@@ -229,6 +236,8 @@ impl Master {
     pub(crate) fn watch_jobs(&mut self, now: Now) {
         for id in self.jobs.silent(now) {
             let changes = self.jobs.end(id, JobState::Lost);
+            let why = "its driver was not heard of".to_owned();
+            self.note_job(now, "master", "give up job", id.to_string(), why);
             self.save(now, changes, vec![Effect::Forget(id)]);
         }
     }
@@ -241,11 +250,17 @@ impl Master {
         }
     }
 
-    fn admitted(&self, now: Now, record: &JobRecord) -> ClientReply {
+    fn admitted(&self, now: Now, client: &ClientSession, record: &JobRecord) -> ClientReply {
         // What a job leaves on a node that is about to go would only have to be moved.
         let up = self.nodes.by_name().filter(|(_, node)| node.is_up() && node.standing != Standing::Drained);
         let nodes = up.map(|(_, node)| SpeNode {
-            source: self.tickets.compute(now, node, &record.user, record.job),
+            // A job's words and pieces are always encrypted: who delivers a piece may stand at another site than the driver.
+            source: self.tickets.compute(
+                now,
+                node,
+                Bearer { user: record.user.clone(), plain_within: None, ..self.for_client(client, node) },
+                record.job,
+            ),
             slots: node.spe_slots,
         });
         ClientReply::Admitted(Admitted { job: record.job, nodes: nodes.collect() })

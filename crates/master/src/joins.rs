@@ -20,8 +20,9 @@ use protocol::{
         admission::{AdmissionReply, AdmissionRequest, Enrolment},
         join::{JoinReply, JoinRequest, KEY_LABEL, Secret},
         login::DeviceRequest,
-        master_security::{KnownUser, SecurityReply, SecurityRequest},
+        master_security::{SecurityReply, SecurityRequest},
     },
+    ticket::TicketKeys,
 };
 use tokio::{
     sync::{mpsc, oneshot},
@@ -29,13 +30,14 @@ use tokio::{
     time::timeout,
 };
 
-use crate::{actions::NodeJoin, security_door::SecurityDoor};
+use crate::{
+    actions::{ClientJoin, NodeJoin},
+    security_door::SecurityDoor,
+};
 
 /// What everyone who joins passes through.
 pub(crate) struct Gate {
     pub(crate) security: Arc<SecurityDoor>,
-    /// The public half of the key for tickets.
-    pub(crate) ticket_key: [u8; 32],
     /// What shows that it is this master that knows a session no more.
     pub(crate) gone_key: GoneKey,
     /// Where those go who were let in.
@@ -48,13 +50,13 @@ pub(crate) struct Admission {
     pub(crate) key: [u8; 32],
     pub(crate) who: Joiner,
     /// Answered when messages of the session will be understood.
-    pub(crate) opened: oneshot::Sender<Result<(), Refusal>>,
+    pub(crate) opened: oneshot::Sender<Result<TicketKeys, Refusal>>,
 }
 
 /// Who was let in.
 pub(crate) enum Joiner {
-    /// A user, from this address.
-    Client(KnownUser, IpAddr),
+    /// A client.
+    Client(ClientJoin),
     /// A node.
     Node(NodeJoin),
 }
@@ -92,9 +94,10 @@ impl Gate {
             }
             JoinRequest::Login { user, secret, machine } => self.log_in(address, user, secret, machine).await,
             JoinRequest::Device(request) => self.log_in_with_browser(address, request).await,
-            request => self.decide(&mut stream, request).await.map(|session| {
-                let (ticket_key, gone_token) = (self.ticket_key, self.gone_key.token(session));
-                JoinReply::Accepted { session, ticket_key, gone_token }
+            request => self.decide(&mut stream, request).await.map(|(session, ticket_keys)| JoinReply::Accepted {
+                session,
+                ticket_keys,
+                gone_token: self.gone_key.token(session),
             }),
         };
         let reply = match decided {
@@ -124,7 +127,11 @@ impl Gate {
     }
 
     /// Has the joiner checked and its session opened.
-    async fn decide(&self, stream: &mut TransferStream, request: JoinRequest) -> Result<SessionId, Refusal> {
+    async fn decide(
+        &self,
+        stream: &mut TransferStream,
+        request: JoinRequest,
+    ) -> Result<(SessionId, TicketKeys), Refusal> {
         let who = self.check(stream, request).await?;
         let session = SessionId(u64::from_be_bytes(random()));
         let key = stream.export_key(KEY_LABEL, &session.0.to_be_bytes()).map_err(|error| error.refusal())?;
@@ -132,8 +139,8 @@ impl Gate {
         let stopped = || Refusal::new(Status::Unavailable, "the master is being stopped; try again in a moment");
         let admission = Admission { session, key, who, opened };
         self.admitted.send(admission).await.map_err(|_| stopped())?;
-        is_open.await.unwrap_or_else(|_| Err(stopped()))?;
-        Ok(session)
+        let ticket_keys = is_open.await.unwrap_or_else(|_| Err(stopped()))?;
+        Ok((session, ticket_keys))
     }
 
     /// Has a login session begun, whose token the client keeps.
@@ -161,10 +168,10 @@ impl Gate {
     async fn check(&self, stream: &mut TransferStream, request: JoinRequest) -> Result<Joiner, Refusal> {
         let address = stream.peer().ip().to_canonical();
         match request {
-            JoinRequest::Client { user, secret } => {
+            JoinRequest::Client { user, secret, holder } => {
                 let question = SecurityRequest::CheckUser { user, secret, address };
                 match self.security.ask(&question).await? {
-                    SecurityReply::User(user) => Ok(Joiner::Client(user, address)),
+                    SecurityReply::User(user) => Ok(Joiner::Client(ClientJoin { user, address, holder })),
                     other => Err(refused(other)),
                 }
             }

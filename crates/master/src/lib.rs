@@ -7,6 +7,7 @@
 
 mod actions;
 mod aside;
+mod audit;
 mod checking;
 mod commits;
 mod config;
@@ -64,7 +65,9 @@ mod writes;
 #[cfg(test)]
 mod tests;
 
-pub use actions::{Action, BatchId, Caller, Completion, Message, NodeJoin, OrderId, OrderOutcome, StoredRow, TABLES};
+pub use actions::{
+    Action, BatchId, Caller, ClientJoin, Completion, Message, NodeJoin, OrderId, OrderOutcome, StoredRow, TABLES,
+};
 pub use aside::set_journal_aside;
 pub use config::MasterConfig;
 pub use error::MasterError;

@@ -2,23 +2,21 @@
 //! the order between what is saved and what is said. Serves every path. Never does I/O, never reads a clock, draws no
 //! lot but from its seed.
 
-use std::{collections::VecDeque, net::IpAddr, time::Duration};
+use std::{collections::VecDeque, time::Duration};
 
 use fastrand::Rng;
 use protocol::{
     CredentialId, Now, Refusal, SessionId, Version,
-    message::{
-        client_master::{ClientReply, ClientRequest},
-        master_security::KnownUser,
-    },
+    message::client_master::{ClientReply, ClientRequest},
 };
 use store::RowChange;
 
 use crate::{
     actions::{
-        Action, CONFLICTS_TABLE, Caller, Completion, JOBS_TABLE, JOURNAL_TABLE, MEMBERS_TABLE, Message, NODES_TABLE,
-        NodeJoin, POLICIES_TABLE, QUOTAS_TABLE, REMOVED_TABLE, StoredRow, TRASH_TABLE,
+        Action, CONFLICTS_TABLE, Caller, ClientJoin, Completion, JOBS_TABLE, JOURNAL_TABLE, MEMBERS_TABLE, Message,
+        NODES_TABLE, NodeJoin, POLICIES_TABLE, QUOTAS_TABLE, REMOVED_TABLE, StoredRow, TRASH_TABLE,
     },
+    audit::{AuditQueue, audited},
     config::MasterConfig,
     error::MasterError,
     interrupted::Interrupted,
@@ -74,6 +72,7 @@ pub struct Master {
     pub(crate) topology: TopologyOrigin,
     pub(crate) questions: Questions,
     pub(crate) standing: Standing,
+    pub(crate) audit: AuditQueue,
     pub(crate) superseded: Superseded,
     pub(crate) jobs: Jobs,
     pub(crate) sessions: Sessions,
@@ -150,6 +149,7 @@ impl Master {
         }
         let pinned = policies.entries().chain(trash.entries());
         let keeping = Keeping::load(&names, pinned, &loading.others, sequence);
+        let audit = AuditQueue::new(now, rng.u64(..));
         let mut master = Self {
             // Also what the nodes may bring that is older than an empty journal.
             version_at_start: names.last_version().max(Version(names.birth().0.saturating_sub(1))),
@@ -158,7 +158,7 @@ impl Master {
             next_tick: now.monotonic + TICK,
             next_unpark: now.monotonic + UNPARK_AFTER,
             config,
-            tickets: Tickets::new(signer),
+            tickets: Tickets::new(now, signer),
             rng,
             names,
             nodes,
@@ -177,6 +177,7 @@ impl Master {
             topology: TopologyOrigin::default(),
             questions: Questions::default(),
             standing: Standing::default(),
+            audit,
             superseded: Superseded::default(),
             jobs,
             sessions: Sessions::default(),
@@ -195,12 +196,12 @@ impl Master {
         Ok(master)
     }
 
-    /// Opens the session of a user who was let in, at `address`.
-    pub fn open_client_session(&mut self, now: Now, session: SessionId, user: KnownUser, address: IpAddr) {
-        if user.credential != CredentialId(0) {
+    /// Opens the session of a client that was let in.
+    pub fn open_client_session(&mut self, now: Now, session: SessionId, who: ClientJoin) {
+        if who.user.credential != CredentialId(0) {
             self.look_again(session);
         }
-        let evicted = self.sessions.open(now, session, user, address);
+        let evicted = self.sessions.open(now, session, who);
         self.actions.extend(evicted.map(Action::CloseSession));
     }
 
@@ -262,6 +263,7 @@ impl Master {
             }
             Completion::Ordered { order, outcome } => self.note_ordered(now, order, outcome),
             Completion::TopologyRead { to, topology } => self.note_topology(now, to, topology),
+            Completion::AuditBrought(brought) => self.note_audit_brought(now, brought),
             Completion::SecurityAnswered { to, reply } => self.note_security_answer(now, to, reply),
         }
         self.go_on(now);
@@ -308,9 +310,11 @@ impl Master {
             return self.reply_saved(from, ClientReply::Refused(refusal));
         }
         if let Err(refusal) = self.check_trash(by, &request) {
+            self.note_request(now, client, audited(&request), Some(&refusal));
             return self.reply_saved(from, ClientReply::Refused(refusal));
         }
         if let Err(refusal) = self.check_rights(by, &request) {
+            self.note_request(now, client, audited(&request), Some(&refusal));
             return self.reply_saved(from, ClientReply::Refused(refusal));
         }
         // What these answer does not come from names, so it need not wait until names are saved.
@@ -328,13 +332,15 @@ impl Master {
                 | ClientRequest::Topology { .. }
                 | ClientRequest::Accounts(_)
                 | ClientRequest::Admission(_)
+                | ClientRequest::Audit(_)
         );
+        let noted = audited(&request);
         let outcome = match request {
-            ClientRequest::Create(create) => self.create(now, by, client.address, create).map(Some),
+            ClientRequest::Create(create) => self.create(now, client, create).map(Some),
             ClientRequest::Renew(lease) => self.renew(now, by, lease).map(Some),
             ClientRequest::Commit { lease, bytes, digest } => self.commit(now, from, by, lease, bytes, digest),
             ClientRequest::Abandon(lease) => self.abandon(now, by, lease).map(Some),
-            ClientRequest::Locate(path) => self.locate(now, by, client.address, &path).map(Some),
+            ClientRequest::Locate(path) => self.locate(now, client, &path).map(Some),
             ClientRequest::Stat(path) => self.stat(&path).map(Some),
             ClientRequest::List { folder, recursive, after, with_nodes } => {
                 self.list(by, &folder, recursive, after.as_ref(), with_nodes).map(Some)
@@ -347,8 +353,8 @@ impl Master {
             ClientRequest::Usage(path) => self.usage(by, &path).map(Some),
             ClientRequest::Nodes => Ok(Some(self.node_list())),
             ClientRequest::Health => Ok(Some(self.health())),
-            ClientRequest::AdmitJob { title, output: _ } => self.admit_job(now, from, by, &title),
-            ClientRequest::ReportJob(report) => self.report_job(now, from, by, report),
+            ClientRequest::AdmitJob { title, output: _ } => self.admit_job(now, from, client, &title),
+            ClientRequest::ReportJob(report) => self.report_job(now, from, client, report),
             ClientRequest::Jobs => Ok(Some(self.job_list(by))),
             ClientRequest::Job(job) => self.job(by, job).map(Some),
             ClientRequest::CancelJob(job) => self.cancel_job(now, from, by, job),
@@ -360,7 +366,7 @@ impl Master {
             ClientRequest::Quotas { after } => Ok(Some(self.quota_list(by, after.as_ref()))),
             ClientRequest::SetQuota { user, bytes, files } => self.set_quota(now, from, by, &user, bytes, files),
             ClientRequest::Rebuild(request) => self.ask_rebuild(now, from, by, request),
-            ClientRequest::Import { node } => self.import(now, by, &node).map(Some),
+            ClientRequest::Import { node } => self.import(now, client, &node).map(Some),
             ClientRequest::Logout => {
                 self.sessions.close(now, from.session);
                 self.reply(from, ClientReply::Done);
@@ -373,9 +379,11 @@ impl Master {
             ClientRequest::Topology { reload } => self.ask_topology(from, by, reload),
             ClientRequest::Accounts(request) => self.ask_accounts(from, client, request),
             ClientRequest::Admission(verb) => self.ask_admission(from, client, verb),
-            ClientRequest::Copies(path) => self.copies(now, by, &path).map(Some),
-            ClientRequest::Acl(request) => self.ask_acl(now, from, by, request),
+            ClientRequest::Audit(question) => self.ask_audit(from, client, question),
+            ClientRequest::Copies(path) => self.copies(now, client, &path).map(Some),
+            ClientRequest::Acl(request) => self.ask_acl(now, from, client, request),
         };
+        self.note_request(now, client, noted, outcome.as_ref().err());
         match outcome {
             Ok(Some(reply)) if is_about_names => self.reply_saved(from, reply),
             Ok(Some(reply)) => self.reply(from, reply),
@@ -454,6 +462,8 @@ impl Master {
         }
         self.nodes.compare_speeds();
         self.watch_jobs(now);
+        self.roll_ticket_key(now);
+        self.bring_audit(now);
         self.watch_rebuild(now);
         self.send_kept(now);
         self.orders.wake(now.monotonic);

@@ -17,6 +17,7 @@ use protocol::{
     NodeId, Now, Place, Refusal, SessionId, Status, Topology,
     disk::{DiskState, DiskStatus},
     message::{
+        audit::RefusedTickets,
         client_master::{NodeState, NodeStatus},
         cluster::Standing,
     },
@@ -93,6 +94,8 @@ pub(crate) struct Node {
     pub(crate) disks: Vec<DiskStatus>,
     /// Layers of its sandbox that are missing, as it reported.
     pub(crate) sandbox_missing: Option<Vec<SandboxLayer>>,
+    /// Tickets it has refused since it was started, as it last reported them.
+    pub(crate) refused_tickets: RefusedTickets,
     /// Bytes that leases and copies under way will still bring.
     pub(crate) promised_bytes: u64,
     /// Leases whose bytes it takes, and copies it makes.
@@ -247,6 +250,7 @@ impl Node {
             slices: self.held,
             disks: self.disks.clone(),
             sandbox_missing: self.sandbox_missing.clone(),
+            refused_tickets: self.refused_tickets.clone(),
         }
     }
 
@@ -278,6 +282,7 @@ impl Node {
             free_bytes: None,
             disks: Vec::new(),
             sandbox_missing: None,
+            refused_tickets: RefusedTickets::new(),
             reported_transfers: 0,
             promised_bytes: 0,
             incoming: 0,

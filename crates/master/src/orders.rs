@@ -44,6 +44,7 @@ pub(crate) enum Ordered {
     TellKept,
     /// By its number.
     Revoke(u64),
+    TicketKeys,
 }
 
 /// What waits for a node.
@@ -55,6 +56,8 @@ pub(crate) enum Work {
     Copy(SliceId),
     /// A slice's replica may have to be placed or removed.
     Settle(SliceId),
+    /// It is to know the keys that sign tickets, now and next.
+    TicketKeys,
 }
 
 #[derive(Debug, Default)]
@@ -170,7 +173,7 @@ impl Work {
     fn slice(self) -> Option<SliceId> {
         match self {
             Self::Copy(slice) | Self::Settle(slice) => Some(slice),
-            Self::Forget(_) => None,
+            Self::Forget(_) | Self::TicketKeys => None,
         }
     }
 }
@@ -179,7 +182,7 @@ impl Ordered {
     fn slice(self) -> Option<SliceId> {
         match self {
             Self::Place { slice, .. } | Self::Remove(slice) | Self::Replicate(slice) => Some(slice),
-            Self::Forget(_) | Self::Keep | Self::TellKept | Self::Revoke(_) => None,
+            Self::Forget(_) | Self::Keep | Self::TellKept | Self::Revoke(_) | Self::TicketKeys => None,
         }
     }
 }

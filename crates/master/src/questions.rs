@@ -74,6 +74,7 @@ impl Master {
         let reply = match reply {
             Ok(SecurityReply::Accounts(reply)) => ClientReply::Accounts(reply),
             Ok(SecurityReply::Admission(reply)) => ClientReply::Admission(reply),
+            Ok(SecurityReply::Audit(reply)) => ClientReply::Audit(reply),
             Ok(SecurityReply::Refused(refusal)) | Err(refusal) => ClientReply::Refused(refusal),
             Ok(_) => {
                 let sentence = "the security server answered another question than was asked; see its log";

@@ -272,6 +272,7 @@ impl Master {
                 | ClientRequest::Accounts(_)
                 | ClientRequest::Acl(AclRequest::Get(_) | AclRequest::Inputs { .. })
                 | ClientRequest::Admission(_)
+                | ClientRequest::Audit(_)
         );
         (self.rebuild.is_running() && !only_reads).then(|| self.being_rebuilt())
     }

@@ -17,6 +17,7 @@ use crate::{
     orders::{ORDER_RETRY_AFTER, Ordered, Work},
     replicas::{HeaderMark, PathMark, Replica, ReplicaState},
     saves::Effect,
+    tickets,
 };
 
 /// What is to be done about a replica.
@@ -139,6 +140,10 @@ impl Master {
             (Ordered::Keep, status) => self.note_kept(now, node, status.is_none()),
             (Ordered::Revoke(number), Some(Status::Unavailable)) => self.revoke_again(node, number),
             (Ordered::Revoke(_), _) => {}
+            (Ordered::TicketKeys, Some(Status::Unavailable | Status::Failed)) => {
+                self.orders.delay(retry_at, node, Work::TicketKeys);
+            }
+            (Ordered::TicketKeys, _) => {}
             (Ordered::TellKept, status) => self.note_tell_kept(node, status.is_none()),
         }
     }
@@ -289,6 +294,7 @@ impl Master {
     fn order_for(&mut self, now: Now, key: NodeKey, work: Work) -> Option<(Ordered, Order)> {
         match work {
             Work::Forget(job) => Some((Ordered::Forget(job), Order::ForgetJob(job))),
+            Work::TicketKeys => Some((Ordered::TicketKeys, Order::TicketKeys(self.ticket_keys()))),
             Work::Copy(slice) => {
                 let order = self.replicate_order(now, key, slice);
                 if order.is_none() {
@@ -314,7 +320,9 @@ impl Master {
             None => self.names.header_of_slice(slice, self.rebuild.id)?,
         };
         let source = self.nodes.get(copying.source);
-        let from = self.tickets.read(now, source, &header.owner, slice, copying.bytes);
+        let of = self.for_node(&header.owner, self.nodes.get(target), source);
+        let from =
+            self.tickets.read(now, source, of, tickets::file(&header.path, header.version), slice, copying.bytes);
         let rate_bytes_per_second = copying.share.map(|share| share.rate_bytes_per_second);
         let bytes = copying.bytes;
         Some((Ordered::Replicate(slice), Order::Replicate { header, bytes, from, rate_bytes_per_second }))

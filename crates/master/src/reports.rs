@@ -37,10 +37,11 @@ impl Master {
                 }
                 self.note_removed(now, slice, key);
             }
-            Report::Status { used_bytes, free_bytes, transfers, disks, sandbox_missing, .. } => {
+            Report::Status { used_bytes, free_bytes, transfers, disks, sandbox_missing, refused_tickets, .. } => {
                 let node = self.nodes.get_mut(key);
                 node.sandbox_missing = sandbox_missing;
                 node.note_status(used_bytes, free_bytes, transfers);
+                node.refused_tickets = refused_tickets;
                 for failed in node.note_disks(disks) {
                     let (folder, why) = (failed.folder, failed.why);
                     tracing::error!(event = EVENT_DISK_FAILED, node = %self.nodes.get(key).id, folder, why, "a disk failed");
@@ -52,6 +53,7 @@ impl Master {
                     self.interrupted.learn(now.monotonic, user, *upload, key);
                 }
             }
+            Report::TicketsRefused { refusals, left_out } => self.note_refused_tickets(now, key, refusals, left_out),
             Report::KeptMark { mark, all_seen } => self.note_kept_mark(now, key, mark, all_seen),
             Report::Kept { mark, after, rows, last } => self.note_kept_page(now, key, mark, after, rows, last),
         }

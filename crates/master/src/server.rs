@@ -21,8 +21,9 @@ use protocol::{
     Refusal, SessionId, Status,
     gmp::Class,
     message::{
+        audit::{AuditBatch, AuditHead, AuditReply, AuditRequest},
         client_master::{ClientReply, ClientRequest},
-        master_security::SecurityReply,
+        master_security::{SecurityReply, SecurityRequest},
         node_master::{Ack, Order, Report},
     },
     wire::codec::{self, CodecError},
@@ -55,7 +56,6 @@ pub struct Server {
     journal: Journal,
     security: Arc<SecurityDoor>,
     renewal: Renewal,
-    ticket_key: [u8; 32],
     gone_key: GoneKey,
     topology: Option<TopologyFile>,
 }
@@ -92,7 +92,6 @@ impl Server {
         let clock = Clock::start();
         // Made anew at each start: nodes get the public half when they join, as they then must anyway.
         let signer = TicketSigner::generate();
-        let ticket_key = signer.public_key();
         let config = MasterConfig {
             copies: settings.copies,
             sync_copies: settings.sync_copies,
@@ -103,6 +102,7 @@ impl Server {
             trash: settings.trash(),
             // Checked with all settings.
             everyone: settings.everyone().unwrap_or_default(),
+            insecure_data: settings.insecure_data,
         };
         let (folder, topology) = (settings.folder.clone(), settings.topology.clone());
         let load = move || {
@@ -122,7 +122,7 @@ impl Server {
         let (listener, socket) = listen(settings.listen, &identity).await?;
         let security = Arc::new(SecurityDoor::new(TcpCarrier::new(identity.clone()), settings.security));
         let renewal = Renewal { name: settings.id.clone(), files, identity, security: Arc::clone(&security) };
-        Ok(Self { renewal, listener, socket, clock, master, journal, security, ticket_key, gone_key, topology })
+        Ok(Self { renewal, listener, socket, clock, master, journal, security, gone_key, topology })
     }
 
     /// Where it listens.
@@ -139,8 +139,7 @@ impl Server {
         let (messenger, mut events) = Messenger::start(self.socket, self.clock);
         messenger.answer_strangers(self.gone_key.clone());
         let (admitted, mut admissions) = mpsc::channel(ADMISSIONS_MAX);
-        let (security, ticket_key) = (Arc::clone(&self.security), self.ticket_key);
-        let gate = Arc::new(Gate { security, ticket_key, gone_key: self.gone_key, admitted });
+        let gate = Arc::new(Gate { security: Arc::clone(&self.security), gone_key: self.gone_key, admitted });
         let keeping = tokio::spawn(gate.keep(self.listener, stopping.clone()));
         let renewing = tokio::spawn(self.renewal.run());
         let mut desk = Desk {
@@ -151,6 +150,7 @@ impl Server {
             orders: JoinSet::new(),
             security: self.security,
             questions: JoinSet::new(),
+            audit: JoinSet::new(),
             topology: TopologyWatch::start(self.topology),
         };
         let outcome = desk.work(&mut events, &mut admissions, &stopping).await;
@@ -178,6 +178,8 @@ struct Desk {
     security: Arc<SecurityDoor>,
     /// Questions on their way to the security server; the rules bound them.
     questions: JoinSet<(Caller, Result<SecurityReply, Refusal>)>,
+    /// Events on their way to the audit record: one batch at most.
+    audit: JoinSet<Result<AuditHead, Refusal>>,
     topology: TopologyWatch,
 }
 
@@ -215,6 +217,11 @@ impl Desk {
                         self.master.handle_completion(self.clock.now(), Completion::SecurityAnswered { to, reply });
                     }
                 }
+                Some(brought) = self.audit.join_next() => {
+                    let ended = |_| Err(Refusal::new(Status::Failed, "the task that brings audit events panicked"));
+                    let brought = brought.unwrap_or_else(ended);
+                    self.master.handle_completion(self.clock.now(), Completion::AuditBrought(brought));
+                }
                 (to, topology) = self.topology.read() => {
                     self.master.handle_completion(self.clock.now(), Completion::TopologyRead { to, topology });
                 }
@@ -237,6 +244,7 @@ impl Desk {
         let flushed = timeout(FINISH_MAX, flush).await;
         self.orders.shutdown().await;
         self.questions.shutdown().await;
+        self.audit.shutdown().await;
         self.messenger.close().await;
         flushed.unwrap_or_else(|_| {
             tracing::error!("the journal was not written in time; what was not yet answered may be lost");
@@ -254,8 +262,8 @@ impl Desk {
         let Admission { session, key, who, opened } = admission;
         let now = self.clock.now();
         let is_open = match who {
-            Joiner::Client(user, address) => {
-                self.master.open_client_session(now, session, user, address);
+            Joiner::Client(client) => {
+                self.master.open_client_session(now, session, client);
                 Ok(())
             }
             Joiner::Node(join) => self.master.open_node_session(now, session, join),
@@ -264,7 +272,7 @@ impl Desk {
             self.messenger.add_session(SessionKeys { session, key, side: Side::Acceptor, peer: None });
         }
         // Who joined may have hung up; its session then ends by itself.
-        let _ = opened.send(is_open);
+        let _ = opened.send(is_open.map(|()| self.master.ticket_keys()));
     }
 
     fn take(&mut self, event: MessengerEvent) {
@@ -315,6 +323,10 @@ impl Desk {
                     let security = Arc::clone(&self.security);
                     drop(self.questions.spawn(async move { (to, security.ask(&request).await) }));
                 }
+                Action::BringAudit(batch) => {
+                    let security = Arc::clone(&self.security);
+                    drop(self.audit.spawn(async move { bring(&security, batch).await }));
+                }
                 Action::ReadTopology { to } => self.topology.ask(to),
             }
         }
@@ -363,6 +375,15 @@ async fn ordered(session: SessionId, answer: Result<Answer, NetError>) -> OrderO
             tracing::debug!(%session, %error, "an order was not answered");
             OrderOutcome::Unanswered
         }
+    }
+}
+
+/// Brings events to the audit record.
+async fn bring(security: &SecurityDoor, batch: AuditBatch) -> Result<AuditHead, Refusal> {
+    match security.ask(&SecurityRequest::Audit(AuditRequest::Record(batch))).await? {
+        SecurityReply::Audit(AuditReply::Recorded(head)) => Ok(head),
+        SecurityReply::Refused(refusal) => Err(refusal),
+        _ => Err(Refusal::new(Status::Failed, "the security server answered audit events with something else")),
     }
 }
 

@@ -6,9 +6,10 @@ use std::{collections::BTreeMap, net::IpAddr, time::Duration};
 use protocol::{
     CredentialId, NodeId, Now, SessionId, UserName,
     message::master_security::{HeldSession, KnownUser, UserRights},
+    ticket::HolderKey,
 };
 
-use crate::{left::Left, standing::is_less};
+use crate::{actions::ClientJoin, left::Left, standing::is_less};
 
 /// Who is at the other end of a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,6 +28,8 @@ pub(crate) struct ClientSession {
     pub(crate) credential: CredentialId,
     /// Where the client is; tells which node is near.
     pub(crate) address: IpAddr,
+    /// The key that its tickets name.
+    pub(crate) holder: HolderKey,
     /// When it ends unless it is renewed, in milliseconds since the Unix epoch.
     until_unix_millis: Option<u64>,
     last_heard: Duration,
@@ -49,17 +52,16 @@ impl ClientSession {
 
 impl Sessions {
     /// Opens a session. Where there are too many, the one unheard of for longest is given up and returned.
-    pub(crate) fn open(&mut self, now: Now, session: SessionId, user: KnownUser, address: IpAddr) -> Option<SessionId> {
+    pub(crate) fn open(&mut self, now: Now, session: SessionId, who: ClientJoin) -> Option<SessionId> {
         let longest_idle = || self.clients.iter().min_by_key(|(_, client)| client.last_heard).map(|(id, _)| *id);
         let evicted = if self.clients.len() >= CLIENT_SESSIONS_MAX { longest_idle() } else { None };
         if let Some(evicted) = evicted {
             self.close(now, evicted);
         }
-        let KnownUser { rights, credential, until_unix_millis } = user;
-        self.clients.insert(
-            session,
-            ClientSession { rights, credential, address, until_unix_millis, last_heard: now.monotonic },
-        );
+        let ClientJoin { user: KnownUser { rights, credential, until_unix_millis }, address, holder } = who;
+        let last_heard = now.monotonic;
+        self.clients
+            .insert(session, ClientSession { rights, credential, address, holder, until_unix_millis, last_heard });
         evicted
     }
 

@@ -1,40 +1,78 @@
 //! Tickets for door 5: who may move which bytes at which node, until when (paper, 2.3: every transfer "must be
-//! coordinated by the master node"). Serves upload, download, replication and jobs. The signing key itself stays
+//! coordinated by the master node"). Serves upload, download, replication and jobs. The signing keys themselves stay
 //! behind [`SignTickets`], so that the rules hold no secret and the simulation can sign with nothing.
 
+use std::{cell::Cell, collections::BTreeSet, net::IpAddr, time::Duration};
+
 use protocol::{
-    JobId, LeaseId, Now, ResumeKey, SliceHeader, SliceId, UserName, limits,
+    JobId, LeaseId, Now, ResumeKey, SectorPath, SliceHeader, SliceId, UserName, Version, limits,
     message::client_master::Source,
-    ticket::{Right, SignedTicket, Ticket},
+    ticket::{Holder, Right, SignedTicket, Ticket, TicketFile, TicketKeys},
 };
 
-use crate::nodes::Node;
+use crate::{Master, nodes::Node, orders::Work, sessions::ClientSession};
 
-/// Signs tickets; the server gives the master's Ed25519 key, tests and the simulation give a fake.
+/// Signs tickets; the server gives the master's Ed25519 keys, tests and the simulation give a fake.
 pub trait SignTickets {
     /// The ticket with its signature.
     fn sign(&self, ticket: &Ticket) -> SignedTicket;
+
+    /// The public keys with which it is checked, now and next.
+    fn public_keys(&self) -> TicketKeys;
+
+    /// From now on the next key signs, and there is a new next one.
+    fn roll(&mut self);
 }
 
 impl SignTickets for net::identity::TicketSigner {
     fn sign(&self, ticket: &Ticket) -> SignedTicket {
         Self::sign(self, ticket)
     }
+
+    fn public_keys(&self) -> TicketKeys {
+        Self::public_keys(self)
+    }
+
+    fn roll(&mut self) {
+        Self::roll(self);
+    }
 }
 
 /// Makes [`Source`]s: a node with the ticket that opens its door.
 pub(crate) struct Tickets {
     signer: Box<dyn SignTickets + Send>,
+    /// Number of the last ticket.
+    last: Cell<u64>,
+    /// When the next key takes over, on the monotonic clock.
+    rolls_at: Duration,
+}
+
+/// For whom a ticket is, and for which file's bytes.
+pub(crate) struct Bearer {
+    /// On whose behalf.
+    pub(crate) user: UserName,
+    /// Who may show it.
+    pub(crate) holder: Holder,
+    /// The site within which the bytes may go unencrypted.
+    pub(crate) plain_within: Option<String>,
 }
 
 impl Tickets {
-    pub(crate) fn new(signer: Box<dyn SignTickets + Send>) -> Self {
-        Self { signer }
+    pub(crate) fn new(now: Now, signer: Box<dyn SignTickets + Send>) -> Self {
+        Self { signer, last: Cell::new(0), rolls_at: now.monotonic + limits::TICKET_KEY_LIFE }
     }
 
     /// For reading a whole slice.
-    pub(crate) fn read(&self, now: Now, node: &Node, user: &UserName, slice: SliceId, bytes: u64) -> Source {
-        self.source(now, node, user, Right::Read { slice, from: 0, until: bytes })
+    pub(crate) fn read(
+        &self,
+        now: Now,
+        node: &Node,
+        of: Bearer,
+        file: TicketFile,
+        slice: SliceId,
+        bytes: u64,
+    ) -> Source {
+        self.source(now, node, of, Some(file), Right::Read { slice, from: 0, until: bytes })
     }
 
     /// For writing a new slice under a lease; `from` says what of it may be at the node already.
@@ -42,35 +80,42 @@ impl Tickets {
         &self,
         now: Now,
         node: &Node,
-        user: &UserName,
+        of: Bearer,
         lease: LeaseId,
         header: SliceHeader,
         from: WriteFrom,
     ) -> Source {
         let WriteFrom { resume, base } = from;
-        self.source(now, node, user, Right::Write { lease, header, resume, base })
+        let file = file(&header.path, header.version);
+        self.source(now, node, of, Some(file), Right::Write { lease, header, resume, base })
     }
 
     /// For running SPEs of a job.
-    pub(crate) fn compute(&self, now: Now, node: &Node, user: &UserName, job: JobId) -> Source {
-        self.source(now, node, user, Right::Compute { job })
+    pub(crate) fn compute(&self, now: Now, node: &Node, of: Bearer, job: JobId) -> Source {
+        self.source(now, node, of, None, Right::Compute { job })
     }
 
     /// For taking native files in.
-    pub(crate) fn import(&self, now: Now, node: &Node, user: &UserName) -> Source {
-        self.source(now, node, user, Right::Import)
+    pub(crate) fn import(&self, now: Now, node: &Node, of: Bearer) -> Source {
+        self.source(now, node, of, None, Right::Import)
     }
 
     /// For reading slices in SPEs of a job.
-    pub(crate) fn inputs(&self, now: Now, node: &Node, user: &UserName, job: JobId, slices: Vec<SliceId>) -> Source {
-        self.source(now, node, user, Right::Inputs { job, slices })
+    pub(crate) fn inputs(&self, now: Now, node: &Node, of: Bearer, job: JobId, slices: Vec<SliceId>) -> Source {
+        self.source(now, node, of, None, Right::Inputs { job, slices })
     }
 
-    fn source(&self, now: Now, node: &Node, user: &UserName, right: Right) -> Source {
+    fn source(&self, now: Now, node: &Node, of: Bearer, file: Option<TicketFile>, right: Right) -> Source {
+        self.last.set(self.last.get() + 1);
+        let Bearer { user, holder, plain_within } = of;
         let ticket = Ticket {
-            user: user.clone(),
+            number: self.last.get(),
+            user,
+            holder,
             node: node.id.clone(),
             right,
+            file,
+            plain_within,
             until_unix_millis: now.after(limits::TICKET_LIFE).unix_millis,
         };
         Source {
@@ -81,6 +126,83 @@ impl Tickets {
             ticket: self.signer.sign(&ticket),
         }
     }
+}
+
+impl Master {
+    /// The public keys with which nodes check tickets.
+    pub fn ticket_keys(&self) -> TicketKeys {
+        self.tickets.signer.public_keys()
+    }
+
+    /// A ticket of `client`'s at `node`.
+    pub(crate) fn for_client(&self, client: &ClientSession, node: &Node) -> Bearer {
+        Bearer {
+            user: client.rights.user.clone(),
+            holder: Holder::Client(client.holder),
+            plain_within: self.plain_within(node, self.site_of_client(client.address)),
+        }
+    }
+
+    /// A ticket of the node `by` at `node`, on behalf of `user`.
+    pub(crate) fn for_node(&self, user: &UserName, by: &Node, node: &Node) -> Bearer {
+        Bearer {
+            user: user.clone(),
+            holder: Holder::Node(by.id.clone()),
+            plain_within: self.plain_within(node, Some(&by.place.site)),
+        }
+    }
+
+    /// Lets the next key take over when its time has come, and tells the nodes which one comes after it.
+    pub(crate) fn roll_ticket_key(&mut self, now: Now) {
+        if now.monotonic < self.tickets.rolls_at {
+            return;
+        }
+        self.tickets.rolls_at = now.monotonic + limits::TICKET_KEY_LIFE;
+        self.tickets.signer.roll();
+        tracing::info!("another key signs tickets from now on");
+        let joined: Vec<_> = self.nodes.iter().filter(|(_, node)| node.is_reachable()).map(|(key, _)| key).collect();
+        for key in joined {
+            self.orders.push(key, Work::TicketKeys);
+        }
+    }
+
+    /// The site of `node`, where its bytes may go unencrypted to someone at `site`.
+    fn plain_within(&self, node: &Node, site: Option<&str>) -> Option<String> {
+        let own = node.place.site.as_str();
+        (self.is_insecure(own) && site == Some(own)).then(|| own.to_owned())
+    }
+
+    /// Whether the operator wants data within this site to go unencrypted.
+    pub(crate) fn is_insecure(&self, _site: &str) -> bool {
+        self.config.insecure_data
+    }
+
+    /// The sites within which data goes unencrypted.
+    pub(crate) fn insecure_sites(&self) -> Vec<String> {
+        let sites: BTreeSet<_> = self.nodes.iter().map(|(_, node)| node.place.site.as_str()).collect();
+        sites.into_iter().filter(|site| self.is_insecure(site)).map(str::to_owned).collect()
+    }
+
+    /// At which site a client is: by the topology, else that of the nodes on the same machine, where all of them are at
+    /// one site. `None`: it is not known.
+    fn site_of_client(&self, address: IpAddr) -> Option<&str> {
+        if !self.config.insecure_data {
+            // Nobody will ask: that saves looking at all nodes.
+            return None;
+        }
+        if let Some(spot) = self.nodes.topology().spot_of(address) {
+            return Some(&spot.site);
+        }
+        let mut sites =
+            self.nodes.iter().filter(|(_, node)| node.ip == address).map(|(_, node)| node.place.site.as_str());
+        let site = sites.next()?;
+        sites.all(|other| other == site).then_some(site)
+    }
+}
+
+/// What a ticket says about the file.
+pub(crate) fn file(path: &SectorPath, version: Version) -> TicketFile {
+    TicketFile { path: path.clone(), version }
 }
 
 /// What of a new slice may be at its node before the first byte is sent.

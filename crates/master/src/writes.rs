@@ -1,7 +1,7 @@
 //! A client's write, up to the wish to publish it: create, renew, abandon. Serves upload (`docs/paths`). Publishing
 //! itself is in `commits`.
 
-use std::{collections::BTreeMap, net::IpAddr};
+use std::collections::BTreeMap;
 
 use protocol::{
     LeaseId, Now, RecordFormat, Refusal, SectorPath, SliceHeader, SliceId, Status, limits,
@@ -16,6 +16,7 @@ use crate::{
     leases::Lease,
     namespace::is_a_folder,
     rights::{Need, acts_for},
+    sessions::ClientSession,
     targets::Base,
     tickets::WriteFrom,
 };
@@ -25,10 +26,10 @@ impl Master {
     pub(crate) fn create(
         &mut self,
         now: Now,
-        by: &UserRights,
-        address: IpAddr,
+        client: &ClientSession,
         request: CreateRequest,
     ) -> Result<ClientReply, Refusal> {
+        let (by, address) = (&client.rights, client.address);
         check_request(&request)?;
         let (base, condition) = self.base_of(&request);
         self.check_write(by, &request.path, request.parents, condition)?;
@@ -77,7 +78,13 @@ impl Master {
             // would have to be known what the file was then.
             let resume = request.resume.filter(|_| place == 0 && base_slice.is_none());
             let from = WriteFrom { resume, base: base_slice };
-            chain.push(self.tickets.write(now, self.nodes.get(*target), &by.user, id, header.clone(), from));
+            // The client shows the first ticket, and each node of the chain the next one's.
+            let node = self.nodes.get(*target);
+            let of = match place.checked_sub(1).and_then(|before| targets.get(before)) {
+                Some(before) => self.for_node(&by.user, self.nodes.get(*before), node),
+                None => self.for_client(client, node),
+            };
+            chain.push(self.tickets.write(now, node, of, id, header.clone(), from));
             self.nodes.get_mut(*target).begin_incoming(bytes);
         }
         let local = self.nodes.get(targets[0]).local_for(address);

@@ -18,6 +18,7 @@ use std::{pin::pin, sync::Arc, time::Duration};
 
 use daemon::stop::Stopping;
 use net::{
+    identity::Bearer,
     local::LocalListener,
     transfer::{Incoming, Listener, TransferStream},
 };
@@ -106,17 +107,34 @@ pub(crate) async fn answer_requests(
     stopping: &Stopping,
 ) -> Result<(), NodeError> {
     let mut open = OpenSlices::default();
+    let mut bearer = Bearer::of(&stream)?;
     loop {
         let next = stopping.unless(timeout(REQUEST_IDLE_MAX, next_request(&mut stream, &mut open)));
         let Some(Ok(received)) = next.await else { break };
         let Some(request) = received? else { break };
-        let ticket = ticket_of(&request).clone();
+        // Nothing of these can be cut off in the middle.
+        let request = match request {
+            TransferRequest::Hold { key, proof } => {
+                if !bearer.take_proof(key, &proof) {
+                    // It is the answer to what comes behind the proof; and there is no second try.
+                    refuse(&mut stream, &hands.tickets.refuse_proof(&bearer)).await?;
+                    break;
+                }
+                continue;
+            }
+            TransferRequest::Plain { ticket } => {
+                go_plain(hands, &mut stream, &mut bearer, &mut open, &ticket).await?;
+                continue;
+            }
+            request => request,
+        };
+        let Some(ticket) = ticket_of(&request).cloned() else { continue };
         let revoked = hands.tickets.revoked().wait(&ticket);
         if matches!(request, TransferRequest::Spe { .. }) {
-            match hands.tickets.compute(&ticket) {
+            match hands.tickets.compute(&bearer, &ticket) {
                 Ok(job) => {
                     stream.send(&TransferReply::Ready).await?;
-                    let conversation = Box::pin(task::converse(Arc::clone(hands), stream, job, stopping));
+                    let conversation = Box::pin(task::converse(Arc::clone(hands), stream, bearer, job, stopping));
                     return tokio::select! {
                         ended = conversation => ended,
                         () = revoked => Ok(()),
@@ -129,7 +147,7 @@ pub(crate) async fn answer_requests(
             }
         }
         let after = tokio::select! {
-            after = answer(hands, &mut stream, &mut open, request, stopping) => after?,
+            after = answer(hands, &mut stream, &bearer, &mut open, request, stopping) => after?,
             // Cut off in the middle, without a word: whoever has a good session asks for a new ticket.
             () = revoked => return Ok(()),
         };
@@ -145,6 +163,7 @@ pub(crate) async fn answer_requests(
 async fn answer(
     hands: &Arc<Hands>,
     stream: &mut TransferStream,
+    bearer: &Bearer,
     open: &mut OpenSlices,
     request: TransferRequest,
     stopping: &Stopping,
@@ -153,39 +172,59 @@ async fn answer(
         TransferRequest::Read { ticket, slice, from, until } => {
             let Some(_turn) = turn(hands, stream).await? else { return Ok(After::Next) };
             // Boxed, as below: the largest of the conversations decides the size of all.
-            Box::pin(read::read(hands, stream, open, ticket, slice, from..until)).await
+            Box::pin(read::read(hands, stream, bearer, open, ticket, slice, from..until)).await
         }
         TransferRequest::Write { ticket, chain } => {
             let Some(_turn) = turn_to_write(hands, stream).await? else { return Ok(After::Next) };
-            Box::pin(write::write(hands, stream, &ticket, chain, stopping)).await
+            Box::pin(write::write(hands, stream, bearer, &ticket, chain, stopping)).await
         }
         TransferRequest::Piece { ticket, piece, bytes } => {
             let Some(_turn) = turn(hands, stream).await? else { return Ok(After::Next) };
-            Box::pin(piece::piece(hands, stream, &ticket, piece, bytes)).await
+            Box::pin(piece::piece(hands, stream, bearer, &ticket, piece, bytes)).await
         }
         TransferRequest::Verify { ticket, slice } => {
             let Some(_turn) = turn(hands, stream).await? else { return Ok(After::Next) };
-            Box::pin(verify::verify(hands, stream, &ticket, slice)).await
+            Box::pin(verify::verify(hands, stream, bearer, &ticket, slice)).await
         }
         TransferRequest::ListFiles { ticket, folder, after } => {
-            Box::pin(import::list(hands, stream, &ticket, folder, after)).await
+            Box::pin(import::list(hands, stream, bearer, &ticket, folder, after)).await
         }
         TransferRequest::ImportFile { ticket, write, folder, file, keep } => {
             let Some(_turn) = turn(hands, stream).await? else { return Ok(After::Next) };
             let wanted = import::Wanted { folder, file, keep };
-            Box::pin(import::import(hands, stream, &ticket, &write, wanted)).await
+            Box::pin(import::import(hands, stream, bearer, &ticket, &write, wanted)).await
         }
         TransferRequest::LeaveFile { ticket, folder, file, slice } => {
             let wanted = import::Wanted { folder, file, keep: false };
-            Box::pin(import::leave(hands, stream, &ticket, wanted, slice)).await
+            Box::pin(import::leave(hands, stream, bearer, &ticket, wanted, slice)).await
         }
-        // Taken out before: the whole connection becomes a conversation with the job's driver.
-        TransferRequest::Spe { .. } => Ok(After::Close),
+        // Taken out before: these change what the connection is.
+        TransferRequest::Spe { .. } | TransferRequest::Hold { .. } | TransferRequest::Plain { .. } => Ok(After::Close),
     }
 }
 
-/// The ticket with which a request comes.
-fn ticket_of(request: &TransferRequest) -> &SignedTicket {
+/// Lets the connection go on without encryption, where the ticket allows that.
+async fn go_plain(
+    hands: &Hands,
+    stream: &mut TransferStream,
+    bearer: &mut Bearer,
+    open: &mut OpenSlices,
+    ticket: &SignedTicket,
+) -> Result<(), NodeError> {
+    if let Err(error) = hands.tickets.plain(bearer, ticket) {
+        refuse(stream, &error).await?;
+        return Ok(());
+    }
+    // What was opened with an encrypted connection's ticket must be asked for anew.
+    open.close_all();
+    stream.send(&TransferReply::Ready).await?;
+    stream.go_plain().await?;
+    bearer.goes_plain();
+    Ok(())
+}
+
+/// The ticket with which a request comes; a proof comes without.
+fn ticket_of(request: &TransferRequest) -> Option<&SignedTicket> {
     match request {
         TransferRequest::Read { ticket, .. }
         | TransferRequest::Write { ticket, .. }
@@ -194,7 +233,9 @@ fn ticket_of(request: &TransferRequest) -> &SignedTicket {
         | TransferRequest::ListFiles { ticket, .. }
         | TransferRequest::ImportFile { ticket, .. }
         | TransferRequest::LeaveFile { ticket, .. }
-        | TransferRequest::Spe { ticket } => ticket,
+        | TransferRequest::Plain { ticket }
+        | TransferRequest::Spe { ticket } => Some(ticket),
+        TransferRequest::Hold { .. } => None,
     }
 }
 

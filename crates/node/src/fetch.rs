@@ -53,7 +53,7 @@ pub(crate) async fn fetch<S: FrameSink>(
     range: std::ops::Range<u64>,
     sink: S,
 ) -> Result<S, NodeError> {
-    let peer = Peer { node: from.node.clone(), address: from.address };
+    let peer = Peer::of(from, hands.tickets.site());
     let request = TransferRequest::Read { ticket: from.ticket.clone(), slice, from: range.start, until: range.end };
     let (mut stream, reply) = ask(hands, &peer, &request).await?;
     match reply {
@@ -112,6 +112,14 @@ pub(crate) async fn ask(
         }
     }
     let mut stream = hands.peers.dial(peer).await?;
+    if peer.is_plain
+        && let TransferRequest::Read { ticket, .. } | TransferRequest::Write { ticket, .. } = request
+    {
+        // Who does not want that is spoken to with encryption; nothing is lost but a round trip.
+        if exchange(&mut stream, &TransferRequest::Plain { ticket: ticket.clone() }).await? == TransferReply::Ready {
+            stream.go_plain().await?;
+        }
+    }
     let reply = exchange(&mut stream, request).await?;
     Ok((stream, reply))
 }

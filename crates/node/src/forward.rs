@@ -80,7 +80,7 @@ async fn pass_on(
     mut words: mpsc::Receiver<Word>,
 ) -> Result<(), NodeError> {
     let next = chain.remove(0);
-    let peer = Peer { node: next.node, address: next.address };
+    let peer = Peer::of(&next, hands.tickets.site());
     let request = TransferRequest::Write { ticket: next.ticket, chain };
     let (mut stream, reply) =
         within(patience, "waiting for the next node of a chain", ask(hands, &peer, &request)).await?;

@@ -11,6 +11,7 @@ use net::{
 use protocol::{
     SessionId, Status,
     message::join::{JoinReply, JoinRequest, KEY_LABEL},
+    ticket::TicketKeys,
 };
 use tokio::time::{sleep, timeout};
 
@@ -28,8 +29,8 @@ pub(crate) struct Link {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Joined {
     pub(crate) session: SessionId,
-    /// The master's public key for tickets.
-    pub(crate) ticket_key: [u8; 32],
+    /// The master's public keys for tickets.
+    pub(crate) ticket_keys: TicketKeys,
 }
 
 impl Link {
@@ -57,13 +58,13 @@ impl Link {
         stream.send(&self.request).await?;
         match stream.receive::<JoinReply>().await? {
             JoinReply::Refused(refusal) => Err(NodeError::Refused(refusal)),
-            JoinReply::Accepted { session, ticket_key, gone_token } => {
+            JoinReply::Accepted { session, ticket_keys, gone_token } => {
                 let key = stream.export_key(KEY_LABEL, &session.0.to_be_bytes())?;
                 let keys = SessionKeys { session, key, side: Side::Opener, peer: Some(self.master) };
                 self.messenger.add_session(keys);
                 self.messenger.expect_gone_token(session, gone_token);
                 stream.close().await;
-                Ok(Joined { session, ticket_key })
+                Ok(Joined { session, ticket_keys })
             }
             JoinReply::Admission(_) | JoinReply::LoggedIn(_) | JoinReply::Device(_) => {
                 Err(NodeError::refused(Status::Failed, OTHER_ANSWER))

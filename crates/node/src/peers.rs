@@ -11,7 +11,7 @@ use std::{
 };
 
 use net::transfer::{Carrier, TcpCarrier, TransferStream};
-use protocol::NodeId;
+use protocol::{NodeId, message::client_master::Source, ticket::Ticket, wire::codec};
 
 use crate::NodeError;
 
@@ -26,6 +26,18 @@ pub(crate) struct Peers {
 pub(crate) struct Peer {
     pub(crate) node: NodeId,
     pub(crate) address: SocketAddr,
+    /// Whether it is spoken to without encryption, as a ticket allows.
+    pub(crate) is_plain: bool,
+}
+
+impl Peer {
+    /// The node of a source, spoken to without encryption where its ticket allows that within `own_site` and it stands
+    /// there itself.
+    pub(crate) fn of(source: &Source, own_site: &str) -> Self {
+        let within = codec::decode::<Ticket>(&source.ticket.ticket).ok().and_then(|ticket| ticket.plain_within);
+        let is_plain = source.place.site == own_site && within.as_deref() == Some(own_site);
+        Self { node: source.node.clone(), address: source.address, is_plain }
+    }
 }
 
 struct Idle {

@@ -64,17 +64,25 @@ const LIFE_MILLIS: u64 = limits::TICKET_LIFE.as_millis() as u64;
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
-    use protocol::{NodeId, ticket::Right};
+    use protocol::{
+        NodeId,
+        ticket::{Holder, Right},
+    };
 
     use super::*;
 
     const NOW: Now = Now { monotonic: std::time::Duration::ZERO, unix_millis: 1_800_000_000_000 };
 
     fn given(user: &str, unix_millis: u64) -> Ticket {
+        let node = NodeId::new("here").unwrap();
         Ticket {
+            number: 1,
             user: UserName::new(user).unwrap(),
-            node: NodeId::new("here").unwrap(),
+            holder: Holder::Node(node.clone()),
+            node,
             right: Right::Import,
+            file: None,
+            plain_within: None,
             until_unix_millis: unix_millis + LIFE_MILLIS,
         }
     }
@@ -108,7 +116,7 @@ mod tests {
     #[tokio::test]
     async fn who_waits_for_a_revocation_hears_of_one_that_came_before_and_of_one_that_comes() {
         let revoked = std::sync::Arc::new(Revoked::default());
-        let signed = |ticket: &Ticket| SignedTicket { ticket: codec::encode(ticket), signature: vec![] };
+        let signed = |ticket: &Ticket| SignedTicket { ticket: codec::encode(ticket), signature: vec![], handed: None };
         let ticket = signed(&given("ann", NOW.unix_millis));
         let waiting = tokio::spawn({
             let (revoked, ticket) = (std::sync::Arc::clone(&revoked), ticket.clone());

@@ -20,6 +20,7 @@ use protocol::{
         node_master::{Ack, HeldPartial, HeldSlice, Order, Report, Revocation},
         rebuild::{Keep, KeptKey, KeptMark},
     },
+    ticket::TicketKeys,
 };
 
 use copies::{Cancelled, CopyQueue};
@@ -110,6 +111,10 @@ impl Node {
             }
             Order::TellKept { after } => {
                 self.actions.push_back(Action::ReadKept { after });
+                self.ack(from, Ok(()));
+            }
+            Order::TicketKeys(keys) => {
+                self.actions.push_back(Action::TakeTicketKeys(keys));
                 self.ack(from, Ok(()));
             }
         }
@@ -296,6 +301,8 @@ pub enum Action {
     },
     /// Remove all that a job left here.
     ForgetJob(JobId),
+    /// Check tickets with these keys from now on.
+    TakeTicketKeys(TicketKeys),
     /// Keep these rows; then [`Completion::Kept`].
     Keep {
         /// Whom to answer.

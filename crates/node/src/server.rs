@@ -118,7 +118,7 @@ impl Server {
                 &settings.folder,
                 settings.import_folders.as_deref().unwrap_or_default(),
             )),
-            tickets: TicketDoor::new(settings.id.clone(), clock),
+            tickets: TicketDoor::new(settings.id.clone(), settings.place().site, clock),
             peers: Peers::new(TcpCarrier::new(identity.clone())),
             transfers: Arc::new(Semaphore::new(settings.transfers_max as usize)),
             forwards: Arc::new(Semaphore::new(settings.transfers_max as usize)),
@@ -247,11 +247,11 @@ impl Desk {
                 },
                 joined = ended(&mut self.joining) => {
                     self.joining = None;
-                    let Some(Joined { session, ticket_key }) = joined else {
+                    let Some(Joined { session, ticket_keys }) = joined else {
                         return Err(NodeError::Panicked { operation: "joining the master" });
                     };
                     tracing::info!(master = %self.link.master, %session, "the node has joined");
-                    self.hands.tickets.set_key(ticket_key);
+                    self.hands.tickets.set_keys(ticket_keys);
                     self.session_opened(session);
                 }
                 () = async { match due { Some(due) => sleep_until(due).await, None => std::future::pending().await } } => {
@@ -267,7 +267,7 @@ impl Desk {
             joining.abort();
         }
         self.work.shutdown().await;
-        let refused = self.hands.tickets.refused_total();
+        let refused: u64 = self.hands.tickets.refused().values().sum();
         tracing::info!(tickets_refused = refused, "the node has stopped");
         self.messenger.close().await;
     }

@@ -17,7 +17,7 @@ use std::{
 };
 
 use daemon::stop::Stopping;
-use net::transfer::TransferStream;
+use net::{identity::Bearer, transfer::TransferStream};
 use protocol::{
     JobId, Status,
     message::spe::{SpeReply, SpeRequest},
@@ -31,10 +31,11 @@ use engine::Engine;
 pub(crate) async fn converse(
     hands: Arc<Hands>,
     mut stream: TransferStream,
+    driver: Bearer,
     job: JobId,
     stopping: &Stopping,
 ) -> Result<(), NodeError> {
-    let mut engine = Engine::new(Arc::clone(&hands), job);
+    let mut engine = Engine::new(Arc::clone(&hands), driver, job);
     loop {
         let next = stopping.unless(timeout(DRIVER_IDLE_MAX, stream.receive_or_end::<SpeRequest>()));
         let Some(Ok(received)) = next.await else { break };

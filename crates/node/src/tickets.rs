@@ -1,21 +1,27 @@
 //! Tickets at the node's door (architecture, door 5): who may do what with which bytes, checked here alone, without
-//! asking the master. A ticket that does not fit is refused and counted.
+//! asking the master. A ticket that does not fit, or that whoever shows it does not hold, is refused, counted by its fault
+//! and told to the master.
 //!
 //! It never lets anything through before the master's public key is known, which comes with the first session.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    sync::{
-        Arc, Mutex, MutexGuard, PoisonError, RwLock,
-        atomic::{AtomicU64, Ordering},
-    },
+    sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock},
     time::Duration,
 };
 
-use net::{clock::Clock, identity::TicketChecker};
+use net::{
+    clock::Clock,
+    identity::{Bearer, RefusedTicket, TicketChecker},
+};
 use protocol::{
-    JobId, NodeId, Now, ResumeKey, SliceHeader, SliceId, Status, UserName, names,
-    ticket::{Right, SignedTicket, Ticket},
+    JobId, NodeId, Now, ResumeKey, SliceHeader, SliceId, Status, UserName,
+    message::{
+        audit::RefusedTickets,
+        node_master::{REFUSALS_MAX, Report, TicketRefusal},
+    },
+    names,
+    ticket::{Right, SignedTicket, Ticket, TicketFault, TicketKeys},
 };
 
 use crate::{NodeError, revoked::Revoked};
@@ -23,52 +29,74 @@ use crate::{NodeError, revoked::Revoked};
 /// Checks tickets, and remembers which slices were written with one.
 pub(crate) struct TicketDoor {
     node: NodeId,
+    /// Where this node stands, as its settings say.
+    site: String,
     clock: Clock,
     checker: RwLock<Option<TicketChecker>>,
-    refused: AtomicU64,
+    refusals: Mutex<Refusals>,
     revoked: Revoked,
     used: Arc<Mutex<Used>>,
 }
 
+/// What was refused.
+#[derive(Default)]
+struct Refusals {
+    counts: RefusedTickets,
+    /// Not told to the master yet.
+    untold: Vec<TicketRefusal>,
+    /// Those for which there was no room.
+    left_out: u64,
+}
+
 impl TicketDoor {
-    pub(crate) fn new(node: NodeId, clock: Clock) -> Self {
+    pub(crate) fn new(node: NodeId, site: String, clock: Clock) -> Self {
         Self {
             node,
+            site,
             clock,
             checker: RwLock::new(None),
-            refused: AtomicU64::new(0),
+            refusals: Mutex::default(),
             revoked: Revoked::default(),
             used: Arc::default(),
         }
     }
 
-    /// From now on tickets signed with this key's other half are good.
-    pub(crate) fn set_key(&self, public_key: [u8; 32]) {
-        let checker = TicketChecker::new(public_key, self.node.clone());
-        *self.checker.write().unwrap_or_else(PoisonError::into_inner) = Some(checker);
+    /// From now on tickets signed with these keys' other halves are good.
+    pub(crate) fn set_keys(&self, keys: TicketKeys) {
+        let mut checker = self.checker.write().unwrap_or_else(PoisonError::into_inner);
+        match &mut *checker {
+            Some(checker) => checker.take_keys(keys, self.clock.now()),
+            None => *checker = Some(TicketChecker::new(keys, self.node.clone())),
+        }
     }
 
     /// Which bytes of `slice` may be read.
-    pub(crate) fn read(&self, ticket: &SignedTicket, slice: SliceId) -> Result<std::ops::Range<u64>, NodeError> {
-        match self.check(ticket, self.clock.now())?.right {
+    pub(crate) fn read(
+        &self,
+        bearer: &Bearer,
+        ticket: &SignedTicket,
+        slice: SliceId,
+    ) -> Result<std::ops::Range<u64>, NodeError> {
+        let ticket = self.check(bearer, ticket, self.clock.now())?;
+        match ticket.right {
             Right::Read { slice: of, from, until } if of == slice => Ok(from..until),
-            _ => Err(self.refuse(format!("the ticket does not allow to read slice {slice}"))),
+            _ => Err(self.other_right(bearer, &ticket.user, format!("to read slice {slice}"))),
         }
     }
 
     /// The slice that may be written, once.
-    pub(crate) fn write(&self, ticket: &SignedTicket) -> Result<(WriteGrant, WriteClaim), NodeError> {
+    pub(crate) fn write(&self, bearer: &Bearer, ticket: &SignedTicket) -> Result<(WriteGrant, WriteClaim), NodeError> {
         let now = self.clock.now();
-        let ticket = self.check(ticket, now)?;
+        let ticket = self.check(bearer, ticket, now)?;
         let Right::Write { header, resume, base, .. } = ticket.right else {
-            return Err(self.refuse("the ticket does not allow to write a slice".into()));
+            return Err(self.other_right(bearer, &ticket.user, "to write a slice".into()));
         };
         let mut used = lock(&self.used);
         used.retain(|_, until_unix_millis| *until_unix_millis >= now.unix_millis);
         if used.contains_key(&header.slice) {
             drop(used);
             let sentence = format!("the ticket to write slice {} is used already; create the file again", header.slice);
-            return Err(self.refuse(sentence));
+            return Err(self.refuse(bearer, TicketFault::Used, Some(ticket.user), sentence));
         }
         let claim = WriteClaim {
             slice: header.slice,
@@ -80,39 +108,57 @@ impl TicketDoor {
     }
 
     /// Whether native files may be listed and taken in.
-    pub(crate) fn import(&self, ticket: &SignedTicket) -> Result<(), NodeError> {
-        match self.check(ticket, self.clock.now())?.right {
+    pub(crate) fn import(&self, bearer: &Bearer, ticket: &SignedTicket) -> Result<(), NodeError> {
+        let ticket = self.check(bearer, ticket, self.clock.now())?;
+        match ticket.right {
             Right::Import => Ok(()),
-            _ => Err(self.refuse("the ticket does not allow to import files".into())),
+            _ => Err(self.other_right(bearer, &ticket.user, "to import files".into())),
         }
     }
 
     /// The job for which SPEs may be run here.
-    pub(crate) fn compute(&self, ticket: &SignedTicket) -> Result<JobId, NodeError> {
-        self.job_of(self.check(ticket, self.clock.now())?)
+    pub(crate) fn compute(&self, bearer: &Bearer, ticket: &SignedTicket) -> Result<JobId, NodeError> {
+        let ticket = self.check(bearer, ticket, self.clock.now())?;
+        self.job_of(bearer, ticket)
     }
 
     /// The slices that a job's SPEs may read here.
-    pub(crate) fn inputs(&self, ticket: &SignedTicket, job: JobId) -> Result<BTreeSet<SliceId>, NodeError> {
-        match self.check(ticket, self.clock.now())?.right {
+    pub(crate) fn inputs(
+        &self,
+        bearer: &Bearer,
+        ticket: &SignedTicket,
+        job: JobId,
+    ) -> Result<BTreeSet<SliceId>, NodeError> {
+        let ticket = self.check(bearer, ticket, self.clock.now())?;
+        match ticket.right {
             Right::Inputs { job: of, slices } if of == job => Ok(slices.into_iter().collect()),
-            _ => Err(self.refuse(format!("the ticket does not allow job {job} to read anything"))),
+            _ => Err(self.other_right(bearer, &ticket.user, format!("job {job} to read anything"))),
         }
     }
 
     /// Refuses, and counts, a slice that no ticket lets a job read.
-    pub(crate) fn refuse_input(&self, job: JobId, slice: SliceId) -> NodeError {
-        self.refuse(format!("no ticket allows job {job} to read slice {slice}"))
+    pub(crate) fn refuse_input(&self, bearer: &Bearer, job: JobId, slice: SliceId) -> NodeError {
+        let sentence = format!("no ticket allows job {job} to read slice {slice}");
+        self.refuse(bearer, TicketFault::OtherRight, None, sentence)
     }
 
-    /// As [`compute`](Self::compute), for a piece. A task may take longer than a ticket lives; so another node, which
-    /// proved itself by a certificate of the cloud, may deliver with the ticket that was good when its task began.
-    pub(crate) fn piece(&self, ticket: &SignedTicket, from_node: bool) -> Result<JobId, NodeError> {
-        let mut now = self.clock.now();
-        if from_node {
-            now.unix_millis = now.unix_millis.saturating_sub(DELIVERY_TIME_MAX.as_millis() as u64);
+    /// As [`compute`](Self::compute), for a piece. A task may take longer than a ticket lives, and delivers to many nodes;
+    /// so another node, which proved itself by a certificate of the cloud, may deliver with the ticket that was good when
+    /// its task began.
+    pub(crate) fn piece(&self, bearer: &Bearer, ticket: &SignedTicket) -> Result<JobId, NodeError> {
+        if !bearer.is_role() {
+            return self.compute(bearer, ticket);
         }
-        self.job_of(self.check(ticket, now)?)
+        let mut now = self.clock.now();
+        now.unix_millis = now.unix_millis.saturating_sub(DELIVERY_TIME_MAX.as_millis() as u64);
+        let ticket = self.check_ticket(bearer, ticket, now)?;
+        self.job_of(bearer, ticket)
+    }
+
+    /// Whether the connection on which this ticket is shown may go on without encryption.
+    pub(crate) fn plain(&self, bearer: &Bearer, ticket: &SignedTicket) -> Result<(), NodeError> {
+        let ticket = self.check(bearer, ticket, self.clock.now())?;
+        self.check_plain(bearer, &ticket)
     }
 
     /// Whose tickets are worthless before their time.
@@ -120,45 +166,135 @@ impl TicketDoor {
         &self.revoked
     }
 
-    /// Tickets refused so far.
-    pub(crate) fn refused_total(&self) -> u64 {
-        self.refused.load(Ordering::Relaxed)
+    /// A proof that was none.
+    pub(crate) fn refuse_proof(&self, bearer: &Bearer) -> NodeError {
+        let sentence = format!("node {} cannot believe that this is the key of a client; log in again", self.node);
+        self.refuse(bearer, TicketFault::NotHolder, None, sentence)
     }
 
-    fn job_of(&self, ticket: Ticket) -> Result<JobId, NodeError> {
-        match ticket.right {
-            Right::Compute { job } => Ok(job),
-            _ => Err(self.refuse("the ticket does not allow to run a job".into())),
+    /// A range that a ticket does not cover.
+    pub(crate) fn refuse_range(&self, bearer: &Bearer, sentence: String) -> NodeError {
+        self.refuse(bearer, TicketFault::OtherRight, None, sentence)
+    }
+
+    /// Where this node stands, as its settings say.
+    pub(crate) fn site(&self) -> &str {
+        &self.site
+    }
+
+    /// The present time, by which tickets are judged.
+    pub(crate) fn now(&self) -> Now {
+        self.clock.now()
+    }
+
+    /// Tickets refused so far, by fault.
+    pub(crate) fn refused(&self) -> RefusedTickets {
+        self.lock_refusals().counts.clone()
+    }
+
+    /// What the master has not been told of; it is given out once.
+    pub(crate) fn take_untold(&self) -> Option<Report> {
+        let mut refusals = self.lock_refusals();
+        let (refusals, left_out) = (std::mem::take(&mut refusals.untold), std::mem::take(&mut refusals.left_out));
+        (!refusals.is_empty() || left_out > 0).then_some(Report::TicketsRefused { refusals, left_out })
+    }
+
+    /// What was taken and could not be told: from now on it is only counted.
+    pub(crate) fn give_back(&self, untold: &Report) {
+        if let Report::TicketsRefused { refusals, left_out } = untold {
+            self.lock_refusals().left_out += refusals.len() as u64 + left_out;
         }
     }
 
-    fn check(&self, ticket: &SignedTicket, now: Now) -> Result<Ticket, NodeError> {
+    fn job_of(&self, bearer: &Bearer, ticket: Ticket) -> Result<JobId, NodeError> {
+        match ticket.right {
+            Right::Compute { job } => Ok(job),
+            _ => Err(self.other_right(bearer, &ticket.user, "to run a job".into())),
+        }
+    }
+
+    /// Everything but the right.
+    fn check(&self, bearer: &Bearer, signed: &SignedTicket, now: Now) -> Result<Ticket, NodeError> {
+        let ticket = self.check_ticket(bearer, signed, now)?;
+        if !bearer.holds(signed, &ticket.holder) {
+            let sentence = format!(
+                "{} refuses the ticket: it was made for another client or node; ask the master for one of your own",
+                self.node
+            );
+            return Err(self.refuse(bearer, TicketFault::NotHolder, Some(ticket.user), sentence));
+        }
+        if bearer.is_plain() {
+            self.check_plain(bearer, &ticket)?;
+        }
+        Ok(ticket)
+    }
+
+    /// Everything but the right and the holder.
+    fn check_ticket(&self, bearer: &Bearer, ticket: &SignedTicket, now: Now) -> Result<Ticket, NodeError> {
         let checker = self.checker.read().unwrap_or_else(PoisonError::into_inner).clone();
         let Some(checker) = checker else {
             let sentence = format!("node {} has not met its master yet; try again a little later", self.node);
             return Err(NodeError::refused(Status::Unavailable, sentence));
         };
-        let ticket = checker.check(ticket, now).map_err(|refusal| {
-            self.count(&refusal.sentence);
+        let ticket = checker.check(ticket, now).map_err(|refused| {
+            let RefusedTicket { fault, user, refusal } = refused;
+            self.count(bearer, fault, user, &refusal.sentence);
             NodeError::Refused(refusal)
         })?;
         if self.revoked.covers(&ticket) {
             // Unavailable: who has another session gets a new ticket from the master, who has none hears so there.
             let sentence = format!("the tickets of {} were revoked; ask the master for a new one", ticket.user);
-            self.count(&sentence);
+            self.count(bearer, TicketFault::Revoked, Some(ticket.user), &sentence);
             return Err(NodeError::refused(Status::Unavailable, sentence));
         }
         Ok(ticket)
     }
 
-    fn refuse(&self, sentence: String) -> NodeError {
-        self.count(&sentence);
+    fn check_plain(&self, bearer: &Bearer, ticket: &Ticket) -> Result<(), NodeError> {
+        if ticket.plain_within.as_deref() == Some(self.site.as_str()) {
+            return Ok(());
+        }
+        let sentence = format!(
+            "{} at site {} refuses the ticket: it does not allow bytes to go unencrypted here; use an encrypted connection",
+            self.node, self.site
+        );
+        Err(self.refuse(bearer, TicketFault::Plain, Some(ticket.user.clone()), sentence))
+    }
+
+    fn other_right(&self, bearer: &Bearer, user: &UserName, what: String) -> NodeError {
+        let sentence = format!("the ticket does not allow {what}");
+        self.refuse(bearer, TicketFault::OtherRight, Some(user.clone()), sentence)
+    }
+
+    fn refuse(&self, bearer: &Bearer, fault: TicketFault, user: Option<UserName>, sentence: String) -> NodeError {
+        self.count(bearer, fault, user, &sentence);
         NodeError::refused(Status::Refused, sentence)
     }
 
-    fn count(&self, why: &str) {
-        let total = self.refused.fetch_add(1, Ordering::Relaxed) + 1;
-        tracing::warn!(metric = names::METRIC_TICKETS_REFUSED, total, why, "a ticket was refused");
+    fn count(&self, bearer: &Bearer, fault: TicketFault, user: Option<UserName>, why: &str) {
+        let mut refusals = self.lock_refusals();
+        let total = refusals.counts.entry(fault).or_default();
+        *total += 1;
+        tracing::warn!(
+            metric = names::METRIC_TICKETS_REFUSED,
+            fault = fault.word(),
+            total = *total,
+            from = bearer.from(),
+            why,
+            "a ticket was refused"
+        );
+        if refusals.untold.len() < REFUSALS_MAX {
+            let unix_millis = self.clock.now().unix_millis;
+            let (from, why) = (bearer.from().to_owned(), why.to_owned());
+            refusals.untold.push(TicketRefusal { unix_millis, fault, user, from, why });
+        } else {
+            refusals.left_out += 1;
+        }
+    }
+
+    fn lock_refusals(&self) -> MutexGuard<'_, Refusals> {
+        // Each change under this lock is complete in itself.
+        self.refusals.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -206,31 +342,57 @@ const DELIVERY_TIME_MAX: Duration = Duration::from_secs(6 * 60 * 60);
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
-    use net::identity::TicketSigner;
-    use protocol::{LeaseId, RecordFormat, SectorPath, Version};
+    use net::{
+        identity::{HolderPair, TicketSigner},
+        transfer::TransferStream,
+    };
+    use protocol::{LeaseId, RecordFormat, SectorPath, Version, ticket::Holder};
 
     use super::*;
 
     struct Fixture {
         door: TicketDoor,
         signer: TicketSigner,
+        holder: HolderPair,
         now_unix_millis: u64,
     }
 
     fn fixture() -> Fixture {
         let (clock, signer) = (Clock::start(), TicketSigner::generate());
-        let door = TicketDoor::new(NodeId::new("here").unwrap(), clock);
-        door.set_key(signer.public_key());
-        Fixture { door, signer, now_unix_millis: clock.now().unix_millis }
+        let door = TicketDoor::new(NodeId::new("here").unwrap(), "uic".into(), clock);
+        door.set_keys(signer.public_keys());
+        Fixture { door, signer, holder: HolderPair::generate(), now_unix_millis: clock.now().unix_millis }
+    }
+
+    /// The other end of a connection, with the certificate of a node if it is one.
+    fn stream(role: Option<&str>) -> TransferStream {
+        let pipe = Box::new(tokio::io::duplex(64).0);
+        TransferStream::in_memory(pipe, ([192, 0, 2, 7], 9).into(), role, [1; 32])
     }
 
     impl Fixture {
-        fn sign(&self, right: Right, until_unix_millis: u64) -> SignedTicket {
-            let (user, node) = (UserName::new("alice").unwrap(), NodeId::new("here").unwrap());
-            self.signer.sign(&Ticket { user, node, right, until_unix_millis })
+        fn ticket(&self, right: Right) -> Ticket {
+            Ticket {
+                number: 1,
+                user: UserName::new("alice").unwrap(),
+                holder: Holder::Client(self.holder.public()),
+                node: NodeId::new("here").unwrap(),
+                right,
+                file: None,
+                plain_within: None,
+                until_unix_millis: self.now_unix_millis + 60_000,
+            }
         }
 
-        fn write(&self) -> SignedTicket {
+        /// The client for whom the tickets are.
+        fn client(&self) -> Bearer {
+            let stream = stream(None);
+            let mut bearer = Bearer::of(&stream).unwrap();
+            assert!(bearer.take_proof(self.holder.public(), &self.holder.prove(&stream).unwrap()));
+            bearer
+        }
+
+        fn write_right(&self) -> Right {
             let header = SliceHeader {
                 slice: SliceId(1),
                 path: SectorPath::parse("/a").unwrap(),
@@ -243,85 +405,153 @@ mod tests {
                 journal: protocol::JournalId(1),
                 acl: None,
             };
-            self.sign(
-                Right::Write { lease: LeaseId(1), header, resume: None, base: None },
-                self.now_unix_millis + 60_000,
-            )
+            Right::Write { lease: LeaseId(1), header, resume: None, base: None }
+        }
+
+        fn write(&self) -> SignedTicket {
+            self.signer.sign(&self.ticket(self.write_right()))
         }
     }
 
     #[test]
     fn before_the_master_was_met_nothing_is_allowed_and_nothing_counted() {
         let made = fixture();
-        let door = TicketDoor::new(NodeId::new("here").unwrap(), Clock::start());
-        let refusal = door.write(&made.write()).unwrap_err().refusal();
-        assert_eq!((refusal.status, door.refused_total()), (Status::Unavailable, 0), "it may be tried again soon");
+        let door = TicketDoor::new(NodeId::new("here").unwrap(), "uic".into(), Clock::start());
+        let refusal = door.write(&made.client(), &made.write()).unwrap_err().refusal();
+        assert_eq!((refusal.status, door.refused().len()), (Status::Unavailable, 0), "it may be tried again soon");
     }
 
     #[test]
-    fn refused_tickets_are_counted() {
+    fn a_stolen_altered_ended_replayed_foreign_revoked_or_wrong_ticket_is_refused_and_counted_by_its_fault() {
         let made = fixture();
+        let (door, client) = (&made.door, made.client());
+        let nobody = Bearer::of(&stream(None)).unwrap();
+        assert!(door.write(&nobody, &made.write()).is_err());
         let forged = SignedTicket { signature: vec![0; 64], ..made.write() };
-        assert!(made.door.write(&forged).is_err());
-        assert!(made.door.compute(&made.write()).is_err());
-        assert!(made.door.read(&made.write(), SliceId(1)).is_err());
-        assert_eq!(made.door.refused_total(), 3);
+        assert!(door.write(&client, &forged).is_err());
+        let of_another_cloud = TicketSigner::generate().sign(&made.ticket(made.write_right()));
+        assert!(door.write(&client, &of_another_cloud).is_err());
+        let there = Ticket { node: NodeId::new("there").unwrap(), ..made.ticket(made.write_right()) };
+        assert!(door.write(&client, &made.signer.sign(&there)).is_err());
+        let ended = Ticket { until_unix_millis: 1, ..made.ticket(made.write_right()) };
+        assert!(door.write(&client, &made.signer.sign(&ended)).is_err());
+        assert!(door.compute(&client, &made.write()).is_err());
+        assert!(door.read(&client, &made.write(), SliceId(1)).is_err());
+        door.write(&client, &made.write()).unwrap().1.used();
+        assert!(door.write(&client, &made.write()).is_err());
+        assert!(door.plain(&client, &made.write()).is_err());
+        let user = UserName::new("alice").unwrap();
+        let revocation = protocol::message::node_master::Revocation { user, until_unix_millis: u64::MAX };
+        door.revoked().revoke(door.clock.now(), revocation);
+        assert!(door.read(&client, &made.write(), SliceId(1)).is_err());
+        let expected = RefusedTickets::from([
+            (TicketFault::Unsigned, 2),
+            (TicketFault::OtherNode, 1),
+            (TicketFault::Expired, 1),
+            (TicketFault::NotHolder, 1),
+            (TicketFault::Used, 1),
+            (TicketFault::OtherRight, 2),
+            (TicketFault::Plain, 1),
+            (TicketFault::Revoked, 1),
+        ]);
+        assert_eq!(door.refused(), expected);
+        assert_eq!(expected.len(), TicketFault::ALL.len(), "every fault was tried");
+    }
+
+    #[test]
+    fn refusals_are_told_once_and_those_without_room_are_counted() {
+        let made = fixture();
+        for _ in 0..REFUSALS_MAX + 3 {
+            assert!(made.door.compute(&made.client(), &made.write()).is_err());
+        }
+        let Some(Report::TicketsRefused { refusals, left_out }) = made.door.take_untold() else { panic!("refusals") };
+        assert_eq!((refusals.len(), left_out), (REFUSALS_MAX, 3));
+        assert_eq!((refusals[0].user.as_ref().unwrap().as_str(), refusals[0].from.as_str()), ("alice", "192.0.2.7"));
+        assert!(made.door.take_untold().is_none());
+        made.door.give_back(&Report::TicketsRefused { refusals, left_out });
+        let Some(Report::TicketsRefused { refusals, left_out }) = made.door.take_untold() else { panic!("refusals") };
+        assert_eq!((refusals.len(), left_out), (0, REFUSALS_MAX as u64 + 3), "nothing was lost silently");
     }
 
     #[test]
     fn a_job_reads_what_its_ticket_names_and_nothing_by_another_jobs_or_kind_of_ticket() {
         let made = fixture();
-        let until = made.now_unix_millis + 60_000;
         let slices = vec![SliceId(1), SliceId(2)];
-        let inputs = made.sign(Right::Inputs { job: JobId(3), slices: slices.clone() }, until);
-        assert_eq!(made.door.inputs(&inputs, JobId(3)).unwrap(), slices.into_iter().collect());
-        assert!(made.door.inputs(&inputs, JobId(4)).is_err());
-        assert!(made.door.inputs(&made.sign(Right::Compute { job: JobId(3) }, until), JobId(3)).is_err());
-        assert!(made.door.compute(&inputs).is_err(), "nor does it start an SPE");
-        assert!(made.door.read(&inputs, SliceId(1)).is_err(), "nor bring bytes to a client");
+        let sign = |right| made.signer.sign(&made.ticket(right));
+        let (client, inputs) = (made.client(), sign(Right::Inputs { job: JobId(3), slices: slices.clone() }));
+        assert_eq!(made.door.inputs(&client, &inputs, JobId(3)).unwrap(), slices.into_iter().collect());
+        assert!(made.door.inputs(&client, &inputs, JobId(4)).is_err());
+        assert!(made.door.inputs(&client, &sign(Right::Compute { job: JobId(3) }), JobId(3)).is_err());
+        assert!(made.door.compute(&client, &inputs).is_err(), "nor does it start an SPE");
+        assert!(made.door.read(&client, &inputs, SliceId(1)).is_err(), "nor bring bytes to a client");
     }
 
     #[test]
     fn a_write_may_be_tried_again_until_it_succeeded() {
         let made = fixture();
-        let (_, broken) = made.door.write(&made.write()).unwrap();
+        let (_, broken) = made.door.write(&made.client(), &made.write()).unwrap();
         drop(broken);
-        let (_, claim) = made.door.write(&made.write()).unwrap();
+        let (_, claim) = made.door.write(&made.client(), &made.write()).unwrap();
         claim.used();
-        assert_eq!(made.door.write(&made.write()).unwrap_err().refusal().status, Status::Refused);
+        assert_eq!(made.door.write(&made.client(), &made.write()).unwrap_err().refusal().status, Status::Refused);
     }
 
     #[test]
     fn a_ticket_that_was_revoked_is_refused_and_one_given_out_later_is_not() {
         let made = fixture();
-        let job = Right::Compute { job: JobId(3) };
         let life = protocol::limits::TICKET_LIFE.as_millis() as u64;
-        let [before, after] = [0, 5].map(|later| made.sign(job.clone(), made.now_unix_millis + later + life));
+        let [before, after] = [0, 5].map(|later| {
+            let until_unix_millis = made.now_unix_millis + later + life;
+            made.signer.sign(&Ticket { until_unix_millis, ..made.ticket(Right::Compute { job: JobId(3) }) })
+        });
         let revocation = protocol::message::node_master::Revocation {
             user: UserName::new("alice").unwrap(),
             until_unix_millis: made.now_unix_millis,
         };
-        assert!(made.door.compute(&before).is_ok());
+        assert!(made.door.compute(&made.client(), &before).is_ok());
         made.door.revoked().revoke(made.door.clock.now(), revocation);
-        let refusal = made.door.compute(&before).unwrap_err().refusal();
-        assert_eq!((refusal.status, made.door.refused_total()), (Status::Unavailable, 1));
-        assert!(made.door.compute(&after).is_ok());
+        let refusal = made.door.compute(&made.client(), &before).unwrap_err().refusal();
+        assert_eq!(refusal.status, Status::Unavailable);
+        assert_eq!(made.door.refused(), RefusedTickets::from([(TicketFault::Revoked, 1)]));
+        assert!(made.door.compute(&made.client(), &after).is_ok());
     }
 
     #[test]
-    fn a_new_key_makes_the_old_tickets_worthless() {
+    fn another_masters_keys_make_the_old_tickets_worthless() {
         let made = fixture();
-        made.door.set_key(TicketSigner::generate().public_key());
-        assert!(made.door.write(&made.write()).is_err());
+        made.door.set_keys(TicketSigner::generate().public_keys());
+        assert!(made.door.write(&made.client(), &made.write()).is_err());
     }
 
     #[test]
-    fn only_for_another_node_does_a_compute_ticket_outlive_its_end() {
+    fn only_a_node_may_deliver_a_piece_with_the_ended_ticket_of_a_driver() {
         let made = fixture();
         let job = JobId(3);
-        let ended = made.sign(Right::Compute { job }, made.now_unix_millis.saturating_sub(1_000));
-        assert!(made.door.compute(&ended).is_err());
-        assert!(made.door.piece(&ended, false).is_err());
-        assert_eq!(made.door.piece(&ended, true).unwrap(), job);
+        let until_unix_millis = made.now_unix_millis.saturating_sub(1_000);
+        let ended = Ticket { until_unix_millis, ..made.ticket(Right::Compute { job }) };
+        let ended = made.signer.sign(&ended);
+        assert!(made.door.compute(&made.client(), &ended).is_err());
+        assert!(made.door.piece(&made.client(), &ended).is_err());
+        let node = Bearer::of(&stream(Some("there"))).unwrap();
+        assert_eq!(made.door.piece(&node, &ended).unwrap(), job);
+        assert!(made.door.compute(&node, &ended).is_err());
+    }
+
+    #[test]
+    fn bytes_go_plain_only_with_a_ticket_that_names_the_site_of_this_node() {
+        let made = fixture();
+        let read = |site: Option<&str>| {
+            let right = Right::Read { slice: SliceId(1), from: 0, until: 9 };
+            made.signer.sign(&Ticket { plain_within: site.map(str::to_owned), ..made.ticket(right) })
+        };
+        let mut client = made.client();
+        assert!(made.door.plain(&client, &read(None)).is_err());
+        assert!(made.door.plain(&client, &read(Some("jhu"))).is_err(), "the ticket is for another site");
+        made.door.plain(&client, &read(Some("uic"))).unwrap();
+        client.goes_plain();
+        assert!(made.door.read(&client, &read(Some("uic")), SliceId(1)).is_ok());
+        assert!(made.door.read(&client, &read(None), SliceId(1)).is_err(), "each ticket must say so");
+        let before = made.door.refused()[&TicketFault::Plain];
+        assert_eq!(before, 3);
     }
 }

@@ -138,7 +138,7 @@ async fn a_client_of_this_machine_gets_the_file_itself_for_reading_with_its_chec
     let node = cloud.node("n1").await;
     let bytes = content(300_017);
     cloud.put(&node, 1, &bytes).await;
-    let mut door = LocalStream::connect(&node.local).await.unwrap();
+    let mut door = cloud.knock(&node).await;
     for _ in 0..2 {
         let (file, checksums) = open_locally(&mut door, cloud.read_ticket(&node, 1), 1).await.unwrap();
         let mut found = Vec::new();
@@ -158,7 +158,7 @@ async fn no_file_is_passed_without_a_ticket_for_all_of_that_slice_at_this_node()
     let read = |from, until| Right::Read { slice: SliceId(1), from, until };
     let bad = [
         SignedTicket { signature: vec![7; 64], ..cloud.read_ticket(&node, 1) },
-        SignedTicket { ticket: vec![], signature: vec![] },
+        SignedTicket { ticket: vec![], signature: vec![], handed: None },
         cloud.ticket(&NodeId::new("n2").unwrap(), read(0, 100)),
         cloud.ticket_until(&node.id, read(0, 100), 1),
         cloud.read_ticket(&node, 2),
@@ -166,7 +166,7 @@ async fn no_file_is_passed_without_a_ticket_for_all_of_that_slice_at_this_node()
         cloud.ticket(&node.id, read(0, 9)),
         cloud.ticket(&node.id, read(1, 10)),
     ];
-    let mut door = LocalStream::connect(&node.local).await.unwrap();
+    let mut door = cloud.knock(&node).await;
     for (at, ticket) in bad.into_iter().enumerate() {
         let refusal = open_locally(&mut door, ticket.clone(), 1).await.err().unwrap();
         assert_eq!(refusal.status, Status::Refused, "ticket {at}: {refusal}");
@@ -186,7 +186,7 @@ async fn a_suspicion_is_looked_at_and_only_a_bad_copy_is_put_aside() {
     let node = cloud.node("n1").await;
     let bytes = content(300_000);
     cloud.put(&node, 1, &bytes).await;
-    let mut door = LocalStream::connect(&node.local).await.unwrap();
+    let mut door = cloud.knock(&node).await;
     let suspect =
         LocalRequest::Suspect { ticket: cloud.read_ticket(&node, 1), slice: SliceId(1), from: 0, until: 65_536 };
     door.send(&suspect).await.unwrap();
@@ -197,7 +197,7 @@ async fn a_suspicion_is_looked_at_and_only_a_bad_copy_is_put_aside() {
     // Whoever tells of it may be a command that ends at once.
     drop(door);
     assert_eq!(cloud.report(node.session).await, Report::Corrupt(SliceId(1)));
-    let mut door = LocalStream::connect(&node.local).await.unwrap();
+    let mut door = cloud.knock(&node).await;
     let refusal = open_locally(&mut door, cloud.read_ticket(&node, 1), 1).await.err().unwrap();
     assert_eq!(refusal.status, Status::NotFound);
 }
@@ -211,7 +211,7 @@ async fn one_who_says_nothing_at_the_local_door_holds_up_nobody_and_nonsense_end
     let mut mad = LocalStream::connect(&node.local).await.unwrap();
     mad.send(&"no request of ours".to_owned()).await.unwrap();
     assert!(!matches!(mad.receive::<LocalReply>().await, Ok(Some(_))), "it is hung up on");
-    let mut door = LocalStream::connect(&node.local).await.unwrap();
+    let mut door = cloud.knock(&node).await;
     assert!(open_locally(&mut door, cloud.read_ticket(&node, 1), 1).await.is_ok());
     node.stop().await;
 }
@@ -245,7 +245,7 @@ async fn a_copy_that_was_made_again_is_not_blamed_for_the_bad_one_that_a_connect
     cloud.put(&first, 1, &bytes).await;
     let copy =
         |from| Order::Replicate { header: header(1), bytes: bytes.len() as u64, from, rate_bytes_per_second: None };
-    assert_eq!(cloud.order(&second, copy(cloud.source(&first, 1))).await, Ack::Done);
+    assert_eq!(cloud.order(&second, copy(cloud.source(&second, &first, 1))).await, Ack::Done);
     assert!(matches!(cloud.report(second.session).await, Report::Stored(_)));
     let (mut early, mut midway) = (cloud.connect(&first).await, cloud.connect(&first).await);
     for stream in [&mut early, &mut midway] {
@@ -260,7 +260,7 @@ async fn a_copy_that_was_made_again_is_not_blamed_for_the_bad_one_that_a_connect
         Status::Corrupt
     );
     assert_eq!(cloud.report(first.session).await, Report::Corrupt(SliceId(1)));
-    assert_eq!(cloud.order(&first, copy(cloud.source(&second, 1))).await, Ack::Done);
+    assert_eq!(cloud.order(&first, copy(cloud.source(&first, &second, 1))).await, Ack::Done);
     assert!(matches!(cloud.report(first.session).await, Report::Stored(_)));
     let part = get(&mut early, cloud.read_ticket(&first, 1), 1, 2_400_000..2_400_010).await.unwrap();
     assert!(part == bytes[2_400_000..2_400_010], "the new copy is read");
@@ -298,7 +298,7 @@ async fn an_order_makes_a_copy_that_survives_a_restart() {
     let order = Order::Replicate {
         header: header(1),
         bytes: bytes.len() as u64,
-        from: cloud.source(&from, 1),
+        from: cloud.source(&to, &from, 1),
         rate_bytes_per_second: Some(1 << 40),
     };
     assert_eq!(cloud.order(&to, order.clone()).await, Ack::Done);
@@ -377,8 +377,12 @@ async fn native_files_are_listed_and_imported_with_a_ticket_for_that_alone() {
 async fn a_copy_from_a_node_without_the_slice_fails_with_its_words() {
     let mut cloud = FakeCloud::start().await;
     let (from, to) = (cloud.node("n1").await, cloud.node("n2").await);
-    let order =
-        Order::Replicate { header: header(1), bytes: 3, from: cloud.source(&from, 1), rate_bytes_per_second: None };
+    let order = Order::Replicate {
+        header: header(1),
+        bytes: 3,
+        from: cloud.source(&to, &from, 1),
+        rate_bytes_per_second: None,
+    };
     assert_eq!(cloud.order(&to, order).await, Ack::Done);
     let report = cloud.report(to.session).await;
     let Report::ReplicateFailed { slice: SliceId(1), refusal } = report else { panic!("{report:?}") };

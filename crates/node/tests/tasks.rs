@@ -94,7 +94,7 @@ async fn a_segment_of_another_node_is_read_as_if_it_were_here() {
     load(&mut driver, "copy", &[]).await;
     let (mut joined, mut records) = (Vec::new(), 0);
     for (number, part) in cuts.windows(2).enumerate() {
-        let source = SegmentSource::Remote { slice: SliceId(1), from: cloud.source(&there, 1) };
+        let source = SegmentSource::Remote { slice: SliceId(1), from: Box::new(handed(&cloud, &here, &there)) };
         let order = task(number as u32, 0, vec![segment(source, part[0], part[1], RecordFormat::Lines)], Output::Local);
         let result = run(&mut driver, order).await;
         records += result.records_in;
@@ -189,7 +189,7 @@ async fn scratch_files_are_gone_when_their_task_is_delivered() {
     let mut driver = cloud.drive(&here).await;
     load(&mut driver, "copy", &[]).await;
     for (number, output) in [(0, Output::Local), (1, Output::Buckets(vec![cloud.bucket_place(&there)]))] {
-        let source = SegmentSource::Remote { slice: SliceId(1), from: cloud.source(&there, 1) };
+        let source = SegmentSource::Remote { slice: SliceId(1), from: Box::new(cloud.source(&here, &there, 1)) };
         run(&mut driver, task(number, 0, vec![segment(source, 0, 10_000, RecordFormat::Fixed(100))], output)).await;
     }
     let scratch = here.folder.join("jobs").join(JOB.to_string()).join("scratch");
@@ -283,7 +283,7 @@ async fn a_job_reads_no_slice_that_the_master_did_not_name_whatever_its_driver_s
     cloud.put(&there, 3, b"of another user, elsewhere").await;
     let mut driver = cloud.drive(&here).await;
     load(&mut driver, "copy", &[]).await;
-    let remote = SegmentSource::Remote { slice: SliceId(3), from: cloud.source(&there, 3) };
+    let remote = SegmentSource::Remote { slice: SliceId(3), from: Box::new(cloud.source(&here, &there, 3)) };
     let allowed = || segment(local(1), 0, 11, RecordFormat::File);
     let secret = || segment(local(2), 0, 15, RecordFormat::File);
     let other_job = cloud.ticket(&here.id, Right::Inputs { job: JobId(77), slices: vec![SliceId(2)] });
@@ -428,4 +428,10 @@ async fn published(
     let published = driver.ask(publish).await;
     assert!(matches!(published, SpeReply::Published { .. }), "{published:?}");
     cloud.get(node, slice).await.unwrap()
+}
+
+/// Slice 1 at `there`, with the driver's own ticket in the hand of `here`.
+fn handed(cloud: &FakeCloud, here: &FakeNode, there: &FakeNode) -> protocol::message::client_master::Source {
+    let ticket = cloud.handed(&cloud.read_ticket(there, 1), here);
+    protocol::message::client_master::Source { ticket, ..cloud.source(here, there, 1) }
 }

@@ -8,7 +8,7 @@ use std::{fs::File, net::TcpListener, os::fd::AsFd};
 use fake_cloud::{
     FakeCloud, FakeNode, ask_to_write, content, damage, header, put, put_along, send_frames, write_right,
 };
-use net::{local::LocalStream, transfer::TransferStream};
+use net::transfer::TransferStream;
 use protocol::{
     Digest, LeaseId, ResumeKey, SliceId, Status,
     message::{
@@ -83,7 +83,7 @@ async fn a_slice_that_is_sent_once_is_stored_by_all_nodes_of_its_chain() {
     let nodes = [cloud.node("n1").await, cloud.node("n2").await, cloud.node("n3").await];
     let mut stream = cloud.connect(&nodes[0]).await;
     for (slice, bytes) in [(1, content(9 * MIB + 17)), (2, content(3)), (3, vec![])] {
-        let chain = nodes[1..].iter().map(|node| cloud.write_source(node, write_right(slice))).collect();
+        let chain = nodes.windows(2).map(|pair| cloud.write_source(&pair[0], &pair[1], write_right(slice))).collect();
         let reply = put_along(&mut stream, cloud.write_ticket(&nodes[0], slice), chain, &bytes).await;
         assert_eq!(reply, stored(&bytes));
         for node in &nodes {
@@ -114,10 +114,10 @@ async fn each_node_of_a_chain_reports_for_itself() {
     let mut cloud = FakeCloud::start().await;
     let (first, next) = (cloud.node("n1").await, cloud.node("n2").await);
     let mut stream = cloud.connect(&first).await;
-    let chain = vec![cloud.write_source(&next, write_right(1))];
+    let chain = vec![cloud.write_source(&first, &next, write_right(1))];
     put_along(&mut stream, cloud.write_ticket(&first, 1), chain, &content(MIB)).await;
     report_of(&mut cloud, &next, 1).await;
-    // The reports of the other session were passed over while waiting for this one.
+    report_of(&mut cloud, &first, 1).await;
     assert!(cloud.get(&first, 1).await.is_ok());
 }
 
@@ -129,8 +129,8 @@ async fn a_node_goes_on_alone_where_the_next_one_is_gone_or_refuses_and_says_so(
     let mut stream = cloud.connect(&first).await;
     // A port at which nobody listens any more.
     let gone = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-    let absent = Source { address: gone, ..cloud.write_source(&next, write_right(1)) };
-    let wrong = cloud.write_source(&next, Right::Read { slice: SliceId(2), from: 0, until: 9 });
+    let absent = Source { address: gone, ..cloud.write_source(&first, &next, write_right(1)) };
+    let wrong = cloud.write_source(&first, &next, Right::Read { slice: SliceId(2), from: 0, until: 9 });
     for (slice, source) in [(1, absent), (2, wrong)] {
         let reply = put_along(&mut stream, cloud.write_ticket(&first, slice), vec![source], &bytes).await;
         assert_eq!(reply, stored(&bytes));
@@ -148,7 +148,7 @@ async fn a_chain_whose_sender_goes_away_leaves_nothing_anywhere() {
     let mut cloud = FakeCloud::start().await;
     let (first, next) = (cloud.node("n1").await, cloud.node("n2").await);
     let mut stream = cloud.connect(&first).await;
-    let chain = vec![cloud.write_source(&next, write_right(1))];
+    let chain = vec![cloud.write_source(&first, &next, write_right(1))];
     let reply = ask_to_write(&mut stream, cloud.write_ticket(&first, 1), chain).await;
     assert_eq!(reply, TransferReply::Ready);
     send_frames(&mut stream, &content(8 * MIB)).await;
@@ -244,7 +244,7 @@ async fn what_is_resumed_is_not_passed_on_and_the_master_is_told() {
     let bytes = content(22 * MIB);
     break_off(&cloud, &first, 1, &bytes[..BROKEN_OFF_AT]).await;
     let mut stream = cloud.connect(&first).await;
-    let chain = vec![cloud.write_source(&next, write_right(2))];
+    let chain = vec![cloud.write_source(&first, &next, write_right(2))];
     let reply = ask_to_write(&mut stream, cloud.ticket(&first.id, resumable(2, 1)), chain).await;
     let there = partial_bytes(&reply, &bytes);
     assert_eq!(send_rest(stream, &bytes, there).await, stored(&bytes));
@@ -263,7 +263,7 @@ async fn an_append_begins_with_the_verified_bytes_of_its_base_at_every_node_of_i
     let more = content(MIB + 5);
     let whole = [&old[..], &more].concat();
     let mut stream = cloud.connect(&first).await;
-    let chain = vec![cloud.write_source(&next, behind(2, 1))];
+    let chain = vec![cloud.write_source(&first, &next, behind(2, 1))];
     let reply = put_along(&mut stream, cloud.ticket(&first.id, behind(2, 1)), chain, &more).await;
     assert_eq!(reply, stored(&whole));
     report_of(&mut cloud, &next, 2).await;
@@ -289,8 +289,15 @@ async fn an_append_to_a_bad_or_missing_copy_is_sent_elsewhere() {
 }
 
 /// Passes a file at a node's local door; all answers but those that tell of progress, whose bytes are counted.
-async fn pass(node: &FakeNode, right: SignedTicket, chain: Vec<Source>, file: &File, bytes: u64) -> (u64, LocalReply) {
-    let mut door = LocalStream::connect(&node.local).await.unwrap();
+async fn pass(
+    cloud: &FakeCloud,
+    node: &FakeNode,
+    right: SignedTicket,
+    chain: Vec<Source>,
+    file: &File,
+    bytes: u64,
+) -> (u64, LocalReply) {
+    let mut door = cloud.knock(node).await;
     let request = LocalRequest::Store { ticket: right, chain, bytes };
     door.send_with_file(&request, file.as_fd()).await.unwrap();
     let mut told = 0;
@@ -313,9 +320,9 @@ async fn a_file_that_is_passed_is_stored_and_sent_along_the_chain_without_being_
     let mut cloud = FakeCloud::start().await;
     let (first, second) = (cloud.node("n1").await, cloud.node("n2").await);
     let bytes = content(35 * MIB + 11);
-    let chain = vec![cloud.write_source(&second, write_right(1))];
+    let chain = vec![cloud.write_source(&first, &second, write_right(1))];
     let file = file_of(&bytes);
-    let (told, reply) = pass(&first, cloud.write_ticket(&first, 1), chain, &file, bytes.len() as u64).await;
+    let (told, reply) = pass(&cloud, &first, cloud.write_ticket(&first, 1), chain, &file, bytes.len() as u64).await;
     assert_eq!(reply, LocalReply::Stored { bytes: bytes.len() as u64, digest: digest(&bytes) });
     assert_eq!(told, bytes.len() as u64);
     report_of(&mut cloud, &first, 1).await;
@@ -335,7 +342,7 @@ async fn a_passed_file_goes_on_where_a_sent_one_broke_off_if_it_is_the_same() {
         let mut whole = bytes.clone();
         whole[5] ^= u8::from(!begins_alike);
         let right = cloud.ticket(&node.id, resumable(slice, 1));
-        let (told, reply) = pass(&node, right, vec![], &file_of(&whole), whole.len() as u64).await;
+        let (told, reply) = pass(&cloud, &node, right, vec![], &file_of(&whole), whole.len() as u64).await;
         assert_eq!(reply, LocalReply::Stored { bytes: whole.len() as u64, digest: digest(&whole) });
         assert_eq!(told, whole.len() as u64, "what was kept is told too");
         report_of(&mut cloud, &node, slice).await;
@@ -353,12 +360,12 @@ async fn what_is_passed_without_a_right_without_a_file_or_shorter_than_said_is_r
         LocalReply::Refused(refusal) => refusal,
         other => panic!("{other:?}"),
     };
-    let (_, reply) = pass(&node, cloud.read_ticket(&node, 1), vec![], &file, MIB as u64).await;
+    let (_, reply) = pass(&cloud, &node, cloud.read_ticket(&node, 1), vec![], &file, MIB as u64).await;
     assert_eq!(refused(reply).status, Status::Refused);
-    let (_, reply) = pass(&node, cloud.write_ticket(&node, 1), vec![], &file, bytes.len() as u64 + 1).await;
+    let (_, reply) = pass(&cloud, &node, cloud.write_ticket(&node, 1), vec![], &file, bytes.len() as u64 + 1).await;
     assert!(refused(reply).sentence.contains("shorter"));
     let (_, pipe) = std::io::pipe().unwrap();
-    let mut door = LocalStream::connect(&node.local).await.unwrap();
+    let mut door = cloud.knock(&node).await;
     let request = LocalRequest::Store { ticket: cloud.write_ticket(&node, 2), chain: vec![], bytes: 7 };
     door.send_with_file(&request, pipe.as_fd()).await.unwrap();
     let (reply, _) = door.receive::<LocalReply>().await.unwrap().unwrap();

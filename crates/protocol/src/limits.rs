@@ -52,6 +52,9 @@ pub const READING_TIME_MAX: Duration = Duration::from_secs(60 * 60);
 pub const CERTIFICATE_LIFE: Duration = Duration::from_secs(90 * 24 * 3_600);
 /// Most bytes of the first word of who joins: its longest part is a folder's name, or a password.
 pub const JOIN_BYTES_MAX: usize = 64 * 1024;
+/// How long one of the master's keys signs tickets: whoever gets hold of one can use it for a day at most, and nodes hear of
+/// a key a day before it is used.
+pub const TICKET_KEY_LIFE: Duration = Duration::from_secs(24 * 60 * 60);
 /// Life of a write lease that its holder does not renew.
 pub const LEASE_LIFE: Duration = Duration::from_secs(60);
 /// How long what arrived of a broken upload is kept without being asked for: longer than a person needs to see the error

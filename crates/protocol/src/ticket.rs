@@ -1,21 +1,63 @@
 //! A ticket: the master's signed word that someone may move some bytes at a node (architecture, door 5; the paper's
 //! "exclusive data connection that is coordinated by the master", 2.3). A node checks it alone, without asking.
+//!
+//! A ticket alone opens nothing: it names its [`Holder`], and whoever shows it proves to be that one on the very
+//! connection on which it is shown. So one that was read from a log, a memory or a wire is worth nothing to its finder.
+
+use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{JobId, LeaseId, NodeId, ResumeKey, SliceId, UserName, slice::SliceHeader, time::Now};
+use crate::{JobId, LeaseId, NodeId, ResumeKey, SectorPath, SliceId, UserName, Version, slice::SliceHeader, time::Now};
 
 /// What a ticket allows, on one node, until a time.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Ticket {
+    /// Its number: no two tickets under one key have the same.
+    pub number: u64,
     /// On whose behalf.
     pub user: UserName,
+    /// Who may show it.
+    pub holder: Holder,
     /// At which node it is valid, and nowhere else.
     pub node: NodeId,
     /// What may be done.
     pub right: Right,
+    /// Which file's bytes they are, as it was called when the ticket was made. For people and for the audit record: what
+    /// may be done is said by the slice in the right, which has one content for ever while its file may be renamed.
+    pub file: Option<TicketFile>,
+    /// The site within which the bytes may go unencrypted; `None`: they may not.
+    pub plain_within: Option<String>,
     /// Valid until this wall-clock time, in milliseconds since the Unix epoch.
     pub until_unix_millis: u64,
+}
+
+/// The file a ticket is about.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TicketFile {
+    /// Its path.
+    pub path: SectorPath,
+    /// Its version.
+    pub version: Version,
+}
+
+/// Who may show a ticket.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Holder {
+    /// Whoever has the private half of this Ed25519 key, which a client made for its session and told at its login.
+    Client(HolderKey),
+    /// The node of this name, proved by its certificate.
+    Node(NodeId),
+}
+
+/// The public half of a client's key, Ed25519, 32 bytes.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct HolderKey(pub [u8; 32]);
+
+impl fmt::Debug for HolderKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "HolderKey({:02x}{:02x}…)", self.0[0], self.0[1])
+    }
 }
 
 /// The verb of a ticket with what it applies to.
@@ -65,6 +107,75 @@ pub struct SignedTicket {
     pub ticket: Vec<u8>,
     /// Ed25519 signature, 64 bytes.
     pub signature: Vec<u8>,
+    /// To whom the client that holds it has handed it on, if to anyone.
+    pub handed: Option<Handed>,
+}
+
+/// A client's word that a node may use its ticket in its place: the node that runs a task reads what the task needs.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Handed {
+    /// The node, which proves itself by its certificate.
+    pub to: NodeId,
+    /// Ed25519 signature with the holder's key over [`handing_words`], 64 bytes.
+    pub signature: Vec<u8>,
+}
+
+/// The public keys with which a node checks tickets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TicketKeys {
+    /// Signs now.
+    pub current: [u8; 32],
+    /// Will sign next: told long before, so that no node meets a key that it does not know.
+    pub next: [u8; 32],
+}
+
+/// Why a node refuses a ticket; each is counted by itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub enum TicketFault {
+    /// It was altered, or signed by another master or for another cloud.
+    Unsigned,
+    /// It is for another node.
+    OtherNode,
+    /// Its time has passed.
+    Expired,
+    /// Whoever shows it is not its holder: it was stolen, or shown again on another connection.
+    NotHolder,
+    /// What it was good for once has been done.
+    Used,
+    /// It does not allow what is asked: another verb, slice, job or range.
+    OtherRight,
+    /// The connection is not encrypted, and the ticket does not allow that.
+    Plain,
+    /// Its user was put out, or lost a right, after it was given out.
+    Revoked,
+}
+
+impl TicketFault {
+    /// Every fault.
+    pub const ALL: [Self; 8] = [
+        Self::Unsigned,
+        Self::OtherNode,
+        Self::Expired,
+        Self::NotHolder,
+        Self::Used,
+        Self::OtherRight,
+        Self::Plain,
+        Self::Revoked,
+    ];
+
+    /// The word by which it is counted.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Unsigned => "unsigned",
+            Self::OtherNode => "other_node",
+            Self::Expired => "expired",
+            Self::NotHolder => "not_holder",
+            Self::Used => "used",
+            Self::OtherRight => "other_right",
+            Self::Plain => "plain",
+            Self::Revoked => "revoked",
+        }
+    }
 }
 
 impl Ticket {
@@ -73,3 +184,24 @@ impl Ticket {
         now.unix_millis > self.until_unix_millis
     }
 }
+
+/// What a client signs when it hands a ticket on to a node.
+pub fn handing_words(ticket: &[u8], to: &NodeId) -> Vec<u8> {
+    // The name has no zero byte, so the words of two hand-overs are never the same.
+    [HANDING_LABEL, to.as_str().as_bytes(), &[0], ticket].concat()
+}
+
+/// What a client signs at a local socket, whose two ends are on one machine and so have one clock: nothing of one
+/// conversation is good for another, or for a later time than [`LOCAL_PROOF_LIFE_MILLIS`].
+pub fn local_proof_words(node_socket: &str, unix_millis: u64) -> Vec<u8> {
+    [LOCAL_LABEL, node_socket.as_bytes(), &[0], &unix_millis.to_be_bytes()].concat()
+}
+
+/// Label of the TLS exporter whose 32 bytes a client signs to prove on a connection that it holds a key.
+pub const HOLDER_LABEL: &[u8] = b"EXPORTER-sector-holder-1";
+/// How long what was signed at a local socket is good, in milliseconds.
+pub const LOCAL_PROOF_LIFE_MILLIS: u64 = 60_000;
+/// Sets what is signed for a hand-over apart from all else that is signed with the same key.
+const HANDING_LABEL: &[u8] = b"sector-hand-1\0";
+/// The same for a local socket.
+const LOCAL_LABEL: &[u8] = b"sector-local-1\0";

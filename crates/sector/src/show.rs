@@ -36,6 +36,11 @@ pub(crate) fn size(bytes: u64) -> String {
     ByteSize::b(bytes).display().iec().to_string()
 }
 
+/// Text in red where a person sees it; as it is where a program reads it.
+pub(crate) fn red(text: &str) -> String {
+    if io::stdout().is_terminal() { format!("\x1b[31m{text}\x1b[0m") } else { text.to_owned() }
+}
+
 /// A time as RFC 3339, to the second for people and to the millisecond for JSON.
 pub(crate) fn time(unix_millis: u64, exact: bool) -> String {
     let time = SystemTime::UNIX_EPOCH + Duration::from_millis(unix_millis);

@@ -8,7 +8,7 @@ use std::{
     ops::Bound,
 };
 
-use protocol::{CredentialId, MachineKind, NodeId, UserName};
+use protocol::{CredentialId, MachineKind, NodeId, UserName, message::audit::AuditHead};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use store::{Journal, RowChange};
 
@@ -239,6 +239,23 @@ pub fn remove_session(id: CredentialId) -> RowChange {
     RowChange::Remove { table: SESSIONS, key: id.to_string().into() }
 }
 
+/// The change that remembers how the audit record ends.
+pub fn set_audit_head(head: AuditHead) -> RowChange {
+    let value = [&head.number.to_be_bytes()[..], &head.hash].concat();
+    RowChange::Set { table: AUDIT, key: AUDIT_HEAD.into(), value }
+}
+
+/// How the audit record ended when it was last remembered.
+pub fn audit_head(journal: &Journal) -> Result<Option<AuditHead>, SecurityError> {
+    let mut head = None;
+    journal.load(AUDIT, &mut |_, value| {
+        let number = value.get(..8).and_then(|bytes| bytes.try_into().ok()).map(u64::from_be_bytes);
+        let hash = value.get(8..).and_then(|bytes| bytes.try_into().ok());
+        head = number.zip(hash).map(|(number, hash)| AuditHead { number, hash });
+    })?;
+    Ok(head)
+}
+
 /// The change that sets a row.
 pub(crate) fn set<T: Serialize>(table: &'static str, key: &str, row: &T) -> Result<RowChange, SecurityError> {
     set_as(ROW_VERSION, table, key, row)
@@ -298,6 +315,10 @@ pub fn check_group(group: &str) -> Result<(), SecurityError> {
 pub const MASTER: &str = "master";
 /// The reserved name under which the security server's own certificate is registered.
 pub const SECURITY: &str = "security";
+/// Table of one row: how the audit record ends.
+const AUDIT: &str = "audit";
+/// Its key.
+const AUDIT_HEAD: &str = "head";
 /// Table of users.
 const USERS: &str = "users";
 /// Table of the providers that users belong to.

@@ -18,9 +18,11 @@ use tokio::{
 
 use crate::{
     SecurityError,
+    audit::AuditLog,
     journal_writer::JournalWriter,
     machines::Certificate,
     provider::Providers,
+    record_keeper::RecordKeeper,
     rules::{Action, Caller, Completion, Connection, Security},
     signer::Signer,
 };
@@ -32,6 +34,7 @@ pub(crate) struct Keeper {
     signer: Arc<Signer>,
     journal: JournalWriter,
     providers: Providers,
+    record: RecordKeeper,
     /// Bounded by the connections: each waits for its reply before it asks again.
     callers: BTreeMap<Caller, oneshot::Sender<SecurityReply>>,
     /// Comparisons, hashes and questions to providers under way; the rules bound them.
@@ -49,13 +52,20 @@ pub(crate) enum Ask {
 }
 
 impl Keeper {
-    pub(crate) fn new(security: Security, journal: Journal, providers: Providers, signer: Arc<Signer>) -> Self {
+    pub(crate) fn new(
+        security: Security,
+        journal: Journal,
+        providers: Providers,
+        record: AuditLog,
+        signer: Arc<Signer>,
+    ) -> Self {
         Self {
             signer,
             clock: Clock::start(),
             security,
             journal: JournalWriter::new(journal),
             providers,
+            record: RecordKeeper::new(record),
             callers: BTreeMap::new(),
             work: JoinSet::new(),
         }
@@ -64,7 +74,7 @@ impl Keeper {
     /// Works until nobody can ask any more. What was changed before is written.
     ///
     /// # Errors
-    /// When the accounts can no longer be written.
+    /// When the accounts or the audit record can no longer be written.
     pub(crate) async fn keep(mut self, mut asked: mpsc::Receiver<Ask>) -> Result<(), SecurityError> {
         for number in 0.. {
             let due = self.security.next_timeout().map(|due| due.saturating_sub(self.clock.now().monotonic));
@@ -74,12 +84,21 @@ impl Keeper {
                     self.take(Caller(number), ask);
                 }
                 saved = self.journal.saved() => self.complete(Completion::Saved { batch: saved? }),
+                recorded = self.record.written() => {
+                    let (record, head) = recorded?;
+                    self.complete(Completion::Recorded { record, head });
+                }
                 Some(Ok(done)) = self.work.join_next() => self.complete(done),
                 () = sleep(due.unwrap_or_default()), if due.is_some() => {
                     self.security.handle_timeout(self.clock.now());
                 }
             }
-            self.perform();
+            self.perform()?;
+        }
+        while !self.record.is_idle() {
+            let (record, head) = self.record.written().await?;
+            self.complete(Completion::Recorded { record, head });
+            self.perform()?;
         }
         while !self.journal.is_idle() {
             self.journal.saved().await?;
@@ -109,7 +128,7 @@ impl Keeper {
     }
 
     /// Does all that the rules want done.
-    fn perform(&mut self) {
+    fn perform(&mut self) -> Result<(), SecurityError> {
         while let Some(action) = self.security.poll_action() {
             match action {
                 Action::HangUp { caller } => drop(self.callers.remove(&caller)),
@@ -119,6 +138,11 @@ impl Keeper {
                 }
                 Action::Answer { caller, reply } => answer(self.callers.remove(&caller), reply),
                 Action::Save { batch, changes } => self.journal.push(batch, changes),
+                Action::Record { record, records } => self.record.begin(record, records)?,
+                Action::Inspect { caller, request } => {
+                    let reading = self.record.inspect(request);
+                    self.work.spawn(async move { Completion::Inspected { caller, reply: reading.await } });
+                }
                 Action::Verify { check, verification } => {
                     // A comparison that panics proves nothing, and must not leave its caller without an answer.
                     let run = move || catch_unwind(AssertUnwindSafe(|| verification.run())).unwrap_or(None);
@@ -139,6 +163,7 @@ impl Keeper {
             }
         }
         self.journal.begin();
+        Ok(())
     }
 }
 

@@ -8,6 +8,7 @@
 //! [`setup`] makes a cloud and changes its accounts while no server runs on them.
 
 pub mod accounts;
+pub mod audit;
 pub mod changes;
 pub mod credentials;
 pub mod error;
@@ -16,6 +17,7 @@ mod journal_writer;
 mod keeper;
 pub mod machines;
 pub mod provider;
+mod record_keeper;
 pub mod rules;
 mod saves;
 pub mod secret;

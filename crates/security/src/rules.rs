@@ -2,9 +2,10 @@
 //! belongs to the cloud, and who may change accounts (door 3; Sector/Sphere paper, 2.1 and 2.3). Pure: the clock comes as
 //! an argument, and what takes a processor some ten milliseconds, or a disk, is an [`Action`] for someone else.
 //!
-//! [`login`] lets people in, [`providers`] and [`device`] those whom an identity provider knows, which [`standing`] looks
-//! after later; [`nodes`] lets nodes in, [`admission`] gives machines their certificates, [`machines`] does what
-//! administrators want of them; [`users`] answers what is asked about accounts, with [`passwords`] and [`sessions`].
+//! [`recording`] tells the audit record; [`login`] lets people in, [`providers`] and [`device`] those whom an identity
+//! provider knows, which [`standing`] looks after later; [`nodes`] lets nodes in, [`admission`] gives machines their
+//! certificates, [`machines`] does what administrators want of them; [`users`] answers what is asked about accounts, with
+//! [`passwords`] and [`sessions`].
 
 pub mod admission;
 mod device;
@@ -13,6 +14,7 @@ mod machines;
 mod nodes;
 mod passwords;
 mod providers;
+mod recording;
 mod sessions;
 mod standing;
 #[cfg(test)]
@@ -29,6 +31,7 @@ use protocol::{
     CredentialId, MachineKind, NodeId, Now, Refusal, Status,
     message::{
         admission::{AdmissionRequest, Enrolment},
+        audit::{AuditHead, AuditRequest},
         join::MACHINE_BYTES_MAX,
         master_security::{SecurityReply, SecurityRequest},
     },
@@ -49,6 +52,8 @@ use admission::{Issue, Issued};
 use login::{Login, Purpose};
 use passwords::Renewal;
 use providers::ProviderLogins;
+use recording::Recording;
+pub use recording::{Record, RecordId};
 use users::Adding;
 
 /// The rule-keeper of the security server.
@@ -72,6 +77,7 @@ pub struct Security {
     /// Certificates that the authority is asked for; bounded by those who ask.
     issues: BTreeMap<CheckId, Issue>,
     waiting_list: WaitingList,
+    recording: Recording,
     actions: VecDeque<Action>,
     next_check: u64,
 }
@@ -134,6 +140,22 @@ pub enum Action {
         /// The rows.
         changes: Vec<RowChange>,
     },
+    /// Append these to the audit record and sync it, then complete with [`Completion::Recorded`]. One at a time. When that
+    /// fails the server must stop: it would do what nobody knows of.
+    Record {
+        /// Names it in the completion.
+        record: RecordId,
+        /// What, in this order.
+        records: Vec<Record>,
+    },
+    /// Answer this question from the files of the audit record, off the hot path; then complete with
+    /// [`Completion::Inspected`].
+    Inspect {
+        /// Who asked.
+        caller: Caller,
+        /// What: to show, or to verify.
+        request: AuditRequest,
+    },
 }
 
 /// What the hands finished.
@@ -172,6 +194,20 @@ pub enum Completion {
         /// The newest durable batch.
         batch: BatchId,
     },
+    /// These events are on the disk.
+    Recorded {
+        /// Which.
+        record: RecordId,
+        /// How the record ends now.
+        head: AuditHead,
+    },
+    /// The audit record was looked at.
+    Inspected {
+        /// Who asked.
+        caller: Caller,
+        /// What was found, or a refusal.
+        reply: SecurityReply,
+    },
 }
 
 impl Security {
@@ -198,9 +234,18 @@ impl Security {
             under_way: 0,
             issues: BTreeMap::new(),
             waiting_list: WaitingList::default(),
+            recording: Recording::default(),
             actions: VecDeque::new(),
             next_check: 0,
         })
+    }
+
+    /// From now on what is asked is recorded, and answers wait for that; without this the rules keep no record, as whoever
+    /// looks only at one of their decisions wants it.
+    #[must_use]
+    pub fn recorded(mut self) -> Self {
+        self.recording.begin();
+        self
     }
 
     /// Whether this certificate is that of a machine that may ask more than a newcomer: a master, or ourselves.
@@ -247,6 +292,7 @@ impl Security {
 
     /// A master asks; exactly one [`Action::Answer`] to `from` follows, now or after a completion.
     pub fn handle_message(&mut self, now: Now, from: Caller, request: SecurityRequest) {
+        self.note_question(now, from, &request);
         match request {
             SecurityRequest::CheckUser { user, secret, address } => {
                 self.check_user(now, from, (user, secret, address), Purpose::Enter);
@@ -269,6 +315,7 @@ impl Security {
             }
             SecurityRequest::Recheck(held) => self.recheck(now, from, &held),
             SecurityRequest::Device { request, address } => self.handle_device(now, from, request, address),
+            SecurityRequest::Audit(request) => self.handle_audit(from, request),
         }
     }
 
@@ -287,6 +334,8 @@ impl Security {
                 Some(Pending::Login(_)) | None => {}
             },
             Completion::Issued { check, issued } => self.finish_issue(check, issued),
+            Completion::Recorded { record, head } => self.note_recorded(record, head),
+            Completion::Inspected { caller, reply } => self.answer(caller, reply),
             Completion::Saved { batch } => {
                 let answers = self.saves.finish(batch);
                 self.actions.extend(answers.into_iter().map(|(caller, reply)| Action::Answer { caller, reply }));
@@ -309,7 +358,20 @@ impl Security {
 
     /// What is to be done next, in order.
     pub fn poll_action(&mut self) -> Option<Action> {
-        self.actions.pop_front()
+        while let Some(action) = self.actions.pop_front() {
+            let (caller, reply) = match action {
+                Action::Answer { caller, reply } => (caller, reply),
+                Action::HangUp { caller } => {
+                    self.recording.forget(caller);
+                    return Some(Action::HangUp { caller });
+                }
+                action => return Some(action),
+            };
+            if let Some((caller, reply)) = self.recording.pass(caller, reply) {
+                return Some(Action::Answer { caller, reply });
+            }
+        }
+        self.recording.next()
     }
 
     /// When [`handle_timeout`](Self::handle_timeout) should be called, as [`Now::monotonic`].

@@ -11,6 +11,7 @@ use daemon::{
     stop::Stopping,
 };
 use net::{
+    clock::Clock,
     identity::{Authority, Credentials, TlsIdentity},
     transfer::{Incoming, Listener, TransferStream},
 };
@@ -27,7 +28,8 @@ use tokio::{
 
 use crate::{
     SecurityError,
-    accounts::Accounts,
+    accounts::{self, Accounts},
+    audit::{AUDIT_FOLDER, AuditLog},
     keeper::{Ask, Keeper},
     provider::{Plan, Providers},
     rules::{Connection, Security},
@@ -44,6 +46,7 @@ pub struct Server {
     security: Security,
     providers: Providers,
     journal: Journal,
+    record: AuditLog,
 }
 
 /// Serves in a process of its own: prints the ready line and returns when it was stopped. An embedded cloud, whose
@@ -71,12 +74,12 @@ impl Server {
         let known = (**settings).clone();
         let opened =
             task::spawn_blocking(move || open(&folder).and_then(|opened| Ok((opened, Providers::open(&known)?)))).await;
-        let ((journal, authority, security), providers) =
+        let ((journal, authority, security, record), providers) =
             opened.map_err(|_| SecurityError::Panicked("read its accounts"))??;
         let listener = Listener::bind(settings.listen, identity.clone()).await?;
         let security = security.with_providers(Plan::new(settings));
         let signer = Arc::new(Signer { authority, life: settings.certificate_life() });
-        Ok(Self { listener, identity, files, signer, security, providers, journal })
+        Ok(Self { listener, identity, files, signer, security, providers, journal, record })
     }
 
     /// Where it listens.
@@ -89,10 +92,10 @@ impl Server {
     /// # Errors
     /// When the accounts can no longer be written.
     pub async fn run(self, stopping: Stopping) -> Result<(), SecurityError> {
-        let Self { listener, identity, files, signer, security, providers, journal } = self;
+        let Self { listener, identity, files, signer, security, providers, journal, record } = self;
         tracing::info!(address = %listener.address(), "the security server is ready");
         let (asks, asked) = mpsc::channel(MASTER_CONNECTIONS_MAX);
-        let keeper = Keeper::new(security, journal, providers, Arc::clone(&signer));
+        let keeper = Keeper::new(security, journal, providers, record, Arc::clone(&signer));
         let mut keeper = tokio::spawn(keeper.keep(asked));
         let renewal = tokio::spawn(OwnRenewal { signer, files, identity, asks: asks.clone() }.run());
         let (places, strangers) = (Semaphore::new(MASTER_CONNECTIONS_MAX), Semaphore::new(STRANGERS_MAX));
@@ -143,7 +146,7 @@ async fn next(listener: &Listener, connections: &mut JoinSet<()>) -> Result<Inco
 }
 
 /// Opens the accounts; blocks.
-fn open(folder: &Path) -> Result<(Journal, Authority, Security), SecurityError> {
+fn open(folder: &Path) -> Result<(Journal, Authority, Security, AuditLog), SecurityError> {
     let journal = Journal::open(&folder.join(ACCOUNTS_FILE))?;
     let accounts = Accounts::load(&journal)?;
     let authority = match open_authority(folder)? {
@@ -153,7 +156,9 @@ fn open(folder: &Path) -> Result<(Journal, Authority, Security), SecurityError> 
     if accounts.machines().masters().next().is_none() {
         tracing::warn!("there is no master yet; make a ticket for one with `sector security ticket master`");
     }
-    Ok((journal, authority, Security::new(accounts)?))
+    let now = Clock::start().now().unix_millis;
+    let record = AuditLog::open(&folder.join(AUDIT_FOLDER), accounts::audit_head(&journal)?, now)?;
+    Ok((journal, authority, Security::new(accounts)?.recorded(), record))
 }
 
 /// What every connection needs.

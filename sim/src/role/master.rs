@@ -7,15 +7,19 @@ use std::{
     time::Duration,
 };
 
-use master::{Action, Caller, Completion, Master, MasterConfig, Message, NodeJoin, OrderId, OrderOutcome, Peer};
+use master::{
+    Action, Caller, ClientJoin, Completion, Master, MasterConfig, Message, NodeJoin, OrderId, OrderOutcome, Peer,
+};
 use protocol::{
     CredentialId, NodeId, Place, Refusal, SessionId, Status, UserName,
     gmp::Opening,
     message::{
+        audit::AuditHead,
         client_master::ClientRequest,
         master_security::{KnownUser, UserRights},
         node_master::Report,
     },
+    ticket::{HolderKey, TicketKeys},
     wire::codec,
 };
 
@@ -41,7 +45,6 @@ struct Process {
     words: Words,
     /// Where each session's datagrams go.
     peers: BTreeMap<SessionId, Who>,
-    ticket_key: u64,
     wake_at: Option<Duration>,
 }
 
@@ -64,7 +67,7 @@ impl MasterRole {
         let rules = Master::new(env.now, self.config, seed, Box::new(Signer(ticket_key)), self.journal.rows());
         let rules = rules.map_err(|error| format!("the master cannot start from its journal: {error}"))?;
         let (words, peers) = (Words::default(), BTreeMap::new());
-        self.process = Some(Process { rules, words, peers, ticket_key, wake_at: None });
+        self.process = Some(Process { rules, words, peers, wake_at: None });
         env.note(format_args!("master starts (life {})", self.life));
         self.settle(env);
         Ok(())
@@ -115,19 +118,22 @@ impl MasterRole {
     }
 
     /// Lets someone in. Keys stand before the joiner hears of it.
-    pub(crate) fn join(&mut self, env: &mut Environment, who: Who) -> Option<(SessionId, u64)> {
+    pub(crate) fn join(&mut self, env: &mut Environment, who: Who) -> Option<(SessionId, TicketKeys)> {
         let process = self.process.as_mut()?;
         let session = SessionId(env.rng.u64(..));
         match who {
-            Who::Client(_) => process.rules.open_client_session(env.now, session, known(), address(who)),
+            Who::Client(_) => {
+                let client = ClientJoin { user: known(), address: address(who), holder: HolderKey([0; 32]) };
+                process.rules.open_client_session(env.now, session, client);
+            }
             Who::Node(node) => process.rules.open_node_session(env.now, session, node_join(node)).ok()?,
             Who::Master => return None,
         }
         process.words.add_session(session, Opening::Listens);
         process.peers.insert(session, who);
-        let key = process.ticket_key;
+        let keys = process.rules.ticket_keys();
         self.settle(env);
-        Some((session, key))
+        Some((session, keys))
     }
 
     fn settle(&mut self, env: &mut Environment) {
@@ -180,6 +186,11 @@ impl Process {
             Action::AskSecurity { to, .. } => {
                 let away = Refusal::new(Status::Unavailable, "the security server cannot be reached; start it");
                 self.rules.handle_completion(env.now, Completion::SecurityAnswered { to, reply: Err(away) });
+            }
+            // Nobody reads it.
+            Action::BringAudit(_) => {
+                let head = AuditHead { number: 0, hash: [0; 32] };
+                self.rules.handle_completion(env.now, Completion::AuditBrought(Ok(head)));
             }
             // There is no file.
             Action::ReadTopology { .. } => {}
@@ -276,6 +287,7 @@ fn order_line(order: &protocol::message::node_master::Order) -> String {
         Order::ForgetJob(job) => format!("forget job {job}"),
         Order::Revoke(revocation) => format!("revoke the tickets of {}", revocation.user),
         Order::Keep(keep) => format!("keep {} rows onto {:?}", keep.rows.len(), keep.onto),
+        Order::TicketKeys(_) => "know the keys of tickets".into(),
         Order::TellKept { after } => format!("tell what is kept after {after:?}"),
     }
 }

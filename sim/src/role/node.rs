@@ -12,6 +12,7 @@ use protocol::{
         rebuild::Keep,
         spe::Function,
     },
+    ticket::TicketKeys,
     wire::codec,
 };
 use store::{Journal, MemoryDisk, SliceStore};
@@ -190,11 +191,11 @@ impl Process {
     }
 
     /// The master answered a join.
-    pub(crate) fn joined(&mut self, env: &mut Environment, attempt: u32, accepted: Option<(SessionId, u64)>) {
+    pub(crate) fn joined(&mut self, env: &mut Environment, attempt: u32, accepted: Option<(SessionId, TicketKeys)>) {
         if let Some(session) = self.seat.joined(env, attempt, accepted.map(|(session, _)| session)) {
             env.note(format_args!("n{} has joined: session {session}", self.number));
-            if let Some((_, key)) = accepted {
-                self.door.set_key(key);
+            if let Some((_, keys)) = accepted {
+                self.door.set_keys(keys);
             }
             self.rules.handle_session_opened(env.now, session);
         }
@@ -285,6 +286,7 @@ impl Process {
             }
             // Nobody is ever revoked: there is no security server.
             Action::Revoke(_) => {}
+            Action::TakeTicketKeys(keys) => self.door.set_keys(keys),
             Action::ReadKept { after } => {
                 if let Ok(Some(page)) = self.kept.page(after) {
                     self.rules.handle_completion(env.now, Completion::KeptPage(page));
@@ -309,6 +311,7 @@ impl Process {
             spes: self.tasks.len() as u32,
             disks: Vec::new(),
             sandbox_missing: None,
+            refused_tickets: BTreeMap::new(),
         };
         self.seat.words.ask(env.now, session, codec::encode(&report), STATUS_TAG, STATUS_ANSWER_TIME_MAX);
     }

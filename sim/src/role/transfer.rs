@@ -218,6 +218,9 @@ impl Process {
             TransferRequest::Verify { .. } => {
                 return Err(Refusal::new(Status::Usage, "copies are not checked in the simulation"));
             }
+            TransferRequest::Hold { .. } | TransferRequest::Plain { .. } => {
+                return Err(Refusal::new(Status::Usage, "nobody proves anything in the simulation"));
+            }
             TransferRequest::ListFiles { .. }
             | TransferRequest::ImportFile { .. }
             | TransferRequest::LeaveFile { .. } => {

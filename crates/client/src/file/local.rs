@@ -14,7 +14,7 @@ use std::{
     time::Duration,
 };
 
-use net::local::LocalStream;
+use net::{clock::Clock, identity::HolderPair, local::LocalStream};
 use protocol::{
     limits,
     message::{
@@ -45,6 +45,7 @@ struct Inner {
     bytes: u64,
     source: Source,
     content: FileContent,
+    holder: Arc<HolderPair>,
 }
 
 /// Why bytes could not be read here.
@@ -61,7 +62,7 @@ impl LocalSlice {
     pub(crate) async fn open(doors: &LocalDoors, sources: &[Source], content: &FileContent) -> Option<Self> {
         for source in sources {
             let Some(name) = source.local.as_deref().filter(|name| doors.may_try(name)) else { continue };
-            match timeout(ANSWER_WAIT_MAX, ask_for(name, source, content)).await {
+            match timeout(ANSWER_WAIT_MAX, ask_for(doors, name, source, content)).await {
                 Ok(Ok(slice)) => return Some(slice),
                 Ok(Err(error)) => tracing::debug!(node = %source.node, %error, "not read on this machine"),
                 // Whoever connects and hears nothing would wait again with every file.
@@ -172,7 +173,7 @@ impl LocalSlice {
         let until = at + limits::BLOCK_BYTES;
         let telling = async {
             let request = LocalRequest::Suspect { ticket: ticket.clone(), slice, from: at, until };
-            LocalStream::connect(name).await?.send(&request).await
+            knock(&self.inner.holder, name).await?.send(&request).await
         };
         match timeout(REPORT_WAIT_MAX, telling).await {
             Ok(Ok(())) => {}
@@ -227,12 +228,19 @@ impl LocalSlice {
 pub(crate) struct LocalDoors {
     /// Whether none is tried.
     over_network: bool,
+    /// Whose tickets are shown there.
+    holder: Arc<HolderPair>,
     silent: Mutex<BTreeSet<String>>,
 }
 
 impl LocalDoors {
-    pub(crate) fn new(over_network: bool) -> Self {
-        Self { over_network, silent: Mutex::default() }
+    pub(crate) fn new(holder: Arc<HolderPair>, over_network: bool) -> Self {
+        Self { over_network, holder, silent: Mutex::default() }
+    }
+
+    /// A conversation at the socket of this name, on which our tickets are known to be ours.
+    pub(super) async fn knock(&self, name: &str) -> Result<LocalStream, net::NetError> {
+        knock(&self.holder, name).await
     }
 
     pub(super) fn may_try(&self, name: &str) -> bool {
@@ -265,14 +273,28 @@ impl Work {
     }
 }
 
+/// See [`LocalDoors::knock`].
+async fn knock(holder: &HolderPair, name: &str) -> Result<LocalStream, net::NetError> {
+    let mut stream = LocalStream::connect(name).await?;
+    let unix_millis = Clock::start().now().unix_millis;
+    let proof = holder.prove_locally(name, unix_millis);
+    stream.send(&LocalRequest::Hold { key: holder.public(), unix_millis, proof }).await?;
+    Ok(stream)
+}
+
 /// Asks at one door for a slice.
-async fn ask_for(name: &str, source: &Source, content: &FileContent) -> Result<LocalSlice, ClientError> {
+async fn ask_for(
+    doors: &LocalDoors,
+    name: &str,
+    source: &Source,
+    content: &FileContent,
+) -> Result<LocalSlice, ClientError> {
     let failed = || ClientError::net("cannot read through a local socket");
     let unexpected = || ClientError::Unexpected { who: "node", request: "open" };
     if content.bytes > LOCAL_SLICE_BYTES_MAX {
         return Err(ClientError::Usage(format!("a slice of {} bytes is read over the network", content.bytes)));
     }
-    let mut stream = LocalStream::connect(name).await.map_err(failed())?;
+    let mut stream = doors.knock(name).await.map_err(failed())?;
     let request = LocalRequest::Open { ticket: source.ticket.clone(), slice: content.slice };
     stream.send(&request).await.map_err(failed())?;
     let (reply, file) = stream.receive::<LocalReply>().await.map_err(failed())?.ok_or_else(unexpected)?;
@@ -292,7 +314,16 @@ async fn ask_for(name: &str, source: &Source, content: &FileContent) -> Result<L
         }
     }
     let (source, content) = (source.clone(), content.clone());
-    Ok(LocalSlice { inner: Arc::new(Inner { file, checksums, bytes: content.bytes, source, content }) })
+    Ok(LocalSlice {
+        inner: Arc::new(Inner {
+            file,
+            checksums,
+            bytes: content.bytes,
+            source,
+            content,
+            holder: Arc::clone(&doors.holder),
+        }),
+    })
 }
 
 /// The pieces in which what is missing is copied: they end where frames end.

@@ -3,7 +3,6 @@
 
 use std::{fs::File, os::fd::AsFd, sync::atomic::Ordering, time::Duration};
 
-use net::local::LocalStream;
 use protocol::{
     Digest,
     message::{
@@ -45,7 +44,7 @@ pub(super) async fn pass(
     let ticket = created.target.ticket.clone();
     let request = LocalRequest::Store { ticket, chain: created.chain.clone(), bytes: metadata.len() };
     let asking = async {
-        let mut stream = LocalStream::connect(name).await?;
+        let mut stream = doors.knock(name).await?;
         stream.send_with_file(&request, file.as_fd()).await?;
         Ok::<_, net::NetError>(stream)
     };

@@ -8,7 +8,10 @@ use std::{
     time::Duration,
 };
 
-use net::transfer::{Carrier, TcpCarrier, TransferStream};
+use net::{
+    identity::HolderPair,
+    transfer::{Carrier, TcpCarrier, TransferStream},
+};
 use protocol::{
     NodeId, Refusal, Status,
     message::{
@@ -19,18 +22,20 @@ use protocol::{
 };
 
 use super::unavailable;
+use crate::connections::prove;
 
 /// See the module.
 pub(super) struct Doors {
     carrier: Arc<TcpCarrier>,
+    holder: Arc<HolderPair>,
     sources: Mutex<BTreeMap<NodeId, Source>>,
     /// Conversations for orders to buckets on which nothing is under way.
     idle: Mutex<BTreeMap<NodeId, Vec<TransferStream>>>,
 }
 
 impl Doors {
-    pub(super) fn new(carrier: Arc<TcpCarrier>, nodes: &[SpeNode]) -> Self {
-        let doors = Self { carrier, sources: Mutex::default(), idle: Mutex::default() };
+    pub(super) fn new(carrier: Arc<TcpCarrier>, holder: Arc<HolderPair>, nodes: &[SpeNode]) -> Self {
+        let doors = Self { carrier, holder, sources: Mutex::default(), idle: Mutex::default() };
         doors.refresh(nodes);
         doors
     }
@@ -52,6 +57,7 @@ impl Doors {
         let source = self.source(node)?;
         let opening = async {
             let mut stream = self.carrier.connect(source.address, node.as_str()).await?;
+            prove(&mut stream, &self.holder).await?;
             stream.send(&TransferRequest::Spe { ticket: source.ticket }).await?;
             let reply = stream.receive().await?;
             Ok::<_, net::NetError>((stream, reply))

@@ -51,11 +51,13 @@ pub(super) async fn task_order(
                     Some(source) => source.clone(),
                     None => {
                         let source = choose(locate(client, &segment.path).await?, *slice, nearest.as_ref())?;
+                        // The ticket is ours; the node that runs the task is to use it.
+                        let source = Source { ticket: client.holder().hand(&source.ticket, node), ..source };
                         found.insert(*slice, source.clone());
                         source
                     }
                 };
-                SegmentSource::Remote { slice: *slice, from }
+                SegmentSource::Remote { slice: *slice, from: Box::new(from) }
             }
         };
         segments.push(SegmentOrder {
@@ -152,7 +154,7 @@ mod tests {
             place: Place::new("s", "r"),
             address: "127.0.0.1:1".parse().unwrap(),
             local: None,
-            ticket: SignedTicket { ticket: vec![], signature: vec![] },
+            ticket: SignedTicket { ticket: vec![], signature: vec![], handed: None },
         };
         Located {
             entry: Entry {

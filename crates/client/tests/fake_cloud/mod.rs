@@ -37,7 +37,7 @@ use protocol::{
         },
         transfer::{TransferReply, TransferRequest},
     },
-    ticket::SignedTicket,
+    ticket::{SignedTicket, TicketKeys},
     wire::codec,
 };
 use tokio::task::JoinHandle;
@@ -218,7 +218,7 @@ impl World {
     fn source(&self, node: &NodeId, ticket: Vec<u8>) -> Option<Source> {
         let FakeNode { address, local, .. } = self.nodes.get(node)?;
         let (address, local) = ((*address)?, local.clone());
-        let ticket = SignedTicket { ticket, signature: vec![] };
+        let ticket = SignedTicket { ticket, signature: vec![], handed: None };
         Some(Source { node: node.clone(), place: Place::new("site", "rack"), address, local, ticket })
     }
 
@@ -260,6 +260,7 @@ impl World {
                 None => ClientReply::Acl(AclReply::Inputs(SignedTicket {
                     ticket: slices.iter().flat_map(|slice| slice.0.to_be_bytes()).collect(),
                     signature: vec![],
+                    handed: None,
                 })),
             },
             ClientRequest::Locate(path) => match self.entry(&path) {
@@ -370,7 +371,8 @@ async fn serve_joins(listener: Listener, messenger: Messenger) {
         next += 1;
         let key = stream.export_key(KEY_LABEL, &session.0.to_be_bytes()).unwrap();
         messenger.add_session(SessionKeys { session, key, side: Side::Acceptor, peer: None });
-        stream.send(&JoinReply::Accepted { session, ticket_key: [0; 32], gone_token: [0; 16] }).await.unwrap();
+        let ticket_keys = TicketKeys { current: [0; 32], next: [1; 32] };
+        stream.send(&JoinReply::Accepted { session, ticket_keys, gone_token: [0; 16] }).await.unwrap();
         stream.close().await;
     }
 }
@@ -398,6 +400,8 @@ async fn serve_node(world: Arc<Mutex<World>>, node: NodeId, listener: Listener) 
 }
 
 async fn serve_driver(world: Arc<Mutex<World>>, node: NodeId, mut stream: TransferStream) {
+    // What it proves is told to nobody here.
+    assert!(matches!(stream.receive().await, Ok(TransferRequest::Hold { .. })), "a client proves its key first");
     match stream.receive().await {
         Ok(TransferRequest::Spe { .. }) => {}
         Ok(TransferRequest::Read { slice, from, until, .. }) => {

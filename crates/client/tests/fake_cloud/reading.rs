@@ -203,6 +203,7 @@ async fn serve_local(world: Arc<Mutex<World>>, node: NodeId, mut stream: LocalSt
                 }
                 lock(&world).log.push(format!("passed {slice} at {node}"));
             }
+            LocalRequest::Hold { .. } => {}
             LocalRequest::Store { .. } => panic!("nothing is stored here"),
             LocalRequest::Suspect { from, until, .. } => {
                 lock(&world).log.push(format!("suspect {node} {from} {until}"));

@@ -64,6 +64,10 @@ settings! {
         /// (docs/semantics.md, rights): letters of `rwxa`, or `none`, which leaves each to its owner and to
         /// administrators. Readers and jobs, since most data of a shared cloud is there to be used.
         everyone_rights: String = default("rx"),
+        /// Whether the bytes of files go unencrypted between nodes and clients of the same site: anyone on that site's
+        /// network can then read them. By default they are encrypted everywhere, as all else and all that goes between
+        /// sites is in any case (docs/security.md).
+        insecure_data: bool = default(false),
     }
 }
 

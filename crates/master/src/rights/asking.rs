@@ -11,6 +11,7 @@ use protocol::{
 };
 use store::RowChange;
 
+use crate::sessions::ClientSession;
 use crate::{Master, actions::Caller, saves::Effect};
 
 impl Master {
@@ -19,9 +20,10 @@ impl Master {
         &mut self,
         now: Now,
         caller: Caller,
-        by: &UserRights,
+        client: &ClientSession,
         request: AclRequest,
     ) -> Result<Option<ClientReply>, Refusal> {
+        let by = &client.rights;
         match request {
             AclRequest::Get(path) => {
                 let id = self.names.get(&path)?;
@@ -47,7 +49,7 @@ impl Master {
                 self.change_acl(now, caller, by, &path, Some(left))
             }
             AclRequest::GiveTo { path, owner } => self.give_to(now, caller, by, &path, &owner),
-            AclRequest::Inputs { job, node, slices } => self.job_inputs(now, by, job, &node, slices).map(Some),
+            AclRequest::Inputs { job, node, slices } => self.job_inputs(now, client, job, &node, slices).map(Some),
         }
     }
 

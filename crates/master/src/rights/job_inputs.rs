@@ -7,6 +7,7 @@ use protocol::{
     message::{acl::AclReply, client_master::ClientReply, master_security::UserRights},
 };
 
+use crate::sessions::ClientSession;
 use crate::{Master, trash::is_hidden_from};
 
 impl Master {
@@ -14,11 +15,12 @@ impl Master {
     pub(super) fn job_inputs(
         &self,
         now: Now,
-        by: &UserRights,
+        client: &ClientSession,
         job: JobId,
         node: &NodeId,
         slices: Vec<SliceId>,
     ) -> Result<ClientReply, Refusal> {
+        let by = &client.rights;
         self.check_running(by, job)?;
         if slices.len() > limits::JOB_INPUTS_MAX {
             let sentence =
@@ -31,7 +33,8 @@ impl Master {
         let key = self.nodes.of_id(node).filter(|key| self.nodes.get(*key).is_up()).ok_or_else(|| {
             Refusal::new(Status::Unavailable, format!("the node {node} cannot be reached now; use another"))
         })?;
-        let source = self.tickets.inputs(now, self.nodes.get(key), &by.user, job, slices);
+        let node = self.nodes.get(key);
+        let source = self.tickets.inputs(now, node, self.for_client(client, node), job, slices);
         Ok(ClientReply::Acl(AclReply::Inputs(source.ticket)))
     }
 

@@ -80,6 +80,7 @@ pub(super) fn needs(request: &ClientRequest) -> Vec<Need<'_>> {
             | RebuildRequest::Dismiss(_)
             | RebuildRequest::Forget(_),
         ) => vec![Need::Administrator("decide about a rebuild")],
+        ClientRequest::Audit(_) => vec![Need::Administrator("look at the audit record")],
         ClientRequest::Acl(AclRequest::Get(path)) => vec![Need::On(path, Rights::READ)],
         ClientRequest::Acl(AclRequest::GiveTo { .. }) => vec![Need::Administrator("give files to another user")],
         ClientRequest::Acl(

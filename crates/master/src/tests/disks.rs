@@ -107,7 +107,15 @@ fn a_node_whose_sandbox_lacks_a_layer_is_named_with_what_to_do() {
     let layers = vec![SandboxLayer::Network, SandboxLayer::Limits];
     let status = |sandbox_missing| {
         let (used_bytes, free_bytes, disks) = (0, 1 << 40, Vec::new());
-        Report::Status { used_bytes, free_bytes, transfers: 0, spes: 0, disks, sandbox_missing }
+        Report::Status {
+            used_bytes,
+            free_bytes,
+            transfers: 0,
+            spes: 0,
+            disks,
+            sandbox_missing,
+            refused_tickets: RefusedTickets::new(),
+        }
     };
     bench.report("n1", status(Some(layers.clone())));
     bench.report("n2", status(Some(Vec::new())));

@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod attempts;
+mod audit;
 mod chains;
 mod coming_and_going;
 mod disks;
@@ -41,6 +42,7 @@ use protocol::{
     SliceMetadata, Status, UserName,
     disk::DiskStatus,
     message::{
+        audit::{AuditEvent, AuditHead, RefusedTickets},
         client_master::{
             ClientReply, ClientRequest, Condition, CreateRequest, Created, Entry, EntryKind, EntryStatus, Health,
             Located, Source,
@@ -52,11 +54,12 @@ use protocol::{
             RebuildStatus,
         },
     },
-    ticket::{Right, SignedTicket, Ticket},
+    ticket::{HolderKey, Right, SignedTicket, Ticket, TicketKeys},
     wire::codec,
 };
 use store::RowChange;
 
+use crate::actions::ClientJoin;
 use crate::{
     Action, BatchId, Caller, Completion, Master, MasterConfig, Message, NodeJoin, OrderId, OrderOutcome, SignTickets,
     StoredRow,
@@ -81,6 +84,8 @@ pub(super) struct Bench {
     /// Who wants the topology's file to be read.
     pub(super) topology_asked: Vec<Caller>,
     /// What the security server was asked, in order.
+    /// What came to the audit record.
+    pub(super) audited: Vec<AuditEvent>,
     pub(super) security_asked: Vec<(Caller, SecurityRequest)>,
     next_number: u64,
     next_report: Duration,
@@ -116,11 +121,19 @@ pub(super) struct FakeCopy {
 }
 
 /// Signs with nothing, so that a test can read the ticket.
-struct NoSignature;
+struct NoSignature(u8);
 
 impl SignTickets for NoSignature {
     fn sign(&self, ticket: &Ticket) -> SignedTicket {
-        SignedTicket { ticket: codec::encode(ticket), signature: Vec::new() }
+        SignedTicket { ticket: codec::encode(ticket), signature: Vec::new(), handed: None }
+    }
+
+    fn public_keys(&self) -> TicketKeys {
+        TicketKeys { current: [self.0; 32], next: [self.0 + 1; 32] }
+    }
+
+    fn roll(&mut self) {
+        self.0 += 1;
     }
 }
 
@@ -191,7 +204,7 @@ impl Bench {
     /// A master alone.
     pub(super) fn new(config: MasterConfig, seed: u64) -> Self {
         let now = Now { monotonic: Duration::from_secs(1), unix_millis: 1_700_000_000_000 };
-        let master = Master::new(now, config, seed, Box::new(NoSignature), Vec::new()).unwrap();
+        let master = Master::new(now, config, seed, Box::new(NoSignature(1)), Vec::new()).unwrap();
         let mut bench = Self {
             master,
             now,
@@ -206,6 +219,7 @@ impl Bench {
             closed: BTreeSet::new(),
             topology_asked: Vec::new(),
             security_asked: Vec::new(),
+            audited: Vec::new(),
             next_number: 0,
             next_report: Duration::ZERO,
         };
@@ -315,7 +329,7 @@ impl Bench {
         }
         let rows =
             self.rows.iter().map(|((table, key), value)| StoredRow { table, key: key.clone(), value: value.clone() });
-        self.master = Master::new(self.now, self.config, self.seed, Box::new(NoSignature), rows).unwrap();
+        self.master = Master::new(self.now, self.config, self.seed, Box::new(NoSignature(1)), rows).unwrap();
         self.run();
     }
 
@@ -370,7 +384,8 @@ impl Bench {
         let session = SessionId(self.number());
         let rights = rights_of(user);
         let known = KnownUser { rights, credential: CredentialId(session.0), until_unix_millis: None };
-        self.master.open_client_session(self.now, session, known, address);
+        let holder = HolderKey([session.0 as u8; 32]);
+        self.master.open_client_session(self.now, session, ClientJoin { user: known, address, holder });
         self.clients.insert(user.into(), session);
         session
     }
@@ -489,7 +504,16 @@ impl Bench {
         let free_bytes =
             if fake.capacity_bytes > 0 { fake.capacity_bytes.saturating_sub(used_bytes) } else { fake.free_bytes };
         let (transfers, disks) = (fake.transfers, fake.disks.clone());
-        self.report(id, Report::Status { used_bytes, free_bytes, transfers, spes: 0, disks, sandbox_missing: None });
+        let status = Report::Status {
+            used_bytes,
+            free_bytes,
+            transfers,
+            spes: 0,
+            disks,
+            sandbox_missing: None,
+            refused_tickets: RefusedTickets::new(),
+        };
+        self.report(id, status);
     }
 
     /// The security server answers, or cannot be reached.
@@ -538,6 +562,11 @@ impl Bench {
                 Action::CloseSession(session) => drop(self.closed.insert(session)),
                 Action::ReadTopology { to } => self.topology_asked.push(to),
                 Action::AskSecurity { to, request } => self.security_asked.push((to, request)),
+                Action::BringAudit(batch) => {
+                    self.audited.extend(batch.events);
+                    let head = AuditHead { number: self.audited.len() as u64, hash: [1; 32] };
+                    self.master.handle_completion(self.now, Completion::AuditBrought(Ok(head)));
+                }
                 Action::Order { session, order, body } => {
                     let of_session = |(_, fake): &(&NodeId, &FakeNode)| fake.session == Some(session);
                     let Some(id) = self.nodes.iter().find(of_session).map(|(id, _)| id.clone()) else { continue };
@@ -564,7 +593,7 @@ impl Bench {
                 }
                 None => not_here(),
             },
-            Order::ForgetJob(_) | Order::Revoke(_) => Ack::Done,
+            Order::ForgetJob(_) | Order::Revoke(_) | Order::TicketKeys(_) => Ack::Done,
             Order::Keep(keep) => self.nodes.get_mut(id).unwrap().keep(keep),
             Order::TellKept { after } => {
                 report = Some(self.nodes[id].kept.as_ref().unwrap().page(after.clone()));

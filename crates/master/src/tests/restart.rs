@@ -204,7 +204,7 @@ fn damaged_rows_stop_the_start_with_their_place() {
         value: value.clone(),
     };
     let good: Vec<_> = bench.rows.iter().map(row).collect();
-    let start = |rows: Vec<StoredRow>| Master::new(Now::default(), config(), 1, Box::new(NoSignature), rows).err();
+    let start = |rows: Vec<StoredRow>| Master::new(Now::default(), config(), 1, Box::new(NoSignature(1)), rows).err();
     assert!(start(good.clone()).is_none());
 
     let at = good.iter().position(|row| row.table == "names").unwrap() + 1;

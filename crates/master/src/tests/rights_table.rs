@@ -10,6 +10,7 @@ use protocol::{
         accounts::AccountsRequest,
         acl::AclRequest,
         admission::AdmissionVerb,
+        audit::AuditQuestion,
         client_master::{JobRecord, JobState, QuotaOf},
         cluster::{DrainRequest, RebalanceVerb, RemoveNodeRequest},
     },
@@ -99,6 +100,7 @@ fn others() -> Vec<(ClientRequest, &'static str)> {
         (ClientRequest::Topology { reload: false }, "-"),
         (ClientRequest::Topology { reload: true }, "!"),
         (ClientRequest::Import { node: node("n1") }, "!"),
+        (ClientRequest::Audit(AuditQuestion::Verify), "!"),
         (ClientRequest::Rebuild(RebuildRequest::Status { after: None }), "-"),
         (ClientRequest::Rebuild(RebuildRequest::Finish), "!"),
         (ClientRequest::Rebuild(RebuildRequest::Dismiss(None)), "!"),
@@ -146,10 +148,11 @@ fn number(request: &ClientRequest) -> usize {
         ClientRequest::Acl(_) => 33,
         ClientRequest::Accounts(_) => 34,
         ClientRequest::Admission(_) => 35,
+        ClientRequest::Audit(_) => 36,
     }
 }
 
-const REQUESTS: usize = 36;
+const REQUESTS: usize = 37;
 
 /// All sixteen sets of rights.
 fn sets() -> impl Iterator<Item = Rights> {

@@ -47,7 +47,7 @@ struct Running {
 /// One end of a session with the master.
 struct Talk {
     session: SessionId,
-    ticket_key: [u8; 32],
+    ticket_keys: TicketKeys,
     messenger: Messenger,
     events: mpsc::Receiver<MessengerEvent>,
 }
@@ -93,13 +93,13 @@ impl Cloud {
         match stream.receive::<JoinReply>().await.unwrap() {
             JoinReply::Refused(refusal) => Err(refusal),
             other @ (JoinReply::LoggedIn(_) | JoinReply::Admission(_) | JoinReply::Device(_)) => panic!("{other:?}"),
-            JoinReply::Accepted { session, ticket_key, gone_token } => {
+            JoinReply::Accepted { session, ticket_keys, gone_token } => {
                 let key = stream.export_key(KEY_LABEL, &session.0.to_be_bytes()).unwrap();
                 let socket = bind_udp(([127, 0, 0, 1], 0).into()).await.unwrap();
                 let (messenger, events) = Messenger::start(socket, Clock::start());
                 messenger.add_session(SessionKeys { session, key, side: Side::Opener, peer: Some(master) });
                 messenger.expect_gone_token(session, gone_token);
-                Ok(Talk { session, ticket_key, messenger, events })
+                Ok(Talk { session, ticket_keys, messenger, events })
             }
         }
     }
@@ -107,7 +107,12 @@ impl Cloud {
     async fn log_in(&self, master: SocketAddr, password: &str) -> Result<Talk, Refusal> {
         let identity = TlsIdentity::client(self.authority.certificate_pem()).unwrap();
         let user = UserName::new("ann").unwrap();
-        self.join(master, identity, JoinRequest::Client { user, secret: Secret::Password(password.into()) }).await
+        self.join(
+            master,
+            identity,
+            JoinRequest::Client { user, secret: Secret::Password(password.into()), holder: HolderKey([1; 32]) },
+        )
+        .await
     }
 
     fn node_identity(&self) -> TlsIdentity {
@@ -250,6 +255,7 @@ async fn a_file_goes_from_create_to_its_place() {
         spes: 0,
         disks: vec![],
         sandbox_missing: None,
+        refused_tickets: BTreeMap::new(),
     })
     .await;
 
@@ -258,7 +264,7 @@ async fn a_file_goes_from_create_to_its_place() {
         panic!("not created")
     };
     assert_eq!(created.target.address, "127.0.0.1:7410".parse().unwrap(), "reached where it came from");
-    let checker = TicketChecker::new(n1.ticket_key, node("n1"));
+    let checker = TicketChecker::new(n1.ticket_keys, node("n1"));
     let Right::Write { header, .. } = checker.check(&created.target.ticket, Clock::start().now()).unwrap().right else {
         panic!("no write ticket")
     };

@@ -70,6 +70,7 @@ impl Master {
             | ClientRequest::Rebuild(_)
             | ClientRequest::Import { .. }
             | ClientRequest::Accounts(_)
+            | ClientRequest::Audit(_)
             | ClientRequest::Admission(_) => return Ok(()),
         };
         if let Some(path) = changed.iter().find(|path| is_in_trash(path)) {

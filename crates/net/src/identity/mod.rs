@@ -1,11 +1,13 @@
 //! Who is who: the cloud's certificate authority ([`Authority`]), the keys that ask it for a certificate ([`NewKey`]),
 //! one end's TLS configuration ([`TlsIdentity`]), and the tickets that allow bytes to move ([`TicketSigner`],
-//! [`TicketChecker`]). It serves every door that a socket stands in (architecture, Doors 2 to 6; Sector/Sphere paper, 2.3 and 2.4).
+//! [`TicketChecker`]) with those who may show them ([`HolderPair`], [`Bearer`]). It serves every door that a socket stands
+//! in (architecture, Doors 2 to 6; Sector/Sphere paper, 2.3 and 2.4).
 //!
 //! It never reads or writes files (PEM texts come in and go out), never decides who may do what, and never trusts a
 //! certificate that is not the cloud's own.
 
 mod authority;
+mod holder;
 mod introduction;
 mod key_request;
 mod ticket;
@@ -21,10 +23,11 @@ use ring::{
 use rustls::pki_types::{CertificateDer, pem::PemObject};
 
 pub use authority::{Authority, Subject};
+pub use holder::{Bearer, HolderPair};
 pub use key_request::{NewKey, ProvedKey, key_digest, ticket_digest};
-pub use ticket::{TicketChecker, TicketSigner};
-pub use tls::TlsIdentity;
+pub use ticket::{RefusedTicket, TicketChecker, TicketSigner};
 pub(crate) use tls::server_name;
+pub use tls::{PeerCertificate, TlsIdentity};
 pub use validity::Validity;
 
 use crate::NetError;
@@ -75,6 +78,11 @@ pub(crate) fn fingerprint_of(certificate: &CertificateDer<'_>) -> [u8; 32] {
 /// The first certificate of a PEM text.
 fn certificate(pem: &str, operation: &'static str) -> Result<CertificateDer<'static>, NetError> {
     CertificateDer::from_pem_slice(pem.as_bytes()).map_err(|error| certificate_error(operation, error))
+}
+
+/// What stands for the certificate of a role on a connection in memory.
+pub(crate) fn role_digest(role: &str) -> [u8; 32] {
+    sha256(role.as_bytes())
 }
 
 /// SHA-256 as an array.

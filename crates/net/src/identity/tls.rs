@@ -12,14 +12,14 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 use rustls::{
     ClientConfig, RootCertStore, ServerConfig,
-    client::Resumption,
+    client::{Resumption, verify_server_name},
     crypto::{CryptoProvider, ring as provider},
     pki_types::{CertificateDer, PrivateKeyDer, ServerName, pem::PemObject},
-    server::WebPkiClientVerifier,
+    server::{ParsedCertificate, WebPkiClientVerifier},
     version::TLS13,
 };
 
-use super::{Credentials, certificate, certificate_error, introduction, sha256};
+use super::{Credentials, certificate, certificate_error, introduction, role_digest, sha256};
 use crate::NetError;
 
 /// One end's TLS 1.3 configuration: trusts only the cloud's authority. Copies share it.
@@ -122,6 +122,42 @@ impl Configurations {
         // A returning caller brings its session along, sealed: we keep no table of them.
         listen.ticketer = provider::Ticketer::new().map_err(fail)?;
         Ok(Self { connect: Arc::new(connect), listen: Some(Arc::new(listen)) })
+    }
+}
+
+/// The certificate that the other end of a connection showed. Its handshake has proved that it is the cloud's, and that
+/// the other end has its key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PeerCertificate(Shown);
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Shown {
+    Certificate(CertificateDer<'static>),
+    /// Of a connection in memory: SHA-256 of the role's name.
+    Memory([u8; 32]),
+}
+
+impl PeerCertificate {
+    pub(crate) fn new(certificate: CertificateDer<'static>) -> Self {
+        Self(Shown::Certificate(certificate))
+    }
+
+    /// Of a connection in memory, which has no certificates.
+    pub(crate) fn in_memory(role_sha256: [u8; 32]) -> Self {
+        Self(Shown::Memory(role_sha256))
+    }
+
+    /// Whether it is a certificate of this role or node. A renewed certificate is of the same node as the old one.
+    pub fn is_of(&self, role: &str) -> bool {
+        match &self.0 {
+            Shown::Memory(digest) => *digest == role_digest(role),
+            Shown::Certificate(certificate) => {
+                let (Ok(parsed), Ok(name)) = (ParsedCertificate::try_from(certificate), server_name(role)) else {
+                    return false;
+                };
+                verify_server_name(&parsed, &name).is_ok()
+            }
+        }
     }
 }
 
@@ -235,6 +271,16 @@ mod tests {
         let credentials = authority.issue("node-1").unwrap();
         let empty = Credentials { certificate_pem: String::new(), ..credentials };
         assert!(TlsIdentity::role(authority.certificate_pem(), &empty).is_err());
+    }
+
+    #[test]
+    fn a_certificate_is_of_the_role_in_its_name_and_of_no_other() {
+        let authority = Authority::create("cloud").unwrap();
+        for (role, other) in [("node-1", "node-2"), ("A", "a"), ("master", "security")] {
+            let pem = authority.issue(role).unwrap().certificate_pem;
+            let shown = PeerCertificate::new(certificate(&pem, "read").unwrap());
+            assert!(shown.is_of(role) && !shown.is_of(other), "{role}");
+        }
     }
 
     #[test]

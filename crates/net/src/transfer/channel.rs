@@ -1,13 +1,14 @@
 //! What is under a [`TransferStream`](super::TransferStream): TLS over TCP, or plain bytes in memory. Bytes are queued,
 //! then flushed, so that small pieces share a system call; the queue is bounded in both.
 //!
-//! It never interprets the bytes, and plain bytes never leave the process.
+//! It never interprets the bytes; plain bytes leave the process only behind [`Channel::go_plain`].
 
 use std::io;
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use super::{ByteStream, tls_socket::TlsSocket};
+use crate::identity::PeerCertificate;
 
 /// The transport of one connection.
 pub(super) enum Channel {
@@ -23,6 +24,7 @@ pub(super) struct MemoryPipe {
     queue: Vec<u8>,
     fingerprint: Option<[u8; 32]>,
     secret: [u8; 32],
+    is_plain: bool,
 }
 
 impl Channel {
@@ -74,6 +76,36 @@ impl Channel {
         }
     }
 
+    /// The peer's certificate, when it showed one.
+    pub(super) fn peer_certificate(&self) -> Option<PeerCertificate> {
+        match self {
+            Self::Tls(socket) => socket.peer_certificate(),
+            Self::Memory(pipe) => pipe.fingerprint.map(PeerCertificate::in_memory),
+        }
+    }
+
+    /// Reads and writes plain bytes from now on, where there was TLS. See [`TransferStream::go_plain`].
+    ///
+    /// [`TransferStream::go_plain`]: super::TransferStream::go_plain
+    pub(super) async fn go_plain(&mut self) -> io::Result<()> {
+        match self {
+            Self::Tls(socket) => socket.go_plain().await,
+            // Nothing was sealed.
+            Self::Memory(pipe) => {
+                pipe.is_plain = true;
+                pipe.flush().await
+            }
+        }
+    }
+
+    /// Whether the encryption was ended.
+    pub(super) fn is_plain(&self) -> bool {
+        match self {
+            Self::Tls(socket) => socket.is_plain(),
+            Self::Memory(pipe) => pipe.is_plain,
+        }
+    }
+
     /// 32 bytes that both ends derive alike from this connection and nobody else can (RFC 8446, 7.5).
     pub(super) fn export_key(&self, label: &[u8], context: &[u8]) -> Result<[u8; 32], rustls::Error> {
         match self {
@@ -98,7 +130,7 @@ impl Channel {
 impl MemoryPipe {
     /// A pipe whose two ends were given the same `secret`, from which keys are exported.
     pub(super) fn new(stream: Box<dyn ByteStream>, fingerprint: Option<[u8; 32]>, secret: [u8; 32]) -> Self {
-        Self { stream, queue: Vec::new(), fingerprint, secret }
+        Self { stream, queue: Vec::new(), fingerprint, secret, is_plain: false }
     }
 
     async fn queue(&mut self, bytes: &[u8]) -> io::Result<()> {

@@ -17,7 +17,10 @@ use super::{
     channel::{Channel, MemoryPipe},
     tcp::identity_trouble,
 };
-use crate::NetError;
+use crate::{
+    NetError,
+    identity::{PeerCertificate, role_digest},
+};
 
 /// A connection that carries words and frames of bytes, one thing after the other in each direction.
 ///
@@ -49,14 +52,10 @@ impl TransferStream {
     }
 
     /// A connection over `stream`, which stays in this process: nothing is sealed. Both ends are given the same
-    /// `secret` for [`export_key`](Self::export_key), and the peer's fingerprint as if it had shown a certificate.
-    pub fn in_memory(
-        stream: Box<dyn ByteStream>,
-        peer: SocketAddr,
-        peer_fingerprint: Option<[u8; 32]>,
-        secret: [u8; 32],
-    ) -> Self {
-        Self::new(Channel::Memory(MemoryPipe::new(stream, peer_fingerprint, secret)), peer)
+    /// `secret` for [`export_key`](Self::export_key), and the peer's role as if it had shown a certificate; the SHA-256 of its
+    /// name stands for the certificate's.
+    pub fn in_memory(stream: Box<dyn ByteStream>, peer: SocketAddr, peer_role: Option<&str>, secret: [u8; 32]) -> Self {
+        Self::new(Channel::Memory(MemoryPipe::new(stream, peer_role.map(role_digest), secret)), peer)
     }
 
     /// The other end.
@@ -73,6 +72,28 @@ impl TransferStream {
     /// [newcomer](crate::identity::TlsIdentity::newcomer), which has checked the peer by it.
     pub fn peer_authority(&self) -> Option<[u8; 32]> {
         self.channel.authority()
+    }
+
+    /// The peer's certificate, when it showed one.
+    pub fn peer_certificate(&self) -> Option<PeerCertificate> {
+        self.channel.peer_certificate()
+    }
+
+    /// Goes on without encryption: what is sent from now on can be read, and changed, by whoever is on the way. Both ends
+    /// call it at the same point of the conversation: one behind the word with which it agrees, the other behind having
+    /// received it; neither may have sent anything else meanwhile. What the TLS connection has proved about its ends, and
+    /// what it exports, stays.
+    ///
+    /// # Errors
+    /// [`NetError::Closed`], [`NetError::Broken`]; also when the peer has sent what it should not have.
+    pub async fn go_plain(&mut self) -> Result<(), NetError> {
+        let gone = self.channel.go_plain().await;
+        gone.map_err(|error| self.failure(error, "ending the encryption"))
+    }
+
+    /// Whether the encryption was [ended](Self::go_plain).
+    pub fn is_plain(&self) -> bool {
+        self.channel.is_plain()
     }
 
     /// 32 bytes that both ends derive from the TLS connection (RFC 8446 exporter).

@@ -1,5 +1,6 @@
 //! TLS 1.3 over one TCP connection, with buffers made for bulk: rustls is driven directly, many records are sealed
-//! ahead and handed to the system in one gathered write, and the socket is read in large pieces.
+//! ahead and handed to the system in one gathered write, and the socket is read in large pieces. Where both ends agree
+//! (`insecure_data`), the connection goes on with plain bytes once the handshake has shown who they are.
 //!
 //! It never lets the peer make it hold more than its named buffers, and never goes on after TLS has failed.
 
@@ -16,7 +17,7 @@ use tokio::{
     time::timeout,
 };
 
-use crate::identity::fingerprint_of;
+use crate::identity::{PeerCertificate, fingerprint_of};
 
 /// A TCP connection with its TLS session.
 pub(super) struct TlsSocket {
@@ -28,6 +29,10 @@ pub(super) struct TlsSocket {
     end: usize,
     /// Pieces queued since the last flush: each is a record of its own, and rustls counts its queue record by record.
     queued_pieces: usize,
+    /// Whether the encryption was ended: the session then only remembers who the ends are.
+    is_plain: bool,
+    /// Plain bytes that wait for a flush.
+    outbound: Vec<u8>,
 }
 
 impl TlsSocket {
@@ -35,7 +40,16 @@ impl TlsSocket {
     pub(super) async fn handshake(socket: TcpStream, mut session: Connection) -> io::Result<Self> {
         session.set_buffer_limit(Some(SEALED_BYTES_MAX));
         let inbound = vec![0; INBOUND_BYTES_QUIET];
-        let mut this = Self { socket, session: Box::new(session), inbound, start: 0, end: 0, queued_pieces: 0 };
+        let mut this = Self {
+            socket,
+            session: Box::new(session),
+            inbound,
+            start: 0,
+            end: 0,
+            queued_pieces: 0,
+            is_plain: false,
+            outbound: Vec::new(),
+        };
         let done = this.shake_hands().await;
         if done.is_err() {
             // rustls has queued an alert that tells the peer why. It is a courtesy: the peer may be gone.
@@ -47,6 +61,9 @@ impl TlsSocket {
 
     /// See [`Channel::queue`](super::channel::Channel::queue).
     pub(super) async fn queue(&mut self, bytes: &[u8]) -> io::Result<()> {
+        if self.is_plain {
+            return self.queue_plain(bytes).await;
+        }
         let mut rest = bytes;
         while !rest.is_empty() {
             // Sealing a piece at a time leaves the records in the processor's cache for the system's copy.
@@ -65,6 +82,9 @@ impl TlsSocket {
 
     /// See [`Channel::flush`](super::channel::Channel::flush).
     pub(super) async fn flush(&mut self) -> io::Result<()> {
+        if self.is_plain {
+            return self.flush_plain().await;
+        }
         while self.session.wants_write() {
             match self.session.write_tls(&mut Gathered(&self.socket)) {
                 Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
@@ -79,11 +99,14 @@ impl TlsSocket {
 
     /// Whether records wait for a flush.
     pub(super) fn has_queued(&self) -> bool {
-        self.session.wants_write()
+        if self.is_plain { !self.outbound.is_empty() } else { self.session.wants_write() }
     }
 
     /// See [`Channel::read`](super::channel::Channel::read).
     pub(super) async fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
+        if self.is_plain {
+            return self.socket.read(out).await;
+        }
         // Who asks for much will ask again; who waits for a word, perhaps for hours, shall not hold a large buffer.
         if out.len() > INBOUND_BYTES_QUIET && self.inbound.len() < INBOUND_BYTES {
             self.inbound.resize(INBOUND_BYTES, 0);
@@ -109,6 +132,44 @@ impl TlsSocket {
         shown.and_then(<[_]>::last).map(fingerprint_of)
     }
 
+    /// The peer's certificate, when it showed one.
+    pub(super) fn peer_certificate(&self) -> Option<PeerCertificate> {
+        let shown = self.session.peer_certificates().and_then(<[_]>::first)?;
+        Some(PeerCertificate::new(shown.clone().into_owned()))
+    }
+
+    /// See [`Channel::go_plain`](super::channel::Channel::go_plain).
+    pub(super) async fn go_plain(&mut self) -> io::Result<()> {
+        self.flush().await?;
+        // What the session took in and did not give out would be lost, and what it still holds is not plain.
+        if self.start < self.end || self.session.reader().into_first_chunk().is_ok_and(|chunk| !chunk.is_empty()) {
+            return Err(io::Error::new(io::ErrorKind::InvalidData, "sealed bytes came after the last sealed word"));
+        }
+        self.is_plain = true;
+        Ok(())
+    }
+
+    /// Whether the encryption was ended.
+    pub(super) fn is_plain(&self) -> bool {
+        self.is_plain
+    }
+
+    async fn queue_plain(&mut self, bytes: &[u8]) -> io::Result<()> {
+        // Small pieces share a system call; large ones are not copied.
+        if self.outbound.len() + bytes.len() > PIECE_BYTES {
+            self.flush_plain().await?;
+            return self.socket.write_all(bytes).await;
+        }
+        self.outbound.extend_from_slice(bytes);
+        Ok(())
+    }
+
+    async fn flush_plain(&mut self) -> io::Result<()> {
+        self.socket.write_all(&self.outbound).await?;
+        self.outbound.clear();
+        Ok(())
+    }
+
     /// Whether this session takes up an earlier one.
     #[cfg(test)]
     pub(super) fn is_resumed(&self) -> bool {
@@ -122,7 +183,9 @@ impl TlsSocket {
 
     /// See [`Channel::close`](super::channel::Channel::close).
     pub(super) async fn close(mut self) {
-        self.session.send_close_notify();
+        if !self.is_plain {
+            self.session.send_close_notify();
+        }
         // A socket that is closed with unread bytes in it is reset by the system, and the reset can overtake the last
         // word. So: end our direction, then read away what the peer still sends until it ends its own.
         let farewell = async {

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use net::transfer::TransferStream;
+use net::{identity::Bearer, transfer::TransferStream};
 use protocol::{SliceId, message::transfer::TransferReply, ticket::SignedTicket};
 use tokio::sync::mpsc;
 
@@ -20,11 +20,12 @@ pub(super) struct Wanted {
 pub(super) async fn list(
     hands: &Hands,
     stream: &mut TransferStream,
+    bearer: &Bearer,
     ticket: &SignedTicket,
     folder: String,
     after: Option<String>,
 ) -> Result<After, NodeError> {
-    if let Err(error) = hands.tickets.import(ticket) {
+    if let Err(error) = hands.tickets.import(bearer, ticket) {
         return refuse(stream, &error).await;
     }
     let import = Arc::clone(&hands.import);
@@ -40,11 +41,12 @@ pub(super) async fn list(
 pub(super) async fn import(
     hands: &Hands,
     stream: &mut TransferStream,
+    bearer: &Bearer,
     ticket: &SignedTicket,
     write: &SignedTicket,
     wanted: Wanted,
 ) -> Result<After, NodeError> {
-    let allowed = hands.tickets.import(ticket).and_then(|()| hands.tickets.write(write));
+    let allowed = hands.tickets.import(bearer, ticket).and_then(|()| hands.tickets.write(bearer, write));
     let (WriteGrant { header, .. }, claim) = match allowed {
         Ok(allowed) => allowed,
         Err(error) => return refuse(stream, &error).await,
@@ -85,11 +87,12 @@ pub(super) async fn import(
 pub(super) async fn leave(
     hands: &Hands,
     stream: &mut TransferStream,
+    bearer: &Bearer,
     ticket: &SignedTicket,
     wanted: Wanted,
     slice: SliceId,
 ) -> Result<After, NodeError> {
-    if let Err(error) = hands.tickets.import(ticket) {
+    if let Err(error) = hands.tickets.import(bearer, ticket) {
         return refuse(stream, &error).await;
     }
     let import = Arc::clone(&hands.import);

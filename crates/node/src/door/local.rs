@@ -5,10 +5,13 @@
 //! It never passes a file without a ticket for the whole slice, never one that can be written through, and never lets
 //! one client hold up another: each conversation has its own task, all are counted, and each wait has an end.
 
-use std::{os::fd::AsFd, sync::Arc, time::Duration};
+use std::{ops::Range, os::fd::AsFd, sync::Arc, time::Duration};
 
 use daemon::stop::Stopping;
-use net::local::{LocalListener, LocalStream};
+use net::{
+    identity::Bearer,
+    local::{LocalListener, LocalStream},
+};
 use protocol::{
     SliceId, Status,
     message::local::{CHECKSUMS_PER_WORD_MAX, LocalReply, LocalRequest, SUSPECT_BYTES_MAX},
@@ -32,15 +35,16 @@ use crate::{NodeError, blocking, flow::STALL_MAX, hands::Hands};
 pub(super) async fn serve(hands: Arc<Hands>, listener: LocalListener, connections_max: usize, stopping: Stopping) {
     let room = Arc::new(Semaphore::new(connections_max));
     let mut conversations = JoinSet::new();
+    let socket: Arc<str> = listener.name().into();
     while let Some(accepted) = stopping.unless(listener.accept()).await {
         while conversations.try_join_next().is_some() {}
         match accepted {
             Ok(stream) => {
                 // Who comes when there is no room is hung up on, and goes to the transfer port without waiting here.
                 let Ok(permit) = Arc::clone(&room).try_acquire_owned() else { continue };
-                let (hands, stopping) = (Arc::clone(&hands), stopping.clone());
+                let (hands, stopping, socket) = (Arc::clone(&hands), stopping.clone(), Arc::clone(&socket));
                 conversations.spawn(async move {
-                    if let Err(error) = answer_requests(&hands, stream, &stopping).await {
+                    if let Err(error) = answer_requests(&hands, &socket, stream, &stopping).await {
                         tracing::debug!(%error, "a local conversation broke off");
                     }
                     drop(permit);
@@ -58,20 +62,35 @@ pub(super) async fn serve(hands: Arc<Hands>, listener: LocalListener, connection
 }
 
 /// Answers one request after the other, until the client closes.
-async fn answer_requests(hands: &Arc<Hands>, mut stream: LocalStream, stopping: &Stopping) -> Result<(), NodeError> {
+async fn answer_requests(
+    hands: &Arc<Hands>,
+    socket: &str,
+    mut stream: LocalStream,
+    stopping: &Stopping,
+) -> Result<(), NodeError> {
     let mut patience = HELLO_WAIT_MAX;
+    let mut bearer = Bearer::local(socket);
     loop {
         let next = stopping.unless(timeout(patience, stream.receive::<LocalRequest>()));
         let Some(Ok(received)) = next.await else { return Ok(()) };
         let Some((request, file)) = received? else { return Ok(()) };
         patience = REQUEST_IDLE_MAX;
         let answered = match request {
-            LocalRequest::Open { ticket, slice } => match open(hands, &ticket, slice).await {
+            LocalRequest::Hold { key, unix_millis, proof } => {
+                if bearer.take_local_proof(hands.tickets.now(), key, unix_millis, &proof) {
+                    continue;
+                }
+                // It is the answer to what comes behind the proof; and there is no second try.
+                let error = hands.tickets.refuse_proof(&bearer);
+                let _ = timeout(STALL_MAX, refuse(&mut stream, &error)).await;
+                return Err(error);
+            }
+            LocalRequest::Open { ticket, slice } => match open(hands, &bearer, &ticket, slice).await {
                 Ok(reader) => timeout(STALL_MAX, give(&mut stream, &reader)).await,
                 Err(error) => timeout(STALL_MAX, refuse(&mut stream, &error)).await,
             },
             LocalRequest::Suspect { ticket, slice, from, until } => {
-                let reply = match look_again(hands, &ticket, slice, from, until).await {
+                let reply = match look_again(hands, &bearer, &ticket, slice, from..until).await {
                     Ok(()) => LocalReply::Done,
                     Err(error) => LocalReply::Refused(error.refusal()),
                 };
@@ -79,7 +98,7 @@ async fn answer_requests(hands: &Arc<Hands>, mut stream: LocalStream, stopping: 
             }
             LocalRequest::Store { ticket, chain, bytes } => {
                 let upload = Upload { ticket, chain, file, bytes };
-                let reply = match local_write::store(hands, &mut stream, upload, stopping).await {
+                let reply = match local_write::store(hands, &mut stream, &bearer, upload, stopping).await {
                     Ok((bytes, digest)) => LocalReply::Stored { bytes, digest },
                     Err(error) => LocalReply::Refused(error.refusal()),
                 };
@@ -91,8 +110,8 @@ async fn answer_requests(hands: &Arc<Hands>, mut stream: LocalStream, stopping: 
 }
 
 /// Opens a slice for one whose ticket is for all of it.
-async fn open(hands: &Hands, ticket: &SignedTicket, slice: SliceId) -> Result<SliceReader, NodeError> {
-    let allowed = hands.tickets.read(ticket, slice)?;
+async fn open(hands: &Hands, bearer: &Bearer, ticket: &SignedTicket, slice: SliceId) -> Result<SliceReader, NodeError> {
+    let allowed = hands.tickets.read(bearer, ticket, slice)?;
     let Some(_turn) = take_turn(hands).await else { return Err(super::too_busy(hands)) };
     let store = Arc::clone(&hands.store);
     let opened = blocking("opening a slice", move || Ok(store.open_slice(slice)?)).await;
@@ -105,7 +124,7 @@ async fn open(hands: &Hands, ticket: &SignedTicket, slice: SliceId) -> Result<Sl
             "the ticket allows bytes {} to {} of slice {slice}; a file is given whole or not at all",
             allowed.start, allowed.end
         );
-        return Err(NodeError::refused(Status::Refused, sentence));
+        return Err(hands.tickets.refuse_range(bearer, sentence));
     }
     Ok(reader)
 }
@@ -128,12 +147,13 @@ async fn give(stream: &mut LocalStream, reader: &SliceReader) -> Result<(), Node
 /// A client found bytes that do not have their checksums. Its own memory may be at fault; so we read them ourselves.
 async fn look_again(
     hands: &Hands,
+    bearer: &Bearer,
     ticket: &SignedTicket,
     slice: SliceId,
-    from: u64,
-    until: u64,
+    suspect: Range<u64>,
 ) -> Result<(), NodeError> {
-    hands.tickets.read(ticket, slice)?;
+    let Range { start: from, end: until } = suspect;
+    hands.tickets.read(bearer, ticket, slice)?;
     let Some(_turn) = take_turn(hands).await else { return Err(super::too_busy(hands)) };
     let until = until.min(from.saturating_add(SUSPECT_BYTES_MAX));
     let store = Arc::clone(&hands.store);

@@ -6,7 +6,7 @@
 use std::{fs::File, io, mem, os::fd::OwnedFd, os::unix::fs::FileExt, sync::Arc};
 
 use daemon::stop::Stopping;
-use net::{local::LocalStream, transfer::Frame};
+use net::{identity::Bearer, local::LocalStream, transfer::Frame};
 use protocol::{
     Digest, Status,
     message::{client_master::Source, local::LocalReply},
@@ -43,12 +43,13 @@ pub(super) struct Upload {
 pub(super) async fn store(
     hands: &Arc<Hands>,
     stream: &mut LocalStream,
+    bearer: &Bearer,
     upload: Upload,
     stopping: &Stopping,
 ) -> Result<(u64, Digest), NodeError> {
     let Upload { ticket, chain, file, bytes } = upload;
     let Some(_turn) = wait_for_turn(hands, &hands.transfers).await else { return Err(too_busy(hands)) };
-    let (WriteGrant { header, user, resume, base }, claim) = hands.tickets.write(&ticket)?;
+    let (WriteGrant { header, user, resume, base }, claim) = hands.tickets.write(bearer, &ticket)?;
     let file = file.map(File::from).ok_or_else(|| wrong("no file came with the word"))?;
     let file = Arc::new(blocking("looking at a passed file", move || only_a_file(file)).await?);
     if base.is_some() {

@@ -2,7 +2,10 @@
 
 use std::sync::Arc;
 
-use net::transfer::{Frame, TransferStream};
+use net::{
+    identity::Bearer,
+    transfer::{Frame, TransferStream},
+};
 use protocol::{
     Status,
     message::{spe::PieceId, transfer::TransferReply},
@@ -20,11 +23,12 @@ use crate::{
 pub(super) async fn piece(
     hands: &Hands,
     stream: &mut TransferStream,
+    bearer: &Bearer,
     ticket: &SignedTicket,
     piece: PieceId,
     bytes: u64,
 ) -> Result<After, NodeError> {
-    let job = match hands.tickets.piece(ticket, stream.peer_fingerprint().is_some()) {
+    let job = match hands.tickets.piece(bearer, ticket) {
         Ok(job) => job,
         Err(error) => return refuse(stream, &error).await,
     };

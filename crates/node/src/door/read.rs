@@ -6,7 +6,10 @@
 
 use std::{ops::Range, sync::Arc, time::Duration};
 
-use net::transfer::{Frame, TransferStream};
+use net::{
+    identity::Bearer,
+    transfer::{Frame, TransferStream},
+};
 use protocol::{SliceId, Status, limits, message::transfer::TransferReply, ticket::SignedTicket};
 use store::SliceReader;
 use tokio::time::{Instant, timeout};
@@ -21,15 +24,16 @@ use crate::{
 pub(super) async fn read(
     hands: &Hands,
     stream: &mut TransferStream,
+    bearer: &Bearer,
     open: &mut OpenSlices,
     ticket: SignedTicket,
     slice: SliceId,
     range: Range<u64>,
 ) -> Result<After, NodeError> {
-    let mut begun = begin(hands, open, ticket.clone(), slice, range.clone()).await;
+    let mut begun = begin(hands, bearer, open, ticket.clone(), slice, range.clone()).await;
     if matches!(&begun, Err(error) if open.forget_if_corrupt(slice, error)) {
         // What was kept open was bad; what is here now may be a good copy made since.
-        begun = begin(hands, open, ticket, slice, range.clone()).await;
+        begun = begin(hands, bearer, open, ticket, slice, range.clone()).await;
     }
     let (first, source) = match begun {
         Ok(begun) => begun,
@@ -78,6 +82,10 @@ async fn watch_for_corruption(hands: &Hands, slice: SliceId, range: Range<u64>, 
     error
 }
 
+fn out_of_range(slice: SliceId, allowed: &Range<u64>) -> String {
+    format!("the ticket allows bytes {} to {} of slice {slice}", allowed.start, allowed.end)
+}
+
 fn is_corrupt(error: &NodeError) -> bool {
     matches!(error, NodeError::Store(store::StoreError::Corrupt { .. }))
 }
@@ -86,6 +94,7 @@ fn is_corrupt(error: &NodeError) -> bool {
 /// before, and all without waking another thread where the bytes are in memory.
 async fn begin(
     hands: &Hands,
+    bearer: &Bearer,
     open: &mut OpenSlices,
     ticket: SignedTicket,
     slice: SliceId,
@@ -94,8 +103,12 @@ async fn begin(
     let known = open.find(&ticket, slice);
     let allowed = match &known {
         Some(known) => known.clone(),
-        None => hands.tickets.read(&ticket, slice)?,
+        None => hands.tickets.read(bearer, &ticket, slice)?,
     };
+    let until = hands.store.bytes_of(slice).map_or(range.end, |bytes| range.end.min(bytes));
+    if range.start < allowed.start || until > allowed.end {
+        return Err(hands.tickets.refuse_range(bearer, out_of_range(slice, &allowed)));
+    }
     let mut frame = std::mem::take(&mut open.spare);
     frame.checksums.clear();
     let mut opened = match open.reader(slice) {
@@ -200,8 +213,7 @@ impl SliceSource {
         // "To the end" may be said by any number behind it.
         let until = range.end.min(reader.metadata().bytes);
         if range.start < allowed.start || until > allowed.end {
-            let sentence = format!("the ticket allows bytes {} to {} of slice {slice}", allowed.start, allowed.end);
-            return Err(NodeError::refused(Status::Refused, sentence));
+            return Err(NodeError::refused(Status::Refused, out_of_range(slice, allowed)));
         }
         Ok(Self { reader, next: range.start, until: until.max(range.start) })
     }

@@ -7,12 +7,12 @@ use std::{collections::BTreeMap, path::Path};
 use daemon::{settings::NodeSettings, stop::Stop};
 use net::{
     clock::Clock,
-    identity::{Authority, TicketSigner, TlsIdentity},
+    identity::{Authority, HolderPair, TicketSigner, TlsIdentity},
     transfer::{Frame, TcpCarrier},
 };
 use protocol::{
     LeaseId, NodeId, RecordFormat, SectorPath, SliceHeader, SliceId, UserName, Version,
-    ticket::{Right, SignedTicket, Ticket},
+    ticket::{Holder, Right, SignedTicket, Ticket},
 };
 use store::{DataFolder, DiskFault, DiskSet, MemoryDisk};
 use tokio::sync::mpsc;
@@ -34,6 +34,7 @@ pub(crate) struct Fixture {
     pub(crate) hands: Arc<Hands>,
     pub(crate) disk: Arc<MemoryDisk>,
     signer: TicketSigner,
+    holder: HolderPair,
     pub(crate) clock: Clock,
     pub(crate) events: mpsc::Receiver<Event>,
     stop: Stop,
@@ -45,8 +46,8 @@ pub(crate) fn fixture() -> Fixture {
     let folder = DataFolder { disk: watched, folder: "/node".into(), known: false };
     let (store, _) = DiskSet::open(vec![folder], 0).unwrap();
     let node = NodeId::new("here").unwrap();
-    let tickets = TicketDoor::new(node.clone(), clock);
-    tickets.set_key(signer.public_key());
+    let tickets = TicketDoor::new(node.clone(), "uic".into(), clock);
+    tickets.set_keys(signer.public_keys());
     let authority = Authority::create("test").unwrap();
     let identity = TlsIdentity::client(authority.certificate_pem()).unwrap();
     let (sender, events) = mpsc::channel(16);
@@ -71,13 +72,13 @@ pub(crate) fn fixture() -> Fixture {
         spe_processes: Arc::new(Semaphore::new(1)),
         events: sender,
     };
-    Fixture { hands: Arc::new(hands), disk, signer, clock, events, stop: Stop::new() }
+    Fixture { hands: Arc::new(hands), disk, signer, holder: HolderPair::generate(), clock, events, stop: Stop::new() }
 }
 
 impl Fixture {
     /// Stores a slice as a client does.
     pub(crate) async fn store(&mut self, slice: u128, bytes: usize) {
-        let stored = put(&mut self.connect(), self.write_ticket(slice), bytes).await;
+        let stored = put(&mut self.connect().await, self.write_ticket(slice), bytes).await;
         assert!(matches!(stored, TransferReply::Stored { .. }), "{stored:?}");
         assert!(matches!(self.events.recv().await.unwrap(), Event::Completion(Completion::Stored(_))));
     }
@@ -85,7 +86,17 @@ impl Fixture {
     fn ticket(&self, right: Right) -> SignedTicket {
         let (user, node) = (UserName::new("alice").unwrap(), self.hands.node.clone());
         let until_unix_millis = self.clock.now().unix_millis + 60_000;
-        self.signer.sign(&Ticket { user, node, right, until_unix_millis })
+        let holder = Holder::Client(self.holder.public());
+        self.signer.sign(&Ticket {
+            number: 1,
+            user,
+            holder,
+            node,
+            right,
+            file: None,
+            plain_within: None,
+            until_unix_millis,
+        })
     }
 
     fn write_ticket(&self, slice: u128) -> SignedTicket {
@@ -105,12 +116,15 @@ impl Fixture {
     }
 
     /// The other end of a connection that the door serves.
-    fn connect(&self) -> TransferStream {
+    async fn connect(&self) -> TransferStream {
         let (here, there) = tokio::io::duplex(64 * 1024);
         let end = |stream| TransferStream::in_memory(Box::new(stream), ([127, 0, 0, 1], 9).into(), None, [1; 32]);
         let (hands, stream, stopping) = (Arc::clone(&self.hands), end(there), self.stop.token());
         tokio::spawn(async move { answer_requests(&hands, stream, &stopping).await });
-        end(here)
+        let mut here = end(here);
+        let proof = self.holder.prove(&here).unwrap();
+        here.queue(&TransferRequest::Hold { key: self.holder.public(), proof }).await.unwrap();
+        here
     }
 }
 
@@ -127,7 +141,7 @@ async fn put(stream: &mut TransferStream, ticket: SignedTicket, bytes: usize) ->
 #[tokio::test]
 async fn a_full_disk_sends_the_writer_elsewhere_and_keeps_the_connection() {
     let mut made = fixture();
-    let mut stream = made.connect();
+    let mut stream = made.connect().await;
     made.disk.set_free_bytes(1_000_000);
     let full = put(&mut stream, made.write_ticket(1), 3_000_000).await;
     assert!(matches!(&full, TransferReply::Refused(why) if why.status == Status::Unavailable), "{full:?}");
@@ -144,7 +158,7 @@ async fn a_full_disk_sends_the_writer_elsewhere_and_keeps_the_connection() {
 #[tokio::test(start_paused = true)]
 async fn a_request_that_gets_no_turn_is_told_to_come_back() {
     let made = fixture();
-    let (mut slow, mut second) = (made.connect(), made.connect());
+    let (mut slow, mut second) = (made.connect().await, made.connect().await);
     slow.send(&TransferRequest::Write { ticket: made.write_ticket(1), chain: vec![] }).await.unwrap();
     assert_eq!(slow.receive::<TransferReply>().await.unwrap(), TransferReply::Ready);
     assert_eq!(made.hands.transfers_running.value(), 1);
@@ -163,7 +177,7 @@ async fn a_request_that_gets_no_turn_is_told_to_come_back() {
 #[tokio::test]
 async fn a_read_of_a_part_ends_with_the_part() {
     let made = fixture();
-    let mut stream = made.connect();
+    let mut stream = made.connect().await;
     put(&mut stream, made.write_ticket(1), 300_000).await;
     let ticket = made.ticket(Right::Read { slice: SliceId(1), from: 10, until: 20 });
     stream.send(&TransferRequest::Read { ticket, slice: SliceId(1), from: 12, until: 17 }).await.unwrap();
@@ -177,7 +191,7 @@ async fn a_read_of_a_part_ends_with_the_part() {
 #[tokio::test]
 async fn a_node_that_stops_closes_idle_connections() {
     let made = fixture();
-    let mut stream = made.connect();
+    let mut stream = made.connect().await;
     put(&mut stream, made.write_ticket(1), 100_000).await;
     made.stop.ask();
     assert!(stream.receive_or_end::<TransferReply>().await.unwrap().is_none());
@@ -202,7 +216,7 @@ async fn a_check_reads_the_whole_slice_from_the_disk_and_a_bad_one_is_put_aside_
     let mut made = fixture();
     made.store(1, 20_000_000).await;
     let read = |until| Right::Read { slice: SliceId(1), from: 0, until };
-    let mut stream = made.connect();
+    let mut stream = made.connect().await;
     let (told, verified) = verify(&mut stream, made.ticket(read(20_000_000))).await;
     let digest = made.hands.store.held()[0].metadata.digest;
     assert_eq!((told, verified), (16 << 20, TransferReply::Verified { digest }));
@@ -222,7 +236,7 @@ async fn a_check_reads_the_whole_slice_from_the_disk_and_a_bad_one_is_put_aside_
 async fn an_upload_whose_disk_fails_is_refused_and_not_reported() {
     let mut made = fixture();
     made.store(1, 100_000).await;
-    let mut stream = made.connect();
+    let mut stream = made.connect().await;
     stream.send(&TransferRequest::Write { ticket: made.write_ticket(2), chain: Vec::new() }).await.unwrap();
     assert_eq!(stream.receive::<TransferReply>().await.unwrap(), TransferReply::Ready);
     stream.send_frame(&[7; 100_000]).await.unwrap();

@@ -3,8 +3,8 @@
 
 use std::sync::Arc;
 
-use net::transfer::TransferStream;
-use protocol::{SliceId, Status, message::transfer::TransferReply, ticket::SignedTicket};
+use net::{identity::Bearer, transfer::TransferStream};
+use protocol::{SliceId, message::transfer::TransferReply, ticket::SignedTicket};
 use store::{CheckStep, SliceCheck};
 
 use super::{After, refuse};
@@ -13,11 +13,12 @@ use crate::{NodeError, blocking, hands::Hands};
 pub(super) async fn verify(
     hands: &Hands,
     stream: &mut TransferStream,
+    bearer: &Bearer,
     ticket: &SignedTicket,
     slice: SliceId,
 ) -> Result<After, NodeError> {
     let mut bytes_done = 0;
-    let mut check = match begin(hands, ticket, slice).await {
+    let mut check = match begin(hands, bearer, ticket, slice).await {
         Ok(check) => check,
         Err(error) => {
             let error = hands.watch_for_corruption(slice, error).await;
@@ -46,13 +47,13 @@ pub(super) async fn verify(
     }
 }
 
-async fn begin(hands: &Hands, ticket: &SignedTicket, slice: SliceId) -> Result<SliceCheck, NodeError> {
-    let allowed = hands.tickets.read(ticket, slice)?;
+async fn begin(hands: &Hands, bearer: &Bearer, ticket: &SignedTicket, slice: SliceId) -> Result<SliceCheck, NodeError> {
+    let allowed = hands.tickets.read(bearer, ticket, slice)?;
     let store = Arc::clone(&hands.store);
     let reader = blocking("opening a slice", move || Ok(store.open_slice(slice)?)).await?;
     if allowed.start > 0 || allowed.end < reader.metadata().bytes {
         let sentence = format!("the ticket allows bytes {} to {} of slice {slice}", allowed.start, allowed.end);
-        return Err(NodeError::refused(Status::Refused, sentence));
+        return Err(hands.tickets.refuse_range(bearer, sentence));
     }
     Ok(SliceCheck::begin(reader))
 }

@@ -5,7 +5,10 @@
 use std::{sync::Arc, time::Duration};
 
 use daemon::stop::Stopping;
-use net::transfer::{Frame, TransferStream};
+use net::{
+    identity::Bearer,
+    transfer::{Frame, TransferStream},
+};
 use protocol::{
     Digest, SliceHeader, SliceId, SliceMetadata, Status,
     message::{
@@ -33,11 +36,12 @@ use crate::{
 pub(super) async fn write(
     hands: &Arc<Hands>,
     stream: &mut TransferStream,
+    bearer: &Bearer,
     ticket: &SignedTicket,
     chain: Vec<Source>,
     stopping: &Stopping,
 ) -> Result<After, NodeError> {
-    let (grant, claim) = match hands.tickets.write(ticket) {
+    let (grant, claim) = match hands.tickets.write(bearer, ticket) {
         Ok(allowed) => allowed,
         Err(error) => return refuse(stream, &error).await,
     };

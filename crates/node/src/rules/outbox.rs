@@ -145,7 +145,8 @@ fn slice_of(report: &Report) -> Option<SliceId> {
         | Report::Status { .. }
         | Report::Partials(_)
         | Report::KeptMark { .. }
-        | Report::Kept { .. } => None,
+        | Report::Kept { .. }
+        | Report::TicketsRefused { .. } => None,
     }
 }
 

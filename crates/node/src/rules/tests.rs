@@ -33,7 +33,7 @@ fn metadata(slice: u128) -> SliceMetadata {
 }
 
 fn replicate(slice: u128) -> Order {
-    let ticket = SignedTicket { ticket: vec![], signature: vec![] };
+    let ticket = SignedTicket { ticket: vec![], signature: vec![], handed: None };
     let from = Source {
         node: NodeId::new("other").unwrap(),
         place: Place::new("s", "r"),

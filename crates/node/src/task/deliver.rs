@@ -137,7 +137,7 @@ async fn send(
     scratch: Arc<Scratch>,
     part: Part,
 ) -> Result<(), NodeError> {
-    let peer = Peer { node: place.node, address: place.address };
+    let peer = Peer { node: place.node, address: place.address, is_plain: false };
     let request = TransferRequest::Piece { ticket: place.ticket, piece, bytes: part.bytes };
     let (mut stream, reply) = ask(hands, &peer, &request).await?;
     let reply = match reply {
@@ -243,7 +243,7 @@ mod tests {
     }
 
     fn place(node: &str) -> BucketPlace {
-        let ticket = SignedTicket { ticket: vec![], signature: vec![] };
+        let ticket = SignedTicket { ticket: vec![], signature: vec![], handed: None };
         BucketPlace { node: NodeId::new(node).unwrap(), address: ([127, 0, 0, 1], 1).into(), ticket }
     }
 

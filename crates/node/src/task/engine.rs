@@ -5,6 +5,7 @@ use std::sync::{
     atomic::{AtomicU64, Ordering},
 };
 
+use net::identity::Bearer;
 use protocol::{
     JobId, Status, limits,
     message::spe::{BucketId, Function, Output, SegmentSource, SpeReply, SpeRequest, TaskOrder, TaskResult},
@@ -22,6 +23,8 @@ use crate::{
 
 pub(super) struct Engine {
     hands: Arc<Hands>,
+    /// Who asks.
+    driver: Bearer,
     job: JobId,
     /// Loaded last, and to be loaded again into a fresh SPE.
     function: Option<Arc<Function>>,
@@ -35,8 +38,8 @@ struct Spe {
 }
 
 impl Engine {
-    pub(super) fn new(hands: Arc<Hands>, job: JobId) -> Self {
-        Self { hands, job, function: None, spe: None }
+    pub(super) fn new(hands: Arc<Hands>, driver: Bearer, job: JobId) -> Self {
+        Self { hands, driver, job, function: None, spe: None }
     }
 
     /// Does what a driver asks; `bytes` is how much of a task's input has been read.
@@ -115,7 +118,7 @@ impl Engine {
 
     async fn publish(&mut self, bucket: BucketId, ticket: &SignedTicket) -> Result<SpeReply, NodeError> {
         self.own(bucket)?;
-        let (header, claim) = match self.hands.tickets.write(ticket) {
+        let (header, claim) = match self.hands.tickets.write(&self.driver, ticket) {
             Ok((grant, claim)) => (grant.header, claim),
             Err(error) => {
                 // The ticket may have been used for just this, and the answer lost.
@@ -190,14 +193,14 @@ impl Engine {
     /// of itself counts for nothing, and a right to compute opens no slice.
     fn check_inputs(&self, order: &TaskOrder) -> Result<(), NodeError> {
         let tickets = &self.hands.tickets;
-        let allowed = order.inputs.as_ref().map(|ticket| tickets.inputs(ticket, self.job)).transpose()?;
+        let allowed = order.inputs.as_ref().map(|ticket| tickets.inputs(&self.driver, ticket, self.job)).transpose()?;
         let allowed = allowed.unwrap_or_default();
         let read = order.segments.iter().filter_map(|segment| match &segment.source {
             SegmentSource::Local(slice) | SegmentSource::Remote { slice, .. } => Some(*slice),
             SegmentSource::Bucket(_) => None,
         });
         match read.into_iter().find(|slice| !allowed.contains(slice)) {
-            Some(slice) => Err(tickets.refuse_input(self.job, slice)),
+            Some(slice) => Err(tickets.refuse_input(&self.driver, self.job, slice)),
             None => Ok(()),
         }
     }

@@ -9,10 +9,7 @@ use std::{
     env,
     net::SocketAddr,
     path::{Path, PathBuf},
-    sync::{
-        Arc,
-        atomic::{AtomicU64, Ordering},
-    },
+    sync::atomic::{AtomicU64, Ordering},
     time::Duration,
 };
 
@@ -23,7 +20,8 @@ use daemon::{
 use net::{
     clock::Clock,
     datagram::bind_udp,
-    identity::{Authority, TicketSigner, TlsIdentity, random},
+    identity::{Authority, HolderPair, TicketSigner, TlsIdentity, random},
+    local::LocalStream,
     messenger::{Messenger, MessengerEvent, SessionKeys, Side},
     transfer::{Carrier, Frame, Listener, TcpCarrier, TransferStream},
 };
@@ -34,11 +32,12 @@ use protocol::{
     message::{
         client_master::Source,
         join::{JoinReply, JoinRequest, KEY_LABEL},
+        local::LocalRequest,
         node_master::{Ack, HeldSlice, Order, Report},
         spe::{BucketPlace, SpeReply, SpeRequest},
         transfer::{TransferReply, TransferRequest},
     },
-    ticket::{Right, SignedTicket, Ticket},
+    ticket::{Holder, HolderKey, Right, SignedTicket, Ticket},
     wire::codec,
 };
 use tempfile::TempDir;
@@ -49,11 +48,15 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
 pub(crate) struct FakeCloud {
     authority: Authority,
-    signer: Arc<TicketSigner>,
+    signer: TicketSigner,
+    /// The key of the one client.
+    holder: HolderPair,
     master: SocketAddr,
     messenger: Messenger,
     joins: mpsc::Receiver<(SessionId, JoinRequest)>,
     reports: mpsc::Receiver<(SessionId, Report)>,
+    /// Reports of other sessions than the one that was waited for: nodes of a chain report in any order.
+    set_aside: Vec<(SessionId, Report)>,
     clock: Clock,
     folder: TempDir,
 }
@@ -85,8 +88,8 @@ impl FakeCloud {
         let (messenger, mut events) = Messenger::start(socket, clock);
         let (joined, joins) = mpsc::channel(16);
         let (reported, reports) = mpsc::channel(10_000);
-        let signer = Arc::new(TicketSigner::generate());
-        let (ticket_key, keys) = (signer.public_key(), messenger.clone());
+        let signer = TicketSigner::generate();
+        let (ticket_keys, keys) = (signer.public_keys(), messenger.clone());
         tokio::spawn(async move {
             loop {
                 let mut stream = listener.accept().await.unwrap().handshake().await.unwrap();
@@ -94,7 +97,7 @@ impl FakeCloud {
                 let session = SessionId(u64::from_be_bytes(random()));
                 let key = stream.export_key(KEY_LABEL, &session.0.to_be_bytes()).unwrap();
                 keys.add_session(SessionKeys { session, key, side: Side::Acceptor, peer: None });
-                stream.send(&JoinReply::Accepted { session, ticket_key, gone_token: [0; 16] }).await.unwrap();
+                stream.send(&JoinReply::Accepted { session, ticket_keys, gone_token: [0; 16] }).await.unwrap();
                 stream.close().await;
                 joined.send((session, request)).await.unwrap();
             }
@@ -105,14 +108,25 @@ impl FakeCloud {
                 if let MessengerEvent::Delivered(delivered) = event {
                     let report = codec::decode::<Report>(&delivered.body).unwrap();
                     answering.reply(delivered.session, delivered.request.unwrap(), codec::encode(&Ack::Done));
-                    if !matches!(report, Report::Status { .. }) {
+                    if !matches!(report, Report::Status { .. } | Report::TicketsRefused { .. }) {
                         let _ = reported.send((delivered.session, report)).await;
                     }
                 }
             }
         });
         let folder = tempfile::tempdir().unwrap();
-        Self { authority, signer, master, messenger, joins, reports, clock, folder }
+        Self {
+            authority,
+            signer,
+            holder: HolderPair::generate(),
+            master,
+            messenger,
+            joins,
+            reports,
+            set_aside: Vec::new(),
+            clock,
+            folder,
+        }
     }
 
     /// A node that has joined and told its inventory.
@@ -217,13 +231,17 @@ impl FakeCloud {
         }
     }
 
-    /// The next report of this session; those of others are dropped.
+    /// The next report of this session; those of others wait until they are asked for.
     pub(crate) async fn report(&mut self, session: SessionId) -> Report {
+        if let Some(at) = self.set_aside.iter().position(|(from, _)| *from == session) {
+            return self.set_aside.remove(at).1;
+        }
         loop {
             let (from, report) = timeout(PATIENCE, self.reports.recv()).await.unwrap().unwrap();
             if from == session {
                 return report;
             }
+            self.set_aside.push((from, report));
         }
     }
 
@@ -241,8 +259,50 @@ impl FakeCloud {
     }
 
     pub(crate) fn ticket_until(&self, node: &NodeId, right: Right, until_unix_millis: u64) -> SignedTicket {
-        let user = UserName::new("alice").unwrap();
-        self.signer.sign(&Ticket { user, node: node.clone(), right, until_unix_millis })
+        self.signer.sign(&self.unsigned(node, right, Holder::Client(self.holder.public()), until_unix_millis))
+    }
+
+    /// A ticket that only the node `by` may show.
+    pub(crate) fn ticket_of_node(&self, by: &FakeNode, node: &NodeId, right: Right) -> SignedTicket {
+        let until_unix_millis = self.clock.now().unix_millis + 60_000;
+        self.signer.sign(&self.unsigned(node, right, Holder::Node(by.id.clone()), until_unix_millis))
+    }
+
+    /// The client's ticket, in the hand of the node `to`.
+    pub(crate) fn handed(&self, ticket: &SignedTicket, to: &FakeNode) -> SignedTicket {
+        self.holder.hand(ticket, &to.id)
+    }
+
+    pub(crate) fn unsigned(&self, node: &NodeId, right: Right, holder: Holder, until_unix_millis: u64) -> Ticket {
+        Ticket {
+            number: 1,
+            user: UserName::new("alice").unwrap(),
+            holder,
+            node: node.clone(),
+            right,
+            file: None,
+            plain_within: None,
+            until_unix_millis,
+        }
+    }
+
+    /// The public half of the client's key.
+    pub(crate) fn holder_key(&self) -> HolderKey {
+        self.holder.public()
+    }
+
+    /// The master's next key signs from now on.
+    pub(crate) fn roll_ticket_key(&mut self) {
+        self.signer.roll();
+    }
+
+    /// The master tells a node its keys.
+    pub(crate) async fn tell_ticket_keys(&self, node: &FakeNode) -> Ack {
+        self.order(node, Order::TicketKeys(self.signer.public_keys())).await
+    }
+
+    pub(crate) fn sign(&self, ticket: &Ticket) -> SignedTicket {
+        self.signer.sign(ticket)
     }
 
     pub(crate) fn read_ticket(&self, node: &FakeNode, slice: u128) -> SignedTicket {
@@ -253,9 +313,9 @@ impl FakeCloud {
         self.ticket(&node.id, write_right(slice))
     }
 
-    /// A node of a chain with its write ticket.
-    pub(crate) fn write_source(&self, node: &FakeNode, right: Right) -> Source {
-        let ticket = self.ticket(&node.id, right);
+    /// A node of a chain with its write ticket, which `by` passes bytes on to.
+    pub(crate) fn write_source(&self, by: &FakeNode, node: &FakeNode, right: Right) -> Source {
+        let ticket = self.ticket_of_node(by, &node.id, right);
         Source { node: node.id.clone(), place: Place::new("s", "r"), address: node.address, local: None, ticket }
     }
 
@@ -269,8 +329,10 @@ impl FakeCloud {
         self.ticket(&node.id, Right::Inputs { job: JOB, slices })
     }
 
-    pub(crate) fn source(&self, node: &FakeNode, slice: u128) -> Source {
-        let ticket = self.read_ticket(node, slice);
+    /// Where the node `by` can read a slice.
+    pub(crate) fn source(&self, by: &FakeNode, node: &FakeNode, slice: u128) -> Source {
+        let right = Right::Read { slice: SliceId(slice), from: 0, until: u64::MAX };
+        let ticket = self.ticket_of_node(by, &node.id, right);
         Source { node: node.id.clone(), place: Place::new("s", "r"), address: node.address, local: None, ticket }
     }
 
@@ -278,10 +340,27 @@ impl FakeCloud {
         BucketPlace { node: node.id.clone(), address: node.address, ticket: self.compute_ticket(node) }
     }
 
-    /// A client's connection: without a certificate.
+    /// The client's connection: without a certificate, but with its key.
     pub(crate) async fn connect(&self, node: &FakeNode) -> TransferStream {
+        let mut stream = self.connect_as_stranger(node).await;
+        let proof = self.holder.prove(&stream).unwrap();
+        stream.queue(&TransferRequest::Hold { key: self.holder.public(), proof }).await.unwrap();
+        stream
+    }
+
+    /// A connection of someone who has no key that a ticket names.
+    pub(crate) async fn connect_as_stranger(&self, node: &FakeNode) -> TransferStream {
         let identity = TlsIdentity::client(self.authority.certificate_pem()).unwrap();
         TcpCarrier::new(identity).connect(node.address, node.id.as_str()).await.unwrap()
+    }
+
+    /// The client's conversation at a node's local socket.
+    pub(crate) async fn knock(&self, node: &FakeNode) -> LocalStream {
+        let mut door = LocalStream::connect(&node.local).await.unwrap();
+        let unix_millis = self.clock.now().unix_millis;
+        let proof = self.holder.prove_locally(&node.local, unix_millis);
+        door.send(&LocalRequest::Hold { key: self.holder.public(), unix_millis, proof }).await.unwrap();
+        door
     }
 
     /// A connection of some other node of this cloud.

@@ -15,6 +15,7 @@ use crate::{
         accounts::{AccountsReply, AccountsRequest},
         acl::{AclReply, AclRequest},
         admission::{AdmissionReply, AdmissionVerb},
+        audit::{AuditQuestion, AuditReply, RefusedTickets},
         rebuild::{RebuildRequest, RebuildStatus},
     },
     sandbox::SandboxLayer,
@@ -176,6 +177,8 @@ pub enum ClientRequest {
     Acl(AclRequest),
     /// About machines that come in, for the security server: [`ClientReply::Admission`].
     Admission(AdmissionVerb),
+    /// The audit record; administrators only: [`ClientReply::Audit`].
+    Audit(AuditQuestion),
 }
 
 /// The master's answer.
@@ -239,6 +242,8 @@ pub enum ClientReply {
     Acl(AclReply),
     /// About machines that come in.
     Admission(AdmissionReply),
+    /// Of the audit record.
+    Audit(AuditReply),
 }
 
 /// See [`ClientRequest::Create`].
@@ -543,6 +548,8 @@ pub struct NodeStatus {
     pub disks: Vec<DiskStatus>,
     /// Layers of the sandbox around user functions that it does not have; `None` while that is not known.
     pub sandbox_missing: Option<Vec<SandboxLayer>>,
+    /// Tickets it has refused since it was started.
+    pub refused_tickets: RefusedTickets,
 }
 
 /// How a node is.
@@ -571,6 +578,10 @@ pub struct Health {
     pub misplaced: u64,
     /// Files for which more copies are wanted than there are nodes to hold them.
     pub short_of_nodes: u64,
+    /// Tickets that the nodes have refused, by fault.
+    pub refused_tickets: RefusedTickets,
+    /// The sites within which data goes unencrypted, because the operator wants it so (`insecure_data`).
+    pub insecure_sites: Vec<String>,
 }
 
 /// See [`ClientRequest::AdmitJob`]: what a job needs to start SPEs.

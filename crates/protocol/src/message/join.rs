@@ -11,7 +11,11 @@ use super::{
     admission::{AdmissionReply, Enrolment},
     login::{DeviceReply, DeviceRequest},
 };
-use crate::{NodeId, Place, Refusal, SessionId, UserName, wire::datagram::GONE_TOKEN_BYTES};
+use crate::{
+    NodeId, Place, Refusal, SessionId, UserName,
+    ticket::{HolderKey, TicketKeys},
+    wire::datagram::GONE_TOKEN_BYTES,
+};
 
 /// Label of the TLS exporter that yields the 32-byte session key.
 pub const KEY_LABEL: &[u8] = b"EXPORTER-sector-gmp-2";
@@ -46,6 +50,8 @@ pub enum JoinRequest {
         user: UserName,
         /// The proof.
         secret: Secret,
+        /// The public half of a key that the client made for this session: its tickets are good for nobody else.
+        holder: HolderKey,
     },
     /// A node joins; it proves itself by its TLS certificate.
     Node {
@@ -86,8 +92,8 @@ pub enum JoinReply {
     Accepted {
         /// The new session.
         session: SessionId,
-        /// The master's Ed25519 public key for tickets, 32 bytes.
-        ticket_key: [u8; 32],
+        /// The master's public keys for tickets.
+        ticket_keys: TicketKeys,
         /// What the master shows when it says, without a seal, that it knows this session no more
         /// ([`Gone`](crate::wire::datagram::Gone)).
         gone_token: [u8; GONE_TOKEN_BYTES],

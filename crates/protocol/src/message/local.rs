@@ -5,7 +5,11 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Digest, Refusal, SliceId, message::client_master::Source, ticket::SignedTicket};
+use crate::{
+    Digest, Refusal, SliceId,
+    message::client_master::Source,
+    ticket::{HolderKey, SignedTicket},
+};
 
 /// What a client asks at a node's local socket.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -39,6 +43,16 @@ pub enum LocalRequest {
         chain: Vec<Source>,
         /// Length of the file in bytes.
         bytes: u64,
+    },
+    /// A client shows that it holds the key that its tickets name. The first word of its conversations; it has no answer
+    /// of its own, but a conversation in which it is not true is refused and closed.
+    Hold {
+        /// The public half.
+        key: HolderKey,
+        /// When it was signed, in milliseconds since the Unix epoch; both ends have the same clock.
+        unix_millis: u64,
+        /// Ed25519 signature over [`local_proof_words`](crate::ticket::local_proof_words), 64 bytes.
+        proof: Vec<u8>,
     },
 }
 

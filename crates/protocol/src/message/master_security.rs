@@ -10,6 +10,7 @@ use crate::{
     message::{
         accounts::{AccountsReply, AccountsRequest, NewSession},
         admission::{AdmissionReply, AdmissionRequest},
+        audit::{AuditReply, AuditRequest},
         join::Secret,
         login::{DeviceReply, DeviceRequest},
     },
@@ -67,6 +68,8 @@ pub enum SecurityRequest {
         /// The address it came from.
         address: IpAddr,
     },
+    /// About the audit record.
+    Audit(AuditRequest),
 }
 
 /// What the security server answers.
@@ -90,6 +93,8 @@ pub enum SecurityReply {
     Admission(AdmissionReply),
     /// About a login with a browser.
     Device(DeviceReply),
+    /// About the audit record.
+    Audit(AuditReply),
 }
 
 /// A point in the life of a security server's accounts.

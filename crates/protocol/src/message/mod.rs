@@ -5,6 +5,7 @@
 pub mod accounts;
 pub mod acl;
 pub mod admission;
+pub mod audit;
 pub mod client_master;
 pub mod cluster;
 pub mod join;

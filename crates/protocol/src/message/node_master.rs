@@ -8,10 +8,12 @@ use crate::{
     JobId, NodeId, Refusal, ResumeKey, SliceHeader, SliceId, SliceMetadata, UserName,
     disk::DiskStatus,
     message::{
+        audit::RefusedTickets,
         client_master::Source,
         rebuild::{Keep, KeptKey, KeptMark, KeptRow},
     },
     sandbox::SandboxLayer,
+    ticket::{TicketFault, TicketKeys},
 };
 
 /// What the master orders.
@@ -51,6 +53,8 @@ pub enum Order {
     },
     /// Tickets that were given out before a moment are good for nothing any more, and what runs on them is cut off.
     Revoke(Revocation),
+    /// Check tickets with these keys from now on.
+    TicketKeys(TicketKeys),
 }
 
 /// Whose tickets are worthless.
@@ -99,6 +103,8 @@ pub enum Report {
         disks: Vec<DiskStatus>,
         /// Layers of the sandbox around user functions that it does not have; `None` until it has tried.
         sandbox_missing: Option<Vec<SandboxLayer>>,
+        /// Tickets it has refused since it was started.
+        refused_tickets: RefusedTickets,
     },
     /// A slice that is being written here could not be passed on to the next node of its chain, or not whole.
     ForwardFailed {
@@ -129,7 +135,32 @@ pub enum Report {
         /// Whether these were the last.
         last: bool,
     },
+    /// Tickets that were refused here, for the audit record; at most [`REFUSALS_MAX`].
+    TicketsRefused {
+        /// The refusals, oldest first.
+        refusals: Vec<TicketRefusal>,
+        /// How many more there were that are only counted.
+        left_out: u64,
+    },
 }
+
+/// A ticket that a node has refused.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TicketRefusal {
+    /// When, by the node's clock, in milliseconds since the Unix epoch.
+    pub unix_millis: u64,
+    /// Why.
+    pub fault: TicketFault,
+    /// Whom the ticket names, where it was the master's.
+    pub user: Option<UserName>,
+    /// The address that showed it, or "this machine".
+    pub from: String,
+    /// What was refused, in a sentence.
+    pub why: String,
+}
+
+/// Most refusals told in one report.
+pub const REFUSALS_MAX: usize = 32;
 
 /// A broken upload whose bytes a node keeps.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -152,7 +152,7 @@ pub enum SegmentSource {
         /// The slice.
         slice: SliceId,
         /// Who has it, with a read ticket.
-        from: Source,
+        from: Box<Source>,
     },
     /// A sealed bucket of this node.
     Bucket(BucketId),

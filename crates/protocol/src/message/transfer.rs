@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::{
     Digest, Refusal, SliceId,
     message::{client_master::Source, spe::PieceId},
-    ticket::SignedTicket,
+    ticket::{HolderKey, SignedTicket},
 };
 
 /// What one who connects to a node wants.
@@ -91,6 +91,21 @@ pub enum TransferRequest {
         file: String,
         /// The slice that it became.
         slice: SliceId,
+    },
+    /// A client shows that it holds the key that its tickets name. The first word of its connections; it has no answer of
+    /// its own, but a connection on which it is not true is refused and closed.
+    Hold {
+        /// The public half.
+        key: HolderKey,
+        /// Ed25519 signature over the 32 bytes that this connection exports under
+        /// [`HOLDER_LABEL`](crate::ticket::HOLDER_LABEL), 64 bytes.
+        proof: Vec<u8>,
+    },
+    /// Go on without encryption, as `insecure_data` allows within a site: [`TransferReply::Ready`], still sealed, and
+    /// from then on plain bytes both ways.
+    Plain {
+        /// Any right; it says within which site that is allowed.
+        ticket: SignedTicket,
     },
 }
 

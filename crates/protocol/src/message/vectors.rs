@@ -17,6 +17,7 @@ use super::{
     accounts::{AccountsReply, AccountsRequest},
     acl::{AclReply, AclRequest},
     admission::{AdmissionReply, AdmissionRequest, AdmissionVerb, Enrolment},
+    audit::{AuditHead, AuditQuestion, AuditReply},
     client_master::{
         Admitted, ClientReply, ClientRequest, Condition, Copies, CopyState, CopyStatus, CreateRequest, Created, Entry,
         EntryKind, EntryStatus, FileContent, FoundCopy, Health, JobRecord, JobState, Located, NodeState, NodeStatus,
@@ -27,7 +28,6 @@ use super::{
         TopologyStatus,
     },
     join::{JoinReply, JoinRequest, Secret},
-    local::{LocalReply, LocalRequest},
     login::{DeviceReply, DeviceRequest},
     master_security::{
         AccountChanges, Asker, ChangeMark, HeldSession, KnownUser, SecurityReply, SecurityRequest, UserRights,
@@ -47,7 +47,7 @@ use crate::{
     ResumeKey, SectorPath, SessionId, SliceHeader, SliceId, SliceMetadata, Status, Topology, UserName, Version,
     disk::{DiskState, DiskStatus, ScrubStatus},
     sandbox::SandboxLayer,
-    ticket::{Right, SignedTicket, Ticket},
+    ticket::{HolderKey, SignedTicket, TicketKeys},
     topology::{Link, SitePair},
     wire::codec,
 };
@@ -113,14 +113,17 @@ macro_rules! compare {
 mod accounts;
 mod acl;
 mod admission;
+mod audit;
+mod local;
 mod login;
+mod tickets;
 
 #[test]
 fn the_words_of_joining_have_their_bytes() {
     let mut vectors = Vectors::of("join", include_str!("../../tests/vectors/join.txt"));
     let password = Secret::Password("correct horse".into());
     compare!(vectors, JoinRequest {
-        "client": JoinRequest::Client { .. } => JoinRequest::Client { user: user(), secret: password },
+        "client": JoinRequest::Client { .. } => JoinRequest::Client { user: user(), secret: password, holder: HolderKey([5; 32]) },
         "node": JoinRequest::Node { .. } => JoinRequest::Node {
             node: node(),
             place: place(),
@@ -141,7 +144,7 @@ fn the_words_of_joining_have_their_bytes() {
     compare!(vectors, JoinReply {
         "accepted": JoinReply::Accepted { .. } => JoinReply::Accepted {
             session: SessionId(0xabcdef),
-            ticket_key: [9; 32],
+            ticket_keys: TicketKeys { current: [9; 32], next: [10; 32] },
             gone_token: [7; 16],
         },
         "refused": JoinReply::Refused(_) => JoinReply::Refused(refusal(Status::Refused)),
@@ -181,6 +184,7 @@ fn the_words_of_master_and_security_server_have_their_bytes() {
         }]),
         "admission": SecurityRequest::Admission(_) =>
             SecurityRequest::Admission(AdmissionRequest::Own(AdmissionVerb::Requests)),
+        "audit": SecurityRequest::Audit(_) => SecurityRequest::Audit(audit::batch()),
     });
     let changes = AccountChanges { mark: ChangeMark { run: 5, number: 7 }, users: Some(vec![user()]) };
     compare!(vectors, SecurityReply {
@@ -193,6 +197,7 @@ fn the_words_of_master_and_security_server_have_their_bytes() {
         "changes": SecurityReply::Changes(_) => SecurityReply::Changes(changes),
         "rechecked": SecurityReply::Rechecked(_) => SecurityReply::Rechecked(vec![Some(known_user()), None]),
         "admission": SecurityReply::Admission(_) => SecurityReply::Admission(AdmissionReply::Done),
+        "audit": SecurityReply::Audit(_) => SecurityReply::Audit(AuditReply::Recorded(AuditHead::EMPTY)),
     });
     vectors.finish();
 }
@@ -263,6 +268,7 @@ fn the_requests_of_a_client_have_their_bytes() {
         "accounts": ClientRequest::Accounts(_) => ClientRequest::Accounts(AccountsRequest::WhoAmI),
         "acl": ClientRequest::Acl(_) => ClientRequest::Acl(AclRequest::Get(path())),
         "admission": ClientRequest::Admission(_) => ClientRequest::Admission(AdmissionVerb::Requests),
+        "audit": ClientRequest::Audit(_) => ClientRequest::Audit(AuditQuestion::Verify),
     });
     compare!(vectors, RebuildRequest {
         "status": RebuildRequest::Status { .. } => RebuildRequest::Status { after: None },
@@ -293,6 +299,8 @@ fn the_replies_to_a_client_have_their_bytes() {
         lost: 0,
         misplaced: 3,
         short_of_nodes: 4,
+        refused_tickets: audit::refused(),
+        insecure_sites: vec!["uic".into()],
     };
     let status = |state| CopyStatus { node: node(), place: place(), state };
     let found = vec![
@@ -356,6 +364,7 @@ fn the_replies_to_a_client_have_their_bytes() {
         "accounts": ClientReply::Accounts(_) => ClientReply::Accounts(AccountsReply::Done),
         "acl": ClientReply::Acl(_) => ClientReply::Acl(AclReply::Inputs(signed())),
         "admission": ClientReply::Admission(_) => ClientReply::Admission(AdmissionReply::Done),
+        "audit": ClientReply::Audit(_) => ClientReply::Audit(AuditReply::Recorded(AuditHead::EMPTY)),
     });
     compare!(vectors, RebuildState {
         "new": RebuildState::New => RebuildState::New,
@@ -391,6 +400,7 @@ fn the_words_of_node_and_master_have_their_bytes() {
         "tell-kept": Order::TellKept { .. } => Order::TellKept { after: Some(kept_key()) },
         "revoke": Order::Revoke(_) =>
             Order::Revoke(Revocation { user: user(), until_unix_millis: 1_800_000_000_000 }),
+        "ticket-keys": Order::TicketKeys(_) => Order::TicketKeys(TicketKeys { current: [9; 32], next: [10; 32] }),
     });
     compare!(vectors, KeptBase {
         "change": KeptBase::Change(_) => KeptBase::Change(300),
@@ -406,13 +416,23 @@ fn the_words_of_node_and_master_have_their_bytes() {
         "corrupt": Report::Corrupt(_) => Report::Corrupt(slice()),
         "removed": Report::Removed(_) => Report::Removed(slice()),
         "status": Report::Status { .. } =>
-            Report::Status { used_bytes: 7, free_bytes: 1 << 44, transfers: 3, spes: 2, disks: disks(), sandbox_missing: sandbox() },
+            Report::Status {
+                used_bytes: 7,
+                free_bytes: 1 << 44,
+                transfers: 3,
+                spes: 2,
+                disks: disks(),
+                sandbox_missing: sandbox(),
+                refused_tickets: audit::refused(),
+            },
         "forward-failed": Report::ForwardFailed { .. } => Report::ForwardFailed { slice: slice(), node: node() },
         "partials": Report::Partials(_) =>
             Report::Partials(vec![HeldPartial { user: user(), key: ResumeKey(7), bytes: 1 << 26 }]),
         "kept-mark": Report::KeptMark { .. } => Report::KeptMark { mark: Some(kept_mark()), all_seen: true },
         "kept": Report::Kept { .. } =>
             Report::Kept { mark: kept_mark(), after: Some(kept_key()), rows: keep(KeptBase::Change(6)).rows, last: true },
+        "tickets-refused": Report::TicketsRefused { .. } =>
+            Report::TicketsRefused { refusals: vec![audit::refusal()], left_out: 3 },
     });
     compare!(vectors, Ack {
         "done": Ack::Done => Ack::Done,
@@ -448,6 +468,9 @@ fn the_words_of_a_transfer_have_their_bytes() {
             file: "a/b".into(),
             slice: slice(),
         },
+        "hold": TransferRequest::Hold { .. } =>
+            TransferRequest::Hold { key: HolderKey([5; 32]), proof: vec![0xcc; 64] },
+        "plain": TransferRequest::Plain { .. } => TransferRequest::Plain { ticket: signed() },
     });
     compare!(vectors, TransferReply {
         "reading": TransferReply::Reading { .. } => TransferReply::Reading { bytes: 300 },
@@ -463,29 +486,6 @@ fn the_words_of_a_transfer_have_their_bytes() {
         "imported": TransferReply::Imported { .. } => TransferReply::Imported { bytes: 300 },
     });
     vectors.compare("ResumeFrom", &ResumeFrom(1 << 26));
-    vectors.finish();
-}
-
-#[test]
-fn the_words_of_a_local_socket_have_their_bytes() {
-    let mut vectors = Vectors::of("local", include_str!("../../tests/vectors/local.txt"));
-    compare!(vectors, LocalRequest {
-        "open": LocalRequest::Open { .. } => LocalRequest::Open { ticket: signed(), slice: slice() },
-        "suspect": LocalRequest::Suspect { .. } => LocalRequest::Suspect {
-            ticket: signed(), slice: slice(), from: 65_536, until: 131_072,
-        },
-        "store": LocalRequest::Store { .. } =>
-            LocalRequest::Store { ticket: signed(), chain: vec![source()], bytes: 1 << 30 },
-    });
-    compare!(vectors, LocalReply {
-        "opened": LocalReply::Opened { .. } => LocalReply::Opened { bytes: 300, digest: digest() },
-        "checksums": LocalReply::Checksums(_) => LocalReply::Checksums(vec![0, 0xDEAD_BEEF]),
-        "done": LocalReply::Done => LocalReply::Done,
-        "refused": LocalReply::Refused(_) => LocalReply::Refused(refusal(Status::Corrupt)),
-        "taken": LocalReply::Taken { .. } => LocalReply::Taken { bytes: 1 << 24 },
-        "kept": LocalReply::Kept { .. } => LocalReply::Kept { bytes: 1 << 26 },
-        "stored": LocalReply::Stored { .. } => LocalReply::Stored { bytes: 1 << 30, digest: digest() },
-    });
     vectors.finish();
 }
 
@@ -518,29 +518,6 @@ fn the_words_of_driver_and_spe_have_their_bytes() {
         "published": SpeReply::Published { .. } => SpeReply::Published { bytes: 5, digest: digest() },
         "bytes": SpeReply::Bytes(_) => SpeReply::Bytes(vec![0, 255, 128]),
     });
-    vectors.finish();
-}
-
-#[test]
-fn tickets_have_their_bytes() {
-    let mut vectors = Vectors::of("ticket", include_str!("../../tests/vectors/ticket.txt"));
-    let ticket = |right| Ticket { user: user(), node: node(), right, until_unix_millis: 1_700_000_060_000 };
-    compare!(vectors, Ticket {
-        "read": Ticket { right: Right::Read { .. }, .. } =>
-            ticket(Right::Read { slice: slice(), from: 0, until: 1 << 20 }),
-        "write": Ticket { right: Right::Write { .. }, .. } =>
-            ticket(Right::Write {
-                lease: LeaseId(5),
-                header: header(),
-                resume: Some(ResumeKey(7)),
-                base: Some(slice()),
-            }),
-        "compute": Ticket { right: Right::Compute { .. }, .. } => ticket(Right::Compute { job: JobId(6) }),
-        "import": Ticket { right: Right::Import, .. } => ticket(Right::Import),
-        "inputs": Ticket { right: Right::Inputs { .. }, .. } =>
-            ticket(Right::Inputs { job: JobId(6), slices: vec![slice()] }),
-    });
-    vectors.compare("SignedTicket", &signed());
     vectors.finish();
 }
 
@@ -589,7 +566,7 @@ fn refusal(status: Status) -> Refusal {
 }
 
 fn signed() -> SignedTicket {
-    SignedTicket { ticket: vec![1, 2, 3], signature: vec![0xee; 64] }
+    SignedTicket { ticket: vec![1, 2, 3], signature: vec![0xee; 64], handed: None }
 }
 
 fn source() -> Source {
@@ -715,6 +692,7 @@ fn node_status(state: NodeState) -> NodeStatus {
         slices: 9,
         disks: disks(),
         sandbox_missing: sandbox(),
+        refused_tickets: audit::refused(),
     }
 }
 
@@ -797,7 +775,7 @@ fn task() -> TaskOrder {
         attempt: AttemptId { job: JobId(6), stage: 1, run: 0, task: 5, attempt: 2 },
         segments: vec![
             segment(0, SegmentSource::Local(slice())),
-            segment(1, SegmentSource::Remote { slice: slice(), from: source() }),
+            segment(1, SegmentSource::Remote { slice: slice(), from: Box::new(source()) }),
             segment(2, SegmentSource::Bucket(bucket())),
         ],
         output: Output::Buckets(vec![BucketPlace { node: node(), address: address(), ticket: signed() }]),

@@ -30,6 +30,9 @@ pub(crate) struct Up {
     /// Data folders of each node, as if each were a disk
     #[arg(long, default_value_t = 1, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=16))]
     pub(crate) disks_per_node: u32,
+    /// Do not encrypt the bytes of files within a site: anyone on its network can read them
+    #[arg(long)]
+    pub(crate) insecure_data: bool,
 }
 
 #[derive(Clone, Debug, Args)]

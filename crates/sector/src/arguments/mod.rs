@@ -3,6 +3,7 @@
 mod accounts;
 mod acl;
 mod admission;
+mod audit;
 mod cloud;
 mod files;
 mod jobs;
@@ -17,6 +18,7 @@ pub(crate) use acl::AclCommand;
 pub(crate) use admission::{
     Allow, Approve, MasterJoin, NodeJoin, NodeTicket, SecurityCommand, SecurityInit, SecurityRole, SecurityTicket,
 };
+pub(crate) use audit::{AuditCommand, AuditShow};
 pub(crate) use cloud::{
     Demo, Doctor, Drain, ImportFiles, Inspect, Inspected, MasterCommand, MasterRole, Node, NodeVerb, Rebalance,
     Rebuild, RemoveNode, Role, TopologyVerb, Up,
@@ -159,6 +161,9 @@ pub(crate) enum Command {
     /// Login sessions
     #[command(subcommand, after_help = "Example: sector session revoke --user alice")]
     Session(SessionCommand),
+    /// Who did what: the record of logins, refusals, grants, administrators' acts and jobs
+    #[command(subcommand, after_help = "Example: sector audit verify")]
+    Audit(AuditCommand),
     /// Run a Sphere job: a function over records where they lie
     #[command(after_help = "Example: sector run --udf words --input /text --buckets 8 --then index --output /index")]
     Run(Run),

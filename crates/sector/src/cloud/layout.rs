@@ -30,6 +30,8 @@ pub(crate) struct Shape {
     pub(crate) port: u16,
     /// Data folders of each node.
     pub(crate) disks_per_node: u32,
+    /// Whether data within a site goes unencrypted.
+    pub(crate) insecure_data: bool,
 }
 
 /// A prepared folder.
@@ -94,6 +96,7 @@ impl Layout {
             node_lost_after_seconds: NODE_LOST_AFTER_SECONDS,
             replicate_after_seconds: REPLICATE_AFTER_SECONDS,
             reserve_bytes: RESERVE_BYTES,
+            insecure_data: self.shape.insecure_data,
             ..MasterSettings::default()
         };
         self.write("master", settings)

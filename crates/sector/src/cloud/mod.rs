@@ -44,7 +44,13 @@ pub(crate) async fn up(up: Up, global: &Global) -> Result<(), Failure> {
     }
     let data = up.data.clone().unwrap_or_else(|| home.join("data"));
     let data = std::path::absolute(&data).map_err(|error| Failure::local("use the folder", &data, &error))?;
-    let shape = Shape { nodes: up.nodes, sites: up.sites, port: up.port, disks_per_node: up.disks_per_node };
+    let shape = Shape {
+        nodes: up.nodes,
+        sites: up.sites,
+        port: up.port,
+        disks_per_node: up.disks_per_node,
+        insecure_data: up.insecure_data,
+    };
     // Before anything starts, so that no signal is lost.
     let mut signals = Signals::listen().map_err(|error| Failure::failed(error.to_string()))?;
     let layout = Layout::prepare(data, shape)?;
@@ -172,6 +178,9 @@ fn detach(up: &Up, global: &Global) -> Result<(), Failure> {
     ]);
     if up.processes {
         command.arg("--processes");
+    }
+    if up.insecure_data {
+        command.arg("--insecure-data");
     }
     if let Some(data) = &up.data {
         command.arg("--data").arg(data);

@@ -3,6 +3,7 @@
 mod accounts;
 mod acl;
 mod admission;
+mod audit;
 mod bench;
 mod check;
 mod disk_bench;
@@ -73,6 +74,10 @@ pub(crate) async fn run(arguments: Arguments) -> Result<(), Failure> {
         Command::Bench(Bench::Io(bench)) => disk_bench::io(&bench, global),
         Command::Bench(Bench::Messages(bench)) => message_bench::messages(bench, global).await,
         Command::Inspect(inspect) => inspect::run(inspect, global),
+        Command::Audit(asked) => match audit::offline(&asked, global) {
+            Some(done) => done,
+            None => with_client(Command::Audit(asked), global).await,
+        },
         Command::Spe => Err(Failure::usage("`sector spe` is started by nodes only")),
         other => with_client(other, global).await,
     }
@@ -124,6 +129,7 @@ async fn run_with(cloud: &Client, command: Command, global: &Global) -> Result<(
         Command::User(user) => accounts::user(cloud, user, global).await,
         Command::Group(group) => accounts::group(cloud, group, global).await,
         Command::Session(session) => sessions::run(cloud, session, global).await,
+        Command::Audit(asked) => audit::run(cloud, asked, global).await,
         Command::Run(run) => jobs::run(cloud, run, global).await,
         Command::Jobs => jobs::jobs(cloud, global).await,
         Command::Job(job) => jobs::job(cloud, job, global).await,

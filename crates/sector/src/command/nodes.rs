@@ -1,11 +1,14 @@
 //! `nodes` and `health`: how the cloud is.
 
+use std::collections::BTreeMap;
+
 use client::{Client, NodeState, NodeStatus, Standing};
 use protocol::{
     Status,
     disk::{DiskState, DiskStatus},
-    message::admission::MachineStatus,
+    message::{admission::MachineStatus, audit::RefusedTickets},
     sandbox::SandboxLayer,
+    ticket::TicketFault,
 };
 use serde::Serialize;
 
@@ -73,11 +76,14 @@ pub(crate) async fn health(cloud: &Client, global: &Global) -> Result<(), Failur
             lost: health.lost,
             misplaced: health.misplaced,
             short_of_nodes: health.short_of_nodes,
+            refused_tickets: by_fault(health.refused_tickets),
+            insecure_sites: health.insecure_sites,
         })?;
     } else if status == "ok" {
         show::line("ok: every file has its copies and every node is up");
     } else {
-        show::line(format!("{status}: {}", health.reasons.join("; ")));
+        let told = format!("{status}: {}", health.reasons.join("; "));
+        show::line(if health.insecure_sites.is_empty() { told } else { show::red(&told) });
     }
     if status == "ok" { Ok(()) } else { Err(Failure::new(Status::Failed, "")) }
 }
@@ -105,6 +111,8 @@ struct NodeView {
     disks: Vec<DiskView>,
     /// Layers of the sandbox around user functions that it does not have; `null` while that is not known.
     sandbox_missing: Option<Vec<&'static str>>,
+    /// Tickets that it has refused since it was started, by fault.
+    refused_tickets: BTreeMap<&'static str, u64>,
 }
 
 impl From<NodeStatus> for NodeView {
@@ -135,6 +143,7 @@ impl From<NodeStatus> for NodeView {
             slices: node.slices,
             disks: node.disks.into_iter().map(DiskView::new).collect(),
             sandbox_missing: node.sandbox_missing.map(|layers| layers.into_iter().map(SandboxLayer::name).collect()),
+            refused_tickets: by_fault(node.refused_tickets),
         }
     }
 }
@@ -216,6 +225,11 @@ impl DiskView {
     }
 }
 
+/// Every fault with its count, so that a script finds each.
+fn by_fault(refused: RefusedTickets) -> BTreeMap<&'static str, u64> {
+    TicketFault::ALL.into_iter().map(|fault| (fault.word(), refused.get(&fault).copied().unwrap_or(0))).collect()
+}
+
 /// `4`, or `3 of 4 ok`.
 fn disks_in_words(disks: &[DiskView]) -> String {
     let ok = disks.iter().filter(|disk| disk.state == "ok").count();
@@ -231,4 +245,8 @@ struct HealthView {
     lost: u64,
     misplaced: u64,
     short_of_nodes: u64,
+    /// Tickets that nodes have refused, by fault.
+    refused_tickets: BTreeMap<&'static str, u64>,
+    /// Sites within which data is not encrypted.
+    insecure_sites: Vec<String>,
 }

@@ -47,7 +47,8 @@ async fn tour(
     global: &Global,
 ) -> Result<Vec<Step>, Failure> {
     say(global, "a cloud of 4 nodes in 2 sites, in this process");
-    let layout = Layout::prepare(folder, Shape { nodes: 4, sites: 2, port: 0, disks_per_node: 1 })?;
+    let layout =
+        Layout::prepare(folder, Shape { nodes: 4, sites: 2, port: 0, disks_per_node: 1, insecure_data: false })?;
     let cloud = Embedded::start(&layout).await?;
     let client = Client::connect(&layout.profile(cloud.address())?).await?;
     wait_for_nodes(&client, layout.shape.nodes).await?;

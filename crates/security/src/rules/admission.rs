@@ -70,6 +70,7 @@ impl Security {
         connection: &Connection,
         request: AdmissionRequest,
     ) {
+        self.note_admission(now, caller, &request);
         let outcome = match request {
             AdmissionRequest::Enrol { address, fingerprint, enrolment } => {
                 let address = address.to_canonical();

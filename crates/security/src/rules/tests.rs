@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used)]
 mod accounts;
+mod recording;
 
 use std::{collections::VecDeque, time::Duration};
 
@@ -104,6 +105,7 @@ fn ask(security: &mut Security, now: Now, request: SecurityRequest) -> (Security
             }
             Action::AskProvider { .. } => panic!("there is no provider"),
             Action::Save { batch, .. } => security.handle_completion(now, Completion::Saved { batch }),
+            other => panic!("{other:?}"),
         }
     }
 }

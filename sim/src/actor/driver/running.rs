@@ -377,7 +377,7 @@ impl Running {
                 SegmentPlace::Local(slice) => SegmentSource::Local(*slice),
                 SegmentPlace::Bucket(bucket) => SegmentSource::Bucket(*bucket),
                 SegmentPlace::Remote { slice, .. } => {
-                    SegmentSource::Remote { slice: *slice, from: found.get(slice)?.clone() }
+                    SegmentSource::Remote { slice: *slice, from: Box::new(found.get(slice)?.clone()) }
                 }
             };
             segments.push(SegmentOrder {

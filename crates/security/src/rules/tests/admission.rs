@@ -267,7 +267,7 @@ fn on(security: &mut Security, shown: Option<[u8; 32]>, request: SecurityRequest
                 let issued = signer().issue(&name, kind, &key);
                 security.handle_completion(at(0), Completion::Issued { check, issued });
             }
-            other => panic!("nothing to compare and nobody to ask: {other:?}"),
+            other => panic!("nothing to compare, to ask or to record: {other:?}"),
         }
     }
 }

@@ -1,0 +1,349 @@
+//! What the master tells the audit record: refusals, grants, administrators' acts, jobs, and the tickets that nodes have
+//! refused. It gathers events and has them brought to the security server in batches (door 3). Serves every path that
+//! changes who may do what.
+//!
+//! Nothing is lost silently: while the security server is away events wait, and those for which there is no room are
+//! counted, and the count is an event. No secret is ever noted.
+
+use std::{collections::VecDeque, time::Duration};
+
+use protocol::{
+    Now, Refusal, Status,
+    message::{
+        acl::AclRequest,
+        audit::{
+            AuditBatch, AuditEvent, AuditHead, AuditKind, AuditOutcome, AuditQuestion, AuditRequest, BATCH_EVENTS_MAX,
+        },
+        client_master::{ClientReply, ClientRequest},
+        cluster::RebalanceVerb,
+        master_security::SecurityRequest,
+        node_master::TicketRefusal,
+        rebuild::RebuildRequest,
+    },
+};
+
+use crate::{
+    Master,
+    actions::{Action, Caller},
+    nodes::NodeKey,
+    sessions::ClientSession,
+    topology::check_admin,
+};
+
+/// Events on their way to the record.
+#[derive(Debug)]
+pub(crate) struct AuditQueue {
+    /// Tells this life of the master from others.
+    writer: u64,
+    /// Number of the first event that waits.
+    first: u64,
+    waiting: VecDeque<AuditEvent>,
+    /// How many of them are on their way.
+    sent: usize,
+    /// Events for which there was no room.
+    missed: u64,
+    /// Not tried again before this time, on the monotonic clock.
+    retry_at: Duration,
+    /// The end of the record, as the security server last told it.
+    head: Option<AuditHead>,
+}
+
+impl AuditQueue {
+    /// A queue that begins with the master's start: what an earlier life had not brought yet is missing before it.
+    pub(crate) fn new(now: Now, writer: u64) -> Self {
+        let mut queue = Self {
+            writer,
+            first: 0,
+            waiting: VecDeque::new(),
+            sent: 0,
+            missed: 0,
+            retry_at: Duration::ZERO,
+            head: None,
+        };
+        let note = "what was not brought within a second before the last end of the master is not in the record";
+        queue.note(event(now, AuditKind::Record, "start the master", String::new(), note.into()));
+        queue
+    }
+
+    /// Takes an event, or counts it where there is no room.
+    pub(crate) fn note(&mut self, event: AuditEvent) {
+        self.note_gap(event.unix_millis);
+        if self.waiting.len() < WAITING_MAX {
+            self.waiting.push_back(event.clipped());
+        } else {
+            self.missed += 1;
+        }
+    }
+
+    /// The next batch, where none is on its way.
+    fn next_batch(&mut self, now: Now) -> Option<AuditBatch> {
+        if self.sent > 0 || self.waiting.is_empty() || now.monotonic < self.retry_at {
+            return None;
+        }
+        let (mut events, mut bytes) = (Vec::new(), 0);
+        for event in self.waiting.iter().take(BATCH_EVENTS_MAX) {
+            bytes += event.who.len() + event.from.len() + event.what.len() + event.object.len() + event.note.len();
+            if bytes > BATCH_BYTES_MAX && !events.is_empty() {
+                break;
+            }
+            events.push(event.clone());
+        }
+        self.sent = events.len();
+        Some(AuditBatch { writer: self.writer, first: self.first, events })
+    }
+
+    /// A batch was recorded, or could not be brought.
+    fn finish(&mut self, now: Now, brought: Result<AuditHead, Refusal>) {
+        match brought {
+            Ok(head) => {
+                self.waiting.drain(..self.sent);
+                self.first += self.sent as u64;
+                self.head = Some(head);
+                self.note_gap(now.unix_millis);
+            }
+            Err(refusal) => {
+                tracing::warn!(%refusal, waiting = self.waiting.len(), missed = self.missed, "audit events wait");
+                self.retry_at = now.monotonic + RETRY_AFTER;
+            }
+        }
+        self.sent = 0;
+    }
+
+    /// Once there is room again, an event says how many are missing.
+    fn note_gap(&mut self, unix_millis: u64) {
+        if self.missed > 0 && self.waiting.len() < WAITING_MAX {
+            let note = format!("{} events are missing here: the security server was away for too long", self.missed);
+            let now = Now { unix_millis, ..Now::default() };
+            let gap = event(now, AuditKind::Record, "lose events", String::new(), note);
+            self.waiting.push_back(AuditEvent { outcome: AuditOutcome::Failed, ..gap });
+            self.missed = 0;
+        }
+    }
+}
+
+impl Master {
+    /// Answers what an administrator asks about the record, with the security server's words.
+    pub(crate) fn ask_audit(
+        &mut self,
+        from: Caller,
+        client: &ClientSession,
+        question: AuditQuestion,
+    ) -> Result<Option<ClientReply>, Refusal> {
+        check_admin(&client.rights, "look at the audit record")?;
+        let by = client.rights.clone();
+        let request = match question {
+            AuditQuestion::Show(query) => AuditRequest::Show { by, query },
+            AuditQuestion::Verify => AuditRequest::Verify { by, head: self.audit.head },
+        };
+        self.ask_security(from, SecurityRequest::Audit(request))
+    }
+
+    /// Notes what a client asked, where that is worth remembering, and every refusal.
+    pub(crate) fn note_request(&mut self, now: Now, client: &ClientSession, noted: Noted, refusal: Option<&Refusal>) {
+        let Noted { kind, what, object } = noted;
+        let (kind, outcome) = match (kind, refusal.map(|refusal| refusal.status)) {
+            (Some(kind), None) => (kind, AuditOutcome::Done),
+            (Some(kind), Some(status)) if status != Status::Refused => (kind, AuditOutcome::Failed),
+            (_, Some(Status::Refused)) => (AuditKind::Refusal, AuditOutcome::Refused),
+            (None, _) | (Some(_), Some(_)) => return,
+        };
+        let note = refusal.map(|refusal| refusal.sentence.clone()).unwrap_or_default();
+        self.audit.note(AuditEvent {
+            who: client.rights.user.to_string(),
+            from: client.address.to_string(),
+            outcome,
+            ..event(now, kind, what, object, note)
+        });
+    }
+
+    /// Notes what became of a job.
+    pub(crate) fn note_job(&mut self, now: Now, who: &str, what: &str, job: String, note: String) {
+        let event = event(now, AuditKind::Job, what, job, note);
+        self.audit.note(AuditEvent { who: who.to_owned(), ..event });
+    }
+
+    /// Notes tickets that a node has refused.
+    pub(crate) fn note_refused_tickets(
+        &mut self,
+        now: Now,
+        node: NodeKey,
+        refusals: Vec<TicketRefusal>,
+        left_out: u64,
+    ) {
+        let node = self.nodes.get(node).id.to_string();
+        for TicketRefusal { unix_millis, fault, user, from, why } in refusals {
+            let what = format!("show a ticket ({})", fault.word());
+            self.audit.note(AuditEvent {
+                who: user.map_or_else(|| "a stranger".into(), |user| user.to_string()),
+                from,
+                outcome: AuditOutcome::Refused,
+                ..event(Now { unix_millis, ..now }, AuditKind::Ticket, &what, node.clone(), why)
+            });
+        }
+        if left_out > 0 {
+            let note = format!("{left_out} more tickets were refused than are told one by one");
+            let refused = event(now, AuditKind::Ticket, "show tickets", node, note);
+            self.audit.note(AuditEvent { who: "a stranger".into(), outcome: AuditOutcome::Refused, ..refused });
+        }
+    }
+
+    /// Has the next events brought.
+    pub(crate) fn bring_audit(&mut self, now: Now) {
+        self.actions.extend(self.audit.next_batch(now).map(Action::BringAudit));
+    }
+
+    /// A batch was recorded, or could not be brought.
+    pub(crate) fn note_audit_brought(&mut self, now: Now, brought: Result<AuditHead, Refusal>) {
+        let again = brought.is_ok();
+        self.audit.finish(now, brought);
+        if again {
+            self.bring_audit(now);
+        }
+    }
+}
+
+/// What of a request is to be remembered.
+pub(crate) struct Noted {
+    /// `None`: only its refusal is.
+    kind: Option<AuditKind>,
+    what: &'static str,
+    object: String,
+}
+
+/// What of this request is to be remembered.
+pub(crate) fn audited(request: &ClientRequest) -> Noted {
+    use AuditKind::{Admin, Grant, Job};
+    use ClientRequest as Ask;
+    let (kind, what, object) = match request {
+        Ask::SetPolicy { path, .. } => (Some(Grant), "set policy", path.to_string()),
+        Ask::SetQuota { user, .. } => (Some(Grant), "set quota", user.to_string()),
+        Ask::Drain(drain) => (Some(Admin), "drain", drain.node.to_string()),
+        Ask::RemoveNode(remove) => (Some(Admin), "remove node", remove.node.to_string()),
+        Ask::Rebalance(RebalanceVerb::Begin | RebalanceVerb::Stop) => (Some(Admin), "rebalance", String::new()),
+        Ask::Rebalance(_) => (None, "look at rebalancing", String::new()),
+        Ask::Topology { reload: true } => (Some(Admin), "reload topology", String::new()),
+        Ask::Topology { reload: false } => (None, "look at topology", String::new()),
+        Ask::Rebuild(RebuildRequest::Status { .. }) => (None, "look at rebuild", String::new()),
+        Ask::Rebuild(_) => (Some(Admin), "rebuild", String::new()),
+        Ask::Import { node } => (Some(Admin), "import", node.to_string()),
+        Ask::EmptyTrash { all_users: true } => (Some(Admin), "empty trash of all users", String::new()),
+        Ask::EmptyTrash { all_users: false } => (None, "empty trash", String::new()),
+        Ask::AdmitJob { title, .. } => (None, "admit job", title.clone()),
+        Ask::CancelJob(job) => (Some(Job), "cancel job", job.to_string()),
+        Ask::ReportJob(report) => (None, "report job", report.job.to_string()),
+        Ask::Acl(request) => about_rights(request),
+        // The security server notes these itself, with what became of them.
+        Ask::Accounts(_) => (None, "change accounts", String::new()),
+        Ask::Admission(_) => (None, "administer machines", String::new()),
+        Ask::Audit(_) => (None, "look at the audit record", String::new()),
+        Ask::Create(create) => (None, "write", create.path.to_string()),
+        Ask::Renew(_) | Ask::Commit { .. } | Ask::Abandon(_) => (None, "write", String::new()),
+        Ask::Locate(path) | Ask::Copies(path) => (None, "read", path.to_string()),
+        Ask::Stat(path) | Ask::Usage(path) | Ask::Policy(path) => (None, "look at", path.to_string()),
+        Ask::List { folder, .. } => (None, "list", folder.to_string()),
+        Ask::MakeFolder { path, .. } => (None, "make folder", path.to_string()),
+        Ask::Rename { from, .. } => (None, "rename", from.to_string()),
+        Ask::Remove { path, .. } => (None, "remove", path.to_string()),
+        Ask::Restore { path, .. } => (None, "restore", path.to_string()),
+        Ask::Trash { .. } => (None, "look at trash", String::new()),
+        Ask::Quotas { .. } => (None, "look at quotas", String::new()),
+        Ask::Nodes | Ask::Health => (None, "look at nodes", String::new()),
+        Ask::Jobs | Ask::Job(_) => (None, "look at jobs", String::new()),
+        Ask::Logout => (None, "log out", String::new()),
+    };
+    Noted { kind, what, object }
+}
+
+/// What of a request about rights is to be remembered.
+fn about_rights(request: &AclRequest) -> (Option<AuditKind>, &'static str, String) {
+    match request {
+        AclRequest::Get(path) => (None, "look at rights", path.to_string()),
+        AclRequest::Set { path, .. } => (Some(AuditKind::Grant), "set rights", path.to_string()),
+        AclRequest::Remove { path, .. } => (Some(AuditKind::Grant), "remove rights", path.to_string()),
+        AclRequest::Clear(path) => (Some(AuditKind::Grant), "clear rights", path.to_string()),
+        AclRequest::GiveTo { path, .. } => (Some(AuditKind::Grant), "give to another owner", path.to_string()),
+        AclRequest::Inputs { job, .. } => (None, "read as a job", job.to_string()),
+    }
+}
+
+/// An event of the master's own, which was done.
+fn event(now: Now, kind: AuditKind, what: &str, object: String, note: String) -> AuditEvent {
+    AuditEvent {
+        unix_millis: now.unix_millis,
+        kind,
+        who: "master".into(),
+        from: String::new(),
+        what: what.to_owned(),
+        object,
+        outcome: AuditOutcome::Done,
+        note,
+    }
+}
+
+/// Events that wait while the security server is away: minutes of a busy cloud's, some megabytes.
+const WAITING_MAX: usize = 10_000;
+/// Bytes of texts in one batch, after which the next begins: well within one word.
+const BATCH_BYTES_MAX: usize = 256 * 1024;
+/// How long the security server is left alone after it could not be reached.
+const RETRY_AFTER: Duration = Duration::from_secs(2);
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    fn at(seconds: u64) -> Now {
+        Now::default().after(Duration::from_secs(seconds))
+    }
+
+    fn queue() -> AuditQueue {
+        let mut queue = AuditQueue::new(at(0), 7);
+        queue.waiting.clear();
+        queue
+    }
+
+    fn note(queue: &mut AuditQueue, number: usize) {
+        queue.note(event(at(0), AuditKind::Grant, "set quota", number.to_string(), String::new()));
+    }
+
+    fn head(number: u64) -> AuditHead {
+        AuditHead { number, hash: [1; 32] }
+    }
+
+    #[test]
+    fn events_are_brought_in_batches_one_after_the_other_and_kept_until_they_are_recorded() {
+        let mut queue = queue();
+        for number in 0..BATCH_EVENTS_MAX + 1 {
+            note(&mut queue, number);
+        }
+        let batch = queue.next_batch(at(0)).unwrap();
+        assert_eq!((batch.first, batch.events.len()), (0, BATCH_EVENTS_MAX));
+        assert!(queue.next_batch(at(0)).is_none(), "one at a time");
+        let away = Refusal::new(Status::Unavailable, "away");
+        queue.finish(at(0), Err(away));
+        assert!(queue.next_batch(at(1)).is_none());
+        assert_eq!(queue.next_batch(at(2)).unwrap(), batch, "the very same again, under the same number");
+        queue.finish(at(2), Ok(head(64)));
+        let rest = queue.next_batch(at(2)).unwrap();
+        assert_eq!((rest.first, rest.events.len()), (BATCH_EVENTS_MAX as u64, 1));
+        queue.finish(at(2), Ok(head(65)));
+        assert!(queue.next_batch(at(3)).is_none());
+        assert_eq!(queue.head, Some(head(65)));
+    }
+
+    #[test]
+    fn what_finds_no_room_is_counted_and_the_gap_is_an_event() {
+        let mut queue = queue();
+        for number in 0..WAITING_MAX + 5 {
+            note(&mut queue, number);
+        }
+        assert_eq!((queue.waiting.len(), queue.missed), (WAITING_MAX, 5));
+        queue.next_batch(at(0)).unwrap();
+        queue.finish(at(0), Ok(head(1)));
+        note(&mut queue, 1);
+        let texts: Vec<_> =
+            queue.waiting.iter().rev().take(2).map(|event| (event.what.as_str(), event.note.as_str())).collect();
+        assert_eq!(texts[0].0, "set quota");
+        assert!(texts[1].0 == "lose events" && texts[1].1.starts_with("5 events are missing here"), "{texts:?}");
+    }
+}

@@ -1,0 +1,106 @@
+//! What the master tells the audit record, and the tickets it gives: to whom, of which file, and when they may go plain.
+
+use protocol::{
+    message::{
+        audit::{AuditKind, AuditOutcome},
+        node_master::TicketRefusal,
+    },
+    ticket::{Holder, TicketFault},
+};
+
+use super::*;
+
+#[test]
+fn grants_acts_refusals_jobs_and_refused_tickets_come_to_the_record_and_reading_does_not() {
+    let mut bench = Bench::with_nodes(&["uic/r1"]);
+    bench.put("ann", create("/a"), 1);
+    bench.advance(seconds(1));
+    bench.audited.clear();
+    let quota = ClientRequest::SetQuota { user: UserName::new("ann").unwrap(), bytes: Some(5), files: None };
+    bench.ask("admin", quota.clone());
+    bench.ask("ann", quota);
+    bench.ask("ann", ClientRequest::Stat(path("/a")));
+    bench.ask("ann", ClientRequest::AdmitJob { title: "words".into(), output: None });
+    let refusal = TicketRefusal {
+        unix_millis: 5,
+        fault: TicketFault::NotHolder,
+        user: Some(UserName::new("ann").unwrap()),
+        from: "192.0.2.66".into(),
+        why: "stolen".into(),
+    };
+    bench.report("n1", Report::TicketsRefused { refusals: vec![refusal], left_out: 2 });
+    bench.advance(seconds(1));
+    let told: Vec<_> = bench
+        .audited
+        .iter()
+        .map(|event| (event.kind, event.who.as_str(), event.what.as_str(), event.object.as_str(), event.outcome))
+        .collect();
+    let (job, _) = told.iter().find(|event| event.0 == AuditKind::Job).map(|event| (event.3, ())).unwrap();
+    let expected = [
+        (AuditKind::Grant, "admin", "set quota", "ann", AuditOutcome::Done),
+        (AuditKind::Refusal, "ann", "set quota", "ann", AuditOutcome::Refused),
+        (AuditKind::Job, "ann", "begin job", job, AuditOutcome::Done),
+        (AuditKind::Ticket, "ann", "show a ticket (not_holder)", "n1", AuditOutcome::Refused),
+        (AuditKind::Ticket, "a stranger", "show tickets", "n1", AuditOutcome::Refused),
+    ];
+    assert_eq!(told, expected);
+}
+
+#[test]
+fn a_ticket_names_its_holder_its_file_and_never_its_number_twice() {
+    let mut bench = Bench::with_nodes(&["uic/r1"]);
+    bench.put("ann", create("/a"), 1);
+    let located = |bench: &mut Bench, user| match bench.ask(user, ClientRequest::Locate(path("/a"))) {
+        ClientReply::Located(located) => read_ticket(&located.sources[0].ticket),
+        other => panic!("{other:?}"),
+    };
+    let (first, second, other) = (located(&mut bench, "ann"), located(&mut bench, "ann"), located(&mut bench, "bob"));
+    assert_eq!(first.file.as_ref().unwrap().path, path("/a"));
+    assert_eq!((first.plain_within.as_ref(), &first.holder), (None, &second.holder));
+    assert!(first.number != second.number && second.number != other.number);
+    assert!(matches!(first.holder, Holder::Client(_)) && first.holder != other.holder);
+}
+
+#[test]
+fn the_next_key_takes_over_after_a_day_and_nodes_hear_which_one_follows() {
+    let mut bench = Bench::with_nodes(&["uic/r1"]);
+    let keys = bench.master.ticket_keys();
+    bench.node_mut("n1").orders.clear();
+    bench.now = bench.now.after(protocol::limits::TICKET_KEY_LIFE);
+    bench.master.handle_timeout(bench.now);
+    bench.run();
+    let rolled = bench.master.ticket_keys();
+    assert_eq!(rolled.current, keys.next);
+    assert!(bench.node("n1").orders.contains(&Order::TicketKeys(rolled)), "{:?}", bench.node("n1").orders);
+}
+
+#[test]
+fn data_goes_plain_only_where_the_operator_says_so_and_never_between_sites_or_to_who_knows_where() {
+    let plain = |bench: &mut Bench, from: [u8; 4]| {
+        bench.login("ann", from.into());
+        let mut sites: Vec<_> = bench
+            .locate("ann", "/a")
+            .sources
+            .iter()
+            .map(|source| (source.place.site.clone(), read_ticket(&source.ticket).plain_within))
+            .collect();
+        sites.sort();
+        sites
+    };
+    let mut range = protocol::Topology::default();
+    let spot = protocol::topology::Spot { site: "uic".into(), rack: None };
+    range.set_addresses("10.1.0.0/16".parse().unwrap(), spot).unwrap();
+    for insecure_data in [false, true] {
+        let mut bench = Bench::configured(MasterConfig { insecure_data, ..config() }, &["uic/r1", "jhu/r1"]);
+        bench.master.set_topology(bench.now, None, range.clone());
+        bench.put("ann", CreateRequest { copies: Some(2), ..create("/a") }, 1);
+        bench.advance(seconds(1));
+        let of_uic = insecure_data.then(|| "uic".to_owned());
+        let (jhu, uic) = ("jhu".to_owned(), "uic".to_owned());
+        assert_eq!(plain(&mut bench, [10, 1, 0, 7]), [(jhu.clone(), None), (uic.clone(), of_uic)]);
+        assert_eq!(plain(&mut bench, [203, 0, 113, 9]), [(jhu, None), (uic, None)], "nobody knows where that is");
+        let health = bench.health();
+        assert_eq!(health.insecure_sites.is_empty(), !insecure_data);
+        assert_eq!(health.reasons.iter().any(|reason| reason.contains("not encrypted")), insecure_data);
+    }
+}

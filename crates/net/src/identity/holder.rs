@@ -1,0 +1,233 @@
+//! Who holds a ticket: a client's key, with which it proves on each connection that the tickets it shows are its own
+//! ([`HolderPair`]), and what a connection has proved about the one at its other end ([`Bearer`]). It serves door 5.
+//!
+//! The private half never leaves the process that made it, and nothing that is signed is good on another connection.
+
+use protocol::{
+    NodeId, Now,
+    ticket::{
+        HOLDER_LABEL, Handed, Holder, HolderKey, LOCAL_PROOF_LIFE_MILLIS, SignedTicket, handing_words,
+        local_proof_words,
+    },
+};
+use ring::signature::{ED25519, Ed25519KeyPair, KeyPair, UnparsedPublicKey};
+
+use super::{PeerCertificate, random};
+use crate::{NetError, transfer::TransferStream};
+
+/// A client's key for its tickets, made anew for each client.
+pub struct HolderPair {
+    key: Ed25519KeyPair,
+}
+
+impl HolderPair {
+    /// A new random key.
+    pub fn generate() -> Self {
+        // Any 32 bytes are an Ed25519 seed (RFC 8032, 5.1.5).
+        #[allow(clippy::expect_used)]
+        let key = Ed25519KeyPair::from_seed_unchecked(&random::<32>()).expect("32 bytes are a seed");
+        Self { key }
+    }
+
+    /// The public half, which the master writes into tickets.
+    pub fn public(&self) -> HolderKey {
+        let mut bytes = [0; 32];
+        bytes.copy_from_slice(self.key.public_key().as_ref());
+        HolderKey(bytes)
+    }
+
+    /// What proves on this very connection that its end here holds the key.
+    ///
+    /// # Errors
+    /// [`NetError::Handshake`] where the connection never came about.
+    pub fn prove(&self, stream: &TransferStream) -> Result<Vec<u8>, NetError> {
+        Ok(self.sign(&stream.export_key(HOLDER_LABEL, &[])?))
+    }
+
+    /// What proves it at the local socket of this name, now.
+    pub fn prove_locally(&self, socket: &str, unix_millis: u64) -> Vec<u8> {
+        self.sign(&local_proof_words(socket, unix_millis))
+    }
+
+    /// The ticket for `to` to use in this client's place.
+    pub fn hand(&self, ticket: &SignedTicket, to: &NodeId) -> SignedTicket {
+        let signature = self.sign(&handing_words(&ticket.ticket, to));
+        SignedTicket { handed: Some(Handed { to: to.clone(), signature }), ..ticket.clone() }
+    }
+
+    fn sign(&self, words: &[u8]) -> Vec<u8> {
+        self.key.sign(words).as_ref().to_vec()
+    }
+}
+
+/// Whoever shows tickets at the other end of a connection, as far as the connection has proved it.
+#[derive(Clone, Debug)]
+pub struct Bearer {
+    /// Where it is, for people.
+    from: String,
+    /// The key that it proved to hold.
+    key: Option<HolderKey>,
+    /// The certificate that it showed.
+    peer: Option<PeerCertificate>,
+    on: Connection,
+}
+
+/// What a proof is bound to.
+#[derive(Clone, Debug)]
+enum Connection {
+    /// A transfer connection, by what both its ends export under [`HOLDER_LABEL`].
+    Transfer { exported: [u8; 32], is_plain: bool },
+    /// A conversation at the local socket of this name.
+    Local { socket: String },
+}
+
+impl Bearer {
+    /// The other end of a transfer connection.
+    ///
+    /// # Errors
+    /// [`NetError::Handshake`] where the connection never came about.
+    pub fn of(stream: &TransferStream) -> Result<Self, NetError> {
+        let on = Connection::Transfer { exported: stream.export_key(HOLDER_LABEL, &[])?, is_plain: false };
+        Ok(Self { from: stream.peer().ip().to_canonical().to_string(), key: None, peer: stream.peer_certificate(), on })
+    }
+
+    /// The other end of a conversation at a local socket.
+    pub fn local(socket: &str) -> Self {
+        Self { from: "this machine".into(), key: None, peer: None, on: Connection::Local { socket: socket.into() } }
+    }
+
+    /// Notes that the other end of a transfer connection holds `key`; false where its proof is none.
+    #[must_use]
+    pub fn take_proof(&mut self, key: HolderKey, proof: &[u8]) -> bool {
+        let proved = match &self.on {
+            Connection::Transfer { exported, .. } => is_signed(key, exported, proof),
+            Connection::Local { .. } => false,
+        };
+        self.key = self.key.or(proved.then_some(key));
+        proved
+    }
+
+    /// The same at a local socket.
+    #[must_use]
+    pub fn take_local_proof(&mut self, now: Now, key: HolderKey, unix_millis: u64, proof: &[u8]) -> bool {
+        let is_fresh = unix_millis.abs_diff(now.unix_millis) <= LOCAL_PROOF_LIFE_MILLIS;
+        let proved = match &self.on {
+            Connection::Local { socket } => is_fresh && is_signed(key, &local_proof_words(socket, unix_millis), proof),
+            Connection::Transfer { .. } => false,
+        };
+        self.key = self.key.or(proved.then_some(key));
+        proved
+    }
+
+    /// The connection goes on without encryption.
+    pub fn goes_plain(&mut self) {
+        if let Connection::Transfer { is_plain, .. } = &mut self.on {
+            *is_plain = true;
+        }
+    }
+
+    /// Whether what is sent to it, and comes from it, is not encrypted on its way between machines.
+    pub fn is_plain(&self) -> bool {
+        matches!(self.on, Connection::Transfer { is_plain: true, .. })
+    }
+
+    /// Whether it showed a certificate of the cloud, as nodes do and clients do not.
+    pub fn is_role(&self) -> bool {
+        self.peer.is_some()
+    }
+
+    /// Where it is: an address, or "this machine".
+    pub fn from(&self) -> &str {
+        &self.from
+    }
+
+    /// Whether `ticket`, whose holder is `holder`, was made for it, or was handed to it by the one for whom it was.
+    pub fn holds(&self, ticket: &SignedTicket, holder: &Holder) -> bool {
+        let is_node = |node: &NodeId| self.peer.as_ref().is_some_and(|peer| peer.is_of(node.as_str()));
+        match (holder, &ticket.handed) {
+            (Holder::Node(node), _) => is_node(node),
+            (Holder::Client(key), None) => self.key == Some(*key),
+            // The certificate first: it costs less, and few have one.
+            (Holder::Client(key), Some(Handed { to, signature })) => {
+                is_node(to) && is_signed(*key, &handing_words(&ticket.ticket, to), signature)
+            }
+        }
+    }
+}
+
+fn is_signed(key: HolderKey, words: &[u8], signature: &[u8]) -> bool {
+    UnparsedPublicKey::new(&ED25519, &key.0).verify(words, signature).is_ok()
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    fn stream(secret: u8, role: Option<&str>) -> TransferStream {
+        TransferStream::in_memory(Box::new(tokio::io::duplex(64).0), ([192, 0, 2, 7], 9).into(), role, [secret; 32])
+    }
+
+    fn ticket() -> SignedTicket {
+        SignedTicket { ticket: vec![1, 2, 3], signature: vec![0; 64], handed: None }
+    }
+
+    fn node(name: &str) -> NodeId {
+        NodeId::new(name).unwrap()
+    }
+
+    #[test]
+    fn a_ticket_opens_only_for_who_proves_to_hold_its_key_on_this_very_connection() {
+        let (pair, thief) = (HolderPair::generate(), HolderPair::generate());
+        let holder = Holder::Client(pair.public());
+        let (here, elsewhere) = (stream(1, None), stream(2, None));
+        let mut bearer = Bearer::of(&here).unwrap();
+        assert!(!bearer.holds(&ticket(), &holder), "nothing was proved yet");
+        // The thief has the ticket and even saw the proof of another connection.
+        assert!(!bearer.take_proof(pair.public(), &pair.prove(&elsewhere).unwrap()));
+        assert!(!bearer.take_proof(pair.public(), &thief.prove(&here).unwrap()));
+        assert!(bearer.take_proof(thief.public(), &thief.prove(&here).unwrap()));
+        assert!(!bearer.holds(&ticket(), &holder));
+        let mut own = Bearer::of(&here).unwrap();
+        assert!(own.take_proof(pair.public(), &pair.prove(&here).unwrap()));
+        assert!(own.holds(&ticket(), &holder));
+    }
+
+    #[test]
+    fn a_proof_at_a_local_socket_is_good_for_that_socket_and_for_a_minute() {
+        let pair = HolderPair::generate();
+        let now = Now { unix_millis: 1_000_000, ..Now::default() };
+        let proof = pair.prove_locally("here", now.unix_millis);
+        let take =
+            |socket: &str, now: Now, at: u64| Bearer::local(socket).take_local_proof(now, pair.public(), at, &proof);
+        assert!(take("here", now, now.unix_millis));
+        assert!(!take("there", now, now.unix_millis));
+        assert!(!take("here", now, now.unix_millis + 1), "another time was signed");
+        let late = Now { unix_millis: now.unix_millis + LOCAL_PROOF_LIFE_MILLIS + 1, ..now };
+        assert!(!take("here", late, now.unix_millis));
+        assert!(!Bearer::local("here").take_proof(pair.public(), &proof));
+    }
+
+    #[test]
+    fn a_ticket_of_a_node_opens_for_that_nodes_certificate_alone() {
+        let holder = Holder::Node(node("node-1"));
+        let of = |role| Bearer::of(&stream(1, role)).unwrap();
+        assert!(of(Some("node-1")).holds(&ticket(), &holder));
+        assert!(!of(Some("node-2")).holds(&ticket(), &holder));
+        assert!(!of(None).holds(&ticket(), &holder));
+    }
+
+    #[test]
+    fn a_client_hands_a_ticket_to_one_node_and_to_no_other() {
+        let (pair, other) = (HolderPair::generate(), HolderPair::generate());
+        let holder = Holder::Client(pair.public());
+        let handed = pair.hand(&ticket(), &node("node-1"));
+        let of = |role| Bearer::of(&stream(1, role)).unwrap();
+        assert!(of(Some("node-1")).holds(&handed, &holder));
+        assert!(!of(Some("node-2")).holds(&handed, &holder));
+        assert!(!of(Some("node-1")).holds(&ticket(), &holder), "it was not handed over");
+        assert!(!of(Some("node-1")).holds(&other.hand(&ticket(), &node("node-1")), &holder), "by another client");
+        let mixed = SignedTicket { ticket: vec![9], ..handed };
+        assert!(!of(Some("node-1")).holds(&mixed, &holder), "another ticket was handed over");
+    }
+}

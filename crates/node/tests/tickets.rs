@@ -1,0 +1,135 @@
+//! Tickets at a real node over real connections: who steals one gets nothing, keys roll while nodes serve, and bytes can be
+//! read on the wire only where the operator wants it so.
+#![allow(clippy::unwrap_used)]
+
+mod fake_cloud;
+
+use std::{
+    net::SocketAddr,
+    sync::{Arc, Mutex},
+};
+
+use fake_cloud::{FakeCloud, FakeNode, content, get};
+use net::{local::LocalStream, transfer::TransferStream};
+use protocol::{
+    SliceId, Status,
+    message::{
+        local::{LocalReply, LocalRequest},
+        transfer::{TransferReply, TransferRequest},
+    },
+    ticket::{Holder, Right, SignedTicket, Ticket},
+};
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::{TcpListener, TcpStream},
+};
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_stolen_ticket_opens_nothing_neither_for_a_stranger_nor_for_another_node() {
+    let mut cloud = FakeCloud::start().await;
+    let (node, other) = (cloud.node("n1").await, cloud.node("n2").await);
+    cloud.put(&node, 1, b"some bytes").await;
+    let stolen = cloud.read_ticket(&node, 1);
+    let mut stranger = cloud.connect_as_stranger(&node).await;
+    let refusal = get(&mut stranger, stolen.clone(), 1, 0..10).await.unwrap_err();
+    assert_eq!(refusal.status, Status::Refused);
+    assert!(refusal.sentence.contains("made for another client or node"), "{refusal}");
+    stranger.send(&TransferRequest::Write { ticket: cloud.write_ticket(&node, 2), chain: vec![] }).await.unwrap();
+    assert!(matches!(stranger.receive::<TransferReply>().await.unwrap(), TransferReply::Refused(_)));
+    // A certificate of the cloud is not enough, nor a ticket that was handed to another node.
+    let mut as_node = cloud.connect_as_node(&node).await;
+    assert!(get(&mut as_node, stolen.clone(), 1, 0..10).await.is_err());
+    assert!(get(&mut as_node, cloud.handed(&stolen, &other), 1, 0..10).await.is_err());
+    // And who says that a key is his must prove it.
+    let mut liar = cloud.connect_as_stranger(&node).await;
+    liar.queue(&TransferRequest::Hold { key: cloud.holder_key(), proof: vec![0; 64] }).await.unwrap();
+    assert!(get(&mut liar, stolen.clone(), 1, 0..10).await.is_err());
+    let mut door = LocalStream::connect(&node.local).await.unwrap();
+    door.send(&LocalRequest::Open { ticket: stolen.clone(), slice: SliceId(1) }).await.unwrap();
+    assert!(matches!(door.receive::<LocalReply>().await.unwrap().unwrap().0, LocalReply::Refused(_)));
+    assert_eq!(cloud.get(&node, 1).await.unwrap(), b"some bytes", "its holder reads all the same");
+}
+
+/// Passes bytes on between a client and a node, and keeps them all.
+async fn listen_in(node: SocketAddr) -> (SocketAddr, Arc<Mutex<Vec<u8>>>) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let (address, seen) = (listener.local_addr().unwrap(), Arc::new(Mutex::new(Vec::new())));
+    let kept = Arc::clone(&seen);
+    tokio::spawn(async move {
+        while let Ok((client, _)) = listener.accept().await {
+            let (mut from_client, mut to_client) = client.into_split();
+            let (mut from_node, mut to_node) = TcpStream::connect(node).await.unwrap().into_split();
+            let kept = Arc::clone(&kept);
+            tokio::spawn(async move { tokio::io::copy(&mut from_client, &mut to_node).await });
+            tokio::spawn(async move {
+                let mut buffer = vec![0; 64 * 1024];
+                while let Ok(read @ 1..) = from_node.read(&mut buffer).await {
+                    kept.lock().unwrap().extend_from_slice(&buffer[..read]);
+                    to_client.write_all(&buffer[..read]).await.unwrap();
+                }
+            });
+        }
+    });
+    (address, seen)
+}
+
+fn plain_ticket(cloud: &FakeCloud, node: &FakeNode, slice: u128, site: Option<&str>) -> SignedTicket {
+    let right = Right::Read { slice: SliceId(slice), from: 0, until: u64::MAX };
+    let ticket = cloud.unsigned(&node.id, right, Holder::Client(cloud.holder_key()), u64::MAX);
+    cloud.sign(&Ticket { plain_within: site.map(str::to_owned), ..ticket })
+}
+
+async fn ask_for_plain(stream: &mut TransferStream, ticket: &SignedTicket) -> TransferReply {
+    stream.send(&TransferRequest::Plain { ticket: ticket.clone() }).await.unwrap();
+    stream.receive().await.unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn bytes_can_be_read_on_the_wire_only_where_the_ticket_allows_it_within_the_nodes_site() {
+    let mut cloud = FakeCloud::start().await;
+    let (mut node, _) = cloud.node_with("n1", |settings| settings.site = "uic".into()).await;
+    let bytes = content(300_000);
+    cloud.put(&node, 1, &bytes).await;
+    let (tapped, seen) = listen_in(node.address).await;
+    node.address = tapped;
+    let is_seen = || {
+        let seen = std::mem::take(&mut *seen.lock().unwrap());
+        seen.windows(64).any(|window| window == &bytes[1_000..1_064])
+    };
+    // Without leave, and between sites, nothing goes plain, and nothing can be read.
+    for site in [None, Some("jhu")] {
+        let ticket = plain_ticket(&cloud, &node, 1, site);
+        let mut stream = cloud.connect(&node).await;
+        assert!(matches!(ask_for_plain(&mut stream, &ticket).await, TransferReply::Refused(_)), "{site:?}");
+        assert_eq!(get(&mut stream, ticket, 1, 0..300_000).await.unwrap(), bytes, "the connection is still good");
+        assert!(!is_seen(), "{site:?}");
+    }
+    let ticket = plain_ticket(&cloud, &node, 1, Some("uic"));
+    let mut stream = cloud.connect(&node).await;
+    assert_eq!(ask_for_plain(&mut stream, &ticket).await, TransferReply::Ready);
+    stream.go_plain().await.unwrap();
+    assert_eq!(get(&mut stream, ticket, 1, 0..300_000).await.unwrap(), bytes);
+    assert!(is_seen(), "it was wanted so");
+    // On such a connection every ticket must allow it.
+    let refusal = get(&mut stream, plain_ticket(&cloud, &node, 1, None), 1, 0..10).await.unwrap_err();
+    assert!(refusal.sentence.contains("unencrypted"), "{refusal}");
+    let mut stranger = cloud.connect_as_stranger(&node).await;
+    let stolen = plain_ticket(&cloud, &node, 1, Some("uic"));
+    assert!(matches!(ask_for_plain(&mut stranger, &stolen).await, TransferReply::Refused(_)), "a stranger may not ask");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn keys_roll_while_a_node_serves_and_old_tickets_live_out_their_minute() {
+    let mut cloud = FakeCloud::start().await;
+    let node = cloud.node("n1").await;
+    cloud.put(&node, 1, b"some bytes").await;
+    let before = cloud.read_ticket(&node, 1);
+    cloud.roll_ticket_key();
+    assert_eq!(cloud.get(&node, 1).await.unwrap(), b"some bytes", "the node knew this key before it was used");
+    assert_eq!(cloud.tell_ticket_keys(&node).await, protocol::message::node_master::Ack::Done);
+    for ticket in [before, cloud.read_ticket(&node, 1)] {
+        assert_eq!(get(&mut cloud.connect(&node).await, ticket, 1, 0..10).await.unwrap(), b"some bytes");
+    }
+    cloud.roll_ticket_key();
+    assert!(cloud.get(&node, 1).await.is_ok());
+}

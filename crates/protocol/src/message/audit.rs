@@ -1,0 +1,224 @@
+//! The audit record: who did what, from where, and how it ended. The master brings what it sees to the security server
+//! (door 3), which keeps it as a chain of lines (`docs/formats-on-disk.md`); administrators read it through the master.
+//!
+//! No secret ever stands in an event: no password, no token, no key, no ticket.
+
+use serde::{Deserialize, Serialize};
+
+use crate::{UserName, message::master_security::UserRights, ticket::TicketFault};
+
+/// Something that is to be remembered.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AuditEvent {
+    /// When it happened, in milliseconds since the Unix epoch, by the clock of who saw it.
+    pub unix_millis: u64,
+    /// What kind of thing.
+    pub kind: AuditKind,
+    /// Who: a user, a node, or a role of the cloud.
+    pub who: String,
+    /// From where: an address, or the node that tells it; empty where there is no such place.
+    pub from: String,
+    /// What was done or asked, in a few words that are always the same.
+    pub what: String,
+    /// To what: a path, a node, a user, a job; may be empty.
+    pub object: String,
+    /// How it ended.
+    pub outcome: AuditOutcome,
+    /// Why, or what else is to be said, in a sentence; may be empty.
+    pub note: String,
+}
+
+/// What kind of thing an event is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub enum AuditKind {
+    /// Someone logged in, or a node joined; also where it was refused.
+    Login,
+    /// Someone asked for what they may not.
+    Refusal,
+    /// A right, an account, an admission, a policy or a quota was given, changed or taken.
+    Grant,
+    /// An administrator acted on the cloud.
+    Admin,
+    /// A job was admitted, ended, was cancelled or given up.
+    Job,
+    /// A node refused a ticket.
+    Ticket,
+    /// About the record itself: a file was begun, events are missing.
+    Record,
+}
+
+/// How it ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum AuditOutcome {
+    /// It was done, or begun.
+    Done,
+    /// It was refused.
+    Refused,
+    /// It went wrong.
+    Failed,
+}
+
+/// The end of the record: whoever keeps it notices when lines before it are changed or cut off.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct AuditHead {
+    /// Number of the last line; the first is 1, and 0 stands for none.
+    pub number: u64,
+    /// SHA-256 of the last line, as it stands in the line itself.
+    pub hash: [u8; 32],
+}
+
+/// Events of one writer, in their order.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AuditBatch {
+    /// A number that this life of the master has drawn.
+    pub writer: u64,
+    /// Which of the writer's events the first of these is. What was recorded already is not recorded again.
+    pub first: u64,
+    /// At most [`BATCH_EVENTS_MAX`].
+    pub events: Vec<AuditEvent>,
+}
+
+/// What the master wants of the record.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum AuditRequest {
+    /// Record these; answered by [`AuditReply::Recorded`] once they are on the disk.
+    Record(AuditBatch),
+    /// Lines for an administrator: [`AuditReply::Page`].
+    Show {
+        /// Who asks.
+        by: UserRights,
+        /// Which lines.
+        query: AuditQuery,
+    },
+    /// Check the whole chain for an administrator: [`AuditReply::Checked`].
+    Verify {
+        /// Who asks.
+        by: UserRights,
+        /// The head that the master was told last.
+        head: Option<AuditHead>,
+    },
+}
+
+/// What an administrator asks.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum AuditQuestion {
+    /// Lines.
+    Show(AuditQuery),
+    /// Is the chain whole?
+    Verify,
+}
+
+/// Which lines are wanted.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AuditQuery {
+    /// Only lines behind this number: the last of the page before.
+    pub after: u64,
+    /// Only what happened at this time or later, in milliseconds since the Unix epoch.
+    pub since_unix_millis: Option<u64>,
+    /// Only what this user did.
+    pub user: Option<UserName>,
+}
+
+/// What the security server answers.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum AuditReply {
+    /// The events are on the disk.
+    Recorded(AuditHead),
+    /// Lines.
+    Page(AuditPage),
+    /// The chain was read.
+    Checked(AuditCheck),
+}
+
+/// A page of lines as they stand in the record.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AuditPage {
+    /// The lines, oldest first, without their line ends.
+    pub lines: Vec<String>,
+    /// Number of the last line that was looked at.
+    pub last: u64,
+    /// Whether there may be further ones.
+    pub more: bool,
+}
+
+/// What came of reading the whole chain.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AuditCheck {
+    /// Number of the first line that is there: more than 1 where older files were taken away.
+    pub first: u64,
+    /// The last line of the chain as far as it is whole.
+    pub head: AuditHead,
+    /// Files read.
+    pub files: u64,
+    /// The first thing that is wrong.
+    pub fault: Option<AuditFault>,
+}
+
+/// What is wrong with the record.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AuditFault {
+    /// The file, by its name in the folder.
+    pub file: String,
+    /// The line within the file, from 1.
+    pub line: u64,
+    /// What is wrong with it, in a sentence.
+    pub why: String,
+}
+
+/// Tickets that a node has refused, by fault; what is 0 need not be named.
+pub type RefusedTickets = std::collections::BTreeMap<TicketFault, u64>;
+
+/// Most events in one batch: at most some hundred kilobytes.
+pub const BATCH_EVENTS_MAX: usize = 64;
+/// Longest text of an event, in bytes; an object holds the longest path.
+pub const TEXT_BYTES_MAX: usize = 3_600;
+/// Bytes of lines in one page, after which it ends: half a message.
+pub const PAGE_BYTES_MAX: usize = 512 * 1024;
+/// Most lines looked at for one page, so that no question holds up the record: some tens of milliseconds.
+pub const PAGE_LINES_MAX: u64 = 100_000;
+
+impl AuditEvent {
+    /// An event with its texts cut to [`TEXT_BYTES_MAX`] each.
+    #[must_use]
+    pub fn clipped(mut self) -> Self {
+        for text in [&mut self.who, &mut self.from, &mut self.what, &mut self.object, &mut self.note] {
+            let mut end = text.len().min(TEXT_BYTES_MAX);
+            while !text.is_char_boundary(end) {
+                end -= 1;
+            }
+            text.truncate(end);
+        }
+        self
+    }
+}
+
+impl AuditKind {
+    /// The word that stands in a line.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Login => "login",
+            Self::Refusal => "refusal",
+            Self::Grant => "grant",
+            Self::Admin => "admin",
+            Self::Job => "job",
+            Self::Ticket => "ticket",
+            Self::Record => "record",
+        }
+    }
+}
+
+impl AuditOutcome {
+    /// The word that stands in a line.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Done => "done",
+            Self::Refused => "refused",
+            Self::Failed => "failed",
+        }
+    }
+}
+
+impl AuditHead {
+    /// The end of a record without lines.
+    pub const EMPTY: Self = Self { number: 0, hash: [0; 32] };
+}

@@ -1,0 +1,152 @@
+//! `audit`: who did what, and whether the record of it is whole. Asks the cloud, or reads files without it.
+
+use std::{
+    path::Path,
+    time::{SystemTime, UNIX_EPOCH},
+};
+
+use client::Client;
+use protocol::{
+    Status,
+    message::audit::{AuditCheck, AuditPage, AuditQuery},
+};
+use security::audit::{check_folder, read_page};
+use serde::Serialize;
+use serde_json::Value;
+
+use crate::{
+    arguments::{AuditCommand, AuditShow, Global},
+    failure::Failure,
+    show,
+};
+
+/// `sector audit` on the files of a folder; `None` where the cloud is to be asked.
+pub(crate) fn offline(command: &AuditCommand, global: &Global) -> Option<Result<(), Failure>> {
+    let (AuditCommand::Show(AuditShow { folder, .. }) | AuditCommand::Verify(folder)) = command;
+    let folder = folder.folder.as_deref()?;
+    Some(match command {
+        AuditCommand::Show(asked) => show_folder(asked, folder, global),
+        AuditCommand::Verify(_) => check_folder(folder, &[], u64::MAX)
+            .map_err(|error| Failure::failed(error.to_string()))
+            .and_then(|check| tell(&check, global)),
+    })
+}
+
+/// `sector audit` with the cloud's own record.
+pub(crate) async fn run(cloud: &Client, command: AuditCommand, global: &Global) -> Result<(), Failure> {
+    match command {
+        AuditCommand::Show(asked) => {
+            let mut lines = Lines::new(global);
+            let mut query = query(&asked);
+            loop {
+                let page = cloud.audit_page(query.clone()).await?;
+                query.after = page.last;
+                if !lines.take(page)? {
+                    return lines.end();
+                }
+            }
+        }
+        AuditCommand::Verify(_) => tell(&cloud.verify_audit().await?, global),
+    }
+}
+
+fn show_folder(asked: &AuditShow, folder: &Path, global: &Global) -> Result<(), Failure> {
+    let mut lines = Lines::new(global);
+    let mut query = query(asked);
+    loop {
+        let page = read_page(folder, &query, u64::MAX).map_err(|error| Failure::failed(error.to_string()))?;
+        query.after = page.last;
+        if !lines.take(page)? {
+            return lines.end();
+        }
+    }
+}
+
+fn query(asked: &AuditShow) -> AuditQuery {
+    let millis = |time: SystemTime| time.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as u64);
+    AuditQuery { after: 0, since_unix_millis: asked.since.map(millis), user: asked.user.clone() }
+}
+
+/// Lines on their way to the user: printed page by page, or gathered for one JSON document.
+struct Lines {
+    json: Option<Vec<Value>>,
+}
+
+impl Lines {
+    fn new(global: &Global) -> Self {
+        Self { json: global.json.then(Vec::new) }
+    }
+
+    /// Whether there is more to come.
+    fn take(&mut self, page: AuditPage) -> Result<bool, Failure> {
+        for line in page.lines {
+            // A line that is no JSON is shown as it is: the check says what is wrong with it.
+            let value = serde_json::from_str(&line).unwrap_or(Value::String(line));
+            match &mut self.json {
+                Some(gathered) => gathered.push(value),
+                None => show::line(in_words(&value)),
+            }
+        }
+        Ok(page.more)
+    }
+
+    fn end(self) -> Result<(), Failure> {
+        self.json.map_or(Ok(()), |lines| show::json(&lines))
+    }
+}
+
+/// A line for people.
+fn in_words(line: &Value) -> String {
+    let text = |name: &str| line.get(name).and_then(Value::as_str).unwrap_or_default();
+    let Some(millis) = line.get("time_unix_millis").and_then(Value::as_u64) else { return line.to_string() };
+    let mut words = vec![show::time(millis, true), text("who").to_owned()];
+    if !text("from").is_empty() {
+        words.push(format!("from {}", text("from")));
+    }
+    words.push(format!("{}:", text("outcome")));
+    words.push(text("what").to_owned());
+    words.extend([text("object"), text("note")].into_iter().filter(|text| !text.is_empty()).map(str::to_owned));
+    words.join(" ")
+}
+
+/// What came of a check; a record that is not whole is exit code 6.
+fn tell(check: &AuditCheck, global: &Global) -> Result<(), Failure> {
+    let fault = check.fault.as_ref();
+    if global.json {
+        show::json(&CheckView {
+            ok: fault.is_none(),
+            first: check.first,
+            last: check.head.number,
+            hash: check.head.hash.iter().map(|byte| format!("{byte:02x}")).collect(),
+            files: check.files,
+            bad_file: fault.map(|fault| fault.file.as_str()),
+            bad_line: fault.map(|fault| fault.line),
+            why: fault.map(|fault| fault.why.as_str()),
+        })?;
+    }
+    match fault {
+        Some(fault) => {
+            let sentence = format!("{} line {}: {}", fault.file, fault.line, fault.why);
+            Err(Failure::new(Status::Corrupt, if global.json { String::new() } else { sentence }))
+        }
+        None => {
+            if !global.json {
+                let AuditCheck { first, head, files, .. } = check;
+                show::line(format!("ok: lines {first} to {} in {files} files form one chain", head.number));
+            }
+            Ok(())
+        }
+    }
+}
+
+#[derive(Serialize)]
+struct CheckView<'a> {
+    ok: bool,
+    first: u64,
+    last: u64,
+    hash: String,
+    files: u64,
+    bad_file: Option<&'a str>,
+    bad_line: Option<u64>,
+    why: Option<&'a str>,
+}

@@ -1,0 +1,222 @@
+//! Tests of what the rules tell the audit record, and of what waits for it.
+
+use protocol::{
+    UserName,
+    message::{
+        accounts::UserChange,
+        audit::{AuditBatch, AuditEvent, AuditHead, AuditKind, AuditOutcome, AuditReply, AuditRequest},
+    },
+};
+
+use super::{super::recording::REFUSALS_PER_SECOND_MAX, *};
+
+fn recorded() -> Security {
+    security().recorded()
+}
+
+fn with_token(byte: u8) -> SecurityRequest {
+    login("alice", Secret::Token([byte; 32]), HOME)
+}
+
+fn asked(request: AccountsRequest) -> SecurityRequest {
+    SecurityRequest::Accounts { by: asker("alice"), request }
+}
+
+fn head(number: u64) -> AuditHead {
+    AuditHead { number, hash: [1; 32] }
+}
+
+/// Does what the rules want until they want something recorded, or nothing; the answers that went out.
+fn until_recorded(security: &mut Security, now: Now) -> (Vec<SecurityReply>, Option<(RecordId, Vec<Record>)>) {
+    let mut answers = Vec::new();
+    while let Some(action) = security.poll_action() {
+        match action {
+            Action::Answer { reply, .. } => answers.push(reply),
+            Action::Verify { check, verification } => {
+                security.handle_completion(now, Completion::Verified { check, found: verification.run() });
+            }
+            Action::Hash { check, hashing } => {
+                security.handle_completion(now, Completion::Hashed { check, hash: hashing.run() });
+            }
+            Action::Save { batch, .. } => security.handle_completion(now, Completion::Saved { batch }),
+            Action::Record { record, records } => return (answers, Some((record, records))),
+            other => panic!("{other:?}"),
+        }
+    }
+    (answers, None)
+}
+
+/// Asks, and carries out and records everything: the answer, and the events that were recorded before it.
+fn through(security: &mut Security, request: SecurityRequest) -> (SecurityReply, Vec<AuditEvent>) {
+    security.handle_message(at(1), Caller(1), request);
+    let mut events = Vec::new();
+    loop {
+        let (mut answers, record) = until_recorded(security, at(1));
+        if let Some(reply) = answers.pop() {
+            assert!(answers.is_empty() && record.is_none(), "one question, one answer");
+            return (reply, events);
+        }
+        let (record, records) = record.expect("an answer or something to record");
+        for record in records {
+            let Record::Own(own) = record else { panic!("{record:?}") };
+            events.extend(own);
+        }
+        security.handle_completion(at(1), Completion::Recorded { record, head: head(1) });
+    }
+}
+
+#[test]
+fn a_login_and_a_grant_are_answered_only_when_their_lines_are_on_the_disk_and_hold_no_secret() {
+    let mut security = recorded();
+    security.handle_message(at(1), Caller(1), with_token(1));
+    let (answers, recorded) = until_recorded(&mut security, at(1));
+    assert!(answers.is_empty(), "{answers:?}");
+    let (first, records) = recorded.unwrap();
+    let [Record::Own(events)] = &records[..] else { panic!("{records:?}") };
+    let event = &events[0];
+    assert_eq!((event.who.as_str(), event.from.as_str(), event.what.as_str()), ("alice", HOME, "open session"));
+    assert_eq!((event.kind, event.outcome, event.unix_millis), (AuditKind::Login, AuditOutcome::Done, 1_000));
+    // What comes meanwhile waits for the next batch.
+    security.handle_message(at(2), Caller(2), asked(new_user("bob", Some("a secret of his"))));
+    let (answers, recorded) = until_recorded(&mut security, at(2));
+    assert!(answers.is_empty() && recorded.is_none());
+    security.handle_completion(at(2), Completion::Recorded { record: first, head: head(2) });
+    let (answers, recorded) = until_recorded(&mut security, at(2));
+    assert!(matches!(&answers[..], [SecurityReply::User(_)]), "{answers:?}");
+    let (second, records) = recorded.unwrap();
+    let told = format!("{records:?}");
+    assert!(told.contains("add user") && told.contains("bob") && !told.contains("a secret"), "{told}");
+    security.handle_completion(at(2), Completion::Recorded { record: second, head: head(3) });
+    let (answers, _) = until_recorded(&mut security, at(2));
+    assert_eq!(answers, [DONE]);
+}
+
+#[test]
+fn every_login_refusal_and_change_of_accounts_is_one_line_without_a_secret_and_looking_is_none() {
+    const SECRET: &str = "hunter-two-hunter";
+    let user = || UserName::new("bob").unwrap();
+    let (secret, group) = (|| Password(SECRET.into()), || "geo".to_owned());
+    let mut security = recorded();
+    let from = HOME.parse().unwrap();
+    let log_in =
+        |secret, machine: &str| SecurityRequest::Login { user: user(), secret, address: from, machine: machine.into() };
+    let node = |id: &str, fingerprint| SecurityRequest::CheckNode {
+        node: id.parse().unwrap(),
+        fingerprint: [fingerprint; 32],
+        address: from,
+    };
+    let change = |change| AccountsRequest::ChangeUser { user: user(), change };
+    let set = |old, new: &str| AccountsRequest::SetPassword { user: user(), old, new: Password(new.into()) };
+    let member = |member| AccountsRequest::SetMember { group: group(), user: user(), member };
+    let token = |name: &str| AccountsRequest::AddToken { user: user(), name: name.into(), life_seconds: 60 };
+    let revoke = |name: &str| AccountsRequest::RevokeToken { user: user(), name: name.into() };
+    let by_bob = |request| SecurityRequest::Accounts { by: asker("bob"), request };
+    for (request, kind, what, object, outcome) in [
+        (asked(new_user("bob", Some(SECRET))), AuditKind::Grant, "add user", "bob", AuditOutcome::Done),
+        (asked(new_user("bob", Some(SECRET))), AuditKind::Grant, "add user", "bob", AuditOutcome::Failed),
+        (log_in(Secret::Password(SECRET.into()), "laptop"), AuditKind::Login, "log in", "", AuditOutcome::Done),
+        (login("bob", password(SECRET), HOME), AuditKind::Login, "open session", "", AuditOutcome::Done),
+        (log_in(password("wrong-hunter-two"), "laptop"), AuditKind::Login, "log in", "", AuditOutcome::Refused),
+        (login("nobody", password(SECRET), HOME), AuditKind::Login, "open session", "", AuditOutcome::Refused),
+        (login("alice", password("correct horse"), AWAY), AuditKind::Login, "open session", "", AuditOutcome::Refused),
+        (node("node-1", 7), AuditKind::Login, "join", "", AuditOutcome::Done),
+        (node("node-1", 8), AuditKind::Login, "join", "", AuditOutcome::Refused),
+        (asked(AccountsRequest::AddGroup(group())), AuditKind::Grant, "add group", "geo", AuditOutcome::Done),
+        (asked(member(true)), AuditKind::Grant, "join group", "geo", AuditOutcome::Done),
+        (asked(member(false)), AuditKind::Grant, "leave group", "geo", AuditOutcome::Done),
+        (asked(token("ci")), AuditKind::Grant, "add token", "bob", AuditOutcome::Done),
+        (asked(revoke("ci")), AuditKind::Grant, "revoke token", "bob", AuditOutcome::Done),
+        (asked(revoke("ci")), AuditKind::Grant, "revoke token", "bob", AuditOutcome::Failed),
+        (by_bob(set(Some(secret()), "battery staple")), AuditKind::Grant, "set password", "bob", AuditOutcome::Done),
+        (by_bob(set(Some(secret()), "battery steel")), AuditKind::Grant, "set password", "bob", AuditOutcome::Refused),
+        (by_bob(AccountsRequest::Users { after: None }), AuditKind::Refusal, "list users", "", AuditOutcome::Refused),
+        (by_bob(AccountsRequest::RemoveGroup(group())), AuditKind::Grant, "remove group", "geo", AuditOutcome::Refused),
+        (asked(change(UserChange::Admin(true))), AuditKind::Grant, "make administrator", "bob", AuditOutcome::Done),
+        (asked(change(UserChange::Admin(false))), AuditKind::Grant, "make no administrator", "bob", AuditOutcome::Done),
+        (asked(change(UserChange::Addresses(vec![]))), AuditKind::Grant, "set addresses", "bob", AuditOutcome::Done),
+        (asked(change(UserChange::Enabled(false))), AuditKind::Grant, "disable user", "bob", AuditOutcome::Done),
+        (asked(change(UserChange::Enabled(true))), AuditKind::Grant, "enable user", "bob", AuditOutcome::Done),
+        (
+            asked(AccountsRequest::RevokeSessionsOf(user())),
+            AuditKind::Grant,
+            "revoke sessions",
+            "bob",
+            AuditOutcome::Done,
+        ),
+        (asked(AccountsRequest::RemoveGroup(group())), AuditKind::Grant, "remove group", "geo", AuditOutcome::Done),
+        (asked(AccountsRequest::RemoveUser(user())), AuditKind::Grant, "remove user", "bob", AuditOutcome::Done),
+    ] {
+        let (reply, events) = through(&mut security, request);
+        let [event] = &events[..] else { panic!("{what}: {events:?}") };
+        let told = (event.kind, event.what.as_str(), event.object.as_str(), event.outcome);
+        assert_eq!(told, (kind, what, object, outcome), "{reply:?} {event:?}");
+        assert_eq!(outcome == AuditOutcome::Done, !matches!(reply, SecurityReply::Refused(_)), "{what}: {reply:?}");
+        let text = format!("{event:?}");
+        let is_told = |secret: &str| text.contains(secret);
+        assert!(![SECRET, "hunter-two", "battery", "horse"].into_iter().any(is_told), "{text}");
+    }
+    for looking in [
+        AccountsRequest::WhoAmI,
+        AccountsRequest::Users { after: None },
+        AccountsRequest::Groups { after: None },
+        AccountsRequest::Tokens("alice".parse().unwrap()),
+        AccountsRequest::Sessions { after: None },
+    ] {
+        let (reply, events) = through(&mut security, asked(looking));
+        assert!(matches!(reply, SecurityReply::Accounts(_)) && events.is_empty(), "{reply:?} {events:?}");
+    }
+}
+
+#[test]
+fn refusals_faster_than_a_person_are_answered_and_counted_and_the_count_is_recorded() {
+    let mut security = recorded();
+    for caller in 0..REFUSALS_PER_SECOND_MAX + 7 {
+        security.handle_message(at(1), Caller(caller), with_token(9));
+    }
+    // The first is being recorded; the rest are answered or wait for the next batch.
+    let mut recorded = 0;
+    let mut answered = 0;
+    let mut number = 0;
+    loop {
+        let (answers, record) = until_recorded(&mut security, at(1));
+        answered += answers.len() as u64;
+        let Some((record, records)) = record else { break };
+        for record in &records {
+            let Record::Own(events) = record else { panic!("{record:?}") };
+            recorded += events.len() as u64;
+        }
+        number += 1;
+        security.handle_completion(at(1), Completion::Recorded { record, head: head(number) });
+    }
+    assert_eq!((recorded, answered), (REFUSALS_PER_SECOND_MAX, REFUSALS_PER_SECOND_MAX + 7));
+    security.handle_message(at(2), Caller(100), with_token(1));
+    let mut told = String::new();
+    while let (_, Some((record, records))) = until_recorded(&mut security, at(2)) {
+        told += &format!("{records:?}");
+        security.handle_completion(at(2), Completion::Recorded { record, head: head(99) });
+    }
+    assert!(told.contains("7 further refusals"), "{told}");
+}
+
+#[test]
+fn a_master_hears_how_the_record_ends_when_its_events_are_on_the_disk() {
+    let mut security = recorded();
+    let batch = AuditBatch { writer: 7, first: 0, events: vec![] };
+    security.handle_message(at(1), Caller(1), SecurityRequest::Audit(AuditRequest::Record(batch)));
+    let (answers, recorded) = until_recorded(&mut security, at(1));
+    assert!(answers.is_empty());
+    let (record, _) = recorded.unwrap();
+    security.handle_completion(at(1), Completion::Recorded { record, head: head(5) });
+    let (answers, _) = until_recorded(&mut security, at(1));
+    assert_eq!(answers, [SecurityReply::Audit(AuditReply::Recorded(head(5)))]);
+}
+
+#[test]
+fn only_who_is_an_administrator_here_may_look_at_the_record() {
+    let mut security = recorded();
+    let by = UserRights { user: "mallory".parse().unwrap(), groups: vec![], admin: true };
+    let verify = AuditRequest::Verify { by, head: None };
+    security.handle_message(at(1), Caller(1), SecurityRequest::Audit(verify));
+    let (answers, _) = until_recorded(&mut security, at(1));
+    assert!(matches!(&answers[..], [SecurityReply::Refused(Refusal { status: Status::Refused, .. })]), "{answers:?}");
+}
