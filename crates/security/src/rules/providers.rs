@@ -146,7 +146,7 @@ impl Security {
                 self.note_begun(now, caller, (provider, address, machine), answer);
             }
             WhatFor::Poll(caller, login) => self.note_polled(now, caller, login, answer),
-            WhatFor::Look(user) => self.note_look(&provider, &user, answer),
+            WhatFor::Look(user) => self.note_look(now, &provider, &user, answer),
         }
     }
 
@@ -213,7 +213,7 @@ impl Security {
             return Err(SecurityError::TooMany { what: "users", most: USERS_MAX }.refusal());
         }
         let origin = Origin { provider: provider.to_owned(), subject: user.subject.clone(), gone: false };
-        self.take_over(&name, &origin, Some(mapped)).map_err(|error| error.refusal())?;
+        self.take_over(now, &name, &origin, Some(mapped)).map_err(|error| error.refusal())?;
         self.look_later(now, &name, provider);
         let account = self.account(&name)?;
         self.check_may_enter(&name, account, address)?;
@@ -224,6 +224,7 @@ impl Security {
     /// provider says, without it so that the account opens nothing.
     pub(super) fn take_over(
         &mut self,
+        now: Now,
         name: &UserName,
         origin: &Origin,
         mapped: Option<Mapped>,
@@ -245,6 +246,7 @@ impl Security {
             changes.push(accounts::set_origin(name, &origin)?);
         }
         if !changes.is_empty() {
+            self.record_standing(now, name, &origin);
             self.changes.note(name.clone());
             self.apply(changes)?;
         }

@@ -24,6 +24,7 @@ use protocol::{
 };
 
 use super::{Action, Caller, Security};
+use crate::accounts::Origin;
 
 /// Counts batches of the record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Default)]
@@ -116,6 +117,17 @@ impl Security {
         let (who, from, Asked { changes, what, object, note }) = about_admission(request);
         let event = event(now, AuditKind::Grant, (who, from), what, object, note);
         self.recording.noted.insert(caller, Noted { always: changes, event });
+    }
+
+    /// An identity provider says something new of one of its users, and it is done. Nobody asked, so nobody waits.
+    pub(super) fn record_standing(&mut self, now: Now, user: &UserName, origin: &Origin) {
+        if !self.recording.is_on {
+            return;
+        }
+        let what = if origin.gone { "put out" } else { "follow provider" };
+        let who = (origin.provider.clone(), String::new());
+        let event = event(now, AuditKind::Grant, who, what, user.to_string(), String::new());
+        self.recording.waiting.push(Entry::Own(Box::new(event), None));
     }
 
     /// These and all events before them are on the disk: whoever waited for it hears.

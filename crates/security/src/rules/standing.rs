@@ -90,7 +90,7 @@ impl Security {
     }
 
     /// A provider said whether a user may stay in.
-    pub(super) fn note_look(&mut self, provider: &str, user: &UserName, answer: Answer) {
+    pub(super) fn note_look(&mut self, now: Now, provider: &str, user: &UserName, answer: Answer) {
         self.providers.looks.under_way -= 1;
         // Looked up again: meanwhile the account may have been removed, or become someone else's.
         let Some(origin) = self.accounts.origin(user).filter(|origin| origin.provider == provider).cloned() else {
@@ -105,7 +105,7 @@ impl Security {
             _ => return,
         };
         // Best effort: what cannot be written now is found again at the next look.
-        let _ = self.take_over(user, &origin, mapped);
+        let _ = self.take_over(now, user, &origin, mapped);
     }
 
     /// Whether use may prolong a login session. Not where nobody can be asked whether its user is still one: then each ends
