@@ -8,6 +8,7 @@ use protocol::{
         client_master::{ClientReply, Health, NodeState},
         cluster::Standing,
     },
+    sandbox::SandboxLayer,
 };
 
 use crate::{Master, nodes::Node, replication::Unwell};
@@ -29,6 +30,7 @@ impl Master {
         }
         for (_, node) in self.nodes.by_name().filter(|(_, node)| node.is_reachable()) {
             reasons.extend(node.disks.iter().filter_map(|disk| disk_reason(&node.id, disk)));
+            reasons.extend(sandbox_reason(&node.id, node.sandbox_missing.as_deref().unwrap_or_default()));
         }
         let up = self.nodes.up_count();
         if up == 0 {
@@ -88,6 +90,13 @@ impl Master {
 }
 
 /// What is wrong with a disk, and what to do.
+/// User functions run there with less around them than there should be.
+fn sandbox_reason(node: &NodeId, missing: &[SandboxLayer]) -> Option<String> {
+    let first = missing.first()?;
+    let layers = SandboxLayer::list(missing);
+    Some(format!("the sandbox of node {node} lacks: {layers}; {} (`sector doctor` there says more)", first.advice()))
+}
+
 fn disk_reason(node: &NodeId, disk: &DiskStatus) -> Option<String> {
     let DiskStatus { folder, why, .. } = disk;
     match disk.state {

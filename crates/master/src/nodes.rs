@@ -20,6 +20,7 @@ use protocol::{
         client_master::{NodeState, NodeStatus},
         cluster::Standing,
     },
+    sandbox::SandboxLayer,
 };
 
 use crate::{actions::NodeJoin, replicas::EPOCHS};
@@ -90,6 +91,8 @@ pub(crate) struct Node {
     reported_transfers: u32,
     /// Its disks, as it last reported them.
     pub(crate) disks: Vec<DiskStatus>,
+    /// Layers of its sandbox that are missing, as it reported.
+    pub(crate) sandbox_missing: Option<Vec<SandboxLayer>>,
     /// Bytes that leases and copies under way will still bring.
     pub(crate) promised_bytes: u64,
     /// Leases whose bytes it takes, and copies it makes.
@@ -243,6 +246,7 @@ impl Node {
             is_full: self.is_full(reserve_bytes),
             slices: self.held,
             disks: self.disks.clone(),
+            sandbox_missing: self.sandbox_missing.clone(),
         }
     }
 
@@ -273,6 +277,7 @@ impl Node {
             used_bytes: 0,
             free_bytes: None,
             disks: Vec::new(),
+            sandbox_missing: None,
             reported_transfers: 0,
             promised_bytes: 0,
             incoming: 0,

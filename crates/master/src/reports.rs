@@ -37,8 +37,9 @@ impl Master {
                 }
                 self.note_removed(now, slice, key);
             }
-            Report::Status { used_bytes, free_bytes, transfers, disks, .. } => {
+            Report::Status { used_bytes, free_bytes, transfers, disks, sandbox_missing, .. } => {
                 let node = self.nodes.get_mut(key);
+                node.sandbox_missing = sandbox_missing;
                 node.note_status(used_bytes, free_bytes, transfers);
                 for failed in node.note_disks(disks) {
                     let (folder, why) = (failed.folder, failed.why);

@@ -11,8 +11,17 @@ use store::DiskSet;
 use tokio::sync::{Semaphore, mpsc};
 
 use crate::{
-    NodeError, blocking, bucket::BucketStore, import::ImportFolders, keeping::KeptRows, peers::Peers,
-    rules::Completion, scrub::ScrubBoard, server::Event, spe::SpeProgram, tickets::TicketDoor, uploads::Uploads,
+    NodeError, blocking,
+    bucket::BucketStore,
+    import::ImportFolders,
+    keeping::KeptRows,
+    peers::Peers,
+    rules::Completion,
+    scrub::ScrubBoard,
+    server::Event,
+    spe::{Sandbox, SpeProgram},
+    tickets::TicketDoor,
+    uploads::Uploads,
 };
 
 /// Shared by all tasks of a node.
@@ -35,6 +44,8 @@ pub(crate) struct Hands {
     pub(crate) forwards: Arc<Semaphore>,
     pub(crate) transfers_running: Gauge,
     pub(crate) spe: SpeProgram,
+    /// How SPEs are confined, and what of that is missing here.
+    pub(crate) sandbox: Arc<Sandbox>,
     /// SPEs at work at once (`spe_slots` of the settings).
     pub(crate) spe_slots: Arc<Semaphore>,
     pub(crate) spes_running: Gauge,

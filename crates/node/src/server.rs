@@ -49,7 +49,7 @@ use crate::{
     peers::Peers,
     rules::{Completion, Node, NodeLimits},
     scrub,
-    spe::SpeProgram,
+    spe::{Sandbox, SpeProgram, probe::look_at_sandbox},
     tickets::TicketDoor,
     uploads::Uploads,
 };
@@ -119,6 +119,7 @@ impl Server {
             transfers_running: Gauge::default(),
             uploads: Uploads::default(),
             spe,
+            sandbox: Arc::new(Sandbox::new(settings)),
             spe_slots: Arc::new(Semaphore::new(slots)),
             spes_running: Gauge::default(),
             spe_processes: Arc::new(Semaphore::new(slots * SPES_PER_SLOT_MAX)),
@@ -156,6 +157,7 @@ impl Server {
         let connections_max = settings.transfers_max as usize * CONNECTIONS_PER_TRANSFER;
         let mut door =
             tokio::spawn(door::serve(Arc::clone(&hands), listener, local, connections_max, stopping.clone()));
+        let looking = tokio::spawn(look_at_sandbox(Arc::clone(&hands)));
         let background = Stop::new();
         let workers = Workers::new(&background);
         workers.start("disks", 0.0, DiskWatch::new(Arc::clone(&hands)));
@@ -185,6 +187,9 @@ impl Server {
             },
             ended = &mut door => ended.map_err(broken),
         };
+        // It has the data folders in hand.
+        looking.abort();
+        let _ = looking.await;
         if let Err(error) = background.finish(BACKGROUND_PATIENCE).await {
             tracing::warn!(%error, "background work did not end in order");
         }

@@ -535,9 +535,3 @@ async fn drain(stream: &mut TransferStream) -> usize {
         }
     }
 }
-
-#[test]
-#[ignore = "the child process of other tests"]
-fn the_spe_of_the_other_tests() {
-    fake_cloud::serve_as_spe();
-}

@@ -1,14 +1,14 @@
 //! The SPE as a whole: a real child process, functions of all three kinds, and every way in which one may end (paper,
-//! 3.3 and 3.5.2). The child is this test executable itself, started with [`CHILD_ARGUMENTS`].
+//! 3.3 and 3.5.2). The child is `src/bin/sector-spe.rs`.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 use std::{
     collections::{BTreeMap, BTreeSet},
     env, fs,
     fs::File,
-    io::{self, BufRead, BufReader, Read, Seek, Write},
+    io::{BufRead, BufReader, Read, Seek, Write},
     path::{Path, PathBuf},
-    process::{Command, Stdio, exit},
+    process::{Command, Stdio},
     sync::{
         Arc, LazyLock,
         atomic::{AtomicUsize, Ordering},
@@ -16,32 +16,16 @@ use std::{
     thread,
 };
 
-use node::spe::{SegmentFile, SpeOutcome, SpeProcess, SpeProgram, TaskOutput, TaskRun, child};
+use daemon::settings::NodeSettings;
+use node::spe::{Sandbox, SandboxPlace, SegmentFile, SpeOutcome, SpeProcess, SpeProgram, TaskOutput, TaskRun};
 use protocol::{
     JobId, RecordFormat, SectorPath, SliceId, Status,
     message::spe::{AttemptId, Function, FunctionCode, FunctionError, SegmentOrder, SegmentSource},
 };
-use rustix::{
-    net::sockopt::socket_type,
-    process::{Pid, Signal, kill_process, test_kill_process},
-};
+use rustix::process::{Pid, Signal, kill_process, test_kill_process};
 use store::SliceHasher;
 use tempfile::TempDir;
 use tokio::sync::mpsc;
-
-/// The test below that is the child: libtest runs it alone, and on the main thread.
-const CHILD_ARGUMENTS: &[&str] =
-    &["the_child_of_the_other_tests", "--exact", "--ignored", "--nocapture", "--test-threads=1"];
-
-#[test]
-#[ignore = "the child process of the other tests"]
-fn the_child_of_the_other_tests() {
-    // By hand (`--include-ignored`) there is no node at the other end.
-    if socket_type(io::stdin()).is_ok() {
-        let ended = child::run() == std::process::ExitCode::SUCCESS;
-        exit(i32::from(!ended));
-    }
-}
 
 /// Another process of this executable: a node with an SPE that never ends, and the SPE's process id on its output.
 const NODE_ARGUMENTS: &[&str] = &["a_node_to_be_killed", "--exact", "--ignored", "--nocapture", "--test-threads=1"];
@@ -85,6 +69,11 @@ fn a_function_that_never_ends_ends_with_its_node() {
     }
 }
 
+/// Where an SPE runs, with a node's usual settings.
+fn place(folder: &Path) -> SandboxPlace {
+    Arc::new(Sandbox::new(&NodeSettings::default())).lend(folder).unwrap()
+}
+
 /// A scratch folder and an SPE in it.
 struct Spe {
     process: SpeProcess,
@@ -94,11 +83,8 @@ struct Spe {
 impl Spe {
     fn start() -> Self {
         let scratch = tempfile::tempdir().unwrap();
-        let program = SpeProgram {
-            executable: env::current_exe().unwrap(),
-            arguments: CHILD_ARGUMENTS.iter().map(Into::into).collect(),
-        };
-        Self { process: SpeProcess::start(&program, scratch.path()).unwrap(), scratch }
+        let program = SpeProgram { executable: env!("CARGO_BIN_EXE_sector-spe").into(), arguments: vec![] };
+        Self { process: SpeProcess::start(&program, place(scratch.path())).unwrap(), scratch }
     }
 
     async fn with(function: &Function) -> Self {
@@ -262,6 +248,22 @@ async fn a_built_in_function_runs_over_the_whole_and_over_parts_of_files() {
     assert!(result.sums.is_none());
 }
 
+/// What a start costs, for `docs/performance.md`: no test, since it holds nothing to a limit.
+#[tokio::test]
+#[ignore = "a measurement: `cargo test -p sector-node --test spe -- --ignored --nocapture what_the_start`"]
+async fn what_the_start_of_an_spe_takes() {
+    let mut times = Vec::new();
+    for _ in 0..200 {
+        let begun = std::time::Instant::now();
+        let spe = Spe::with(&built_in("copy", &[])).await;
+        times.push(begun.elapsed());
+        drop(spe);
+    }
+    times.sort();
+    let (tenth, median, ninetieth) = (times[20], times[100], times[180]);
+    println!("from the start to a loaded function: {median:?} ({tenth:?}-{ninetieth:?})");
+}
+
 #[tokio::test]
 async fn one_process_runs_several_tasks_and_functions_one_after_the_other() {
     let mut spe = Spe::with(&built_in("count", &[])).await;
@@ -379,7 +381,9 @@ async fn the_example_in_c_is_compiled_and_run() {
     assert_eq!((result.records_in, result.records_out), (3, 2));
     let error = failed(spe.run(1, vec![whole(3, b"bee", RecordFormat::File)], 1).await);
     assert!(error.message.contains("--records lines") && error.segment == 3 && error.record.is_none());
-    let left = fs::read_dir(spe.scratch.path()).unwrap().count();
+    let folder = spe.scratch;
+    drop(spe.process);
+    let left = fs::read_dir(folder.path()).unwrap().count();
     assert_eq!(left, 2, "only the two outputs are left in the scratch folder");
 }
 
@@ -571,9 +575,9 @@ async fn a_full_disk_and_an_unreadable_input_are_not_the_functions_fault() {
 async fn a_program_that_is_no_spe_does_not_pass_for_one() {
     let scratch = tempfile::tempdir().unwrap();
     let program = |name: &str| SpeProgram { executable: name.into(), arguments: vec![] };
-    let missing = SpeProcess::start(&program("/nonexistent/sector"), scratch.path());
+    let missing = SpeProcess::start(&program("/nonexistent/sector"), place(scratch.path()));
     assert!(missing.is_err_and(|error| error.refusal().status == Status::Unavailable));
-    let mut process = SpeProcess::start(&program("true"), scratch.path()).unwrap();
+    let mut process = SpeProcess::start(&program("true"), place(scratch.path())).unwrap();
     assert!(process.load(&built_in("copy", &[])).await.is_err());
     assert!(!process.is_ready());
 }

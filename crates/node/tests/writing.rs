@@ -288,12 +288,6 @@ async fn an_append_to_a_bad_or_missing_copy_is_sent_elsewhere() {
     assert!(matches!(&missing, TransferReply::Refused(why) if why.status == Status::Unavailable), "{missing:?}");
 }
 
-#[test]
-#[ignore = "the child process of other tests"]
-fn the_spe_of_the_other_tests() {
-    fake_cloud::serve_as_spe();
-}
-
 /// Passes a file at a node's local door; all answers but those that tell of progress, whose bytes are counted.
 async fn pass(node: &FakeNode, right: SignedTicket, chain: Vec<Source>, file: &File, bytes: u64) -> (u64, LocalReply) {
     let mut door = LocalStream::connect(&node.local).await.unwrap();

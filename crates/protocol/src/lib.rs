@@ -17,6 +17,7 @@ pub mod names;
 pub mod path;
 pub mod policy;
 pub mod rate;
+pub mod sandbox;
 pub mod slice;
 pub mod status;
 pub mod ticket;

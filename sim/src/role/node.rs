@@ -308,6 +308,7 @@ impl Process {
             transfers: self.transfers.len() as u32,
             spes: self.tasks.len() as u32,
             disks: Vec::new(),
+            sandbox_missing: None,
         };
         self.seat.words.ask(env.now, session, codec::encode(&report), STATUS_TAG, STATUS_ANSWER_TIME_MAX);
     }

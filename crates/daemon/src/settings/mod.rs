@@ -13,6 +13,7 @@ mod keys;
 mod master;
 mod node;
 mod reference;
+mod sandbox;
 mod security;
 
 pub use checked::{Checked, Settings, Wrong};
@@ -21,4 +22,5 @@ pub use keys::{Key, Keyed, Lines, Unreadable};
 pub use master::MasterSettings;
 pub use node::NodeSettings;
 pub use reference::reference;
+pub use sandbox::{SandboxDemand, UserRange};
 pub use security::SecuritySettings;

@@ -10,7 +10,7 @@ use std::{
 use protocol::{NodeId, Place, limits};
 
 use super::{
-    CredentialFiles, Settings, Wrong,
+    CredentialFiles, SandboxDemand, Settings, UserRange, Wrong,
     checked::{reachable, settle, within},
     credentials::settle_all,
     keys::settings,
@@ -56,6 +56,34 @@ settings! {
         /// Sphere processing elements (SPEs) it runs at once, up to 1024; 0 is one a processor, since an SPE keeps one
         /// busy.
         spe_slots: u32 = default(0),
+        /// What if the kernel does not offer all of the sandbox around user functions (docs/security.md): `best` runs them
+        /// in what there is, and says so; `required` refuses them.
+        spe_sandbox: SandboxDemand = default("best"),
+        /// User (and group) numbers that SPEs run as where the node runs as root, one each: nobody else's. At least 16
+        /// times `spe_slots`. By default above all that system tools give to users and containers.
+        spe_users: UserRange = default("2000000000-2000065535"),
+        /// Most memory of its own that an SPE may have; 0 is the machine's, shared by its slots, and 512 MiB at least.
+        /// Slices do not count: they are read where the kernel caches them.
+        spe_memory_bytes: u64 = default(0),
+        /// Most bytes that a function may keep in its scratch folder, 1 MiB to 1 TiB. It lies in memory, and is gone with
+        /// its SPE.
+        spe_scratch_bytes: u64 = default(268_435_456),
+        /// Most bytes of one file that a function writes, the results of a task included; 0 is what is free on the disk
+        /// when the SPE starts, but for `reserve_bytes`.
+        spe_file_bytes: u64 = default(0),
+        /// Threads of an SPE, 4 to 65536: numeric libraries start one a processor.
+        spe_threads_max: u32 = default(256),
+        /// Files that an SPE may have open, 64 to 65536; up to 40 of them are the segments it is given.
+        spe_open_files_max: u32 = default(256),
+        /// Whether functions may start processes. Off, since each may then have `spe_memory_bytes`, and no function needs
+        /// it to use a processor.
+        spe_fork: bool = default(false),
+        /// Files and folders that functions may read beside the system's libraries, such as a Python of its own or
+        /// reference data. None by default: what is named here is readable by every user who may run a job.
+        spe_read_paths: Option<Vec<PathBuf>> = optional(),
+        /// Seconds after which a function that gives no sign of life (results, progress, a segment done) has failed, up
+        /// to 31536000; 0 never. An hour, since what computes for so long can say so.
+        spe_silence_seconds: u64 = default(3_600),
         /// Transfers it serves at once, 1 to 65536; more are told to come back. Each holds a connection and about 2 MiB of
         /// buffers.
         transfers_max: u32 = default(256),
@@ -125,6 +153,28 @@ impl NodeSettings {
     }
 }
 
+impl NodeSettings {
+    fn check_sandbox(&mut self, base: &Path) -> Result<(), Wrong> {
+        for path in self.spe_read_paths.iter_mut().flatten() {
+            settle(path, base);
+            if path.parent().is_none() {
+                let why = "`/` is all there is: name what functions need".into();
+                return Err(Wrong { keys: &["spe_read_paths"], why });
+            }
+        }
+        if self.spe_memory_bytes != 0 {
+            within(&["spe_memory_bytes"], self.spe_memory_bytes, SPE_MEMORY_BYTES_MIN, 1 << 50)?;
+        }
+        if self.spe_file_bytes != 0 {
+            within(&["spe_file_bytes"], self.spe_file_bytes, 1 << 20, 1 << 60)?;
+        }
+        within(&["spe_scratch_bytes"], self.spe_scratch_bytes, 1 << 20, 1 << 40)?;
+        within(&["spe_threads_max"], self.spe_threads_max, 4, 65_536)?;
+        within(&["spe_open_files_max"], self.spe_open_files_max, 64, 65_536)?;
+        within(&["spe_silence_seconds"], self.spe_silence_seconds, 0, 31_536_000)
+    }
+}
+
 impl Settings for NodeSettings {
     fn check(&mut self, base: &Path) -> Result<(), Wrong> {
         settle_all(base, &mut self.folder, [&mut self.authority, &mut self.certificate, &mut self.key])?;
@@ -148,6 +198,7 @@ impl Settings for NodeSettings {
             let processors = thread::available_parallelism().map_or(1, |count| count.get());
             self.spe_slots = u32::try_from(processors).unwrap_or(SPE_SLOTS_MAX).min(SPE_SLOTS_MAX);
         }
+        self.check_sandbox(base)?;
         within(&["reserve_bytes"], self.reserve_bytes, 0, limits::SLICE_BYTES_MAX)?;
         if self.scrub_period_seconds != 0 {
             within(&["scrub_period_seconds"], self.scrub_period_seconds, 600, 31_536_000)?;
@@ -175,6 +226,8 @@ fn place_name(keys: &'static [&'static str], name: &str) -> Result<(), Wrong> {
 
 /// Most disks of a node: their states travel in one report of some kilobytes.
 const DISKS_MAX: usize = 64;
+/// Least memory of an SPE: its own buffers take half of it.
+const SPE_MEMORY_BYTES_MIN: u64 = 64 << 20;
 /// Most SPEs of a node: each is a process, and no machine of today keeps more busy.
 const SPE_SLOTS_MAX: u32 = 1_024;
 
@@ -220,6 +273,12 @@ mod tests {
         assert_eq!(refused_key(|settings| settings.rack = "a\nb".into()), "rack");
         assert_eq!(refused_key(|settings| settings.spe_slots = 1_025), "spe_slots");
         assert_eq!(refused_key(|settings| settings.transfers_max = 0), "transfers_max");
+        assert_eq!(refused_key(|settings| settings.spe_memory_bytes = 1 << 20), "spe_memory_bytes");
+        assert_eq!(refused_key(|settings| settings.spe_scratch_bytes = 0), "spe_scratch_bytes");
+        assert_eq!(refused_key(|settings| settings.spe_file_bytes = 1), "spe_file_bytes");
+        assert_eq!(refused_key(|settings| settings.spe_threads_max = 1), "spe_threads_max");
+        assert_eq!(refused_key(|settings| settings.spe_read_paths = Some(vec!["/".into()])), "spe_read_paths");
+        assert_eq!(refused_key(|settings| settings.spe_open_files_max = 10), "spe_open_files_max");
         assert_eq!(refused_key(|settings| settings.status_interval_millis = 99), "status_interval_millis");
         assert_eq!(refused_key(|settings| settings.master.set_port(0)), "master");
         assert_eq!(refused_key(|settings| settings.folder = PathBuf::new()), "folder");

@@ -28,7 +28,9 @@ fn kind(key: &Key) -> &'static str {
         "SocketAddr" | "Option<SocketAddr>" => "address and port",
         "PathBuf" | "Option<PathBuf>" => "path",
         "Option<Vec<PathBuf>>" => "list of paths",
-        "String" | "NodeId" => "text",
+        "String" | "NodeId" | "SandboxDemand" => "text",
+        "UserRange" => "two numbers",
+        "bool" => "yes or no",
         _ => "number",
     }
 }

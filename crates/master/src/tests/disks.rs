@@ -6,6 +6,7 @@ use super::*;
 use protocol::{
     disk::DiskState,
     message::client_master::{Copies, CopyState},
+    sandbox::SandboxLayer,
 };
 
 fn disk(folder: &str, state: DiskState, free_bytes: u64) -> DiskStatus {
@@ -98,4 +99,22 @@ fn every_copy_is_named_with_a_ticket_where_it_can_be_verified() {
     let states: Vec<_> = all.iter().map(|copy| (copy.status.state, copy.source.is_some())).collect();
     assert_eq!(states, [(CopyState::Ok, true), (CopyState::Stale, false), (CopyState::Corrupt, false)]);
     assert_eq!(bench.status_of("ann", ClientRequest::Copies(path("/none"))), Status::NotFound);
+}
+
+#[test]
+fn a_node_whose_sandbox_lacks_a_layer_is_named_with_what_to_do() {
+    let mut bench = Bench::with_nodes(&["a/1", "b/1"]);
+    let layers = vec![SandboxLayer::Network, SandboxLayer::Limits];
+    let status = |sandbox_missing| {
+        let (used_bytes, free_bytes, disks) = (0, 1 << 40, Vec::new());
+        Report::Status { used_bytes, free_bytes, transfers: 0, spes: 0, disks, sandbox_missing }
+    };
+    bench.report("n1", status(Some(layers.clone())));
+    bench.report("n2", status(Some(Vec::new())));
+    let ClientReply::Nodes(nodes) = bench.ask("ann", ClientRequest::Nodes) else { panic!("no nodes") };
+    assert_eq!((&nodes[0].sandbox_missing, &nodes[1].sandbox_missing), (&Some(layers), &Some(Vec::new())));
+    let reasons = bench.health().reasons;
+    assert_eq!(reasons.len(), 1, "{reasons:?}");
+    assert!(reasons[0].contains("the sandbox of node n1 lacks: network, limits;"), "{reasons:?}");
+    assert!(reasons[0].contains("user namespaces"), "{reasons:?}");
 }

@@ -489,7 +489,7 @@ impl Bench {
         let free_bytes =
             if fake.capacity_bytes > 0 { fake.capacity_bytes.saturating_sub(used_bytes) } else { fake.free_bytes };
         let (transfers, disks) = (fake.transfers, fake.disks.clone());
-        self.report(id, Report::Status { used_bytes, free_bytes, transfers, spes: 0, disks });
+        self.report(id, Report::Status { used_bytes, free_bytes, transfers, spes: 0, disks, sandbox_missing: None });
     }
 
     /// The security server answers, or cannot be reached.

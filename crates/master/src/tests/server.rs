@@ -243,7 +243,15 @@ async fn a_file_goes_from_create_to_its_place() {
     let master = cloud.start().await;
     let mut n1 = cloud.join(master.address, cloud.node_identity(), Cloud::node_request("0.0.0.0:7410")).await.unwrap();
     n1.report(Report::Inventory { slices: Vec::new(), last: true }).await;
-    n1.report(Report::Status { used_bytes: 0, free_bytes: 1 << 40, transfers: 0, spes: 0, disks: vec![] }).await;
+    n1.report(Report::Status {
+        used_bytes: 0,
+        free_bytes: 1 << 40,
+        transfers: 0,
+        spes: 0,
+        disks: vec![],
+        sandbox_missing: None,
+    })
+    .await;
 
     let ann = cloud.log_in(master.address, "right").await.unwrap();
     let ClientReply::Created(created) = ann.ask_master(ClientRequest::Create(create("/f"))).await else {

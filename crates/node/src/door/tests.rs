@@ -4,7 +4,7 @@
 
 use std::{collections::BTreeMap, path::Path};
 
-use daemon::stop::Stop;
+use daemon::{settings::NodeSettings, stop::Stop};
 use net::{
     clock::Clock,
     identity::{Authority, TicketSigner, TlsIdentity},
@@ -19,8 +19,15 @@ use tokio::sync::mpsc;
 
 use super::*;
 use crate::{
-    bucket::BucketStore, hands::Gauge, keeping::KeptRows, peers::Peers, rules::Completion, server::Event,
-    spe::SpeProgram, tickets::TicketDoor, uploads::Uploads,
+    bucket::BucketStore,
+    hands::Gauge,
+    keeping::KeptRows,
+    peers::Peers,
+    rules::Completion,
+    server::Event,
+    spe::{Sandbox, SpeProgram},
+    tickets::TicketDoor,
+    uploads::Uploads,
 };
 
 pub(crate) struct Fixture {
@@ -58,6 +65,7 @@ pub(crate) fn fixture() -> Fixture {
         transfers_running: Gauge::default(),
         uploads: Uploads::default(),
         spe: SpeProgram { executable: "none".into(), arguments: vec![] },
+        sandbox: Arc::new(Sandbox::new(&NodeSettings::default())),
         spe_slots: Arc::new(Semaphore::new(1)),
         spes_running: Gauge::default(),
         spe_processes: Arc::new(Semaphore::new(1)),

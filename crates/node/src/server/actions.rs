@@ -192,6 +192,7 @@ async fn status(hands: &Hands) -> Report {
         transfers: hands.transfers_running.value(),
         spes: hands.spes_running.value(),
         disks,
+        sandbox_missing: hands.sandbox.missing().map(<[_]>::to_vec),
     }
 }
 

@@ -1,30 +1,26 @@
 //! What runs in the SPE process: the hidden command `sector spe` (paper, 3.3). It accepts segments from its node over the
 //! socket at descriptor 0, runs the function over each, and says how far it is. Serves the path *job*, door 7.
 //!
-//! It knows no network, no ticket and no other process; a file comes to it open or not at all. It ends with its node:
-//! when the other end of the socket is gone, a thread kills the process, whatever the function does meanwhile. (The
-//! kernel's parent-death signal would not do: it fires when the *thread* that started the process ends.)
+//! It knows no network, no ticket and no other process; a file comes to it open or not at all. Before it loads a function
+//! it locks itself in ([`sandbox`]), and from then on runs in a child of the process that the node started. That one ends
+//! it when the node's end of the socket is gone, whatever the function does meanwhile. (The kernel's parent-death signal
+//! would not do: it fires when the *thread* that started the process ends.)
 
 use std::{
-    env,
-    fs::File,
-    io::{self, Write},
+    fs::{self, File},
+    io::{self, Seek, Write},
     os::{
         fd::{AsFd, OwnedFd},
         unix::net::UnixStream,
     },
     path::PathBuf,
     process::ExitCode,
-    thread,
     time::{Duration, Instant},
 };
 
 use protocol::{RecordFormat, limits, message::spe::AttemptId};
 use rustix::{
-    event::{PollFd, PollFlags, poll},
-    io::Errno,
     net::{SocketType, sockopt::socket_type},
-    process::{Resource, Rlimit, Signal, getpid, kill_process, setrlimit},
     stdio::dup2_stdin,
 };
 use udf::{Input, Output, Sink, Stopped};
@@ -34,6 +30,7 @@ use super::{
     function::LoadedFunction,
     map::{MapError, SegmentMap},
     output::BucketWriter,
+    sandbox,
     words::{self, FinishedWord, FromChild, SegmentWord, ToChild},
 };
 
@@ -53,6 +50,8 @@ pub fn run() -> ExitCode {
 struct Child {
     link: Link,
     folder: PathBuf,
+    /// Libraries written so far: each gets a file name of its own, since the loader knows files by name.
+    libraries: u32,
     function: Option<LoadedFunction>,
     task: Option<Task>,
 }
@@ -80,12 +79,14 @@ impl Child {
         let socket = UnixStream::from(stdin.as_fd().try_clone_to_owned()?);
         // What a function reads from its standard input must not be the node's words.
         dup2_stdin(File::open("/dev/null")?)?;
-        // A core of a process that maps large slices helps nobody and fills the disk.
-        setrlimit(Resource::Core, Rlimit { current: Some(0), maximum: Some(0) })?;
-        let watched = socket.try_clone()?;
-        thread::Builder::new().name("node watch".into()).spawn(move || end_with_node(&watched))?;
-        let link = Link { socket, told: Instant::now() };
-        Ok(Self { link, folder: env::current_dir()?, function: None, task: None })
+        let mut link = Link { socket, told: Instant::now() };
+        let Some((ToChild::Confine(confinement), _)) = link.receive()? else {
+            return Err(io::Error::other("the node did not say how this process is to be confined"));
+        };
+        let confined = sandbox::enter(&confinement, &link.socket)
+            .map_err(|error| io::Error::new(error.kind(), format!("this process cannot be confined: {error}")))?;
+        link.send(&FromChild::Confined(confined.missing))?;
+        Ok(Self { link, folder: confined.scratch, libraries: 0, function: None, task: None })
     }
 
     fn serve(&mut self) -> io::Result<()> {
@@ -99,12 +100,19 @@ impl Child {
         match message {
             ToChild::Load { code, parameters } => {
                 self.function = None;
-                match LoadedFunction::load(code, parameters, &self.folder) {
+                let library = file.map(|file| self.write_library(file)).transpose()?;
+                let loaded = LoadedFunction::load(code, parameters, library.as_deref());
+                if let Some(library) = library {
+                    // What is loaded stays loaded without a name.
+                    let _ = fs::remove_file(library);
+                }
+                match loaded {
                     Ok(function) => self.function = Some(function),
                     Err(refusal) => return self.link.send(&FromChild::Refused(refusal)),
                 }
                 self.link.send(&FromChild::Loaded)
             }
+            ToChild::Confine(_) => Err(io::Error::other("this process is confined already")),
             ToChild::Begin { attempt, buckets, hash } => {
                 let file = file.ok_or_else(|| io::Error::other("a task came without its scratch file"))?;
                 self.link.told = Instant::now();
@@ -118,6 +126,16 @@ impl Child {
             }
             ToChild::End => self.finish(),
         }
+    }
+
+    /// A copy of the library under a name: the loader opens nothing without one, and no descriptor has a name in here.
+    fn write_library(&mut self, mut library: File) -> io::Result<PathBuf> {
+        self.libraries += 1;
+        let path = self.folder.join(format!("function-{}.so", self.libraries));
+        let mut copy = File::options().write(true).create_new(true).open(&path)?;
+        library.rewind()?;
+        io::copy(&mut library, &mut copy)?;
+        Ok(path)
     }
 
     fn process(&mut self, word: &SegmentWord, file: &File) -> io::Result<()> {
@@ -215,7 +233,7 @@ struct SegmentSink<'a> {
 
 impl SegmentSink<'_> {
     fn tell(&mut self) {
-        // When the node is gone, the watching thread ends the process: nothing is to be done about it here.
+        // When the node is gone, the warden ends this process: nothing is to be done about it here.
         let _ = self.link.tell_progress(self.task, self.before + self.done);
     }
 }
@@ -288,20 +306,6 @@ impl Link {
         }
         self.told = Instant::now();
         self.send(&FromChild::Progress { attempt, bytes })
-    }
-}
-
-/// Waits for the node to close its end of the socket, and ends the process then.
-fn end_with_node(socket: &UnixStream) {
-    loop {
-        // No event is asked for: a closed other end is told all the same.
-        match poll(&mut [PollFd::new(socket, PollFlags::empty())], None) {
-            Err(Errno::INTR) => {}
-            // Not `exit`: its handlers are the function's, and may wait for ever.
-            _ => {
-                let _ = kill_process(getpid(), Signal::KILL);
-            }
-        }
     }
 }
 

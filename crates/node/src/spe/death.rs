@@ -50,6 +50,7 @@ const SIGNALS: &[(i32, &str, Fault)] = &[
     (9, "SIGKILL", Fault::Outside("by hand, or because memory ran out")),
     (11, "SIGSEGV", Fault::Function("a bad memory access")),
     (15, "SIGTERM", Fault::Outside("by hand or at shutdown")),
+    (25, "SIGXFSZ", Fault::Function("a file grew beyond `spe_file_bytes` of this node")),
 ];
 
 #[cfg(test)]
@@ -58,7 +59,7 @@ mod tests {
 
     #[test]
     fn the_functions_own_ends_are_told_from_those_that_came_from_outside() {
-        for signal in [4, 5, 6, 7, 8, 11, 31] {
+        for signal in [4, 5, 6, 7, 8, 11, 25, 31] {
             assert!(matches!(Death::read(ExitStatus::from_raw(signal), None), Death::OfFunction(_)), "{signal}");
         }
         for signal in [1, 2, 3, 9, 15] {

@@ -11,6 +11,9 @@ pub enum SpeError {
     /// No socket or pipe for it.
     #[error("an SPE could not get its connections: {0}; raise the limit of open files")]
     Connect(#[source] io::Error),
+    /// No user number or folder for it.
+    #[error("an SPE has no place to work in: {0}")]
+    Place(String),
     /// The process did not start.
     #[error("an SPE could not be started from {program}: {source}")]
     Start {

@@ -30,8 +30,12 @@ enum Code {
 }
 
 impl LoadedFunction {
-    /// Finds the function. A library is looked for in `folder`.
-    pub(super) fn load(code: ChildCode, parameters: Vec<(String, String)>, folder: &Path) -> Result<Self, Refusal> {
+    /// Finds the function, in the file `library` where it is not one of ours.
+    pub(super) fn load(
+        code: ChildCode,
+        parameters: Vec<(String, String)>,
+        library: Option<&Path>,
+    ) -> Result<Self, Refusal> {
         let code = match code {
             ChildCode::BuiltIn(name) => Code::BuiltIn(functions::find(&name).ok_or_else(|| {
                 Refusal::new(
@@ -39,7 +43,10 @@ impl LoadedFunction {
                     format!("there is no built-in function `{name}`: give one of those that exist, or `lib.so:symbol`"),
                 )
             })?),
-            ChildCode::Native { library, symbol } => Code::Native(open_symbol(&folder.join(library), &symbol)?),
+            ChildCode::Native { symbol } => {
+                let missing = || Refusal::new(Status::Failed, "the function library did not come along");
+                Code::Native(open_symbol(library.ok_or_else(missing)?, &symbol)?)
+            }
         };
         Ok(Self { code, parameters })
     }

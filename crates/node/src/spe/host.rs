@@ -7,9 +7,9 @@ use std::{
     env,
     ffi::OsString,
     fs::File,
-    io,
+    io::{self, Write},
     os::{fd::OwnedFd, unix::net::UnixStream as StdUnixStream},
-    path::{Path, PathBuf},
+    path::PathBuf,
     process::Stdio,
     time::Duration,
 };
@@ -17,8 +17,12 @@ use std::{
 use protocol::{
     Refusal, Status, limits,
     message::spe::{AttemptId, Function, FunctionCode, FunctionError, SegmentOrder},
+    sandbox::SandboxLayer,
 };
-use rustix::process::{Pid, Signal, kill_process_group};
+use rustix::{
+    fs::{MemfdFlags, memfd_create},
+    process::{Pid, Signal, kill_process_group},
+};
 use store::SliceSums;
 use tokio::{
     process::{Child, Command},
@@ -26,10 +30,10 @@ use tokio::{
 };
 
 use super::{
-    SpeError,
+    SandboxPlace, SpeError,
     child::clip,
     death::Death,
-    link::HostLink,
+    link::{self, HostLink},
     prints::Prints,
     words::{ChildCode, Chunk, FinishedWord, FromChild, SegmentWord, ToChild},
 };
@@ -55,9 +59,10 @@ pub struct SpeProcess {
     process: Child,
     link: HostLink,
     prints: Prints,
-    scratch: PathBuf,
-    /// Libraries written so far: each gets a file name of its own, since the loader knows files by name.
-    libraries: u32,
+    /// What it found missing of its sandbox; `None` until it said so, which is before it loads anything.
+    missing: Option<Vec<SandboxLayer>>,
+    /// Behind the process: its user and its folder are lent again when it is gone.
+    place: SandboxPlace,
     /// Not in the middle of a conversation. Stays false when a call was dropped halfway or the process failed.
     ready: bool,
 }
@@ -128,31 +133,30 @@ pub struct TaskOutput {
 }
 
 impl SpeProcess {
-    /// Starts a process that works in the folder `scratch`. To be called within a Tokio runtime.
-    pub fn start(program: &SpeProgram, scratch: &Path) -> Result<Self, SpeError> {
+    /// Starts a process that is confined as `place` says. To be called within a Tokio runtime.
+    pub fn start(program: &SpeProgram, place: SandboxPlace) -> Result<Self, SpeError> {
         let (ours, theirs) = StdUnixStream::pair().map_err(SpeError::Connect)?;
-        let link = HostLink::new(ours).map_err(SpeError::Connect)?;
+        let mut link = HostLink::new(ours).map_err(SpeError::Connect)?;
         let (reader, writer) = io::pipe().map_err(SpeError::Connect)?;
         let prints = Prints::read(reader).map_err(SpeError::Connect)?;
         let mut command = Command::new(&program.executable);
         command
             .args(&program.arguments)
-            .current_dir(scratch)
+            .current_dir(place.folder())
             .env_clear()
             .envs(PASSED_ENVIRONMENT.iter().filter_map(|name| Some((name, env::var_os(name)?))))
             .stdin(Stdio::from(OwnedFd::from(theirs)))
             .stdout(Stdio::from(writer.try_clone().map_err(SpeError::Connect)?))
             .stderr(Stdio::from(writer))
-            // A group of its own: Ctrl-C stops the node in order instead of everything at once, and children of the
-            // function end with it.
-            .process_group(0)
+            // It makes a session and a group of its own: Ctrl-C stops the node in order instead of everything at once.
             .kill_on_drop(true);
         let process = command
             .spawn()
             .map_err(|source| SpeError::Start { program: program.executable.display().to_string(), source })?;
         // `command` holds the other ends until here; only when they are gone does the end of the process show.
         drop(command);
-        Ok(Self { process, link, prints, scratch: scratch.to_owned(), libraries: 0, ready: true })
+        link.send(&ToChild::Confine(place.limits().clone()), None);
+        Ok(Self { process, link, prints, missing: None, place, ready: true })
     }
 
     /// The process id, while it runs.
@@ -165,25 +169,54 @@ impl SpeProcess {
         self.ready
     }
 
+    /// Waits until the process has locked itself in, and gives the layers that are missing.
+    ///
+    /// # Errors
+    /// When it could not, or when a layer is missing that the settings require.
+    pub async fn await_confinement(&mut self) -> Result<&[SandboxLayer], Refusal> {
+        if self.missing.is_none() {
+            let missing = match timeout(CONFINE_TIME_MAX, self.link.next()).await {
+                Ok(Ok(FromChild::Confined(missing))) => missing,
+                Ok(Ok(_)) => return Err(Refusal::new(Status::Unavailable, "the SPE answered out of turn")),
+                Ok(Err(_)) => {
+                    // No function was loaded yet: whatever the process said, it is this node's affair.
+                    let has_ended = timeout(EXIT_TIME_MAX, self.process.wait()).await.is_ok_and(|ended| ended.is_ok());
+                    let said = if has_ended { self.prints.last_line().await } else { None };
+                    let said = said.unwrap_or_else(|| "it said nothing".into());
+                    let sentence = format!("the SPE could not be confined at this node: {said}");
+                    return Err(Refusal::new(Status::Unavailable, sentence));
+                }
+                Err(_) => {
+                    let seconds = CONFINE_TIME_MAX.as_secs();
+                    let sentence = format!("the SPE was not confined within {seconds} s");
+                    return Err(Refusal::new(Status::Unavailable, sentence));
+                }
+            };
+            self.place.sandbox().note_missing(&missing);
+            self.missing = Some(missing);
+        }
+        let missing = self.missing.as_deref().unwrap_or_default();
+        if self.place.sandbox().is_required() && !missing.is_empty() {
+            let layers = SandboxLayer::list(missing);
+            let sentence =
+                format!("this node runs no functions, since its sandbox lacks what `spe_sandbox` requires: {layers}");
+            return Err(Refusal::new(Status::Unavailable, sentence));
+        }
+        Ok(missing)
+    }
+
     /// Loads a function. After a refusal with [`Status::Unavailable`] or [`Status::Failed`] the process is of no more use.
     pub async fn load(&mut self, function: &Function) -> Result<(), Refusal> {
         self.take_turn().map_err(|sentence| Refusal::new(Status::Unavailable, sentence))?;
-        let mut written = None;
-        let code = match &function.code {
-            FunctionCode::BuiltIn(name) => ChildCode::BuiltIn(name.clone()),
+        self.await_confinement().await?;
+        let (code, library) = match &function.code {
+            FunctionCode::BuiltIn(name) => (ChildCode::BuiltIn(name.clone()), None),
             FunctionCode::Native { library, symbol } => {
-                let name = self.write_library(library).await?;
-                written = Some(self.scratch.join(&name));
-                ChildCode::Native { library: name, symbol: symbol.clone() }
+                (ChildCode::Native { symbol: symbol.clone() }, Some(self.pass_library(library)?))
             }
         };
-        self.link.send(&ToChild::Load { code, parameters: function.parameters.clone() }, None);
-        let answer = timeout(LOAD_TIME_MAX, self.link.next()).await;
-        if let Some(file) = written {
-            // What is loaded stays loaded without a name.
-            let _ = tokio::fs::remove_file(file).await;
-        }
-        match answer {
+        self.link.send(&ToChild::Load { code, parameters: function.parameters.clone() }, library);
+        match timeout(LOAD_TIME_MAX, self.link.next()).await {
             Ok(Ok(FromChild::Loaded)) => {
                 self.ready = true;
                 Ok(())
@@ -251,7 +284,11 @@ impl SpeProcess {
                 self.ready = true;
                 return SpeOutcome::Refused(refusal);
             }
-            let Ok(message) = self.link.next().await else { return self.outcome_of_death(segments).await };
+            let message = match self.sign_of_life().await {
+                Ok(Ok(message)) => message,
+                Ok(Err(_)) => return self.outcome_of_death(segments).await,
+                Err(sentence) => return segments.failure(None, None, sentence),
+            };
             match message {
                 FromChild::Progress { attempt: of, bytes } if of == attempt => progress(bytes),
                 FromChild::Done { attempt: of } if of == attempt => segments.done(),
@@ -273,7 +310,7 @@ impl SpeProcess {
                 | FromChild::Finished(_)
                 | FromChild::FunctionFailed { .. }
                 | FromChild::Broken { .. } => {}
-                FromChild::Loaded | FromChild::Refused(_) => {
+                FromChild::Confined(_) | FromChild::Loaded | FromChild::Refused(_) => {
                     return SpeOutcome::Died("the SPE answered out of turn".into());
                 }
             }
@@ -303,20 +340,36 @@ impl SpeProcess {
         Ok(())
     }
 
-    async fn write_library(&mut self, library: &[u8]) -> Result<String, Refusal> {
+    /// The next message; after too long a silence a sentence about the function, whose process is of no more use then.
+    async fn sign_of_life(&mut self) -> Result<Result<FromChild, link::Closed>, String> {
+        let Some(silence_max) = self.place.sandbox().silence_max() else { return Ok(self.link.next().await) };
+        timeout(silence_max, self.link.next()).await.map_err(|_| {
+            let seconds = silence_max.as_secs_f64();
+            format!(
+                "the function gave no sign of life for {seconds} s: let it tell its progress, or raise \
+                 `spe_silence_seconds` of the node"
+            )
+        })
+    }
+
+    /// The library as a file without a name: the process copies it to where it can load it. Nothing is written where
+    /// user code could have put something in the way.
+    fn pass_library(&mut self, library: &[u8]) -> Result<OwnedFd, Refusal> {
         if library.len() > limits::LIBRARY_BYTES_MAX {
             self.ready = true;
             let sentence = format!("the function library is longer than {} bytes: strip it", limits::LIBRARY_BYTES_MAX);
             return Err(Refusal::new(Status::Usage, sentence));
         }
-        self.libraries += 1;
-        let name = format!("function-{}-{}.so", self.process.id().unwrap_or_default(), self.libraries);
-        if let Err(error) = tokio::fs::write(self.scratch.join(&name), library).await {
+        let written = memfd_create("function", MemfdFlags::CLOEXEC).map_err(io::Error::from).and_then(|file| {
+            let mut file = File::from(file);
+            file.write_all(library)?;
+            Ok(file)
+        });
+        written.map(OwnedFd::from).map_err(|error| {
             self.ready = true;
-            let sentence = format!("the function library cannot be stored at this node: {error}");
-            return Err(Refusal::new(Status::Unavailable, sentence));
-        }
-        Ok(name)
+            let sentence = format!("the function library cannot be passed on at this node: {error}");
+            Refusal::new(Status::Unavailable, sentence)
+        })
     }
 }
 
@@ -414,10 +467,12 @@ fn check(result: &TaskOutput, file: &File, buckets: u32, hash: bool) -> Result<(
 }
 
 /// What of the node's environment a function may see.
-const PASSED_ENVIRONMENT: &[&str] = &["PATH", "LANG", "TMPDIR"];
+const PASSED_ENVIRONMENT: &[&str] = &["LANG", "LC_ALL", "TZ"];
 /// Most segments that are sent and not yet processed: enough that the process never waits for the node, few enough for
 /// any limit of descriptors in flight.
 const SEGMENTS_AHEAD_MAX: usize = 32;
+/// How long a process may take to lock itself in: some milliseconds, unless the machine is very busy.
+const CONFINE_TIME_MAX: Duration = Duration::from_secs(60);
 /// How long a library may take to load; its initialisers are user code.
 const LOAD_TIME_MAX: Duration = Duration::from_secs(60);
 /// How long a process may take to end after its connection has ended.

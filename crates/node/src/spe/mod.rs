@@ -18,8 +18,14 @@ mod link;
 mod map;
 mod output;
 mod prints;
+pub(crate) mod probe;
+pub mod sandbox;
+mod slots;
 mod words;
 
 pub use error::SpeError;
 pub use host::{SegmentFile, SpeOutcome, SpeProcess, SpeProgram, TaskOutput, TaskRun};
+pub use probe::probe;
+pub use sandbox::Confinement;
+pub use slots::{Sandbox, SandboxPlace};
 pub use words::Chunk;

@@ -2,21 +2,26 @@
 //! so this may change with any release. Serves the path *job*, door 7.
 //!
 //! A message is four bytes of length (big-endian), then the message in the [codec](protocol::wire::codec). A descriptor
-//! travels with its message's first byte. The node: `Load`, then for each task `Begin`, `Segment`s, `End`. The SPE:
-//! `Loaded` or `Refused`; then `Progress`, a `Done` for each segment, and `Finished`, `FunctionFailed` or `Broken`, after
+//! travels with its message's first byte. The node: `Confine`, `Load`, then for each task `Begin`, `Segment`s, `End`. The
+//! SPE: `Confined`; `Loaded` or `Refused`; then `Progress`, a `Done` for each segment, and `Finished`, `FunctionFailed` or `Broken`, after
 //! which it drops what is left of the task and waits for the next `Begin`.
 
 use protocol::{
     Digest, RecordFormat, Refusal,
     message::spe::AttemptId,
+    sandbox::SandboxLayer,
     wire::codec::{self, CodecError},
 };
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
+use super::sandbox::Confinement;
+
 /// What the node says.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) enum ToChild {
-    /// Get a function ready.
+    /// Lock yourself in; before anything else, and once.
+    Confine(Confinement),
+    /// Get a function ready. With the descriptor of its library, where it is one.
     Load {
         /// Where its code is.
         code: ChildCode,
@@ -43,10 +48,8 @@ pub(super) enum ToChild {
 pub(super) enum ChildCode {
     /// In this executable.
     BuiltIn(String),
-    /// In a file of the SPE's working folder.
+    /// In the library that comes along.
     Native {
-        /// The file's name.
-        library: String,
         /// The function's symbol.
         symbol: String,
     },
@@ -70,6 +73,8 @@ pub(super) struct SegmentWord {
 /// What the SPE says.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) enum FromChild {
+    /// It is locked in, but for these layers, which the kernel does not offer.
+    Confined(Vec<SandboxLayer>),
     /// The function is ready.
     Loaded,
     /// It is not.

@@ -141,9 +141,13 @@ impl Engine {
                 NodeError::refused(Status::Unavailable, sentence)
             })?;
             let (buckets, job) = (Arc::clone(&self.hands.buckets), self.job);
-            let folder = blocking("creating an SPE's folder", move || buckets.scratch_folder(job)).await?;
-            let process =
-                SpeProcess::start(&self.hands.spe, &folder).map_err(|error| NodeError::Refused(error.refusal()))?;
+            let sandbox = Arc::clone(&self.hands.sandbox);
+            let lent = blocking("making an SPE its place", move || {
+                let folder = buckets.scratch_folder(job)?;
+                sandbox.lend(&folder).map_err(|error| NodeError::Refused(error.refusal()))
+            });
+            let process = SpeProcess::start(&self.hands.spe, lent.await?);
+            let process = process.map_err(|error| NodeError::Refused(error.refusal()))?;
             self.spe = Some(Spe { process, _place: place });
         }
         let Some(spe) = self.spe.as_mut() else { return Err(NodeError::Spe("could not be started".into())) };

@@ -6,11 +6,13 @@
 
 use std::{
     collections::BTreeMap,
-    env, io,
+    env,
     net::SocketAddr,
     path::{Path, PathBuf},
-    process::exit,
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
     time::Duration,
 };
 
@@ -39,7 +41,6 @@ use protocol::{
     ticket::{Right, SignedTicket, Ticket},
     wire::codec,
 };
-use rustix::net::sockopt::socket_type;
 use tempfile::TempDir;
 use tokio::{sync::mpsc, time::timeout};
 
@@ -64,6 +65,8 @@ pub(crate) struct FakeNode {
     pub(crate) folder: PathBuf,
     /// The name of its local socket.
     pub(crate) local: String,
+    /// The size of its SPEs' scratch folders, which no other node has.
+    pub(crate) spe_scratch_bytes: u64,
     stop: Stop,
 }
 
@@ -157,7 +160,11 @@ impl FakeCloud {
         for (name, text) in texts {
             std::fs::write(folder.join(name), text).unwrap();
         }
+        static SCRATCH_BYTES: AtomicU64 = AtomicU64::new(64 << 20);
+        // Another for each node of this test program, so that one can tell whose an SPE is.
+        let spe_scratch_bytes = SCRATCH_BYTES.fetch_add(64 << 10, Ordering::Relaxed);
         let mut settings = NodeSettings {
+            spe_scratch_bytes,
             id: id.parse().unwrap(),
             listen,
             master: self.master,
@@ -177,7 +184,8 @@ impl FakeCloud {
         stop.spawn(id, async move { server.run(stopping).await.unwrap() });
         let (session, local) = self.joined_with_local(id).await;
         let held = self.inventory(session).await;
-        (FakeNode { id: id.parse().unwrap(), address, session, folder, local: local.unwrap(), stop }, held)
+        let local = local.unwrap();
+        (FakeNode { id: id.parse().unwrap(), address, session, folder, local, spe_scratch_bytes, stop }, held)
     }
 
     /// The session of a node that joins, for the first time or again.
@@ -457,19 +465,9 @@ pub(crate) fn damage(file: &Path, at: usize) {
     std::fs::write(file, bytes).unwrap();
 }
 
-/// An SPE is this test's executable, made to run only [`serve_as_spe`] in the test of this name.
+/// An SPE.
 pub(crate) fn child_program() -> SpeProgram {
-    let arguments = ["the_spe_of_the_other_tests", "--exact", "--ignored", "--nocapture", "--test-threads=1"];
-    SpeProgram { executable: env::current_exe().unwrap(), arguments: arguments.iter().map(Into::into).collect() }
-}
-
-/// The body of that test.
-pub(crate) fn serve_as_spe() {
-    // By hand (`--include-ignored`) there is no node at the other end.
-    if socket_type(io::stdin()).is_ok() {
-        let ended = node::spe::child::run() == std::process::ExitCode::SUCCESS;
-        exit(i32::from(!ended));
-    }
+    SpeProgram { executable: env!("CARGO_BIN_EXE_sector-spe").into(), arguments: vec![] }
 }
 
 pub(crate) const JOB: JobId = JobId(7);

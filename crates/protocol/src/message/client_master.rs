@@ -16,6 +16,7 @@ use crate::{
         acl::{AclReply, AclRequest},
         rebuild::{RebuildRequest, RebuildStatus},
     },
+    sandbox::SandboxLayer,
     ticket::SignedTicket,
 };
 
@@ -535,6 +536,8 @@ pub struct NodeStatus {
     pub slices: u64,
     /// Its disks.
     pub disks: Vec<DiskStatus>,
+    /// Layers of the sandbox around user functions that it does not have; `None` while that is not known.
+    pub sandbox_missing: Option<Vec<SandboxLayer>>,
 }
 
 /// How a node is.

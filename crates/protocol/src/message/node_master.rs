@@ -11,6 +11,7 @@ use crate::{
         client_master::Source,
         rebuild::{Keep, KeptKey, KeptMark, KeptRow},
     },
+    sandbox::SandboxLayer,
 };
 
 /// What the master orders.
@@ -96,6 +97,8 @@ pub enum Report {
         spes: u32,
         /// Its disks, in the order of its settings.
         disks: Vec<DiskStatus>,
+        /// Layers of the sandbox around user functions that it does not have; `None` until it has tried.
+        sandbox_missing: Option<Vec<SandboxLayer>>,
     },
     /// A slice that is being written here could not be passed on to the next node of its chain, or not whole.
     ForwardFailed {

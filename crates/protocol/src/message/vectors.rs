@@ -44,6 +44,7 @@ use crate::{
     Acl, CredentialId, Digest, FileId, JobId, JournalId, LeaseId, NodeId, Place, Policy, RecordFormat, Refusal,
     ResumeKey, SectorPath, SessionId, SliceHeader, SliceId, SliceMetadata, Status, Topology, UserName, Version,
     disk::{DiskState, DiskStatus, ScrubStatus},
+    sandbox::SandboxLayer,
     ticket::{Right, SignedTicket, Ticket},
     topology::{Link, SitePair},
     wire::codec,
@@ -389,7 +390,7 @@ fn the_words_of_node_and_master_have_their_bytes() {
         "corrupt": Report::Corrupt(_) => Report::Corrupt(slice()),
         "removed": Report::Removed(_) => Report::Removed(slice()),
         "status": Report::Status { .. } =>
-            Report::Status { used_bytes: 7, free_bytes: 1 << 44, transfers: 3, spes: 2, disks: disks() },
+            Report::Status { used_bytes: 7, free_bytes: 1 << 44, transfers: 3, spes: 2, disks: disks(), sandbox_missing: sandbox() },
         "forward-failed": Report::ForwardFailed { .. } => Report::ForwardFailed { slice: slice(), node: node() },
         "partials": Report::Partials(_) =>
             Report::Partials(vec![HeldPartial { user: user(), key: ResumeKey(7), bytes: 1 << 26 }]),
@@ -696,7 +697,12 @@ fn node_status(state: NodeState) -> NodeStatus {
         is_full: true,
         slices: 9,
         disks: disks(),
+        sandbox_missing: sandbox(),
     }
+}
+
+fn sandbox() -> Option<Vec<SandboxLayer>> {
+    Some(vec![SandboxLayer::Identity, SandboxLayer::FileRules])
 }
 
 fn plan() -> MovePlan {

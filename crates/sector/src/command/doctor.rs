@@ -2,14 +2,18 @@
 //! a few small files in the folders it is asked about, which it removes); it never changes a setting of the machine.
 
 use std::{
-    fs,
+    env, fs,
     path::{Path, PathBuf},
     process::Command,
+    sync::Arc,
     time::{Duration, Instant},
 };
 
 use client::Profile;
+use daemon::settings::NodeSettings;
 use net::datagram::{Buffers, SOCKET_BUFFER_BYTES as MESSAGE_BUFFER_BYTES, granted_buffers};
+use node::spe::{Sandbox, SpeProgram, probe};
+use protocol::sandbox::SandboxLayer;
 use rustix::{
     fs::{StatVfsMountFlags, stat, statvfs},
     process::{Resource, getrlimit},
@@ -24,7 +28,7 @@ use crate::{
 };
 
 /// `sector doctor`.
-pub(crate) fn doctor(doctor: &Doctor, global: &Global) -> Result<(), Failure> {
+pub(crate) async fn doctor(doctor: &Doctor, global: &Global) -> Result<(), Failure> {
     let folders = if doctor.folders.is_empty() { vec![Profile::home()?.join("data")] } else { doctor.folders.clone() };
     let mut findings = vec![
         buffer("rmem_max", "received", read_number("/proc/sys/net/core/rmem_max")),
@@ -38,6 +42,7 @@ pub(crate) fn doctor(doctor: &Doctor, global: &Global) -> Result<(), Failure> {
         findings.extend(disk(folder));
     }
     findings.extend(shared_file_systems(&folders));
+    findings.push(sandbox(look_at_sandbox().await));
     if global.json {
         return show::json(&findings);
     }
@@ -118,6 +123,29 @@ fn memory(bytes: Option<u64>) -> Finding {
     }
     let advice = "end other programs, or lower `transfers_max` (2 MiB each) and `spe_slots` of the nodes here".into();
     Finding::warning("memory", found, advice)
+}
+
+/// Starts an SPE as a node here would, and asks what it found missing of its sandbox.
+async fn look_at_sandbox() -> Result<Vec<SandboxLayer>, String> {
+    let program = SpeProgram::this_executable().map_err(|error| error.to_string())?;
+    let folder = Scratch::create(&env::temp_dir()).map_err(|error| error.to_string())?;
+    probe(&program, &Arc::new(Sandbox::new(&NodeSettings::default())), &folder.0).await
+}
+
+fn sandbox(missing: Result<Vec<SandboxLayer>, String>) -> Finding {
+    match missing {
+        Ok(missing) if missing.is_empty() => Finding::ok("sandbox", "user functions run in the whole of it".into()),
+        Ok(missing) => {
+            let found = format!("user functions run without: {}", SandboxLayer::list(&missing));
+            let mut advice: Vec<_> = missing.iter().map(|layer| layer.advice()).collect();
+            advice.dedup();
+            Finding::warning("sandbox", found, advice.join("; "))
+        }
+        Err(error) => {
+            let advice = "functions would be refused by a node here; mend what the sentence names".into();
+            Finding::warning("sandbox", format!("no user function can run: {error}"), advice)
+        }
+    }
 }
 
 fn clock(synchronised: Option<bool>) -> Finding {
@@ -269,6 +297,8 @@ mod tests {
             (open_files(Some(1_024)), open_files(None)),
             (memory(Some(1 << 20)), memory(Some(8 << 30))),
             (clock(Some(false)), clock(Some(true))),
+            (sandbox(Ok(vec![SandboxLayer::Network])), sandbox(Ok(vec![]))),
+            (sandbox(Err("no room".into())), sandbox(Ok(vec![]))),
             (room(Path::new("/x"), 1 << 30, 1 << 40), room(Path::new("/x"), 1 << 39, 1 << 40)),
             (
                 sync_time(Path::new("/x"), Some(Duration::from_millis(80))),

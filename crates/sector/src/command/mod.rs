@@ -51,7 +51,7 @@ pub(crate) async fn run(arguments: Arguments) -> Result<(), Failure> {
         Command::Node(Node { config: Some(config), verb: None }) => cloud::role::node(&config).await,
         Command::Topology(TopologyVerb::Check { file }) => topology::check(&file, global),
         Command::Login(login) => login::login(login, global).await,
-        Command::Doctor(asked) => doctor::doctor(&asked, global),
+        Command::Doctor(asked) => doctor::doctor(&asked, global).await,
         Command::Bench(Bench::Io(bench)) => disk_bench::io(&bench, global),
         Command::Bench(Bench::Messages(bench)) => message_bench::messages(bench, global).await,
         Command::Inspect(inspect) => inspect::run(inspect, global),

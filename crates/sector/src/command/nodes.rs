@@ -4,6 +4,7 @@ use client::{Client, NodeState, NodeStatus, Standing};
 use protocol::{
     Status,
     disk::{DiskState, DiskStatus},
+    sandbox::SandboxLayer,
 };
 use serde::Serialize;
 
@@ -83,6 +84,8 @@ struct NodeView {
     full: bool,
     slices: u64,
     disks: Vec<DiskView>,
+    /// Layers of the sandbox around user functions that it does not have; `null` while that is not known.
+    sandbox_missing: Option<Vec<&'static str>>,
 }
 
 impl From<NodeStatus> for NodeView {
@@ -112,6 +115,7 @@ impl From<NodeStatus> for NodeView {
             full: node.is_full,
             slices: node.slices,
             disks: node.disks.into_iter().map(DiskView::new).collect(),
+            sandbox_missing: node.sandbox_missing.map(|layers| layers.into_iter().map(SandboxLayer::name).collect()),
         }
     }
 }

@@ -1,0 +1,48 @@
+//! What of the sandbox this machine offers, found by trying: an SPE is started, locks itself in, says what was missing, and
+//! is ended. Serves the path *job*: a node says aloud at its start what it has not. It runs no user code.
+
+use std::{path::Path, sync::Arc};
+
+use protocol::sandbox::SandboxLayer;
+
+use super::{Sandbox, SpeProcess, SpeProgram};
+use crate::{blocking, hands::Hands};
+
+/// Starts an SPE in a new folder in `parent`, and gives the layers that it found missing. To be called within a Tokio
+/// runtime.
+///
+/// # Errors
+/// A sentence, when no SPE can be started or confined here at all; functions are then refused for the same reason.
+pub async fn probe(program: &SpeProgram, sandbox: &Arc<Sandbox>, parent: &Path) -> Result<Vec<SandboxLayer>, String> {
+    let place = sandbox.lend(parent).map_err(|error| error.to_string())?;
+    let mut process = SpeProcess::start(program, place).map_err(|error| error.to_string())?;
+    match process.await_confinement().await {
+        Ok(missing) => Ok(missing.to_vec()),
+        // It is confined, and less than required: that is an answer.
+        Err(_) if sandbox.missing().is_some() => Ok(sandbox.missing().unwrap_or_default().to_vec()),
+        Err(refusal) => Err(refusal.sentence),
+    }
+}
+
+/// What a node does with it: the log says what is missing, and from then on every report of how the node is.
+pub(crate) async fn look_at_sandbox(hands: Arc<Hands>) {
+    let store = Arc::clone(&hands.store);
+    let found = match blocking("finding a folder for an SPE", move || Ok(store.roomiest_jobs_folder()?)).await {
+        Ok(folder) => probe(&hands.spe, &hands.sandbox, &folder).await,
+        Err(error) => Err(error.to_string()),
+    };
+    match found {
+        Ok(missing) if missing.is_empty() => tracing::info!("user functions run in the whole sandbox"),
+        Ok(missing) => {
+            for layer in missing {
+                let advice = layer.advice();
+                if hands.sandbox.is_required() {
+                    tracing::error!(%layer, "user functions are refused: the sandbox lacks a layer; {advice}");
+                } else {
+                    tracing::warn!(%layer, "user functions run with less than the whole sandbox; {advice}");
+                }
+            }
+        }
+        Err(error) => tracing::error!(%error, "user functions cannot run here"),
+    }
+}

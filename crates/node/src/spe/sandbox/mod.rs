@@ -1,0 +1,96 @@
+//! The sandbox around user code (Sector/Sphere paper, 2.3; door 7). It serves the path *job*: the SPE process starts
+//! trusted, gets its [`Confinement`] from the node, locks itself in for good, and only then loads what a user wrote.
+//!
+//! The order is forced: namespaces and mounts need privileges, the change of user ends them, and each later step takes
+//! away what the steps before it used. What the kernel does not offer is noted as missing and said aloud by the node; a
+//! step that was begun and fails halfway ends the process. Nothing here ever gives a right back.
+//!
+//! [`root`] makes the folder tree, [`spaces`] the namespaces and the user, [`warden`] the processes, [`bounds`] the limits
+//! and privileges, [`paths`] the Landlock rules, [`calls`] the list of system calls. [`system`] holds the few calls that
+//! have no safe form.
+
+mod bounds;
+mod calls;
+mod paths;
+mod root;
+mod spaces;
+mod system;
+mod warden;
+
+use std::{
+    fs, io,
+    os::{fd::AsRawFd, unix::net::UnixStream},
+    path::PathBuf,
+};
+
+use protocol::sandbox::SandboxLayer;
+use rustix::process::setsid;
+use serde::{Deserialize, Serialize};
+
+use spaces::Spaces;
+
+/// What a process may have and use. Made by the node from its settings, carried out by the SPE.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Confinement {
+    /// User and group number to become; `None` where the node itself may not change users.
+    pub user: Option<u32>,
+    /// Files and folders that may be read beside the system's libraries.
+    pub read_paths: Vec<PathBuf>,
+    /// Most bytes of memory of its own; files mapped for reading do not count.
+    pub memory_bytes: u64,
+    /// Most bytes in its scratch folder, which lies in memory.
+    pub scratch_bytes: u64,
+    /// Most bytes of one file that it writes, its results included.
+    pub file_bytes: u64,
+    /// Most threads of all its processes.
+    pub threads: u32,
+    /// Most files open at once.
+    pub open_files: u32,
+    /// Whether it may start further processes, each with as much memory again.
+    pub fork: bool,
+}
+
+/// What came of it, in the process that goes on.
+#[derive(Debug)]
+pub(super) struct Confined {
+    /// Layers that are not there.
+    pub(super) missing: Vec<SandboxLayer>,
+    /// Its scratch folder, by a name that works in here.
+    pub(super) scratch: PathBuf,
+}
+
+/// Locks this process in for good. Returns in a child of it, in which everything goes on; the process itself stays
+/// behind as the child's warden and ends with it. `socket` is the way to the node, the only descriptor besides the
+/// standard ones that stays open.
+pub(super) fn enter(confinement: &Confinement, socket: &UnixStream) -> io::Result<Confined> {
+    // Namespaces and `fork` ask for it; and nothing is said about another thread by what follows.
+    if fs::read_dir("/proc/self/task")?.count() != 1 {
+        return Err(io::Error::other("it has more than one thread"));
+    }
+    // A session of its own: no terminal to push words into, and a group that the node can end as one.
+    setsid()?;
+    system::close_beyond(socket.as_raw_fd())?;
+    let mut missing = Vec::new();
+    let mut note = |layer, there: bool| {
+        if !there {
+            missing.push(layer);
+        }
+    };
+    let spaces = Spaces::enter(confinement.user)?;
+    note(SandboxLayer::Network, spaces.network);
+    note(SandboxLayer::Processes, spaces.processes);
+    note(SandboxLayer::Ipc, spaces.ipc);
+    let scratch = if spaces.mounts { root::change(confinement, spaces.owner)? } else { None };
+    note(SandboxLayer::Files, scratch.is_some());
+    bounds::empty_bounding_set();
+    let spaces = spaces.become_user(confinement.user)?;
+    note(SandboxLayer::Identity, spaces.is_apart());
+    note(SandboxLayer::Privileges, bounds::drop_privileges());
+    warden::split(socket, spaces.processes)?;
+    note(SandboxLayer::Limits, bounds::set_limits(confinement, spaces.counts_threads()));
+    let folder = scratch.clone().unwrap_or_else(|| ".".into());
+    note(SandboxLayer::FileRules, paths::restrict(confinement, &folder));
+    note(SandboxLayer::SystemCalls, calls::restrict(confinement.fork)?);
+    missing.sort_unstable();
+    Ok(Confined { missing, scratch: folder })
+}

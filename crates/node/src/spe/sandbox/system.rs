@@ -1,0 +1,90 @@
+//! System calls that have no safe form in our libraries. Each is one function that says why its use here is sound. It
+//! serves the [sandbox](super) and decides nothing.
+#![allow(unsafe_code)]
+
+use std::{
+    io,
+    os::fd::{AsRawFd, BorrowedFd, RawFd},
+};
+
+use rustix::{process::Pid, thread::UnshareFlags};
+
+/// Closes all descriptors but the standard three and `kept`.
+pub(super) fn close_beyond(kept: RawFd) -> io::Result<()> {
+    let kept = kept.cast_unsigned();
+    let ranges = [(FIRST_DESCRIPTOR, kept.saturating_sub(1)), (kept.saturating_add(1).max(FIRST_DESCRIPTOR), u32::MAX)];
+    for (first, last) in ranges.into_iter().filter(|(first, last)| first <= last) {
+        // SAFETY: called at the start of a process that has opened nothing but `kept`: nobody holds one of these.
+        let result = unsafe { libc::syscall(libc::SYS_close_range, first, last, 0) };
+        if result != 0 {
+            return Err(io::Error::last_os_error());
+        }
+    }
+    Ok(())
+}
+
+/// Gives this process a namespace of its own.
+pub(super) fn unshare(space: UnshareFlags) -> io::Result<()> {
+    // SAFETY: called with namespaces only, never with the table of descriptors, and in a process of one thread.
+    Ok(unsafe { rustix::thread::unshare_unsafe(space) }?)
+}
+
+/// `fork`: the child's number, and `None` in the child.
+pub(super) fn fork() -> io::Result<Option<Pid>> {
+    // SAFETY: this process has one thread (that was looked at first, and none was started since), so the child finds no lock held by a thread that does not exist there.
+    let child = unsafe { libc::fork() };
+    if child < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(Pid::from_raw(child))
+}
+
+/// Makes a detached tree of mounts, and all below it, read-only, without set-user-id programs.
+pub(super) fn make_read_only(tree: BorrowedFd<'_>, devices: bool) -> io::Result<()> {
+    let no_devices = if devices { 0 } else { libc::MOUNT_ATTR_NODEV };
+    let attributes = libc::mount_attr {
+        attr_set: libc::MOUNT_ATTR_RDONLY | libc::MOUNT_ATTR_NOSUID | no_devices,
+        attr_clr: 0,
+        propagation: libc::MS_PRIVATE,
+        userns_fd: 0,
+    };
+    let flags = libc::AT_EMPTY_PATH | libc::AT_RECURSIVE;
+    // SAFETY: the path is an empty C string, and the structure lives through the call and has the length that is told.
+    let result = unsafe {
+        libc::syscall(
+            libc::SYS_mount_setattr,
+            tree.as_raw_fd(),
+            c"".as_ptr(),
+            flags,
+            &raw const attributes,
+            size_of::<libc::mount_attr>(),
+        )
+    };
+    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+/// Lets a write beyond the limit of a file's length fail instead of ending the process.
+pub(super) fn ignore_long_files() {
+    // SAFETY: to ignore a signal runs no code of ours.
+    unsafe { libc::signal(libc::SIGXFSZ, libc::SIG_IGN) };
+}
+
+/// Ends this process by a signal, whatever handler the runtime has set for it.
+pub(super) fn die_of(signal: i32) -> ! {
+    // SAFETY: the default action runs no code of ours, and nothing is to follow.
+    unsafe {
+        libc::signal(signal, libc::SIG_DFL);
+        libc::raise(signal);
+        // The signal was one that does not end a process.
+        libc::_exit(128 + signal)
+    }
+}
+
+/// Ends this process without the exit handlers, which are those of the process it was forked from.
+pub(super) fn leave(code: i32) -> ! {
+    // SAFETY: ends the process.
+    unsafe { libc::_exit(code) }
+}
+
+/// The first descriptor after the standard ones.
+const FIRST_DESCRIPTOR: u32 = 3;

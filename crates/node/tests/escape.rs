@@ -1,0 +1,515 @@
+//! Hostile user functions: what each gets from inside the sandbox, and that it would have got it without one. Real
+//! processes, the product's own confinement; the attacks are in `escape/attacks.c`.
+//!
+//! Run as root, an SPE is another user; run as anybody else, it is in a user namespace. The last two tests run all the
+//! others once more: as an ordinary user, and where the kernel allows no namespace at all. Where the kernel lacks a layer, each test says so loudly and tests what is there.
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+use std::{
+    collections::BTreeSet,
+    env, fs,
+    fs::File,
+    io::{Read, Seek},
+    net::{TcpListener, UdpSocket},
+    os::{
+        linux::net::SocketAddrExt,
+        unix::{
+            fs::PermissionsExt,
+            net::{SocketAddr, UnixDatagram, UnixListener},
+        },
+    },
+    path::{Path, PathBuf},
+    process::{Child, Command, Stdio},
+    sync::{
+        Arc, LazyLock,
+        atomic::{AtomicU32, Ordering},
+    },
+};
+
+use daemon::settings::{NodeSettings, SandboxDemand};
+use node::spe::{Sandbox, SegmentFile, SpeOutcome, SpeProcess, SpeProgram, TaskRun};
+use protocol::{
+    JobId, NodeId, RecordFormat, SectorPath, SliceId, Status,
+    message::spe::{AttemptId, Function, FunctionCode, SegmentOrder, SegmentSource},
+    sandbox::SandboxLayer,
+};
+use rustix::process::geteuid;
+use tempfile::TempDir;
+
+/// The SPE: `src/bin/sector-spe.rs`, or where a run of these tests within one of them put it.
+fn program() -> SpeProgram {
+    let executable = env::var_os(SPE).unwrap_or(env!("CARGO_BIN_EXE_sector-spe").into());
+    SpeProgram { executable: executable.into(), arguments: vec![] }
+}
+
+/// The attacks, compiled as a library and as a program.
+struct Attacks {
+    library: Vec<u8>,
+    program: PathBuf,
+    folder: TempDir,
+}
+
+static ATTACKS: LazyLock<Attacks> = LazyLock::new(|| {
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/escape/attacks.c");
+    let header = Path::new(env!("CARGO_MANIFEST_DIR")).join("../udf/include");
+    let folder = tempfile::tempdir().unwrap();
+    // Other users run the program from here.
+    fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
+    let (library, program) = (folder.path().join("attacks.so"), folder.path().join("attacks"));
+    let compile = |output: &Path, flags: &[&str]| {
+        let mut command = Command::new("cc");
+        command.args(["-std=gnu11", "-O1", "-Wall", "-Wextra", "-Werror", "-pthread", "-I"]).arg(&header);
+        assert!(command.args(flags).arg("-o").args([output, &source]).status().expect("a C compiler").success());
+    };
+    compile(&library, &["-shared", "-fPIC"]);
+    compile(&program, &["-DCONTROL"]);
+    Attacks { library: fs::read(&library).unwrap(), program, folder }
+});
+
+/// What the attack gets where nothing holds it: the proof that it is one.
+fn outside(attack: &str, argument: &str) -> String {
+    let output = Command::new(&ATTACKS.program)
+        .args([attack, argument])
+        .current_dir(tempfile::tempdir().unwrap().path())
+        .output()
+        .unwrap();
+    String::from_utf8(output.stdout).unwrap().trim().to_owned()
+}
+
+/// An SPE with a node's usual settings but for what a test changes.
+struct Spe {
+    process: SpeProcess,
+    missing: Vec<SandboxLayer>,
+    folder: TempDir,
+}
+
+impl Spe {
+    async fn start(change: impl FnOnce(&mut NodeSettings)) -> Self {
+        static STARTED: AtomicU32 = AtomicU32::new(0);
+        let id = NodeId::new(format!("node-{}", STARTED.fetch_add(1, Ordering::Relaxed))).unwrap();
+        // Each as a node of its own, so that none is the same user as another.
+        let mut settings = NodeSettings { id, spe_slots: 1, ..NodeSettings::default() };
+        change(&mut settings);
+        let folder = tempfile::tempdir().unwrap();
+        let place = Arc::new(Sandbox::new(&settings)).lend(folder.path()).unwrap();
+        let mut process = SpeProcess::start(&program(), place).unwrap();
+        let missing = process.await_confinement().await.unwrap().to_vec();
+        if !missing.is_empty() {
+            eprintln!("\n*** THIS MACHINE LACKS LAYERS OF THE SANDBOX: {} ***\n", SandboxLayer::list(&missing));
+        }
+        Self { process, missing, folder }
+    }
+
+    async fn attack(&mut self, attack: &str, argument: &str) -> String {
+        let parameters = [("attack", attack), ("argument", argument)];
+        let (outcome, mut output) = self.run("attacker", &parameters).await;
+        assert!(matches!(outcome, SpeOutcome::Finished(_)), "{attack}: {outcome:?}");
+        output.rewind().unwrap();
+        let mut text = String::new();
+        output.read_to_string(&mut text).unwrap();
+        text
+    }
+
+    /// Runs a function over a segment of a file that is nobody's but the node's.
+    async fn run(&mut self, symbol: &str, parameters: &[(&str, &str)]) -> (SpeOutcome, File) {
+        let parameters = parameters.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+        let code = FunctionCode::Native { library: ATTACKS.library.clone(), symbol: symbol.into() };
+        self.process.load(&Function { code, parameters }).await.unwrap();
+        let slice = self.folder.path().join("slice");
+        fs::write(&slice, "another user's").unwrap();
+        let order = SegmentOrder {
+            segment: 0,
+            source: SegmentSource::Local(SliceId(1)),
+            path: SectorPath::parse("/in").unwrap(),
+            from: 0,
+            until: 1,
+            records: RecordFormat::File,
+        };
+        let segments = vec![(order, SegmentFile::from(File::open(&slice).unwrap()))];
+        let output = tempfile::tempfile_in(self.folder.path()).unwrap();
+        let attempt = AttemptId { job: JobId(1), stage: 0, run: 0, task: 0, attempt: 0 };
+        let task = TaskRun { attempt, segments, output: output.try_clone().unwrap(), buckets: 1, hash: false };
+        (self.process.run(task, &mut |_| {}).await, output)
+    }
+
+    fn lacks(&self, layer: SandboxLayer) -> bool {
+        self.missing.contains(&layer)
+    }
+
+    /// The process in which user code runs, as this machine sees it: of the two that the warden started, the second.
+    fn worker(&self) -> u32 {
+        let warden = self.process.id().unwrap();
+        let children = fs::read_to_string(format!("/proc/{warden}/task/{warden}/children")).unwrap();
+        children.split_whitespace().last().unwrap().parse().unwrap()
+    }
+}
+
+/// A process of this user that waits; killed when dropped.
+struct Victim(Child);
+
+impl Victim {
+    fn start() -> Self {
+        Self(Command::new("sleep").arg("1000").stdout(Stdio::null()).spawn().unwrap())
+    }
+
+    fn id(&self) -> String {
+        self.0.id().to_string()
+    }
+
+    fn lives(&mut self) -> bool {
+        self.0.try_wait().unwrap().is_none()
+    }
+}
+
+impl Drop for Victim {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+#[tokio::test]
+async fn every_layer_that_is_said_to_be_there_shows_from_outside() {
+    let mut spe = Spe::start(|settings| settings.spe_threads_max = 77).await;
+    assert_eq!(spe.attack("ordinary", "").await, "ok", "what functions are for still works");
+    let worker = spe.worker();
+    let link = |process: &str, space: &str| fs::read_link(format!("/proc/{process}/ns/{space}")).unwrap();
+    let apart = |space: &str| link(&worker.to_string(), space) != link("self", space);
+    let status = fs::read_to_string(format!("/proc/{worker}/status")).unwrap();
+    let line = |name: &str| {
+        let line = status.lines().find_map(|line| line.strip_prefix(name)).unwrap();
+        line.trim_start_matches(':').split_whitespace().map(str::to_owned).collect::<Vec<_>>()
+    };
+    let limits = fs::read_to_string(format!("/proc/{worker}/limits")).unwrap();
+    let shows = |layer| match layer {
+        SandboxLayer::Identity => line("Uid")[0] != geteuid().as_raw().to_string() || apart("user"),
+        SandboxLayer::Files => apart("mnt"),
+        // No file of the process says so: the attacks do.
+        SandboxLayer::FileRules => true,
+        SandboxLayer::Network => apart("net"),
+        SandboxLayer::Processes => apart("pid"),
+        SandboxLayer::Ipc => apart("ipc") && apart("uts"),
+        SandboxLayer::Privileges => {
+            ["CapInh", "CapPrm", "CapEff", "CapAmb"].iter().all(|set| line(set) == ["0000000000000000"])
+                && line("NoNewPrivs") == ["1"]
+        }
+        SandboxLayer::SystemCalls => line("Seccomp") == ["2"],
+        SandboxLayer::Limits => limits.lines().any(|line| line.starts_with("Max processes") && line.contains(" 77 ")),
+    };
+    for layer in SandboxLayer::ALL {
+        assert_eq!(shows(layer), !spe.lacks(layer), "{layer}\n{status}\n{limits}");
+    }
+    if may_change_users() {
+        let uids = line("Uid");
+        assert!(uids.iter().all(|uid| uid.parse::<u32>().unwrap() >= 2_000_000_000), "{uids:?}");
+        assert_eq!(line("Groups"), Vec::<String>::new(), "no group of the node's");
+        assert_eq!(line("CapBnd"), ["0000000000000000"]);
+    }
+}
+
+#[tokio::test]
+async fn a_function_reads_and_writes_no_file_but_its_scratch() {
+    let folder = tempfile::tempdir().unwrap();
+    let key = folder.path().join("key.pem");
+    fs::write(&key, "private key").unwrap();
+    fs::set_permissions(&key, fs::Permissions::from_mode(0o644)).unwrap();
+    fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o777)).unwrap();
+    let (key, new) = (key.to_str().unwrap(), folder.path().join("new"));
+    let mut spe = Spe::start(|_| {}).await;
+    assert_eq!(outside("read", key), "ok private key");
+    // It is not even there; by Landlock alone it would be there and refused.
+    let refused = |got: &str| got == "ENOENT" || got == "EACCES" || got == "EROFS";
+    for path in [key, "/etc/passwd", "/proc/self/maps", "/proc/1/environ", "/sys/kernel/notes", "/etc/shadow"] {
+        let got = spe.attack("read", path).await;
+        assert!(refused(&got), "{path}: {got}");
+    }
+    assert_eq!(outside("write", new.to_str().unwrap()), "ok");
+    fs::remove_file(&new).unwrap();
+    for path in [new.to_str().unwrap(), "/new", "/usr/lib/new", "/dev/new", "/etc/new", "../new"] {
+        let got = spe.attack("write", path).await;
+        assert!(refused(&got), "{path}: {got}");
+    }
+    assert!(!new.exists());
+    if !spe.lacks(SandboxLayer::Files) {
+        assert_eq!(spe.attack("write", "/tmp/note").await, "ok", "what is temporary goes to the scratch");
+        assert_eq!(spe.attack("read", "/scratch/note").await, "ok pwned");
+    }
+    assert!(outside("read", "/etc/passwd").starts_with("ok root"));
+}
+
+#[tokio::test]
+async fn a_descriptor_of_a_slice_allows_reading_and_nothing_else() {
+    let mut spe = Spe::start(|_| {}).await;
+    assert_eq!(spe.attack("reopen", "").await, "ok 0");
+    assert_eq!(spe.attack("change_modes", "").await, "ok 0");
+    let slice = spe.folder.path().join("slice");
+    assert_eq!(fs::read_to_string(&slice).unwrap(), "another user's");
+    assert_eq!(fs::metadata(&slice).unwrap().permissions().mode() & 0o111, 0);
+    // Outside, a descriptor that was opened for reading is as good as the file.
+    let outside = |attack: &str| {
+        let script = "exec \"$0\" \"$1\" '' 3< \"$2\"";
+        let output =
+            Command::new("sh").args(["-c", script]).arg(&ATTACKS.program).arg(attack).arg(&slice).output().unwrap();
+        String::from_utf8(output.stdout).unwrap().trim().to_owned()
+    };
+    for attack in ["reopen", "change_modes"] {
+        assert_ne!(outside(attack), "ok 0", "{attack}");
+    }
+}
+
+#[tokio::test]
+async fn a_function_has_no_network_nor_any_socket_of_this_machine() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o777)).unwrap();
+    let name = format!("sector-escape-{}-{}", std::process::id(), geteuid().as_raw());
+    let (tcp, udp) = (TcpListener::bind("127.0.0.1:0").unwrap(), UdpSocket::bind("127.0.0.1:0").unwrap());
+    let path = folder.path().join("socket");
+    let _at_path = UnixListener::bind(&path).unwrap();
+    // As the node's own local door.
+    let _abstract = UnixListener::bind_addr(&SocketAddr::from_abstract_name(&name).unwrap()).unwrap();
+    let datagrams = format!("{name}-datagrams");
+    let _datagrams = UnixDatagram::bind_addr(&SocketAddr::from_abstract_name(&datagrams).unwrap()).unwrap();
+    let attacks = [
+        ("tcp", tcp.local_addr().unwrap().port().to_string()),
+        ("udp", udp.local_addr().unwrap().port().to_string()),
+        ("unix_path", path.to_str().unwrap().to_owned()),
+        ("unix_abstract", name),
+        ("pair_to_abstract", datagrams),
+    ];
+    let mut spe = Spe::start(|_| {}).await;
+    for (attack, argument) in &attacks {
+        assert_eq!(outside(attack, argument), "ok", "{attack}");
+        let got = spe.attack(attack, argument).await;
+        assert!(got == "EPERM" || got == "ENOSYS", "{attack}: {got}");
+    }
+}
+
+#[tokio::test]
+async fn a_function_starts_no_process_and_so_many_threads() {
+    let mut spe = Spe::start(|settings| settings.spe_threads_max = 20).await;
+    assert_eq!(outside("forks", "50"), "ok 50");
+    assert_eq!(spe.attack("forks", "50").await, "ok 0");
+    assert_eq!(outside("threads", "50"), "ok 50");
+    let threads: u32 = spe.attack("threads", "50").await.strip_prefix("ok ").unwrap().parse().unwrap();
+    assert!(spe.lacks(SandboxLayer::Limits) || (10..20).contains(&threads), "{threads}");
+}
+
+#[tokio::test]
+async fn where_processes_are_allowed_they_are_counted() {
+    let mut spe = Spe::start(|settings| (settings.spe_threads_max, settings.spe_fork) = (20, true)).await;
+    let children: u32 = spe.attack("forks", "50").await.strip_prefix("ok ").unwrap().parse().unwrap();
+    assert!(spe.lacks(SandboxLayer::Limits) || (10..20).contains(&children), "{children}");
+}
+
+#[tokio::test]
+async fn what_a_function_leaves_behind_ends_with_its_spe() {
+    let mut spe = Spe::start(|settings| settings.spe_fork = true).await;
+    assert_eq!(spe.attack("stay", "").await, "ok");
+    if spe.lacks(SandboxLayer::Processes) {
+        eprintln!("*** NOT TESTED: this machine has no process namespaces ***");
+        return;
+    }
+    let space = fs::read_link(format!("/proc/{}/ns/pid", spe.worker())).unwrap();
+    let members = || -> BTreeSet<String> {
+        let processes = fs::read_dir("/proc").unwrap().flatten().map(|entry| entry.file_name().into_string().unwrap());
+        processes.filter(|id| fs::read_link(format!("/proc/{id}/ns/pid")).is_ok_and(|found| found == space)).collect()
+    };
+    assert_eq!(members().len(), 3, "the first process, the worker, and what it left");
+    drop(spe);
+    while !members().is_empty() {
+        tokio::task::yield_now().await;
+    }
+}
+
+#[tokio::test]
+async fn a_function_gets_no_more_memory_than_its_own() {
+    let mut spe = Spe::start(|settings| settings.spe_memory_bytes = 128 << 20).await;
+    let got = |text: String| text.strip_prefix("ok ").unwrap().parse::<u64>().unwrap();
+    assert_eq!(outside("memory", "300"), "ok 300");
+    let memory = got(spe.attack("memory", "300").await);
+    assert!((32..128).contains(&memory), "{memory} MiB");
+    for (attack, error) in [("shared_memory", "ok 0"), ("stack_memory", "ok 0"), ("file_memory", "EPERM")] {
+        assert_eq!(outside(attack, "10"), "ok 10", "{attack}");
+        assert_eq!(spe.attack(attack, "10").await, error, "{attack}");
+    }
+}
+
+#[tokio::test]
+async fn a_function_fills_neither_its_scratch_nor_the_disk_nor_the_table_of_files() {
+    let mut spe = Spe::start(|settings| {
+        (settings.spe_scratch_bytes, settings.spe_open_files_max) = (8 << 20, 64);
+        settings.spe_file_bytes = 64 << 20;
+    })
+    .await;
+    let got = |text: String| text.strip_prefix("ok ").unwrap().parse::<u64>().unwrap();
+    assert_eq!(outside("fill", "100"), "ok 100");
+    let filled = got(spe.attack("fill", "100").await);
+    assert!(filled < if spe.lacks(SandboxLayer::Files) { 65 } else { 8 }, "{filled} MiB");
+    assert_eq!(outside("many_files", "100"), "ok 100");
+    let files = got(spe.attack("many_files", "100").await);
+    assert!((20..64).contains(&files), "{files}");
+    let mut spe = Spe::start(|settings| settings.spe_file_bytes = 8 << 20).await;
+    let (outcome, output) = spe.run("emits", &[]).await;
+    assert!(matches!(&outcome, SpeOutcome::Refused(why) if why.sentence.contains("could not write")), "{outcome:?}");
+    assert!(output.metadata().unwrap().len() <= 8 << 20);
+    let (outcome, _) = spe.run("attacker", &[("attack", "ordinary"), ("argument", "")]).await;
+    assert!(matches!(outcome, SpeOutcome::Finished(_)), "the SPE goes on: {outcome:?}");
+}
+
+#[tokio::test]
+async fn a_function_touches_no_process_of_the_node_nor_of_another_spe() {
+    let mut victim = Victim::start();
+    let mut sibling = Spe::start(|_| {}).await;
+    let mut spe = Spe::start(|_| {}).await;
+    for attack in ["peek", "trace", "limit"] {
+        assert_eq!(outside(attack, &victim.id()), "ok", "{attack}");
+    }
+    let node = std::process::id().to_string();
+    for target in [victim.id(), node, sibling.worker().to_string(), "1".into(), "-1".into(), "0".into()] {
+        for attack in ["peek", "trace", "limit", "end"] {
+            // "0" as the target of `limit` is the function itself.
+            if (attack, &*target) != ("limit", "0") {
+                let got = spe.attack(attack, &target).await;
+                assert!(matches!(&*got, "EPERM" | "ENOSYS" | "ESRCH" | "ENOENT"), "{attack} {target}: {got}");
+            }
+        }
+    }
+    assert_eq!(sibling.attack("ordinary", "").await, "ok");
+    assert!(victim.lives());
+    assert_eq!(outside("end", &victim.id()), "ok");
+    victim.0.wait().unwrap();
+}
+
+#[tokio::test]
+async fn a_function_that_may_start_processes_ends_none_outside() {
+    let mut victim = Victim::start();
+    let mut spe = Spe::start(|settings| settings.spe_fork = true).await;
+    if spe.lacks(SandboxLayer::Processes) && spe.lacks(SandboxLayer::FileRules) {
+        eprintln!("*** NOT TESTED: this machine has neither process namespaces nor Landlock ***");
+        return;
+    }
+    let got = spe.attack("end", &victim.id()).await;
+    assert!(got == "ESRCH" || got == "EPERM", "{got}");
+    assert!(victim.lives());
+}
+
+#[tokio::test]
+async fn a_function_does_not_become_root_nor_mount_nor_speak_to_the_kernel() {
+    let mut spe = Spe::start(|_| {}).await;
+    assert_eq!(spe.attack("become_root", "").await, "EPERM");
+    assert_eq!(spe.attack("mount", "").await, "EPERM");
+    assert_eq!(spe.attack("kernel", "").await, "", "each of these calls is refused by name");
+    let outside = outside("kernel", "");
+    for call in ["unshare", "keyctl", "pidfd_open", "setns"] {
+        assert!(outside.contains(call), "{call} would be looked at: {outside}");
+    }
+}
+
+#[tokio::test]
+async fn a_set_user_id_program_gives_a_function_nothing() {
+    if !may_change_users() {
+        return;
+    }
+    let program = ATTACKS.folder.path().join("root");
+    fs::copy(&ATTACKS.program, &program).unwrap();
+    fs::set_permissions(&program, fs::Permissions::from_mode(0o4755)).unwrap();
+    let path = program.to_str().unwrap().to_owned();
+    let control = Command::new("setpriv")
+        .args(["--reuid", "65534", "--regid", "65534", "--clear-groups", &path, "who"])
+        .output()
+        .unwrap();
+    assert_eq!(control.stdout, b"ok 0\n", "it makes nobody root");
+    let readable = vec![ATTACKS.folder.path().to_owned()];
+    let mut spe =
+        Spe::start(|settings| (settings.spe_fork, settings.spe_read_paths) = (true, Some(readable.clone()))).await;
+    let own = spe.attack("who", "").await;
+    assert_ne!(own, "ok 0");
+    assert_eq!(spe.attack("run", &path).await.trim(), own);
+    let mut spe = Spe::start(|settings| settings.spe_read_paths = Some(readable)).await;
+    assert_eq!(spe.attack("run", &path).await, "EPERM", "and by default no program runs at all");
+}
+
+#[tokio::test]
+async fn a_function_that_gives_no_sign_of_life_has_failed_and_is_ended() {
+    let mut spe = Spe::start(|settings| settings.spe_silence_seconds = 1).await;
+    let worker = spe.worker();
+    let (outcome, _) = spe.run("spins", &[]).await;
+    assert!(
+        matches!(&outcome, SpeOutcome::FunctionFailed(error) if error.message.contains("spe_silence_seconds")),
+        "{outcome:?}"
+    );
+    assert!(!spe.process.is_ready());
+    drop(spe);
+    while Path::new(&format!("/proc/{worker}")).exists() {
+        tokio::task::yield_now().await;
+    }
+}
+
+#[tokio::test]
+async fn a_node_that_requires_a_layer_that_is_missing_runs_nothing() {
+    let settings = NodeSettings { spe_sandbox: SandboxDemand::Required, ..NodeSettings::default() };
+    let folder = tempfile::tempdir().unwrap();
+    let sandbox = Arc::new(Sandbox::new(&settings));
+    let mut process = SpeProcess::start(&program(), sandbox.lend(folder.path()).unwrap()).unwrap();
+    let answer = process.await_confinement().await.map(<[SandboxLayer]>::to_vec);
+    match answer {
+        Ok(missing) => {
+            assert_eq!(missing, [], "all is there, and nothing is refused");
+            assert!(env::var_os(NESTED).is_none_or(|how| how != "without namespaces"));
+        }
+        Err(refusal) => {
+            assert_eq!(refusal.status, Status::Unavailable);
+            assert!(refusal.sentence.contains("spe_sandbox"), "{refusal:?}");
+            assert!(refusal.sentence.contains("identity, files, network, processes, ipc, limits"), "{refusal:?}");
+        }
+    }
+}
+
+#[test]
+fn all_of_this_holds_for_an_ordinary_user_too() {
+    run_all_again("ordinary user", &["setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups"]);
+}
+
+#[test]
+fn what_is_left_holds_where_the_kernel_allows_no_namespaces() {
+    let script =
+        "echo 0 > /proc/sys/user/max_user_namespaces && exec setpriv --bounding-set=-all --inh-caps=-all \"$0\"";
+    let user = ["setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups"];
+    run_all_again("without namespaces", &[&user[..], &["unshare", "--map-root-user", "sh", "-c", script][..]].concat());
+}
+
+/// Runs the other tests of this file once more, behind the words of a command.
+fn run_all_again(how: &str, words: &[&str]) {
+    if !may_change_users() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o777)).unwrap();
+    // Where these lie, an ordinary user may not even look.
+    let (tests, spe) = (folder.path().join("escape"), folder.path().join("spe"));
+    for (from, to) in [(env::current_exe().unwrap(), &tests), (program().executable, &spe)] {
+        fs::copy(from, to).unwrap();
+        fs::set_permissions(to, fs::Permissions::from_mode(0o755)).unwrap();
+    }
+    let output = Command::new(words[0])
+        .args(&words[1..])
+        .arg(&tests)
+        .env("TMPDIR", folder.path())
+        .env(SPE, &spe)
+        .env(NESTED, how)
+        .output()
+        .expect("setpriv and unshare of util-linux");
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{how}:\n{text}{}", String::from_utf8_lossy(&output.stderr));
+    assert!(text.contains("test result: ok. 1"), "{how}: some tests ran: {text}");
+}
+
+/// Whether this is root itself, and not a run of these tests within one of them.
+fn may_change_users() -> bool {
+    geteuid().is_root() && env::var_os(NESTED).is_none()
+}
+
+/// Set in such a run, to what it is.
+const NESTED: &str = "SECTOR_ESCAPE_TESTS_AGAIN";
+/// Where such a run finds the SPE.
+const SPE: &str = "SECTOR_ESCAPE_TESTS_SPE";
