@@ -5,17 +5,24 @@
 
 use std::{io::Cursor, net::SocketAddr, time::Duration};
 
+use data_encoding::BASE32_NOPAD;
 use master::{Loading, Master, MasterConfig, SignTickets, TABLES};
 use net::{
     NetError,
-    identity::TicketChecker,
+    identity::{ProvedKey, TicketChecker},
     transfer::{Frame, TransferStream},
 };
 use protocol::{
-    Acl, Now, SectorPath, SessionId,
+    Acl, JoinTicket, Now, SectorPath, SessionId,
     gmp::{Action, Class, Endpoint, Frames, KeyLimits, Message, MessageKind, Opening},
     limits,
-    message::{accounts, client_master, join, local, master_security, node_master, rebuild::KeptRow, spe, transfer},
+    message::{
+        accounts,
+        admission::{Enrolment, KeyRequest},
+        client_master, join, local, master_security, node_master,
+        rebuild::KeptRow,
+        spe, transfer,
+    },
     slice::block_count,
     ticket::{SignedTicket, Ticket},
     wire::{codec, datagram, frame},
@@ -27,9 +34,10 @@ use store::{SIDECAR_VERSION, Sidecar};
 pub type Target = fn(&[u8]);
 
 /// Every target by its name.
-pub const TARGETS: [(&str, Target); 11] = [
+pub const TARGETS: [(&str, Target); 12] = [
     ("acl", acl),
     ("child_words", child_words),
+    ("enrolment", enrolment),
     ("kept_rows", kept_rows),
     ("words", words),
     ("sector_path", sector_path),
@@ -132,6 +140,21 @@ pub fn kept_rows(bytes: &[u8]) {
         while master.poll_action().is_some() {}
         now.monotonic = now.monotonic.max(master.next_timeout());
         master.handle_timeout(now);
+    }
+}
+
+/// The bytes as a machine's request for a certificate, which nobody takes who has not the key's private half, and as the
+/// text of a ticket to join with, as they are and behind a true checksum.
+pub fn enrolment(bytes: &[u8]) {
+    if let Some(request) = decoded::<KeyRequest>(bytes) {
+        assert!(ProvedKey::check(&request, None).is_err(), "it is forged");
+    }
+    decoded::<Enrolment>(bytes);
+    let summed = [bytes, &crc32c::crc32c(bytes).to_be_bytes()].concat();
+    for text in [String::from_utf8_lossy(bytes).into_owned(), BASE32_NOPAD.encode(&summed)] {
+        if let Ok(ticket) = text.parse::<JoinTicket>() {
+            assert_eq!(ticket.to_string().parse().as_ref(), Ok(&ticket));
+        }
     }
 }
 

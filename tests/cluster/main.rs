@@ -10,6 +10,7 @@ mod faults;
 mod files;
 mod jobs;
 mod keeping;
+mod machines;
 mod network;
 mod rebuild;
 mod rights;

@@ -237,7 +237,7 @@ pub fn workspace() -> PathBuf {
 }
 
 /// The binary under test: `$SECTOR`, else the release build.
-fn program() -> PathBuf {
+pub fn program() -> PathBuf {
     let program = env::var_os("SECTOR").map_or_else(|| workspace().join("target/release/sector"), PathBuf::from);
     assert!(program.exists(), "{} is not there: build it with `cargo build --release`", program.display());
     program

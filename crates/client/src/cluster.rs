@@ -1,7 +1,7 @@
 //! The nodes of the cloud, for administrators: drain, remove, rebalance, and who stands where (door 2 alone).
 
 use protocol::{
-    NodeId,
+    NodeId, Status,
     message::{
         client_master::{ClientReply, ClientRequest},
         cluster::{
@@ -30,15 +30,24 @@ impl Client {
         self.ask_drain(DrainRequest { node: node.clone(), dry_run: false, undo: true }).await.map(drop)
     }
 
-    /// Forgets a node that was drained or is lost.
+    /// Forgets a node that was drained or is lost, and refuses its certificate from then on.
     ///
     /// # Errors
     /// [`Status::Refused`](protocol::Status::Refused) where it is in use or files would be lost, unless forced.
     pub async fn remove_node(&self, request: RemoveNodeRequest) -> Result<NodeRemoval, ClientError> {
-        match self.ask(ClientRequest::RemoveNode(request)).await? {
-            ClientReply::Removal(removal) => Ok(removal),
-            _ => Err(unexpected("remove node")),
+        let (node, undo) = (request.node.clone(), request.undo);
+        let removal = match self.ask(ClientRequest::RemoveNode(request)).await? {
+            ClientReply::Removal(removal) => removal,
+            _ => return Err(unexpected("remove node")),
+        };
+        if removal.removed || undo {
+            match self.strike_node(&node, undo).await {
+                // It never had a certificate that could be refused.
+                Err(error) if error.status() == Status::NotFound => {}
+                struck => struck?,
+            }
         }
+        Ok(removal)
     }
 
     /// Plans, begins, ends or watches the moving of slices from fuller to emptier nodes.

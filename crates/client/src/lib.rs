@@ -21,6 +21,7 @@
 //! ```
 
 pub mod accounts;
+pub mod admission;
 pub mod cluster;
 pub mod connections;
 pub mod error;
@@ -34,6 +35,7 @@ pub mod rebuild;
 pub mod rights;
 pub mod session;
 
+pub use admission::{Admitted, Decision, Newcomer, Trust};
 pub use error::ClientError;
 pub use file::{get::GetOptions, put::PutOptions, reader::FileReader};
 pub use folder::PolicyStatus;

@@ -20,6 +20,7 @@ use protocol::{
     message::{
         accounts::{AccountsRequest, NewSession},
         acl::AclRequest,
+        admission::AdmissionVerb,
         client_master::{ClientReply, ClientRequest},
         join::{JoinReply, JoinRequest, KEY_LABEL, Secret},
         rebuild::RebuildRequest,
@@ -200,7 +201,9 @@ pub async fn login(at: &LoginAt, user: &UserName, password: String) -> Result<Pr
             })
         }
         JoinReply::Refused(refusal) => Err(refusal.into()),
-        JoinReply::Accepted { .. } => Err(ClientError::Unexpected { who: "master", request: "login" }),
+        JoinReply::Accepted { .. } | JoinReply::Admission(_) => {
+            Err(ClientError::Unexpected { who: "master", request: "login" })
+        }
     }
 }
 
@@ -218,6 +221,7 @@ async fn open_session(
     match stream.receive::<JoinReply>().await.map_err(failed())? {
         JoinReply::Refused(refusal) => Err(refusal.into()),
         JoinReply::LoggedIn(_) => Err(ClientError::Unexpected { who: "master", request: "open a session" }),
+        JoinReply::Admission(_) => Err(ClientError::Unexpected { who: "master", request: "log in" }),
         JoinReply::Accepted { session, ticket_key: _, gone_token } => {
             let key = stream.export_key(KEY_LABEL, &session.0.to_be_bytes()).map_err(failed())?;
             messenger.add_session(SessionKeys { session, key, side: Side::Opener, peer: Some(profile.address) });
@@ -239,9 +243,9 @@ fn same_family(peer: IpAddr) -> IpAddr {
 /// Whether asking twice is the same as asking once.
 fn is_repeatable(request: &ClientRequest) -> bool {
     use ClientRequest::{
-        Abandon, Accounts, Acl, AdmitJob, CancelJob, Commit, Copies, Create, Drain, EmptyTrash, Health, Import, Job,
-        Jobs, List, Locate, Logout, MakeFolder, Nodes, Policy, Quotas, Rebalance, Rebuild, Remove, RemoveNode, Rename,
-        Renew, ReportJob, Restore, SetPolicy, SetQuota, Stat, Topology, Trash, Usage,
+        Abandon, Accounts, Acl, Admission, AdmitJob, CancelJob, Commit, Copies, Create, Drain, EmptyTrash, Health,
+        Import, Job, Jobs, List, Locate, Logout, MakeFolder, Nodes, Policy, Quotas, Rebalance, Rebuild, Remove,
+        RemoveNode, Rename, Renew, ReportJob, Restore, SetPolicy, SetQuota, Stat, Topology, Trash, Usage,
     };
     match request {
         Locate(_) | Copies(_) | Stat(_) | List { .. } | Usage(_) | Nodes | Health => true,
@@ -266,6 +270,7 @@ fn is_repeatable(request: &ClientRequest) -> bool {
                 | AccountsRequest::RevokeToken { .. }
                 | AccountsRequest::RevokeSession(_)
         ),
+        Admission(verb) => !matches!(verb, AdmissionVerb::Approve { .. } | AdmissionVerb::Reject { .. }),
         // A later attempt at the same upload takes an earlier one's place.
         Create(create) => create.resume.is_some(),
         Commit { .. }

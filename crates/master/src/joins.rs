@@ -15,8 +15,9 @@ use net::{
     transfer::{Incoming, Listener, TransferStream},
 };
 use protocol::{
-    Refusal, SessionId, Status, UserName,
+    Refusal, SessionId, Status, UserName, limits,
     message::{
+        admission::{AdmissionReply, AdmissionRequest, Enrolment},
         join::{JoinReply, JoinRequest, KEY_LABEL, Secret},
         master_security::{KnownUser, SecurityReply, SecurityRequest},
     },
@@ -82,8 +83,11 @@ impl Gate {
 
     async fn converse(&self, incoming: Incoming) -> Result<(), net::NetError> {
         let mut stream = incoming.handshake().await?;
-        let request = stream.receive::<JoinRequest>().await?;
-        let reply = match request {
+        let decided = match stream.receive_at_most(limits::JOIN_BYTES_MAX).await? {
+            JoinRequest::Enrol(enrolment) => {
+                let (address, shown) = (stream.peer().ip().to_canonical(), stream.peer_fingerprint());
+                self.enrol(address, shown, enrolment).await.map(JoinReply::Admission)
+            }
             JoinRequest::Login { user, secret, machine } => {
                 self.log_in(stream.peer().ip().to_canonical(), user, secret, machine).await
             }
@@ -92,7 +96,7 @@ impl Gate {
                 JoinReply::Accepted { session, ticket_key, gone_token }
             }),
         };
-        let reply = match reply {
+        let reply = match decided {
             Ok(reply) => reply,
             Err(refusal) => {
                 tracing::info!(peer = %stream.peer(), %refusal, "a join was refused");
@@ -102,6 +106,20 @@ impl Gate {
         stream.send(&reply).await?;
         stream.close().await;
         Ok(())
+    }
+
+    /// Passes on what a machine says about its certificate, with what it has shown.
+    async fn enrol(
+        &self,
+        address: IpAddr,
+        fingerprint: Option<[u8; 32]>,
+        enrolment: Enrolment,
+    ) -> Result<AdmissionReply, Refusal> {
+        let question = AdmissionRequest::Enrol { address, fingerprint, enrolment };
+        match self.security.ask(&SecurityRequest::Admission(question)).await? {
+            SecurityReply::Admission(reply) => Ok(reply),
+            other => Err(refused(other)),
+        }
     }
 
     /// Has the joiner checked and its session opened.
@@ -155,6 +173,8 @@ impl Gate {
                 let transfer = reachable(transfer, address);
                 Ok(Joiner::Node(NodeJoin { node, place, transfer, spe_slots, pid, folder, local, address }))
             }
+            // Taken before: no session begins with it.
+            JoinRequest::Enrol(_) => Err(Refusal::new(Status::Usage, "a certificate is no reason to begin a session")),
         }
     }
 }

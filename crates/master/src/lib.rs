@@ -39,6 +39,7 @@ mod rebalance;
 mod rebuild;
 mod reconcile;
 mod removal;
+mod renewal;
 mod replicas;
 mod replication;
 mod reports;

@@ -327,6 +327,7 @@ impl Master {
                 | ClientRequest::Rebalance(_)
                 | ClientRequest::Topology { .. }
                 | ClientRequest::Accounts(_)
+                | ClientRequest::Admission(_)
         );
         let outcome = match request {
             ClientRequest::Create(create) => self.create(now, by, client.address, create).map(Some),
@@ -371,6 +372,7 @@ impl Master {
             ClientRequest::Rebalance(verb) => self.rebalance(by, verb).map(Some),
             ClientRequest::Topology { reload } => self.ask_topology(from, by, reload),
             ClientRequest::Accounts(request) => self.ask_accounts(from, client, request),
+            ClientRequest::Admission(verb) => self.ask_admission(from, client, verb),
             ClientRequest::Copies(path) => self.copies(now, by, &path).map(Some),
             ClientRequest::Acl(request) => self.ask_acl(now, from, by, request),
         };

@@ -5,6 +5,7 @@ use protocol::{
     Now, Refusal, Status,
     message::{
         accounts::AccountsRequest,
+        admission::{AdmissionRequest, AdmissionVerb},
         client_master::ClientReply,
         master_security::{Asker, SecurityReply, SecurityRequest},
     },
@@ -35,6 +36,17 @@ impl Master {
         self.ask_security(from, SecurityRequest::Accounts { by, request })
     }
 
+    /// Passes on what is wanted about machines that come in.
+    pub(crate) fn ask_admission(
+        &mut self,
+        from: Caller,
+        client: &ClientSession,
+        verb: AdmissionVerb,
+    ) -> Result<Option<ClientReply>, Refusal> {
+        let by = Asker { rights: client.rights.clone(), credential: client.credential, address: client.address };
+        self.ask_security(from, SecurityRequest::Admission(AdmissionRequest::Administer { by, verb }))
+    }
+
     /// Asks the security server for `from`, who is answered when it has answered.
     ///
     /// # Errors
@@ -61,6 +73,7 @@ impl Master {
         self.questions.open = self.questions.open.saturating_sub(1);
         let reply = match reply {
             Ok(SecurityReply::Accounts(reply)) => ClientReply::Accounts(reply),
+            Ok(SecurityReply::Admission(reply)) => ClientReply::Admission(reply),
             Ok(SecurityReply::Refused(refusal)) | Err(refusal) => ClientReply::Refused(refusal),
             Ok(_) => {
                 let sentence = "the security server answered another question than was asked; see its log";

@@ -271,6 +271,7 @@ impl Master {
                 | ClientRequest::Copies(_)
                 | ClientRequest::Accounts(_)
                 | ClientRequest::Acl(AclRequest::Get(_) | AclRequest::Inputs { .. })
+                | ClientRequest::Admission(_)
         );
         (self.rebuild.is_running() && !only_reads).then(|| self.being_rebuilt())
     }

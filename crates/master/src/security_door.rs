@@ -50,6 +50,14 @@ impl SecurityDoor {
         }
     }
 
+    /// The master's certificate was renewed: connections that were made with the old one are not used again.
+    pub(crate) fn forget_idle(&self) {
+        // No panic can happen under this lock; a poisoned one costs a connection that is then refused.
+        if let Ok(mut idle) = self.idle.lock() {
+            idle.clear();
+        }
+    }
+
     async fn converse(
         &self,
         mut stream: TransferStream,

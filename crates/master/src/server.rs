@@ -27,7 +27,7 @@ use protocol::{
     },
     wire::codec::{self, CodecError},
 };
-use store::Journal;
+use store::{Journal, settle_together};
 use tokio::{
     sync::mpsc,
     task::{JoinSet, spawn_blocking},
@@ -40,6 +40,7 @@ use crate::{
     joins::{Admission, Gate, Joiner},
     journal_writer::JournalWriter,
     order_group::OrderGroup,
+    renewal::Renewal,
     security_door::SecurityDoor,
     sessions::Peer,
     topology_watch::TopologyWatch,
@@ -53,6 +54,7 @@ pub struct Server {
     master: Master,
     journal: Journal,
     security: Arc<SecurityDoor>,
+    renewal: Renewal,
     ticket_key: [u8; 32],
     gone_key: GoneKey,
     topology: Option<TopologyFile>,
@@ -75,7 +77,15 @@ impl Server {
     /// # Errors
     /// When certificates, journal or topology cannot be used, or the port is in use.
     pub async fn bind(settings: &Checked<MasterSettings>) -> Result<Self, MasterError> {
-        let texts = settings.credential_files().read()?;
+        let files = settings.credential_files();
+        // A renewal that was cut off is finished first.
+        let settled = settle_together(&[&files.key, &files.certificate]);
+        settled.map_err(|source| MasterError::Folder {
+            operation: "renew",
+            path: files.certificate.display().to_string(),
+            source,
+        })?;
+        let texts = files.read()?;
         let credentials = Credentials { certificate_pem: texts.certificate_pem, key_pem: texts.key_pem };
         let identity = TlsIdentity::role(&texts.authority_pem, &credentials).map_err(MasterError::Identity)?;
         let gone_key = GoneKey::of_private_key(&credentials.key_pem);
@@ -110,8 +120,9 @@ impl Server {
         };
         let (journal, master, topology) = spawn_blocking(load).await.map_err(|_| MasterError::Ended("journal"))??;
         let (listener, socket) = listen(settings.listen, &identity).await?;
-        let security = Arc::new(SecurityDoor::new(TcpCarrier::new(identity), settings.security));
-        Ok(Self { listener, socket, clock, master, journal, security, ticket_key, gone_key, topology })
+        let security = Arc::new(SecurityDoor::new(TcpCarrier::new(identity.clone()), settings.security));
+        let renewal = Renewal { name: settings.id.clone(), files, identity, security: Arc::clone(&security) };
+        Ok(Self { renewal, listener, socket, clock, master, journal, security, ticket_key, gone_key, topology })
     }
 
     /// Where it listens.
@@ -131,6 +142,7 @@ impl Server {
         let (security, ticket_key) = (Arc::clone(&self.security), self.ticket_key);
         let gate = Arc::new(Gate { security, ticket_key, gone_key: self.gone_key, admitted });
         let keeping = tokio::spawn(gate.keep(self.listener, stopping.clone()));
+        let renewing = tokio::spawn(self.renewal.run());
         let mut desk = Desk {
             clock: self.clock,
             master: self.master,
@@ -142,6 +154,7 @@ impl Server {
             topology: TopologyWatch::start(self.topology),
         };
         let outcome = desk.work(&mut events, &mut admissions, &stopping).await;
+        renewing.abort();
         // Whoever waits for admission is told at once that there is none.
         drop(admissions);
         if keeping.await.is_err() {

@@ -18,6 +18,7 @@ mod intake;
 pub mod keeping;
 mod link;
 mod peers;
+mod renewal;
 mod revoked;
 pub mod rules;
 mod scrub;

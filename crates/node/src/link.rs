@@ -65,14 +65,13 @@ impl Link {
                 stream.close().await;
                 Ok(Joined { session, ticket_key })
             }
-            JoinReply::LoggedIn(_) => {
-                let sentence = "the master answered another question than was asked; use the same version as it";
-                Err(NodeError::refused(Status::Failed, sentence))
-            }
+            JoinReply::Admission(_) | JoinReply::LoggedIn(_) => Err(NodeError::refused(Status::Failed, OTHER_ANSWER)),
         }
     }
 }
 
+/// What is said of a master that answers something else.
+pub(crate) const OTHER_ANSWER: &str = "the master answered another question than was asked; use the same version as it";
 /// Pause after the first failure to join; it doubles with each further one.
 const PAUSE_MIN: Duration = Duration::from_millis(200);
 /// Longest pause: a master that comes back has its nodes again within seconds.

@@ -30,7 +30,7 @@ use protocol::{
     message::join::JoinRequest,
 };
 use rustix::process::{Resource, getrlimit, setrlimit};
-use store::{Disk, OsDisk};
+use store::{Disk, OsDisk, settle_together};
 use tokio::{
     sync::{Semaphore, mpsc},
     task::{JoinHandle, JoinSet},
@@ -47,6 +47,7 @@ use crate::{
     keeping::KeptRows,
     link::{Joined, Link},
     peers::Peers,
+    renewal::Renewal,
     rules::{Completion, Node, NodeLimits},
     scrub,
     spe::{Sandbox, SpeProgram, probe::look_at_sandbox},
@@ -61,6 +62,7 @@ pub struct Server {
     socket: Arc<dyn DatagramSocket>,
     clock: Clock,
     carrier: TcpCarrier,
+    renewal: Renewal,
     settings: Checked<NodeSettings>,
     hands: Arc<Hands>,
     events: mpsc::Receiver<Event>,
@@ -84,7 +86,11 @@ impl Server {
     /// When the credentials cannot be used, the data folder is another process's or the port is in use.
     pub async fn bind(settings: &Checked<NodeSettings>, spe: SpeProgram) -> Result<Self, NodeError> {
         raise_descriptor_limit();
-        let texts = settings.credential_files().read()?;
+        let files = settings.credential_files();
+        // A renewal that was cut off is finished first.
+        settle_together(&[&files.key, &files.certificate])
+            .map_err(NodeError::io("renew the certificate", &files.certificate))?;
+        let texts = files.read()?;
         let credentials = Credentials { certificate_pem: texts.certificate_pem, key_pem: texts.key_pem };
         let identity = TlsIdentity::role(&texts.authority_pem, &credentials)?;
         let (own_settings, disk): (_, Arc<dyn Disk>) = (settings.clone(), Arc::new(OsDisk));
@@ -125,8 +131,9 @@ impl Server {
             spe_processes: Arc::new(Semaphore::new(slots * SPES_PER_SLOT_MAX)),
             events: sender,
         };
+        let renewal = Renewal { name: settings.id.clone(), files, identity: identity.clone(), master: settings.master };
         let (carrier, settings) = (TcpCarrier::new(identity), settings.clone());
-        Ok(Self { listener, local, socket, clock, carrier, settings, hands: Arc::new(hands), events })
+        Ok(Self { renewal, listener, local, socket, clock, carrier, settings, hands: Arc::new(hands), events })
     }
 
     /// Where its transfer port listens.
@@ -140,7 +147,7 @@ impl Server {
     /// # Errors
     /// When one of its tasks ends by a bug.
     pub async fn run(self, stopping: Stopping) -> Result<(), NodeError> {
-        let Self { listener, local, socket, clock, carrier, settings, hands, events } = self;
+        let Self { listener, local, socket, clock, carrier, renewal, settings, hands, events } = self;
         let address = settings.advertised(listener.address());
         tracing::info!(node = %settings.id, %address, slices = hands.store.held().len(), "the node is ready");
         let (messenger, messages) = Messenger::start(socket, clock);
@@ -158,6 +165,7 @@ impl Server {
         let mut door =
             tokio::spawn(door::serve(Arc::clone(&hands), listener, local, connections_max, stopping.clone()));
         let looking = tokio::spawn(look_at_sandbox(Arc::clone(&hands)));
+        let renewing = tokio::spawn(renewal.run());
         let background = Stop::new();
         let workers = Workers::new(&background);
         workers.start("disks", 0.0, DiskWatch::new(Arc::clone(&hands)));
@@ -190,6 +198,7 @@ impl Server {
         // It has the data folders in hand.
         looking.abort();
         let _ = looking.await;
+        renewing.abort();
         if let Err(error) = background.finish(BACKGROUND_PATIENCE).await {
             tracing::warn!(%error, "background work did not end in order");
         }

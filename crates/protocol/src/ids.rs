@@ -84,6 +84,11 @@ number_id!(
     /// itself. 0 stands for a password, which begins no session.
     CredentialId(u64), "16", "session id"
 );
+number_id!(
+    /// The first 128 bits of the SHA-256 of a public key: short enough for a person to compare, and nobody finds another
+    /// key with the same.
+    KeyDigest(u128), "32", "key's digest"
+);
 
 /// The age of a file's content at one path. Larger is newer, also across deletion and re-creation of the path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, Default)]

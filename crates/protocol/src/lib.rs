@@ -11,6 +11,7 @@ pub mod address_range;
 pub mod disk;
 pub mod gmp;
 pub mod ids;
+pub mod join_ticket;
 pub mod limits;
 pub mod message;
 pub mod names;
@@ -28,8 +29,10 @@ pub mod wire;
 pub use acl::{Acl, AclEntry, Rights, Who};
 pub use address_range::AddressRange;
 pub use ids::{
-    CredentialId, FileId, JobId, JournalId, LeaseId, NodeId, ResumeKey, SessionId, SliceId, UserName, Version,
+    CredentialId, FileId, JobId, JournalId, KeyDigest, LeaseId, NodeId, ResumeKey, SessionId, SliceId, UserName,
+    Version,
 };
+pub use join_ticket::{JoinTicket, MachineKind, TicketSecret};
 pub use path::SectorPath;
 pub use policy::Policy;
 pub use slice::{Digest, RecordFormat, SliceHeader, SliceMetadata};

@@ -44,6 +44,11 @@ pub const JOB_INPUTS_MAX: usize = 4_096;
 pub const COPIES_MAX: u8 = 16;
 /// Longest life of a ticket (architecture, door 5).
 pub const TICKET_LIFE: Duration = Duration::from_secs(60);
+/// Life of a machine's certificate unless the security server's settings say otherwise: one that was stolen unnoticed is
+/// worth nothing after a season, and a machine may be off for a month without coming back as a stranger.
+pub const CERTIFICATE_LIFE: Duration = Duration::from_secs(90 * 24 * 3_600);
+/// Most bytes of the first word of who joins: its longest part is a folder's name, or a password.
+pub const JOIN_BYTES_MAX: usize = 64 * 1024;
 /// Life of a write lease that its holder does not renew.
 pub const LEASE_LIFE: Duration = Duration::from_secs(60);
 /// How long what arrived of a broken upload is kept without being asked for: longer than a person needs to see the error

@@ -1,4 +1,4 @@
-//! The accounts: users and nodes as rows of a journal, and all of them in memory (Sector/Sphere paper, 2.1: "the
+//! The accounts: users and [machines](crate::machines) as rows of a journal, and all of them in memory (Sector/Sphere paper, 2.1: "the
 //! security server maintains user accounts, user passwords, [...] lists of IP addresses of the authorized slave nodes").
 //! A row is read once, when it is loaded; a row that cannot be read stops the server rather than letting someone in or
 //! out by mistake.
@@ -8,13 +8,14 @@ use std::{
     ops::Bound,
 };
 
-use protocol::{CredentialId, NodeId, UserName};
+use protocol::{CredentialId, MachineKind, NodeId, UserName};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use store::{Journal, RowChange};
 
 use crate::{
     AddressRange, SecurityError,
     credentials::{LoginSession, Token},
+    machines::{APPROVALS, MACHINES, Machines, TICKETS},
     secret::{PasswordHash, TokenHash},
 };
 
@@ -64,20 +65,11 @@ impl From<UserVersion1> for User {
     }
 }
 
-/// A node, or the master or security server under their reserved names.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Node {
-    /// SHA-256 of its certificate.
-    pub fingerprint: [u8; 32],
-    /// From where it may join; empty: from anywhere.
-    pub addresses: Vec<AddressRange>,
-}
-
-/// All users and nodes.
+/// All users and machines.
 #[derive(Clone, Debug, Default)]
 pub struct Accounts {
     users: BTreeMap<UserName, User>,
-    nodes: BTreeMap<NodeId, Node>,
+    machines: Machines,
     groups: BTreeSet<String>,
     sessions: BTreeMap<CredentialId, LoginSession>,
 }
@@ -86,7 +78,7 @@ impl Accounts {
     /// Reads all rows of a journal.
     pub fn load(journal: &Journal) -> Result<Self, SecurityError> {
         let mut accounts = Self::default();
-        for table in [USERS, NODES, GROUPS, SESSIONS] {
+        for table in [USERS, MACHINES, TICKETS, APPROVALS, GROUPS, SESSIONS] {
             let mut outcome = Ok(());
             journal.load(table, &mut |key, value| {
                 if outcome.is_ok() {
@@ -129,20 +121,9 @@ impl Accounts {
         self.sessions.iter().filter(move |(_, session)| session.user == *user).map(|(id, session)| (*id, session))
     }
 
-    /// A node.
-    pub fn node(&self, id: &NodeId) -> Option<&Node> {
-        // The master is no node, whatever a caller calls itself.
-        self.nodes.get(id).filter(|_| !is_reserved(id))
-    }
-
-    /// The certificate of the master that may ask.
-    pub fn master(&self) -> Option<[u8; 32]> {
-        self.nodes.iter().find(|(id, _)| id.as_str() == MASTER).map(|(_, node)| node.fingerprint)
-    }
-
-    /// The row of a node or of a role's reserved name.
-    pub fn registered(&self, id: &NodeId) -> Option<&Node> {
-        self.nodes.get(id)
+    /// All machines, with the tickets and approvals of those that are to come.
+    pub fn machines(&self) -> &Machines {
+        &self.machines
     }
 
     /// Takes over a change that the journal has.
@@ -168,13 +149,7 @@ impl Accounts {
                     None => drop(self.users.remove(&name)),
                 }
             }
-            NODES => {
-                let id = NodeId::new(name).map_err(|error| wrong(&error.to_string()))?;
-                match value {
-                    Some(value) => drop(self.nodes.insert(id, decode(value).map_err(wrong)?)),
-                    None => drop(self.nodes.remove(&id)),
-                }
-            }
+            MACHINES | TICKETS | APPROVALS => self.machines.take(table, name, value)?,
             GROUPS => {
                 check_group(name)?;
                 match value {
@@ -225,17 +200,8 @@ pub fn remove_session(id: CredentialId) -> RowChange {
     RowChange::Remove { table: SESSIONS, key: id.to_string().into() }
 }
 
-/// The change that sets a node's row.
-pub fn set_node(id: &NodeId, node: &Node) -> Result<RowChange, SecurityError> {
-    set(NODES, id.as_str(), node)
-}
-
-/// The change that removes a node's row.
-pub fn remove_node(id: &NodeId) -> RowChange {
-    RowChange::Remove { table: NODES, key: id.as_str().into() }
-}
-
-fn set<T: Serialize>(table: &'static str, key: &str, row: &T) -> Result<RowChange, SecurityError> {
+/// The change that sets a row.
+pub(crate) fn set<T: Serialize>(table: &'static str, key: &str, row: &T) -> Result<RowChange, SecurityError> {
     set_as(ROW_VERSION, table, key, row)
 }
 
@@ -249,7 +215,7 @@ fn set_as<T: Serialize>(version: u8, table: &'static str, key: &str, row: &T) ->
 }
 
 /// A row is one version byte, then the struct in postcard's encoding.
-fn decode<T: DeserializeOwned>(value: &[u8]) -> Result<T, &'static str> {
+pub(crate) fn decode<T: DeserializeOwned>(value: &[u8]) -> Result<T, &'static str> {
     decode_as(ROW_VERSION, value)
 }
 
@@ -272,9 +238,13 @@ fn decode_as<T: DeserializeOwned>(version: u8, value: &[u8]) -> Result<T, &'stat
     }
 }
 
-/// Whether a name belongs to a role, so that no node may have it.
-pub fn is_reserved(id: &NodeId) -> bool {
-    [MASTER, SECURITY].contains(&id.as_str())
+/// The kind of machine that a name is kept for, if any.
+pub fn reserved_kind(id: &NodeId) -> Option<MachineKind> {
+    match id.as_str() {
+        MASTER => Some(MachineKind::Master),
+        SECURITY => Some(MachineKind::Security),
+        _ => None,
+    }
 }
 
 /// Refuses what cannot be a group's name, which follows the rules of a user's.
@@ -285,14 +255,12 @@ pub fn check_group(group: &str) -> Result<(), SecurityError> {
     }
 }
 
-/// The reserved name under which the master's certificate is registered.
+/// The name of the first master, which no node may have.
 pub const MASTER: &str = "master";
 /// The reserved name under which the security server's own certificate is registered.
 pub const SECURITY: &str = "security";
 /// Table of users.
 const USERS: &str = "users";
-/// Table of nodes.
-const NODES: &str = "nodes";
 /// Table of groups.
 const GROUPS: &str = "groups";
 /// Table of login sessions.
@@ -345,15 +313,9 @@ mod tests {
     }
 
     #[test]
-    fn the_master_is_registered_but_is_no_node() {
-        let mut accounts = Accounts::default();
-        let id = NodeId::new(MASTER).unwrap();
-        let row = Node { fingerprint: [9; 32], addresses: vec![] };
-        accounts.apply(&set_node(&id, &row).unwrap()).unwrap();
-        assert_eq!(accounts.master(), Some([9; 32]));
-        assert_eq!(accounts.node(&id), None);
-        assert_eq!(accounts.registered(&id), Some(&row));
-        assert!(is_reserved(&id) && is_reserved(&NodeId::new(SECURITY).unwrap()));
+    fn the_names_of_roles_are_kept_for_them() {
+        let kinds = [MASTER, SECURITY, "node-1"].map(|name| reserved_kind(&NodeId::new(name).unwrap()));
+        assert_eq!(kinds, [Some(MachineKind::Master), Some(MachineKind::Security), None]);
     }
 
     #[test]

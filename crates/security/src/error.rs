@@ -37,12 +37,6 @@ pub enum SecurityError {
         /// The file that should be there.
         file: PathBuf,
     },
-    /// No master was registered, so nobody could ever ask anything.
-    #[error("no master is registered in {}; create the cloud with `sector up` first", folder.display())]
-    NoMaster {
-        /// The security server's folder.
-        folder: PathBuf,
-    },
     /// A row of the journal cannot be understood.
     #[error("the row `{key}` of the table {table} of the accounts cannot be read: {why}")]
     Row {
@@ -120,6 +114,11 @@ impl SecurityError {
         }
     }
 
+    /// Whether a security server runs on the accounts: then it is the one to ask.
+    pub fn is_served(&self) -> bool {
+        matches!(self, Self::Store(store::StoreError::JournalLocked { .. }))
+    }
+
     /// The error as one sentence with its exit code.
     pub fn refusal(&self) -> Refusal {
         let status = match self {
@@ -128,7 +127,6 @@ impl SecurityError {
             Self::Store(error) => return error.refusal(),
             Self::Row { .. } => Status::Corrupt,
             Self::AuthorityLost { .. }
-            | Self::NoMaster { .. }
             | Self::NoSuchUser(_)
             | Self::NoSuchGroup(_)
             | Self::NoSuchToken(..)

@@ -4,6 +4,7 @@
 use std::{
     collections::BTreeMap,
     panic::{AssertUnwindSafe, catch_unwind},
+    sync::Arc,
 };
 
 use net::clock::Clock;
@@ -18,13 +19,16 @@ use tokio::{
 use crate::{
     SecurityError,
     journal_writer::JournalWriter,
-    rules::{Action, Caller, Completion, Security},
+    machines::Certificate,
+    rules::{Action, Caller, Completion, Connection, Security},
+    signer::Signer,
 };
 
 /// The rules with the hands that serve them.
 pub(crate) struct Keeper {
     clock: Clock,
     security: Security,
+    signer: Arc<Signer>,
     journal: JournalWriter,
     /// Bounded by the connections: each waits for its reply before it asks again.
     callers: BTreeMap<Caller, oneshot::Sender<SecurityReply>>,
@@ -32,15 +36,20 @@ pub(crate) struct Keeper {
     work: JoinSet<Completion>,
 }
 
-/// A question on its way to the keeper.
-pub(crate) struct Ask {
-    pub(crate) request: SecurityRequest,
-    pub(crate) reply: oneshot::Sender<SecurityReply>,
+/// What is on its way to the keeper.
+pub(crate) enum Ask {
+    /// A question; no reply comes where the connection is with nobody who may ask it.
+    Question { connection: Connection, request: SecurityRequest, reply: oneshot::Sender<SecurityReply> },
+    /// Whether this certificate is that of one who may ask more than a stranger.
+    IsServer { fingerprint: [u8; 32], reply: oneshot::Sender<bool> },
+    /// The security server has issued itself a certificate; answered when that is written down.
+    OwnCertificate { certificate: Certificate, reply: oneshot::Sender<SecurityReply> },
 }
 
 impl Keeper {
-    pub(crate) fn new(security: Security, journal: Journal) -> Self {
+    pub(crate) fn new(security: Security, journal: Journal, signer: Arc<Signer>) -> Self {
         Self {
+            signer,
             clock: Clock::start(),
             security,
             journal: JournalWriter::new(journal),
@@ -58,9 +67,8 @@ impl Keeper {
             let due = self.security.next_timeout().map(|due| due.saturating_sub(self.clock.now().monotonic));
             tokio::select! {
                 ask = asked.recv() => {
-                    let Some(Ask { request, reply }) = ask else { break };
-                    self.callers.insert(Caller(number), reply);
-                    self.security.handle_message(self.clock.now(), Caller(number), request);
+                    let Some(ask) = ask else { break };
+                    self.take(Caller(number), ask);
                 }
                 saved = self.journal.saved() => self.complete(Completion::Saved { batch: saved? }),
                 Some(Ok(done)) = self.work.join_next() => self.complete(done),
@@ -76,6 +84,23 @@ impl Keeper {
         Ok(())
     }
 
+    fn take(&mut self, caller: Caller, ask: Ask) {
+        match ask {
+            Ask::Question { connection, request, reply } => {
+                self.callers.insert(caller, reply);
+                self.security.handle_question(self.clock.now(), caller, connection, request);
+            }
+            Ask::IsServer { fingerprint, reply } => {
+                // Who asked may have gone; then nobody misses the reply.
+                let _ = reply.send(self.security.is_server(fingerprint));
+            }
+            Ask::OwnCertificate { certificate, reply } => {
+                self.callers.insert(caller, reply);
+                self.security.renew_own(caller, certificate);
+            }
+        }
+    }
+
     fn complete(&mut self, completion: Completion) {
         self.security.handle_completion(self.clock.now(), completion);
     }
@@ -84,6 +109,11 @@ impl Keeper {
     fn perform(&mut self) {
         while let Some(action) = self.security.poll_action() {
             match action {
+                Action::HangUp { caller } => drop(self.callers.remove(&caller)),
+                Action::Issue { check, name, kind, key } => {
+                    let issued = self.signer.issue(&name, kind, &key);
+                    self.complete(Completion::Issued { check, issued });
+                }
                 Action::Answer { caller, reply } => answer(self.callers.remove(&caller), reply),
                 Action::Save { batch, changes } => self.journal.push(batch, changes),
                 Action::Verify { check, verification } => {

@@ -14,14 +14,17 @@ pub mod error;
 pub mod failed_logins;
 mod journal_writer;
 mod keeper;
+pub mod machines;
 pub mod rules;
 mod saves;
 pub mod secret;
 pub mod server;
 pub mod setup;
+mod signer;
+mod waiting;
 
 pub use error::SecurityError;
 pub use protocol::AddressRange;
 pub use saves::BatchId;
 pub use server::{Server, serve};
-pub use setup::{Cloud, NewUser, create_cloud};
+pub use setup::{Cloud, NewUser, create_cloud, open_cloud};

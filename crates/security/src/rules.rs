@@ -2,10 +2,12 @@
 //! belongs to the cloud, and who may change accounts (door 3; Sector/Sphere paper, 2.1 and 2.3). Pure: the clock comes as
 //! an argument, and what takes a processor some ten milliseconds, or a disk, is an [`Action`] for someone else.
 //!
-//! [`login`] lets people in, [`nodes`] lets nodes in, [`users`] answers what is asked about accounts, with [`passwords`]
-//! and [`sessions`].
+//! [`login`] lets people in, [`nodes`] lets nodes in, [`admission`] gives machines their certificates, [`machines`] does
+//! what administrators want of them, [`users`] answers what is asked about accounts, with [`passwords`] and [`sessions`].
 
+pub mod admission;
 mod login;
+mod machines;
 mod nodes;
 mod passwords;
 mod sessions;
@@ -18,9 +20,11 @@ use std::{
     time::Duration,
 };
 
+use net::identity::ProvedKey;
 use protocol::{
-    CredentialId, Now, Refusal, Status,
+    CredentialId, MachineKind, NodeId, Now, Refusal, Status,
     message::{
+        admission::{AdmissionRequest, Enrolment},
         join::MACHINE_BYTES_MAX,
         master_security::{SecurityReply, SecurityRequest},
     },
@@ -34,7 +38,9 @@ use crate::{
     failed_logins::FailedLogins,
     saves::{BatchId, Saves},
     secret::{Hashing, Match, PasswordHash, Verification},
+    waiting::WaitingList,
 };
+use admission::{Issue, Issued};
 use login::{Login, Purpose};
 use passwords::Renewal;
 use users::Adding;
@@ -56,6 +62,9 @@ pub struct Security {
     /// Work of processors that waits for other such work to end.
     waiting: VecDeque<(CheckId, Work)>,
     under_way: usize,
+    /// Certificates that the authority is asked for; bounded by those who ask.
+    issues: BTreeMap<CheckId, Issue>,
+    waiting_list: WaitingList,
     actions: VecDeque<Action>,
     next_check: u64,
 }
@@ -85,6 +94,22 @@ pub enum Action {
         /// The password.
         hashing: Hashing,
     },
+    /// Have the authority sign a certificate for this key, then complete with [`Completion::Issued`].
+    Issue {
+        /// Names the work.
+        check: CheckId,
+        /// For whom.
+        name: NodeId,
+        /// What the machine is.
+        kind: MachineKind,
+        /// Its key.
+        key: ProvedKey,
+    },
+    /// Say nothing to who asked, and end the connection: it is with nobody who may ask that.
+    HangUp {
+        /// Who asked.
+        caller: Caller,
+    },
     /// Make these rows durable, in order with other batches (several may share one transaction), then complete with
     /// [`Completion::Saved`]. When that fails for good, the server must stop: its memory is ahead of its disk.
     Save {
@@ -111,6 +136,13 @@ pub enum Completion {
         check: CheckId,
         /// Its hash, or why there is none.
         hash: Result<PasswordHash, SecurityError>,
+    },
+    /// The authority signed a certificate, or could not.
+    Issued {
+        /// Which.
+        check: CheckId,
+        /// The certificate.
+        issued: Result<Issued, SecurityError>,
     },
     /// This batch and every earlier one are durable.
     Saved {
@@ -140,9 +172,53 @@ impl Security {
             pending: BTreeMap::new(),
             waiting: VecDeque::new(),
             under_way: 0,
+            issues: BTreeMap::new(),
+            waiting_list: WaitingList::default(),
             actions: VecDeque::new(),
             next_check: 0,
         })
+    }
+
+    /// Whether this certificate is that of a machine that may ask more than a newcomer: a master, or ourselves.
+    pub fn is_server(&self, fingerprint: [u8; 32]) -> bool {
+        self.accounts.machines().server_proved_by(fingerprint).is_some()
+    }
+
+    /// Somebody asks; exactly one [`Action::Answer`] or [`Action::HangUp`] to `from` follows, now or after a completion.
+    /// Masters are answered; who has our own key may administer machines; a stranger may use a master's ticket, and else is
+    /// hung up on. Looked at for each question: a connection may outlast what its certificate was worth.
+    pub fn handle_question(&mut self, now: Now, from: Caller, mut connection: Connection, request: SecurityRequest) {
+        let shown = connection.fingerprint;
+        let server = shown.and_then(|shown| self.accounts.machines().server_proved_by(shown));
+        let server = server.map(|(name, machine)| (name.clone(), machine.clone()));
+        connection.with = server.as_ref().map(|(_, machine)| machine.kind);
+        match (connection.with, &request) {
+            (Some(MachineKind::Master), SecurityRequest::Admission(AdmissionRequest::Own(_))) => {
+                return self.actions.push_back(Action::HangUp { caller: from });
+            }
+            (Some(MachineKind::Master), _) => {}
+            (Some(MachineKind::Security), SecurityRequest::Admission(AdmissionRequest::Own(_))) => {}
+            (
+                None,
+                SecurityRequest::Admission(AdmissionRequest::Enrol {
+                    enrolment: Enrolment::WithTicket { kind: MachineKind::Master, .. },
+                    ..
+                }),
+            ) => {}
+            _ => return self.actions.push_back(Action::HangUp { caller: from }),
+        }
+        // A master that speaks under its next certificate has used it: the one before is worth nothing then.
+        let promoted =
+            server.zip(shown).and_then(|((name, machine), shown)| admission::promoted(&name, machine, shown));
+        if let Some(change) = promoted
+            && let Err(error) = change.and_then(|change| self.apply(vec![change]))
+        {
+            return self.refuse(from, error.refusal());
+        }
+        match request {
+            SecurityRequest::Admission(request) => self.handle_admission(now, from, &connection, request),
+            other => self.handle_message(now, from, other),
+        }
     }
 
     /// A master asks; exactly one [`Action::Answer`] to `from` follows, now or after a completion.
@@ -156,8 +232,11 @@ impl Security {
                 self.check_user(now, from, (user, secret, address), Purpose::Begin(machine));
             }
             SecurityRequest::CheckNode { node, fingerprint, address } => {
-                let reply = self.check_node(&node, fingerprint, address);
-                self.answer(from, reply);
+                self.check_node(from, &node, fingerprint, address);
+            }
+            SecurityRequest::Admission(request) => {
+                let connection = Connection { fingerprint: None, with: Some(MachineKind::Master) };
+                self.handle_admission(now, from, &connection, request);
             }
             SecurityRequest::Accounts { by, request } => self.handle_accounts(now, from, by, request),
             SecurityRequest::Changes(mark) => {
@@ -181,6 +260,7 @@ impl Security {
                 Some(Pending::Password(renewal)) => self.take_password(now, renewal, hash),
                 Some(Pending::Login(_)) | None => {}
             },
+            Completion::Issued { check, issued } => self.finish_issue(check, issued),
             Completion::Saved { batch } => {
                 let answers = self.saves.finish(batch);
                 self.actions.extend(answers.into_iter().map(|(caller, reply)| Action::Answer { caller, reply }));
@@ -192,6 +272,7 @@ impl Security {
     /// Forgets old failures and ended sessions.
     pub fn handle_timeout(&mut self, now: Now) {
         self.failed.forget_old(now);
+        self.waiting_list.forget_old(now);
         if now.monotonic >= self.next_forgetting {
             self.next_forgetting = now.monotonic + FORGET_EVERY;
             self.forget_ended(now);
@@ -205,7 +286,8 @@ impl Security {
 
     /// When [`handle_timeout`](Self::handle_timeout) should be called, as [`Now::monotonic`].
     pub fn next_timeout(&self) -> Option<Duration> {
-        Some(self.failed.next_timeout().map_or(self.next_forgetting, |due| due.min(self.next_forgetting)))
+        let waiting = self.waiting_list.next_timeout();
+        [self.failed.next_timeout(), waiting, Some(self.next_forgetting)].into_iter().flatten().min()
     }
 
     /// Answers once all that was changed before is durable: an answer may tell of a change that a crash would undo.
@@ -297,6 +379,31 @@ fn too_busy() -> Refusal {
 /// Who asked a question; each question has its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Caller(pub u64);
+
+/// The other end of the connection on which something was asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Connection {
+    /// SHA-256 of the certificate it showed, if any.
+    pub fingerprint: Option<[u8; 32]>,
+    /// What it is by that certificate; `None`: nobody we know.
+    with: Option<MachineKind>,
+}
+
+impl Connection {
+    /// A connection with whoever showed this certificate.
+    pub fn new(fingerprint: Option<[u8; 32]>) -> Self {
+        Self { fingerprint, with: None }
+    }
+
+    /// Whether whoever it is has our own key.
+    fn is_own(&self) -> bool {
+        self.with == Some(MachineKind::Security)
+    }
+
+    fn is_stranger(&self) -> bool {
+        self.with.is_none()
+    }
+}
 
 /// Names work of a processor under way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -1,21 +1,24 @@
 //! The security server as a process part: sockets, clock and processor time for the [rules](crate::rules). It serves
 //! door 3: a master's connection, one request and one reply at a time, over mutual TLS (Sector/Sphere paper, 2.3: "both
-//! SSL connections require the use of public certificates for verification"). It must never answer anyone whose
-//! certificate is not the one registered for the master.
+//! SSL connections require the use of public certificates for verification"). Masters are answered, and who
+//! has the security server's own key. It must never answer anyone else, but a newcomer with a ticket for a master, once.
 
 use std::{net::SocketAddr, path::Path, sync::Arc, time::Duration};
 
 use daemon::{
     ready,
-    settings::{Checked, SecuritySettings, Settings},
+    settings::{Checked, CredentialFiles, SecuritySettings, Settings},
     stop::Stopping,
 };
 use net::{
-    identity::{Credentials, TlsIdentity},
+    identity::{Authority, Credentials, TlsIdentity},
     transfer::{Incoming, Listener, TransferStream},
 };
-use protocol::message::master_security::SecurityRequest;
-use store::Journal;
+use protocol::{
+    limits,
+    message::master_security::{SecurityReply, SecurityRequest},
+};
+use store::{Journal, settle_together};
 use tokio::{
     sync::{Semaphore, mpsc, oneshot},
     task::{self, JoinSet},
@@ -26,14 +29,17 @@ use crate::{
     SecurityError,
     accounts::Accounts,
     keeper::{Ask, Keeper},
-    rules::Security,
-    setup::ACCOUNTS_FILE,
+    rules::{Connection, Security},
+    setup::{ACCOUNTS_FILE, Found, open_authority},
+    signer::{OwnRenewal, Signer},
 };
 
 /// A security server that has its port and its accounts, and serves once it [runs](Self::run).
 pub struct Server {
     listener: Listener,
-    master: [u8; 32],
+    identity: TlsIdentity,
+    files: CredentialFiles,
+    signer: Arc<Signer>,
     security: Security,
     journal: Journal,
 }
@@ -49,14 +55,22 @@ pub async fn serve(settings: Checked<SecuritySettings>, stopping: Stopping) -> R
 impl Server {
     /// Reads the accounts and opens the port.
     pub async fn bind(settings: &Checked<SecuritySettings>) -> Result<Self, SecurityError> {
-        let texts = settings.credential_files().read()?;
+        let files = settings.credential_files();
+        // A renewal that was cut off is finished first.
+        settle_together(&[&files.key, &files.certificate]).map_err(|source| SecurityError::File {
+            operation: "renew",
+            file: files.certificate.clone(),
+            source,
+        })?;
+        let texts = files.read()?;
         let credentials = Credentials { certificate_pem: texts.certificate_pem, key_pem: texts.key_pem };
         let identity = TlsIdentity::role(&texts.authority_pem, &credentials)?;
         let folder = settings.folder.clone();
         let opened = task::spawn_blocking(move || open(&folder)).await;
-        let (journal, master, security) = opened.map_err(|_| SecurityError::Panicked("read its accounts"))??;
-        let listener = Listener::bind(settings.listen, identity).await?;
-        Ok(Self { listener, master, security, journal })
+        let (journal, authority, security) = opened.map_err(|_| SecurityError::Panicked("read its accounts"))??;
+        let listener = Listener::bind(settings.listen, identity.clone()).await?;
+        let signer = Arc::new(Signer { authority, life: settings.certificate_life() });
+        Ok(Self { listener, identity, files, signer, security, journal })
     }
 
     /// Where it listens.
@@ -69,11 +83,13 @@ impl Server {
     /// # Errors
     /// When the accounts can no longer be written.
     pub async fn run(self, stopping: Stopping) -> Result<(), SecurityError> {
-        let Self { listener, master, security, journal } = self;
+        let Self { listener, identity, files, signer, security, journal } = self;
         tracing::info!(address = %listener.address(), "the security server is ready");
         let (asks, asked) = mpsc::channel(MASTER_CONNECTIONS_MAX);
-        let mut keeper = tokio::spawn(Keeper::new(security, journal).keep(asked));
-        let door = Arc::new(Door { master, places: Semaphore::new(MASTER_CONNECTIONS_MAX), asks, stopping });
+        let mut keeper = tokio::spawn(Keeper::new(security, journal, Arc::clone(&signer)).keep(asked));
+        let renewal = tokio::spawn(OwnRenewal { signer, files, identity, asks: asks.clone() }.run());
+        let (places, strangers) = (Semaphore::new(MASTER_CONNECTIONS_MAX), Semaphore::new(STRANGERS_MAX));
+        let door = Arc::new(Door { places, strangers, asks, stopping });
         let mut connections = JoinSet::new();
         let mut ended = None;
         while ended.is_none() {
@@ -92,6 +108,9 @@ impl Server {
             }
         }
         drop(listener);
+        renewal.abort();
+        // It has a sender of questions, and the keeper ends with the last one.
+        let _ = renewal.await;
         let in_order = timeout(STOP_MAX, async { while connections.join_next().await.is_some() {} }).await;
         if in_order.is_err() {
             tracing::warn!(connections = connections.len(), "some connections did not end in time and were cut off");
@@ -117,19 +136,25 @@ async fn next(listener: &Listener, connections: &mut JoinSet<()>) -> Result<Inco
 }
 
 /// Opens the accounts; blocks.
-fn open(folder: &Path) -> Result<(Journal, [u8; 32], Security), SecurityError> {
+fn open(folder: &Path) -> Result<(Journal, Authority, Security), SecurityError> {
     let journal = Journal::open(&folder.join(ACCOUNTS_FILE))?;
     let accounts = Accounts::load(&journal)?;
-    let master = accounts.master().ok_or_else(|| SecurityError::NoMaster { folder: folder.to_owned() })?;
-    Ok((journal, master, Security::new(accounts)?))
+    let authority = match open_authority(folder)? {
+        Found::Whole(authority) => *authority,
+        Found::Lacking(file) => return Err(SecurityError::AuthorityLost { file }),
+    };
+    if accounts.machines().masters().next().is_none() {
+        tracing::warn!("there is no master yet; make a ticket for one with `sector security ticket master`");
+    }
+    Ok((journal, authority, Security::new(accounts)?))
 }
 
 /// What every connection needs.
 struct Door {
-    /// The certificate of the only one who is answered.
-    master: [u8; 32],
-    /// Places for connections of the master.
+    /// Places for connections of masters.
     places: Semaphore,
+    /// Places for those who have not proved that they are one.
+    strangers: Semaphore,
     asks: mpsc::Sender<Ask>,
     stopping: Stopping,
 }
@@ -143,19 +168,34 @@ impl Door {
             Some(Err(error)) => return tracing::warn!(%peer, %error, "a connection was refused"),
             None => return,
         };
-        if stream.peer_fingerprint() != Some(self.master) {
-            tracing::warn!(%peer, "a connection was refused: its certificate is not that of the master");
-            return stream.close().await;
-        }
-        let Ok(_place) = self.places.try_acquire() else {
-            tracing::warn!(%peer, "a connection was refused: the master has {MASTER_CONNECTIONS_MAX} already");
-            return stream.close().await;
+        let conversation = if self.is_server(stream.peer_fingerprint()).await {
+            let Ok(_place) = self.places.try_acquire() else {
+                tracing::warn!(%peer, "a connection was refused: the masters have {MASTER_CONNECTIONS_MAX} already");
+                return stream.close().await;
+            };
+            self.converse(stream).await
+        } else {
+            let Ok(_place) = self.strangers.try_acquire() else {
+                tracing::warn!(%peer, "a connection was refused: too many strangers have one already");
+                return stream.close().await;
+            };
+            let Ok(conversation) = timeout(STRANGER_MAX, self.hear_stranger(stream)).await else {
+                return tracing::warn!(%peer, "a stranger took too long and was cut off");
+            };
+            conversation
         };
-        match self.converse(stream).await {
+        match conversation {
             // A master that stops, or is started again, goes without a word.
-            Ok(()) | Err(net::NetError::Closed { .. }) => tracing::debug!(%peer, "the master has gone"),
-            Err(error) => tracing::warn!(%peer, %error, "a connection with the master broke"),
+            Ok(()) | Err(net::NetError::Closed { .. }) => tracing::debug!(%peer, "a caller has gone"),
+            Err(error) => tracing::warn!(%peer, %error, "a connection broke"),
         }
+    }
+
+    /// Whether the other end showed the certificate of one who may ask more than a stranger.
+    async fn is_server(&self, fingerprint: Option<[u8; 32]>) -> bool {
+        let Some(fingerprint) = fingerprint else { return false };
+        let (reply, replied) = oneshot::channel();
+        self.asks.send(Ask::IsServer { fingerprint, reply }).await.is_ok() && replied.await.unwrap_or(false)
     }
 
     async fn converse(&self, mut stream: TransferStream) -> Result<(), net::NetError> {
@@ -164,21 +204,40 @@ impl Door {
             // Stopped, or idle for too long: both end the conversation between two requests.
             let Some(Ok(request)) = self.stopping.unless(received).await else { break };
             let Some(request) = request? else { break };
-            let (reply, replied) = oneshot::channel();
-            // Either fails only when the keeper is gone, and then nobody can be answered any more.
-            if self.asks.send(Ask { request, reply }).await.is_err() {
-                break;
-            }
-            let Ok(reply) = replied.await else { break };
+            let Some(reply) = self.ask(stream.peer_fingerprint(), request).await else { break };
             stream.send(&reply).await?;
         }
         stream.close().await;
         Ok(())
     }
+
+    /// One short question, and an answer where there is one for strangers.
+    async fn hear_stranger(&self, mut stream: TransferStream) -> Result<(), net::NetError> {
+        let received = stream.receive_at_most::<SecurityRequest>(limits::JOIN_BYTES_MAX);
+        let Some(request) = self.stopping.unless(received).await else { return Ok(()) };
+        match self.ask(stream.peer_fingerprint(), request?).await {
+            Some(reply) => stream.send(&reply).await?,
+            None => tracing::warn!(peer = %stream.peer(), "hung up on one whose certificate is not that of a master"),
+        }
+        stream.close().await;
+        Ok(())
+    }
+
+    /// The answer; none for who may not ask this, and when the keeper is gone.
+    async fn ask(&self, fingerprint: Option<[u8; 32]>, request: SecurityRequest) -> Option<SecurityReply> {
+        let connection = Connection::new(fingerprint);
+        let (reply, replied) = oneshot::channel();
+        self.asks.send(Ask::Question { connection, request, reply }).await.ok()?;
+        replied.await.ok()
+    }
 }
 
 /// Connections of masters at once: a few masters with a few connections each.
 const MASTER_CONNECTIONS_MAX: usize = 16;
+/// Connections at once of those who are no masters: one that joins asks a single question.
+const STRANGERS_MAX: usize = 8;
+/// How long such a connection may last.
+const STRANGER_MAX: Duration = Duration::from_secs(10);
 /// Connections at once, also of those who have not proved who they are.
 const CONNECTIONS_MAX: usize = 64;
 /// After this long without a request a connection is closed, since its master may be gone; a living one connects again.

@@ -155,17 +155,19 @@ async fn a_stop_ends_idle_connections_and_gives_the_accounts_back() {
     assert!(matches!(stream.receive_or_end::<SecurityReply>().await, Ok(None)));
     assert!(world.connect(world.identity("master")).await.is_err());
     let cloud = create_cloud(&world.folder("security"), "home").unwrap();
-    assert!(cloud.accounts().master().is_some());
+    assert_eq!(cloud.accounts().machines().masters().count(), 1);
 }
 
 #[tokio::test]
-async fn without_credentials_or_a_master_the_server_does_not_start() {
+async fn without_credentials_the_server_does_not_start_and_without_a_master_it_waits_for_one() {
     let root = tempfile::tempdir().unwrap();
     let error = Server::bind(&settings(&root)).await.err().unwrap();
     assert!(matches!(error, SecurityError::Daemon(DaemonError::CredentialUnreadable { .. })), "{error}");
     drop(create_cloud(&root.path().join("security"), "home").unwrap());
+    drop(Server::bind(&settings(&root)).await.unwrap());
+    std::fs::remove_file(root.path().join("security/authority.key")).unwrap();
     let error = Server::bind(&settings(&root)).await.err().unwrap();
-    assert!(matches!(error, SecurityError::NoMaster { .. }), "{error}");
+    assert!(matches!(error, SecurityError::AuthorityLost { .. }), "{error}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

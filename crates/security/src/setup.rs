@@ -4,20 +4,26 @@
 //!
 //! Private keys are written for their owner's eyes only, and the authority's key never leaves this folder.
 
-use std::{fs, io, os::unix::fs::DirBuilderExt, path::Path, time::Duration};
+use std::{
+    fs, io,
+    os::unix::fs::DirBuilderExt,
+    path::{Path, PathBuf},
+    time::SystemTime,
+};
 
 use daemon::settings::CredentialFiles;
 use net::{
     clock::Clock,
-    identity::{Authority, Credentials, TlsIdentity, fingerprint, random},
+    identity::{Authority, Credentials, TlsIdentity, Validity, fingerprint, random},
 };
-use protocol::{NodeId, UserName};
-use store::{Journal, RowChange, write_file_atomically};
+use protocol::{MachineKind, NodeId, UserName};
+use store::{Journal, RowChange, replace_together, settle_together, write_file_atomically};
 
 use crate::{
     AddressRange, SecurityError,
-    accounts::{self, Accounts, MASTER, Node, SECURITY, User},
+    accounts::{self, Accounts, MASTER, SECURITY, User},
     credentials::{TOKENS_MAX, Token},
+    machines::{self, Certificate, Machine, TicketRow},
     secret::{PasswordHash, TokenHash},
 };
 
@@ -28,6 +34,18 @@ pub struct Cloud {
     accounts: Accounts,
 }
 
+/// Opens the cloud in the security server's `folder`, where there is one.
+///
+/// # Errors
+/// One that [is served](SecurityError::is_served) while a server runs on it; [`SecurityError::AuthorityLost`] where there is
+/// none.
+pub fn open_cloud(folder: &Path) -> Result<Cloud, SecurityError> {
+    if let Found::Lacking(file) = open_authority(folder)? {
+        return Err(SecurityError::AuthorityLost { file });
+    }
+    create_cloud(folder, "sector")
+}
+
 /// Opens the cloud in the security server's `folder`; makes it, with its authority, where there is none. The name
 /// stands in the authority's certificate, for people. The security server's own credentials are put there too.
 pub fn create_cloud(folder: &Path, cloud_name: &str) -> Result<Cloud, SecurityError> {
@@ -35,9 +53,15 @@ pub fn create_cloud(folder: &Path, cloud_name: &str) -> Result<Cloud, SecurityEr
     // First, for its lock: two who create the same cloud must not mix their authorities.
     let journal = Journal::open(&folder.join(ACCOUNTS_FILE))?;
     let accounts = Accounts::load(&journal)?;
-    let authority = open_authority(folder, cloud_name, accounts.master().is_some())?;
+    // Half an authority on which nothing but our own certificate depends is a creation that was cut off.
+    let in_use = accounts.machines().after(None).any(|(_, machine)| machine.kind != MachineKind::Security);
+    let authority = match open_authority(folder)? {
+        Found::Whole(authority) => *authority,
+        Found::Lacking(file) if in_use => return Err(SecurityError::AuthorityLost { file }),
+        Found::Lacking(_) => make_authority(folder, cloud_name)?,
+    };
     let mut cloud = Cloud { authority, journal, accounts };
-    cloud.ensure_registered(&reserved(SECURITY)?, folder, &[])?;
+    cloud.ensure_registered(&name(SECURITY)?, MachineKind::Security, folder, &[])?;
     Ok(cloud)
 }
 
@@ -52,26 +76,23 @@ impl Cloud {
         &self.accounts
     }
 
-    /// Sees to it that the master's `folder` holds the credentials of the registered master. A cloud has one.
+    /// Sees to it that `folder` holds the credentials of the first master.
     pub fn ensure_master(&mut self, folder: &Path) -> Result<(), SecurityError> {
-        self.ensure_registered(&reserved(MASTER)?, folder, &[])
+        self.ensure_registered(&name(MASTER)?, MachineKind::Master, folder, &[])
     }
 
-    /// Sees to it that a node is registered, may join from `addresses` (empty: from anywhere), and has its credentials
-    /// in its `folder`.
+    /// Sees to it that a node is registered and has its credentials in its `folder`. A new one may join from
+    /// `addresses` (empty: from anywhere); of one that is there, they stay as an administrator set them.
     pub fn ensure_node(&mut self, id: &NodeId, folder: &Path, addresses: &[AddressRange]) -> Result<(), SecurityError> {
-        if accounts::is_reserved(id) {
+        if accounts::reserved_kind(id).is_some() {
             return Err(SecurityError::ReservedName(id.clone()));
         }
-        self.ensure_registered(id, folder, addresses)
+        self.ensure_registered(id, MachineKind::Node, folder, addresses)
     }
 
-    /// Strikes a node off; it can no longer join. Unknown nodes are struck off already.
-    pub fn remove_node(&mut self, id: &NodeId) -> Result<(), SecurityError> {
-        match self.accounts.node(id) {
-            Some(_) => self.commit(accounts::remove_node(id)),
-            None => Ok(()),
-        }
+    /// Takes a ticket into the books, known by the digest of its secret.
+    pub fn add_ticket(&mut self, digest: &[u8; 32], ticket: &TicketRow) -> Result<(), SecurityError> {
+        self.commit(machines::set_ticket(digest, ticket)?)
     }
 
     /// Sees to it that there is this administrator. Returns the token of a new one, which is kept nowhere else; `None`
@@ -142,41 +163,53 @@ impl Cloud {
         self.accounts.user(name).cloned().ok_or_else(|| SecurityError::NoSuchUser(name.clone()))
     }
 
+    /// One that was struck off gets no new credentials, and stays it.
     fn ensure_registered(
         &mut self,
-        id: &NodeId,
+        name: &NodeId,
+        kind: MachineKind,
         folder: &Path,
         addresses: &[AddressRange],
     ) -> Result<(), SecurityError> {
-        let row = Node { fingerprint: self.ensure_credentials(id, folder)?, addresses: addresses.to_vec() };
-        // After the files: a crash in between leaves files that are not the registered ones, and they are issued again.
-        if self.accounts.registered(id) == Some(&row) { Ok(()) } else { self.commit(accounts::set_node(id, &row)?) }
-    }
-
-    /// The fingerprint of the certificate in `folder`, which is issued anew unless it is the registered one and of use.
-    fn ensure_credentials(&self, id: &NodeId, folder: &Path) -> Result<[u8; 32], SecurityError> {
         create_folder(folder)?;
         let files = CredentialFiles::in_folder(folder);
-        let registered = self.accounts.registered(id).map(|row| row.fingerprint);
-        if let Some(found) = self.usable(&files).filter(|&found| registered == Some(found)) {
-            return Ok(found);
+        let known = self.accounts.machines().of_kind(name, kind).cloned();
+        let is_usable = self.usable(&files).is_some_and(|found| {
+            known.as_ref().is_some_and(|machine| machine.certificate.fingerprint == found || machine.is_next(found))
+        });
+        let machine = match known {
+            Some(machine) if is_usable || machine.is_struck_off => machine,
+            Some(machine) => Machine { certificate: self.issue(name, &files)?, next: None, ..machine },
+            None => Machine { addresses: addresses.to_vec(), ..Machine::new(kind, self.issue(name, &files)?) },
+        };
+        // After the files: a crash in between leaves files that are not the registered ones, and they are issued again.
+        if self.accounts.machines().get(name) == Some(&machine) {
+            return Ok(());
         }
-        let issued = self.authority.issue(id.as_str())?;
-        let fingerprint = fingerprint(&issued.certificate_pem)?;
+        self.commit(machines::set_machine(name, &machine)?)
+    }
+
+    /// Issues credentials into these files.
+    fn issue(&self, name: &NodeId, files: &CredentialFiles) -> Result<Certificate, SecurityError> {
+        let issued = self.authority.issue(name.as_str())?;
         write(&files.authority, self.authority.certificate_pem(), PUBLIC)?;
-        write(&files.key, &issued.key_pem, PRIVATE)?;
-        write(&files.certificate, &issued.certificate_pem, PUBLIC)?;
-        Ok(fingerprint)
+        write_credentials(files, &issued)?;
+        Ok(Certificate {
+            fingerprint: fingerprint(&issued.certificate_pem)?,
+            key: None,
+            until_unix_millis: Some(Validity::of(&issued.certificate_pem)?.until_unix_millis()),
+        })
     }
 
     /// The fingerprint of the credentials in these files, if they can be used with this authority and are not old.
     fn usable(&self, files: &CredentialFiles) -> Option<[u8; 32]> {
+        settle_together(&[&files.key, &files.certificate]).ok()?;
         let texts = files.read().ok()?;
-        let age = fs::metadata(&files.certificate).ok()?.modified().ok()?.elapsed().unwrap_or_default();
+        let renew_at = SystemTime::UNIX_EPOCH + Validity::of(&texts.certificate_pem).ok()?.renew_at();
         let credentials = Credentials { certificate_pem: texts.certificate_pem, key_pem: texts.key_pem };
         let fits = texts.authority_pem == self.authority.certificate_pem()
-            && age < RENEW_AFTER
-            // Also sees a key that is not the certificate's, as a crash between writing the two would leave.
+            && SystemTime::now() < renew_at
+            // Also sees a key that is not the certificate's.
             && TlsIdentity::role(&texts.authority_pem, &credentials).is_ok();
         if fits { fingerprint(&credentials.certificate_pem).ok() } else { None }
     }
@@ -188,26 +221,50 @@ impl Cloud {
     }
 }
 
-/// Loads the authority, or makes one where `in_use` says that no certificate depends on one yet.
-fn open_authority(folder: &Path, cloud_name: &str, in_use: bool) -> Result<Authority, SecurityError> {
-    let (certificate, key) = (CredentialFiles::in_folder(folder).authority, folder.join(AUTHORITY_KEY_FILE));
-    match (read(&certificate)?, read(&key)?) {
-        (Some(certificate_pem), Some(key_pem)) => Ok(Authority::from_pem(&certificate_pem, &key_pem)?),
-        // Half an authority without a master is a creation that was cut off.
-        (found, _) if in_use => {
-            Err(SecurityError::AuthorityLost { file: if found.is_some() { key } else { certificate } })
-        }
-        _ => {
-            let authority = Authority::create(cloud_name)?;
-            write(&key, &authority.key_pem(), PRIVATE)?;
-            write(&certificate, authority.certificate_pem(), PUBLIC)?;
-            Ok(authority)
-        }
-    }
+/// What there is of an authority.
+pub(crate) enum Found {
+    /// All of it.
+    Whole(Box<Authority>),
+    /// This file is missing.
+    Lacking(PathBuf),
 }
 
-/// A role's name as the id under which its certificate is registered.
-fn reserved(role: &'static str) -> Result<NodeId, SecurityError> {
+/// Loads the authority in the security server's folder, as far as it is there.
+pub(crate) fn open_authority(folder: &Path) -> Result<Found, SecurityError> {
+    let (certificate, key) = authority_files(folder);
+    Ok(match (read(&certificate)?, read(&key)?) {
+        (Some(certificate_pem), Some(key_pem)) => {
+            Found::Whole(Box::new(Authority::from_pem(&certificate_pem, &key_pem)?))
+        }
+        (Some(_), None) => Found::Lacking(key),
+        (None, _) => Found::Lacking(certificate),
+    })
+}
+
+fn make_authority(folder: &Path, cloud_name: &str) -> Result<Authority, SecurityError> {
+    let (certificate, key) = authority_files(folder);
+    let authority = Authority::create(cloud_name)?;
+    write(&key, &authority.key_pem(), PRIVATE)?;
+    write(&certificate, authority.certificate_pem(), PUBLIC)?;
+    Ok(authority)
+}
+
+fn authority_files(folder: &Path) -> (PathBuf, PathBuf) {
+    (CredentialFiles::in_folder(folder).authority, folder.join(AUTHORITY_KEY_FILE))
+}
+
+/// Replaces a certificate and its key, so that they always fit together.
+pub(crate) fn write_credentials(files: &CredentialFiles, credentials: &Credentials) -> Result<(), SecurityError> {
+    let Credentials { certificate_pem, key_pem } = credentials;
+    replace_together(&[
+        (&files.key, key_pem.as_bytes(), PRIVATE),
+        (&files.certificate, certificate_pem.as_bytes(), PUBLIC),
+    ])
+    .map_err(|source| SecurityError::File { operation: "write", file: files.certificate.clone(), source })
+}
+
+/// A role's name as that of its machine.
+fn name(role: &'static str) -> Result<NodeId, SecurityError> {
     NodeId::new(role).map_err(|_| SecurityError::Panicked("named a role"))
 }
 
@@ -251,8 +308,6 @@ pub struct NewUser {
 pub const ACCOUNTS_FILE: &str = "accounts.redb";
 /// The authority's private key, in the security server's folder.
 pub const AUTHORITY_KEY_FILE: &str = "authority.key";
-/// A certificate lives for two years; one older than this is replaced when there is the occasion.
-const RENEW_AFTER: Duration = Duration::from_secs(365 * 24 * 3_600);
 /// Mode of files that everyone may read.
 const PUBLIC: u32 = 0o644;
 /// Mode of files that only their owner may read.

@@ -9,6 +9,7 @@ mod atomic_file;
 mod disk;
 mod disk_set;
 mod error;
+mod file_set;
 mod hasher;
 mod inspect;
 mod inventory;
@@ -35,6 +36,7 @@ pub use atomic_file::write_file_atomically;
 pub use disk::{Disk, DiskFile, FolderItem, FolderLock};
 pub use disk_set::{DataFolder, DiskSet, LostDisk};
 pub use error::StoreError;
+pub use file_set::{replace_together, settle_together};
 pub use hasher::{HasherMark, SliceHasher, SliceSums};
 pub use inspect::{
     FolderProblem, FolderReport, FoundSlice, SidecarReport, data_folder_of, inspect_folder, inspect_sidecar,

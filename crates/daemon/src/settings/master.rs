@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use protocol::{Rights, limits};
+use protocol::{NodeId, Rights, limits};
 
 use super::{
     CredentialFiles, Settings, Wrong,
@@ -18,6 +18,8 @@ use super::{
 settings! {
     /// Settings of the master (Sector/Sphere paper, 2.1 and 2.2).
     struct MasterSettings of "master" {
+        /// The name that its certificate was issued for; `master` is the first one's. Clients and nodes need not know it.
+        id: NodeId = default("master"),
         /// Address and port on which clients and nodes find it: TCP for joining, UDP with the same number for all words
         /// after that. By default on every network of the machine, since it is what a cloud is reached by. Port 0 takes
         /// any free one.

@@ -51,7 +51,7 @@ pub(super) fn needs(request: &ClientRequest) -> Vec<Need<'_>> {
         | ClientRequest::CancelJob(_)
         | ClientRequest::Acl(AclRequest::Inputs { .. }) => vec![Need::Holder],
         // What of it only administrators may ask is the security server's to say: it knows who is one now.
-        ClientRequest::Accounts(_) => vec![Need::Login],
+        ClientRequest::Accounts(_) | ClientRequest::Admission(_) => vec![Need::Login],
         ClientRequest::AdmitJob { output: None, .. }
         | ClientRequest::Nodes
         | ClientRequest::Health

@@ -9,6 +9,7 @@ use protocol::{
     message::{
         accounts::AccountsRequest,
         acl::AclRequest,
+        admission::AdmissionVerb,
         client_master::{JobRecord, JobState, QuotaOf},
         cluster::{DrainRequest, RebalanceVerb, RemoveNodeRequest},
     },
@@ -72,6 +73,7 @@ fn others() -> Vec<(ClientRequest, &'static str)> {
         (ClientRequest::Abandon(lease), "-"),
         // Whether an administrator's question is answered is for the security server to say.
         (ClientRequest::Accounts(AccountsRequest::WhoAmI), "-"),
+        (ClientRequest::Admission(AdmissionVerb::Requests), "-"),
         (ClientRequest::Nodes, "-"),
         (ClientRequest::Health, "-"),
         (ClientRequest::AdmitJob { title: "t".into(), output: None }, "-"),
@@ -143,10 +145,11 @@ fn number(request: &ClientRequest) -> usize {
         ClientRequest::Import { .. } => 32,
         ClientRequest::Acl(_) => 33,
         ClientRequest::Accounts(_) => 34,
+        ClientRequest::Admission(_) => 35,
     }
 }
 
-const REQUESTS: usize = 35;
+const REQUESTS: usize = 36;
 
 /// All sixteen sets of rights.
 fn sets() -> impl Iterator<Item = Rights> {

@@ -93,6 +93,7 @@ impl Cloud {
         match stream.receive::<JoinReply>().await.unwrap() {
             JoinReply::Refused(refusal) => Err(refusal),
             JoinReply::LoggedIn(_) => panic!("a login"),
+            JoinReply::Admission(reply) => panic!("{reply:?}"),
             JoinReply::Accepted { session, ticket_key, gone_token } => {
                 let key = stream.export_key(KEY_LABEL, &session.0.to_be_bytes()).unwrap();
                 let socket = bind_udp(([127, 0, 0, 1], 0).into()).await.unwrap();

@@ -69,7 +69,8 @@ impl Master {
             | ClientRequest::SetQuota { .. }
             | ClientRequest::Rebuild(_)
             | ClientRequest::Import { .. }
-            | ClientRequest::Accounts(_) => return Ok(()),
+            | ClientRequest::Accounts(_)
+            | ClientRequest::Admission(_) => return Ok(()),
         };
         if let Some(path) = changed.iter().find(|path| is_in_trash(path)) {
             let sentence = format!(

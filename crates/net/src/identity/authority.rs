@@ -7,13 +7,13 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use rcgen::{
     BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
-    KeyUsagePurpose, PKCS_ECDSA_P256_SHA256, PublicKeyData, date_time_ymd,
+    KeyUsagePurpose, PKCS_ECDSA_P256_SHA256, PublicKeyData, SerialNumber, date_time_ymd,
 };
 use rustls::RootCertStore;
 
 use protocol::limits;
 
-use super::{Credentials, certificate, certificate_error, tls::dns_name};
+use super::{Credentials, ProvedKey, certificate, certificate_error, random, tls::dns_name};
 use crate::NetError;
 
 /// The cloud's certificate authority: one self-signed ECDSA P-256 certificate and its key.
@@ -73,29 +73,51 @@ impl Authority {
         self.issuer.key().serialize_pem()
     }
 
-    /// A certificate for server and client use whose DNS name is `role` ("master", "security", or a node id) +
-    /// ".sector", with a new key; valid for two years from yesterday. Names that are no lower-case DNS label stand in
-    /// it by their digest.
+    /// A certificate for server and client use with a new key, whose DNS name is `role` ("master", "security", or a node
+    /// id) + ".sector", valid from yesterday until [`limits::CERTIFICATE_LIFE`] from now. Names that are no lower-case
+    /// DNS label stand in it by their digest.
     ///
     /// # Errors
     /// [`NetError::Certificate`] when `role` is empty or longer than 64 bytes.
     pub fn issue(&self, role: &str) -> Result<Credentials, NetError> {
-        let operation = "issue a certificate";
-        if role.is_empty() || role.len() > limits::NAME_BYTES_MAX {
-            return Err(certificate_error(operation, "the role's name must have 1 to 64 bytes"));
+        let key = KeyPair::generate_for(&PKCS_ECDSA_P256_SHA256).map_err(|error| certificate_error(ISSUE, error))?;
+        let certificate_pem = self.sign(&Subject { name: role, role }, &key, limits::CERTIFICATE_LIFE)?;
+        Ok(Credentials { certificate_pem, key_pem: key.serialize_pem() })
+    }
+
+    /// The same with a life of `life`, for a key that its owner made and whose private half stays there.
+    ///
+    /// # Errors
+    /// [`NetError::Certificate`] when a name of `subject` is empty or longer than 64 bytes.
+    pub fn certify(&self, subject: &Subject<'_>, key: &ProvedKey, life: Duration) -> Result<String, NetError> {
+        self.sign(subject, key, life)
+    }
+
+    fn sign(&self, subject: &Subject<'_>, key: &impl PublicKeyData, life: Duration) -> Result<String, NetError> {
+        if [subject.name, subject.role].iter().any(|name| name.is_empty() || name.len() > limits::NAME_BYTES_MAX) {
+            return Err(certificate_error(ISSUE, "the role's name must have 1 to 64 bytes"));
         }
-        let fail = |error: rcgen::Error| certificate_error(operation, error);
-        let mut params = CertificateParams::new([dns_name(role)]).map_err(fail)?;
+        let fail = |error: rcgen::Error| certificate_error(ISSUE, error);
+        let mut params = CertificateParams::new([dns_name(subject.role)]).map_err(fail)?;
         params.distinguished_name = DistinguishedName::new();
-        params.distinguished_name.push(DnType::CommonName, role);
+        params.distinguished_name.push(DnType::CommonName, subject.name);
         params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
         params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth, ExtendedKeyUsagePurpose::ClientAuth];
         params.use_authority_key_identifier_extension = true;
-        set_life(&mut params, ROLE_LIFE, now(operation)?);
-        let key = KeyPair::generate_for(&PKCS_ECDSA_P256_SHA256).map_err(fail)?;
-        let certificate = params.signed_by(&key, &self.issuer).map_err(fail)?;
-        Ok(Credentials { certificate_pem: certificate.pem(), key_pem: key.serialize_pem() })
+        // Else rcgen makes it from the key, and a key's second certificate would have its first one's number.
+        params.serial_number = Some(SerialNumber::from_slice(&random::<16>()));
+        set_life(&mut params, life, now(ISSUE)?);
+        Ok(params.signed_by(key, &self.issuer).map_err(fail)?.pem())
     }
+}
+
+/// For whom a certificate is.
+#[derive(Clone, Copy, Debug)]
+pub struct Subject<'a> {
+    /// The machine's own name, for people.
+    pub name: &'a str,
+    /// What those who connect to it expect there: the name of a node, "master" for every master, "security".
+    pub role: &'a str,
 }
 
 /// What stands in every authority's certificate, but for its life.
@@ -144,10 +166,9 @@ fn common_name(subject: &[u8]) -> Option<&str> {
 
 /// Life of an authority: as long as a machine lives, since changing it means visiting every profile.
 const AUTHORITY_LIFE: Duration = Duration::from_secs(10 * 365 * 24 * 3600);
-/// Life of a role's certificate.
-const ROLE_LIFE: Duration = Duration::from_secs(2 * 365 * 24 * 3600);
+const ISSUE: &str = "issue a certificate";
 /// How far another machine's clock may be behind ours.
-const CLOCK_SKEW: Duration = Duration::from_secs(24 * 3600);
+pub(super) const CLOCK_SKEW: Duration = Duration::from_secs(24 * 3600);
 
 #[cfg(test)]
 mod tests {

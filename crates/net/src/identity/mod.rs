@@ -1,13 +1,16 @@
-//! Who is who: the cloud's certificate authority ([`Authority`]), one end's TLS configuration ([`TlsIdentity`]), and
-//! the tickets that allow bytes to move ([`TicketSigner`], [`TicketChecker`]). It serves every door that a socket
-//! stands in (architecture, Doors 2 to 6; Sector/Sphere paper, 2.3 and 2.4).
+//! Who is who: the cloud's certificate authority ([`Authority`]), the keys that ask it for a certificate ([`NewKey`]),
+//! one end's TLS configuration ([`TlsIdentity`]), and the tickets that allow bytes to move ([`TicketSigner`],
+//! [`TicketChecker`]). It serves every door that a socket stands in (architecture, Doors 2 to 6; Sector/Sphere paper, 2.3 and 2.4).
 //!
 //! It never reads or writes files (PEM texts come in and go out), never decides who may do what, and never trusts a
 //! certificate that is not the cloud's own.
 
 mod authority;
+mod introduction;
+mod key_request;
 mod ticket;
 mod tls;
+mod validity;
 
 use std::fmt;
 
@@ -17,10 +20,12 @@ use ring::{
 };
 use rustls::pki_types::{CertificateDer, pem::PemObject};
 
-pub use authority::Authority;
+pub use authority::{Authority, Subject};
+pub use key_request::{NewKey, ProvedKey, key_digest, ticket_digest};
 pub use ticket::{TicketChecker, TicketSigner};
 pub use tls::TlsIdentity;
 pub(crate) use tls::server_name;
+pub use validity::Validity;
 
 use crate::NetError;
 

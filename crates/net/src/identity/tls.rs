@@ -1,10 +1,14 @@
 //! One end's TLS 1.3 configuration. Whoever connects knows the role it wants and demands that role's certificate from
 //! the cloud's authority; whoever listens shows its own, and takes callers with a certificate of the cloud or with
-//! none (clients prove themselves by login or ticket).
+//! none (clients prove themselves by login or ticket). Whoever listens also shows the authority's certificate, for
+//! newcomers who know only its digest ([`introduction`]).
+//!
+//! All copies of an identity change together when its certificate is renewed ([`TlsIdentity::replace`]): connections that
+//! stand are left alone, new ones show the new certificate.
 //!
 //! It never trusts the system's certificates, never speaks below TLS 1.3, and has no way to switch checking off.
 
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError, RwLock};
 
 use rustls::{
     ClientConfig, RootCertStore, ServerConfig,
@@ -15,12 +19,16 @@ use rustls::{
     version::TLS13,
 };
 
-use super::{Credentials, certificate, certificate_error, sha256};
+use super::{Credentials, certificate, certificate_error, introduction, sha256};
 use crate::NetError;
 
-/// One end's TLS 1.3 configuration: trusts only the cloud's authority.
+/// One end's TLS 1.3 configuration: trusts only the cloud's authority. Copies share it.
 #[derive(Clone)]
 pub struct TlsIdentity {
+    shared: Arc<RwLock<Configurations>>,
+}
+
+struct Configurations {
     connect: Arc<ClientConfig>,
     listen: Option<Arc<ServerConfig>>,
 }
@@ -32,28 +40,7 @@ impl TlsIdentity {
     /// # Errors
     /// [`NetError::Certificate`] when a text does not parse or the key is not the certificate's.
     pub fn role(authority_pem: &str, credentials: &Credentials) -> Result<Self, NetError> {
-        let operation = "use the role's certificate";
-        let fail = |error: rustls::Error| certificate_error(operation, error);
-        let roots = Arc::new(roots(authority_pem)?);
-        let chain = chain(&credentials.certificate_pem, operation)?;
-        let key = PrivateKeyDer::from_pem_slice(credentials.key_pem.as_bytes())
-            .map_err(|error| certificate_error(operation, error))?;
-        let mut connect =
-            client_builder(Arc::clone(&roots))?.with_client_auth_cert(chain.clone(), key.clone_key()).map_err(fail)?;
-        connect.resumption = Resumption::in_memory_sessions(RESUMABLE_SESSIONS_MAX);
-        let callers = WebPkiClientVerifier::builder_with_provider(roots, crypto())
-            .allow_unauthenticated()
-            .build()
-            .map_err(|error| certificate_error(operation, error))?;
-        let mut listen = ServerConfig::builder_with_provider(crypto())
-            .with_protocol_versions(&[&TLS13])
-            .map_err(fail)?
-            .with_client_cert_verifier(callers)
-            .with_single_cert(chain, key)
-            .map_err(fail)?;
-        // A returning caller brings its session along, sealed: we keep no table of them.
-        listen.ticketer = provider::Ticketer::new().map_err(fail)?;
-        Ok(Self { connect: Arc::new(connect), listen: Some(Arc::new(listen)) })
+        Ok(Self::sharing(Configurations::role(authority_pem, credentials)?))
     }
 
     /// A client: can connect only.
@@ -63,12 +50,35 @@ impl TlsIdentity {
     pub fn client(authority_pem: &str) -> Result<Self, NetError> {
         let mut connect = client_builder(Arc::new(roots(authority_pem)?))?.with_no_client_auth();
         connect.resumption = Resumption::in_memory_sessions(RESUMABLE_SESSIONS_MAX);
-        Ok(Self { connect: Arc::new(connect), listen: None })
+        Ok(Self::sharing(Configurations { connect: Arc::new(connect), listen: None }))
+    }
+
+    /// A newcomer that can connect only, and knows no more of the authority than the SHA-256 of its certificate; with
+    /// `None` it trusts whichever the other end shows ([`TransferStream::peer_authority`] then says which that was).
+    ///
+    /// # Errors
+    /// [`NetError::Certificate`] when TLS cannot be set up.
+    ///
+    /// [`TransferStream::peer_authority`]: crate::transfer::TransferStream::peer_authority
+    pub fn newcomer(authority: Option<[u8; 32]>) -> Result<Self, NetError> {
+        let connect = introduction::connecting(authority, crypto())?;
+        Ok(Self::sharing(Configurations { connect, listen: None }))
+    }
+
+    /// From now on this identity and all its copies are a role with these credentials.
+    ///
+    /// # Errors
+    /// As [`role`](Self::role); it is then what it was.
+    pub fn replace(&self, authority_pem: &str, credentials: &Credentials) -> Result<(), NetError> {
+        let configurations = Configurations::role(authority_pem, credentials)?;
+        // What is replaced whole is whole, whatever happened to who held the lock.
+        *self.shared.write().unwrap_or_else(PoisonError::into_inner) = configurations;
+        Ok(())
     }
 
     /// The configuration for connecting.
     pub(crate) fn connecting(&self) -> Arc<ClientConfig> {
-        Arc::clone(&self.connect)
+        Arc::clone(&self.shared.read().unwrap_or_else(PoisonError::into_inner).connect)
     }
 
     /// The configuration for listening.
@@ -76,7 +86,42 @@ impl TlsIdentity {
     /// # Errors
     /// [`NetError::Certificate`] for a client, which has no certificate to show.
     pub(crate) fn listening(&self) -> Result<Arc<ServerConfig>, NetError> {
-        self.listen.clone().ok_or_else(|| certificate_error("listen", "a client has no certificate to show"))
+        let listen = self.shared.read().unwrap_or_else(PoisonError::into_inner).listen.clone();
+        listen.ok_or_else(|| certificate_error("listen", "a client has no certificate to show"))
+    }
+
+    fn sharing(configurations: Configurations) -> Self {
+        Self { shared: Arc::new(RwLock::new(configurations)) }
+    }
+}
+
+impl Configurations {
+    /// See [`TlsIdentity::role`].
+    fn role(authority_pem: &str, credentials: &Credentials) -> Result<Self, NetError> {
+        let operation = "use the role's certificate";
+        let fail = |error: rustls::Error| certificate_error(operation, error);
+        let roots = Arc::new(roots(authority_pem)?);
+        let chain = chain(&credentials.certificate_pem, operation)?;
+        let key = PrivateKeyDer::from_pem_slice(credentials.key_pem.as_bytes())
+            .map_err(|error| certificate_error(operation, error))?;
+        let mut introducing = chain.clone();
+        introducing.push(certificate(authority_pem, operation)?);
+        let mut connect =
+            client_builder(Arc::clone(&roots))?.with_client_auth_cert(chain, key.clone_key()).map_err(fail)?;
+        connect.resumption = Resumption::in_memory_sessions(RESUMABLE_SESSIONS_MAX);
+        let callers = WebPkiClientVerifier::builder_with_provider(roots, crypto())
+            .allow_unauthenticated()
+            .build()
+            .map_err(|error| certificate_error(operation, error))?;
+        let mut listen = ServerConfig::builder_with_provider(crypto())
+            .with_protocol_versions(&[&TLS13])
+            .map_err(fail)?
+            .with_client_cert_verifier(callers)
+            .with_single_cert(introducing, key)
+            .map_err(fail)?;
+        // A returning caller brings its session along, sealed: we keep no table of them.
+        listen.ticketer = provider::Ticketer::new().map_err(fail)?;
+        Ok(Self { connect: Arc::new(connect), listen: Some(Arc::new(listen)) })
     }
 }
 

@@ -66,6 +66,14 @@ impl Channel {
         }
     }
 
+    /// SHA-256 of the authority's certificate that the peer showed behind its own.
+    pub(super) fn authority(&self) -> Option<[u8; 32]> {
+        match self {
+            Self::Tls(socket) => socket.authority(),
+            Self::Memory(_) => None,
+        }
+    }
+
     /// 32 bytes that both ends derive alike from this connection and nobody else can (RFC 8446, 7.5).
     pub(super) fn export_key(&self, label: &[u8], context: &[u8]) -> Result<[u8; 32], rustls::Error> {
         match self {

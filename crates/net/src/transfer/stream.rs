@@ -69,6 +69,12 @@ impl TransferStream {
         self.channel.fingerprint()
     }
 
+    /// SHA-256 of the certificate of the authority that the peer showed, as everyone who listens does: for a
+    /// [newcomer](crate::identity::TlsIdentity::newcomer), which has checked the peer by it.
+    pub fn peer_authority(&self) -> Option<[u8; 32]> {
+        self.channel.authority()
+    }
+
     /// 32 bytes that both ends derive from the TLS connection (RFC 8446 exporter).
     ///
     /// # Errors
@@ -120,6 +126,19 @@ impl TransferStream {
     /// # Errors
     /// As [`receive`](Self::receive), but for a close in order.
     pub async fn receive_or_end<T: DeserializeOwned>(&mut self) -> Result<Option<T>, NetError> {
+        self.receive_word(TRANSFER_MESSAGE_BYTES_MAX).await
+    }
+
+    /// The next word of one who has not proved who it is, and may have no more of our memory than `bytes_max`.
+    ///
+    /// # Errors
+    /// As [`receive`](Self::receive).
+    pub async fn receive_at_most<T: DeserializeOwned>(&mut self, bytes_max: usize) -> Result<T, NetError> {
+        let ended = NetError::Closed { peer: self.peer, operation: WAITING };
+        self.receive_word(bytes_max).await?.ok_or(ended)
+    }
+
+    async fn receive_word<T: DeserializeOwned>(&mut self, bytes_max: usize) -> Result<Option<T>, NetError> {
         self.send_rest().await;
         let mut length = [0; 4];
         let read = self.channel.read(&mut length).await.map_err(|error| self.failure(error, WAITING))?;
@@ -128,8 +147,8 @@ impl TransferStream {
         }
         self.fill(&mut length[read..], "receiving a message").await?;
         let length = u32::from_be_bytes(length) as usize;
-        if length > TRANSFER_MESSAGE_BYTES_MAX {
-            return Err(too_long("a message from the other end", length, TRANSFER_MESSAGE_BYTES_MAX));
+        if length > bytes_max {
+            return Err(too_long("a message from the other end", length, bytes_max));
         }
         let mut bytes = Vec::new();
         while bytes.len() < length {

@@ -103,6 +103,12 @@ impl TlsSocket {
         self.session.peer_certificates().and_then(<[_]>::first).map(fingerprint_of)
     }
 
+    /// SHA-256 of the last certificate that the peer showed behind its own.
+    pub(super) fn authority(&self) -> Option<[u8; 32]> {
+        let shown = self.session.peer_certificates().and_then(|shown| shown.get(1..));
+        shown.and_then(<[_]>::last).map(fingerprint_of)
+    }
+
     /// Whether this session takes up an earlier one.
     #[cfg(test)]
     pub(super) fn is_resumed(&self) -> bool {

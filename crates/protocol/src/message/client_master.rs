@@ -14,6 +14,7 @@ use crate::{
     message::{
         accounts::{AccountsReply, AccountsRequest},
         acl::{AclReply, AclRequest},
+        admission::{AdmissionReply, AdmissionVerb},
         rebuild::{RebuildRequest, RebuildStatus},
     },
     sandbox::SandboxLayer,
@@ -173,6 +174,8 @@ pub enum ClientRequest {
     Accounts(AccountsRequest),
     /// Who may do what: [`ClientReply::Acl`].
     Acl(AclRequest),
+    /// About machines that come in, for the security server: [`ClientReply::Admission`].
+    Admission(AdmissionVerb),
 }
 
 /// The master's answer.
@@ -234,6 +237,8 @@ pub enum ClientReply {
     Accounts(AccountsReply),
     /// About rights.
     Acl(AclReply),
+    /// About machines that come in.
+    Admission(AdmissionReply),
 }
 
 /// See [`ClientRequest::Create`].

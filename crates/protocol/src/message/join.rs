@@ -6,9 +6,11 @@ use std::net::SocketAddr;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{
-    NodeId, Place, Refusal, SessionId, UserName, message::accounts::NewSession, wire::datagram::GONE_TOKEN_BYTES,
+use super::{
+    accounts::NewSession,
+    admission::{AdmissionReply, Enrolment},
 };
+use crate::{NodeId, Place, Refusal, SessionId, UserName, wire::datagram::GONE_TOKEN_BYTES};
 
 /// Label of the TLS exporter that yields the 32-byte session key.
 pub const KEY_LABEL: &[u8] = b"EXPORTER-sector-gmp-2";
@@ -70,6 +72,8 @@ pub enum JoinRequest {
         /// What the machine is called, for people; at most [`MACHINE_BYTES_MAX`].
         machine: String,
     },
+    /// A machine wants a certificate, its first or its next: [`JoinReply::Admission`]. No session begins.
+    Enrol(Enrolment),
 }
 
 /// The master's answer.
@@ -89,4 +93,6 @@ pub enum JoinReply {
     Refused(Refusal),
     /// A login session has begun.
     LoggedIn(NewSession),
+    /// What becomes of a machine's certificate.
+    Admission(AdmissionReply),
 }

@@ -9,6 +9,7 @@ use crate::{
     CredentialId, NodeId, Refusal, UserName,
     message::{
         accounts::{AccountsReply, AccountsRequest, NewSession},
+        admission::{AdmissionReply, AdmissionRequest},
         join::Secret,
     },
 };
@@ -56,6 +57,8 @@ pub enum SecurityRequest {
     Changes(ChangeMark),
     /// Do these sessions of yours still stand: [`SecurityReply::Rechecked`]. At most [`RECHECKED_MAX`].
     Recheck(Vec<HeldSession>),
+    /// Who may come in, and with which certificate: [`SecurityReply::Admission`].
+    Admission(AdmissionRequest),
 }
 
 /// What the security server answers.
@@ -75,6 +78,8 @@ pub enum SecurityReply {
     Changes(AccountChanges),
     /// For each session asked for, in order, what its user may do now; `None` where it has ended.
     Rechecked(Vec<Option<KnownUser>>),
+    /// What becomes of a machine's certificate.
+    Admission(AdmissionReply),
 }
 
 /// A point in the life of a security server's accounts.

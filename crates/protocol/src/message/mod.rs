@@ -4,6 +4,7 @@
 
 pub mod accounts;
 pub mod acl;
+pub mod admission;
 pub mod client_master;
 pub mod cluster;
 pub mod join;

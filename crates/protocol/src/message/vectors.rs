@@ -16,6 +16,7 @@ use serde::{Serialize, de::DeserializeOwned};
 use super::{
     accounts::{AccountsReply, AccountsRequest},
     acl::{AclReply, AclRequest},
+    admission::{AdmissionReply, AdmissionRequest, AdmissionVerb, Enrolment},
     client_master::{
         Admitted, ClientReply, ClientRequest, Condition, Copies, CopyState, CopyStatus, CreateRequest, Created, Entry,
         EntryKind, EntryStatus, FileContent, FoundCopy, Health, JobRecord, JobState, Located, NodeState, NodeStatus,
@@ -110,6 +111,7 @@ macro_rules! compare {
 // Behind the macro, which it uses.
 mod accounts;
 mod acl;
+mod admission;
 
 #[test]
 fn the_words_of_joining_have_their_bytes() {
@@ -131,6 +133,7 @@ fn the_words_of_joining_have_their_bytes() {
             secret: Secret::Password("battery staple".into()),
             machine: "laptop".into(),
         },
+        "enrol": JoinRequest::Enrol(_) => JoinRequest::Enrol(Enrolment::Confirm { name: node() }),
     });
     compare!(vectors, JoinReply {
         "accepted": JoinReply::Accepted { .. } => JoinReply::Accepted {
@@ -140,6 +143,7 @@ fn the_words_of_joining_have_their_bytes() {
         },
         "refused": JoinReply::Refused(_) => JoinReply::Refused(refusal(Status::Refused)),
         "logged-in": JoinReply::LoggedIn(_) => JoinReply::LoggedIn(accounts::new_session()),
+        "admission": JoinReply::Admission(_) => JoinReply::Admission(AdmissionReply::Done),
     });
     vectors.finish();
 }
@@ -169,6 +173,8 @@ fn the_words_of_master_and_security_server_have_their_bytes() {
             credential: CredentialId(0x77),
             address: from,
         }]),
+        "admission": SecurityRequest::Admission(_) =>
+            SecurityRequest::Admission(AdmissionRequest::Own(AdmissionVerb::Requests)),
     });
     let changes = AccountChanges { mark: ChangeMark { run: 5, number: 7 }, users: Some(vec![user()]) };
     compare!(vectors, SecurityReply {
@@ -179,6 +185,7 @@ fn the_words_of_master_and_security_server_have_their_bytes() {
         "session": SecurityReply::Session(_) => SecurityReply::Session(accounts::new_session()),
         "changes": SecurityReply::Changes(_) => SecurityReply::Changes(changes),
         "rechecked": SecurityReply::Rechecked(_) => SecurityReply::Rechecked(vec![Some(known_user()), None]),
+        "admission": SecurityReply::Admission(_) => SecurityReply::Admission(AdmissionReply::Done),
     });
     vectors.finish();
 }
@@ -248,6 +255,7 @@ fn the_requests_of_a_client_have_their_bytes() {
         "import": ClientRequest::Import { .. } => ClientRequest::Import { node: node() },
         "accounts": ClientRequest::Accounts(_) => ClientRequest::Accounts(AccountsRequest::WhoAmI),
         "acl": ClientRequest::Acl(_) => ClientRequest::Acl(AclRequest::Get(path())),
+        "admission": ClientRequest::Admission(_) => ClientRequest::Admission(AdmissionVerb::Requests),
     });
     compare!(vectors, RebuildRequest {
         "status": RebuildRequest::Status { .. } => RebuildRequest::Status { after: None },
@@ -340,6 +348,7 @@ fn the_replies_to_a_client_have_their_bytes() {
         "source": ClientReply::Source(_) => ClientReply::Source(source()),
         "accounts": ClientReply::Accounts(_) => ClientReply::Accounts(AccountsReply::Done),
         "acl": ClientReply::Acl(_) => ClientReply::Acl(AclReply::Inputs(signed())),
+        "admission": ClientReply::Admission(_) => ClientReply::Admission(AdmissionReply::Done),
     });
     compare!(vectors, RebuildState {
         "new": RebuildState::New => RebuildState::New,

@@ -5,6 +5,8 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand};
 use protocol::{NodeId, RecordFormat, SliceId};
 
+use super::{Allow, Approve, MasterJoin, NodeJoin, NodeTicket};
+
 #[derive(Clone, Debug, Args)]
 pub(crate) struct Up {
     /// Nodes to start
@@ -72,6 +74,29 @@ pub(crate) enum NodeVerb {
     /// The nodes and how they are (as `sector nodes`)
     #[command(after_help = "Example: sector node list --json")]
     List,
+    /// Make a ticket with which one machine comes into the cloud as a node
+    #[command(after_help = "Example: sector node ticket --life 1h")]
+    Ticket(NodeTicket),
+    /// Make this machine a node of a cloud: with a ticket at once, without one when an administrator approves it
+    #[command(
+        after_help = "Example: sector node join --master 10.0.0.1:7400 --trust-on-first-use --id node-3 --folder /srv/node"
+    )]
+    Join(NodeJoin),
+    /// Machines that wait to be approved
+    #[command(after_help = "Example: sector node requests")]
+    Requests,
+    /// Let a machine in that waits
+    #[command(after_help = "Example: sector node approve node-3")]
+    Approve(Approve),
+    /// Turn a machine away that waits
+    #[command(after_help = "Example: sector node reject node-3")]
+    Reject {
+        /// The name it wants
+        id: NodeId,
+    },
+    /// Say from which addresses a node may join
+    #[command(after_help = "Example: sector node allow node-3 10.0.0.0/8,192.0.2.7")]
+    Allow(Allow),
     /// Empty a node: it gets no new slices, and what it holds is copied elsewhere before it is removed there
     #[command(after_help = "Example: sector node drain node-3 --wait")]
     Drain(Drain),
@@ -151,6 +176,9 @@ pub(crate) struct MasterRole {
 
 #[derive(Clone, Debug, Subcommand)]
 pub(crate) enum MasterCommand {
+    /// Make this machine a master of a cloud
+    #[command(after_help = "Example: sector master join TICKET --folder /srv/master")]
+    Join(MasterJoin),
     /// Set a damaged journal aside, so that the next start puts the names together from the nodes
     #[command(after_help = "Example: sector master rebuild --config master.toml")]
     Rebuild(Role),

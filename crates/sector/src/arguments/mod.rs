@@ -2,6 +2,7 @@
 
 mod accounts;
 mod acl;
+mod admission;
 mod cloud;
 mod files;
 mod jobs;
@@ -13,6 +14,9 @@ use clap::{Args, Parser, Subcommand};
 
 pub(crate) use accounts::{GroupCommand, Login, SessionCommand, TokenCommand, UserCommand};
 pub(crate) use acl::AclCommand;
+pub(crate) use admission::{
+    Allow, Approve, MasterJoin, NodeJoin, NodeTicket, SecurityCommand, SecurityInit, SecurityRole, SecurityTicket,
+};
 pub(crate) use cloud::{
     Demo, Doctor, Drain, ImportFiles, Inspect, Inspected, MasterCommand, MasterRole, Node, NodeVerb, Rebalance,
     Rebuild, RemoveNode, Role, TopologyVerb, Up,
@@ -61,13 +65,13 @@ pub(crate) enum Command {
     /// The tour: a cloud, real files, an inverted index, a sort, all verified
     #[command(after_help = "Example: sector demo --input ~/texts --records 1000000")]
     Demo(Demo),
-    /// Run a security server
+    /// Run a security server, make a cloud, or make a ticket for a master
     #[command(after_help = "Example: sector security --config security.toml")]
-    Security(Role),
+    Security(SecurityRole),
     /// Run a master
     #[command(after_help = "Example: sector master --config master.toml")]
     Master(MasterRole),
-    /// Run a node, or drain, remove and list nodes
+    /// Run a node, let nodes in, or drain, remove and list them
     #[command(after_help = "Example: sector node drain node-3 --wait   (`sector node --config FILE` runs one)")]
     Node(Node),
     /// The nodes and how they are
@@ -189,7 +193,7 @@ impl Command {
         matches!(
             self,
             Self::Up(_)
-                | Self::Security(_)
+                | Self::Security(SecurityRole { command: None, .. })
                 | Self::Master(MasterRole { command: None, .. })
                 | Self::Node(Node { verb: None, .. })
         )

@@ -2,6 +2,7 @@
 
 mod accounts;
 mod acl;
+mod admission;
 mod bench;
 mod check;
 mod disk_bench;
@@ -29,7 +30,10 @@ mod trash;
 use client::{Client, Profile};
 
 use crate::{
-    arguments::{Arguments, Bench, Command, Global, MasterCommand, MasterRole, Node, TopologyVerb},
+    arguments::{
+        Arguments, Bench, Command, Global, MasterCommand, MasterRole, Node, NodeVerb, SecurityCommand, SecurityRole,
+        TopologyVerb,
+    },
     cloud, demo,
     failure::Failure,
 };
@@ -42,7 +46,21 @@ pub(crate) async fn run(arguments: Arguments) -> Result<(), Failure> {
         Command::Up(up) => cloud::up(up, global).await,
         Command::Down => cloud::down(global).await,
         Command::Demo(demo) => demo::run(demo, global).await,
-        Command::Security(role) => cloud::role::security(&role.config).await,
+        Command::Security(SecurityRole { command: Some(SecurityCommand::Init(init)), .. }) => {
+            admission::security::init(&init, global)
+        }
+        Command::Security(SecurityRole { command: Some(SecurityCommand::Ticket(ticket)), .. }) => {
+            admission::security::ticket(ticket, global).await
+        }
+        Command::Security(SecurityRole { config: Some(config), .. }) => cloud::role::security(&config).await,
+        Command::Security(_) => Err(Failure::usage("name the settings with `--config`")),
+        Command::Master(MasterRole { command: Some(MasterCommand::Join(join)), .. }) => {
+            admission::join::master(join, global).await
+        }
+        Command::Node(Node { verb: Some(NodeVerb::Join(join)), .. }) => tokio::select! {
+            joined = admission::join::node(join, global) => joined,
+            () = interrupted() => Err(Failure::failed("interrupted; the same command goes on where it was")),
+        },
         Command::Master(MasterRole { command: Some(MasterCommand::Rebuild(role)), .. }) => {
             rebuild::set_aside(&role, global)
         }
@@ -130,10 +148,15 @@ async fn run_with(cloud: &Client, command: Command, global: &Global) -> Result<(
 
 /// Logs in with the profile that the user means.
 pub(crate) async fn connect(global: &Global) -> Result<Client, Failure> {
-    Ok(Client::connect(&Profile::load(&profile_file(global)?)?).await?)
+    Ok(Client::connect(&profile(global)?).await?)
 }
 
 /// The profile that the user means.
+fn profile(global: &Global) -> Result<Profile, Failure> {
+    Ok(Profile::load(&profile_file(global)?)?)
+}
+
+/// The file of the profile that the user means.
 fn profile_file(global: &Global) -> Result<std::path::PathBuf, Failure> {
     match &global.profile {
         Some(file) => Ok(file.clone()),

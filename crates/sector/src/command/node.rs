@@ -7,7 +7,7 @@ use client::{Client, MovePlan, NodeStatus, RebalanceStatus, RebalanceVerb, Remov
 use protocol::{NodeId, Status};
 use serde::Serialize;
 
-use super::nodes;
+use super::{admission, nodes};
 use crate::{
     arguments::{Drain, Global, NodeVerb, Rebalance, RemoveNode},
     failure::Failure,
@@ -17,7 +17,14 @@ use crate::{
 /// `sector node VERB`.
 pub(crate) async fn run(cloud: &Client, verb: NodeVerb, global: &Global) -> Result<(), Failure> {
     match verb {
-        NodeVerb::List => nodes::nodes(cloud, global).await,
+        NodeVerb::List => nodes::list(cloud, global).await,
+        NodeVerb::Ticket(arguments) => admission::node::ticket(cloud, arguments, global).await,
+        NodeVerb::Requests => admission::node::requests(cloud, global).await,
+        NodeVerb::Approve(arguments) => admission::node::approve(cloud, &arguments, global).await,
+        NodeVerb::Reject { id } => admission::node::reject(cloud, &id, global).await,
+        NodeVerb::Allow(arguments) => admission::node::allow(cloud, arguments, global).await,
+        // It needs no login: see `command::run`.
+        NodeVerb::Join(_) => Err(Failure::failed("this command needs no login")),
         NodeVerb::Drain(arguments) => drain(cloud, arguments, global).await,
         NodeVerb::Remove(arguments) => remove(cloud, arguments, global).await,
     }
@@ -129,7 +136,7 @@ async fn remove(cloud: &Client, arguments: RemoveNode, global: &Global) -> Resul
     Ok(())
 }
 
-fn say(global: &Global, sentence: &str) -> Result<(), Failure> {
+pub(super) fn say(global: &Global, sentence: &str) -> Result<(), Failure> {
     if global.json {
         return show::json(&serde_json::json!({ "done": sentence }));
     }

@@ -4,6 +4,7 @@ use client::{Client, NodeState, NodeStatus, Standing};
 use protocol::{
     Status,
     disk::{DiskState, DiskStatus},
+    message::admission::MachineStatus,
     sandbox::SandboxLayer,
 };
 use serde::Serialize;
@@ -35,6 +36,24 @@ pub(crate) async fn nodes(cloud: &Client, global: &Global) -> Result<(), Failure
         .collect();
     show::table(&["id", "site", "rack", "state", " used", " free", " fill", "disks", "address", "data"], &rows);
     Ok(())
+}
+
+/// `sector node list`: as `nodes`, and in JSON also what administrators may know of the nodes' certificates; null where the
+/// asker may not, or a node has none that the security server knows.
+pub(crate) async fn list(cloud: &Client, global: &Global) -> Result<(), Failure> {
+    if !global.json {
+        return nodes(cloud, global).await;
+    }
+    let machines = match cloud.machines().await {
+        Err(error) if error.status() == Status::Refused => Vec::new(),
+        machines => machines?,
+    };
+    let mut listed = Vec::new();
+    for node in cloud.nodes().await? {
+        let machine = machines.iter().find(|machine| machine.name == node.node).map(CertificateView::from);
+        listed.push(ListedNode { node: node.into(), certificate: machine });
+    }
+    show::json(&listed)
 }
 
 /// `sector health`.
@@ -116,6 +135,41 @@ impl From<NodeStatus> for NodeView {
             slices: node.slices,
             disks: node.disks.into_iter().map(DiskView::new).collect(),
             sandbox_missing: node.sandbox_missing.map(|layers| layers.into_iter().map(SandboxLayer::name).collect()),
+        }
+    }
+}
+
+#[derive(Serialize)]
+struct ListedNode {
+    #[serde(flatten)]
+    node: NodeView,
+    certificate: Option<CertificateView>,
+}
+
+/// What the security server knows of a node.
+#[derive(Serialize)]
+struct CertificateView {
+    /// SHA-256 of its certificate.
+    fingerprint: String,
+    /// When that ends.
+    until: Option<String>,
+    /// SHA-256 of the one that was issued to follow, until it is used.
+    next_fingerprint: Option<String>,
+    /// From where it may join; empty: from anywhere.
+    addresses: Vec<String>,
+    /// Whether it is refused.
+    struck_off: bool,
+}
+
+impl From<&MachineStatus> for CertificateView {
+    fn from(machine: &MachineStatus) -> Self {
+        let hexadecimal = |digest: [u8; 32]| digest.iter().map(|byte| format!("{byte:02x}")).collect();
+        Self {
+            fingerprint: hexadecimal(machine.fingerprint),
+            until: machine.until_unix_millis.map(|until| show::time(until, true)),
+            next_fingerprint: machine.next_fingerprint.map(hexadecimal),
+            addresses: machine.addresses.iter().map(ToString::to_string).collect(),
+            struck_off: machine.is_struck_off,
         }
     }
 }

@@ -1,29 +1,29 @@
-//! Letting nodes in: only those that are registered, with their own certificate, from their own addresses. Serves joining.
+//! Letting nodes in: only those that have a certificate of this cloud and show it, from their own addresses. Serves
+//! joining.
 
 use std::net::IpAddr;
 
-use protocol::{NodeId, Status, message::master_security::SecurityReply};
+use protocol::{MachineKind, NodeId, message::master_security::SecurityReply};
 
-use super::{Security, refused};
-use crate::AddressRange;
+use super::{
+    Caller, Security,
+    admission::{check_certificate, promoted, unknown},
+};
 
 impl Security {
-    pub(super) fn check_node(&self, id: &NodeId, fingerprint: [u8; 32], address: IpAddr) -> SecurityReply {
-        let Some(node) = self.accounts.node(id) else {
-            return refused(
-                Status::Refused,
-                format!("there is no node `{id}` in this cloud; an administrator must admit it"),
-            );
-        };
-        if node.fingerprint != fingerprint {
-            let sentence = format!("the certificate shown is not that of `{id}`; use the one that was issued for it");
-            return refused(Status::Refused, sentence);
+    /// A node that joins with the certificate that was issued to follow has used it: the one before is worth nothing then.
+    pub(super) fn check_node(&mut self, caller: Caller, name: &NodeId, fingerprint: [u8; 32], address: IpAddr) {
+        let machine = self.accounts.machines().of_kind(name, MachineKind::Node).cloned();
+        let checked = machine.ok_or_else(|| unknown(name)).and_then(|machine| {
+            check_certificate(name, &machine, Some(fingerprint), address)?;
+            Ok(promoted(name, machine, fingerprint))
+        });
+        match checked {
+            Ok(change) => {
+                let changes = change.transpose().map(|change| change.into_iter().collect());
+                self.change(caller, changes, SecurityReply::NodeAllowed);
+            }
+            Err(refusal) => self.refuse(caller, refusal),
         }
-        if !AddressRange::allows(&node.addresses, address) {
-            let address = address.to_canonical();
-            let sentence = format!("`{id}` may not join from {address}; ask an administrator to allow it");
-            return refused(Status::Refused, sentence);
-        }
-        SecurityReply::NodeAllowed
     }
 }

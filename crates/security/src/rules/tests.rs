@@ -6,7 +6,7 @@ mod accounts;
 use std::{collections::VecDeque, time::Duration};
 
 use protocol::{
-    CredentialId, Now, Status,
+    CredentialId, MachineKind, Now, Status,
     message::{
         accounts::{AccountsReply, AccountsRequest, NewUser, Password},
         join::Secret,
@@ -17,10 +17,13 @@ use protocol::{
 use super::{login::WRONG_LOGIN, *};
 use crate::{
     AddressRange,
-    accounts::{self as rows, MASTER, Node, User},
+    accounts::{self as rows, MASTER, SECURITY, User},
     credentials::Token,
+    machines::{self, Certificate, Machine},
     secret::TokenHash,
 };
+
+mod admission;
 
 const HOME: &str = "10.0.0.1";
 const AWAY: &str = "203.0.113.9";
@@ -41,9 +44,14 @@ fn security() -> Security {
     for (name, user) in [("alice", alice), ("robot", robot)] {
         accounts.apply(&rows::set_user(&name.parse().unwrap(), &user).unwrap()).unwrap();
     }
-    for (id, fingerprint, addresses) in [("node-1", [7; 32], vec![home]), (MASTER, [9; 32], vec![])] {
-        let row = Node { fingerprint, addresses };
-        accounts.apply(&rows::set_node(&id.parse().unwrap(), &row).unwrap()).unwrap();
+    for (name, kind, fingerprint, addresses) in [
+        ("node-1", MachineKind::Node, [7; 32], vec![home]),
+        (MASTER, MachineKind::Master, [9; 32], vec![]),
+        (SECURITY, MachineKind::Security, [5; 32], vec![]),
+    ] {
+        let certificate = Certificate { fingerprint, key: None, until_unix_millis: None };
+        let machine = Machine { addresses, ..Machine::new(kind, certificate) };
+        accounts.apply(&machines::set_machine(&name.parse().unwrap(), &machine).unwrap()).unwrap();
     }
     Security::new(accounts).unwrap()
 }
@@ -82,6 +90,11 @@ fn ask(security: &mut Security, now: Now, request: SecurityRequest) -> (Security
                 assert!(security.poll_action().is_none(), "one question, one answer");
                 return (reply, compared);
             }
+            Action::Issue { check, name, kind, key } => {
+                let issued = admission::signer().issue(&name, kind, &key);
+                security.handle_completion(now, Completion::Issued { check, issued });
+            }
+            Action::HangUp { .. } => return (admission::hung_up(), false),
             Action::Verify { check, verification } => {
                 compared = true;
                 security.handle_completion(now, Completion::Verified { check, found: verification.run() });

@@ -1,6 +1,8 @@
 //! Real sockets and real TLS on the loopback, every port chosen by the system.
 #![allow(clippy::unwrap_used)]
 
+mod introductions;
+
 use protocol::{Refusal, Status, limits::FRAME_BYTES_MAX};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 

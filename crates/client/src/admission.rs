@@ -1,0 +1,298 @@
+//! How machines come into a cloud: what an administrator says about them in a session (door 2), and what a newcomer says
+//! that has no certificate yet ([`Newcomer`]). It serves `sector node ticket|requests|approve|reject|allow` and
+//! `sector node|master join`. Never writes a file, and never sends a private key.
+
+use std::{net::SocketAddr, time::Duration};
+
+use net::{
+    NetError,
+    identity::{Credentials, NewKey, TlsIdentity, fingerprint, random, ticket_digest},
+    transfer::{Carrier, TcpCarrier, TransferStream},
+};
+use protocol::{
+    AddressRange, JoinTicket, KeyDigest, MachineKind, NodeId, Refusal, Status, TicketSecret,
+    message::{
+        admission::{
+            AdmissionReply, AdmissionRequest, AdmissionVerb, Enrolment, KeyRequest, MachineStatus, WaitingMachine,
+        },
+        client_master::{ClientReply, ClientRequest},
+        join::{JoinReply, JoinRequest},
+        master_security::{SecurityReply, SecurityRequest},
+    },
+};
+use tokio::time::timeout;
+
+use crate::{Client, ClientError};
+
+impl Client {
+    /// Makes a ticket for a node that is to find the master at `master`. Its secret is made here and told to nobody: the
+    /// cloud hears its digest.
+    ///
+    /// # Errors
+    /// [`Status::Refused`] for who is no administrator.
+    pub async fn node_ticket(
+        &self,
+        master: SocketAddr,
+        authority_pem: &str,
+        name: Option<NodeId>,
+        life: Duration,
+    ) -> Result<JoinTicket, ClientError> {
+        let (ticket, verb) = new_ticket(MachineKind::Node, master, authority_pem, name, life)?;
+        self.administer(verb).await.map(|()| ticket)
+    }
+
+    /// Who waits for a certificate.
+    ///
+    /// # Errors
+    /// [`Status::Refused`] for who is no administrator.
+    pub async fn waiting_machines(&self) -> Result<Vec<WaitingMachine>, ClientError> {
+        match self.admission(AdmissionVerb::Requests).await? {
+            AdmissionReply::Requests(waiting) => Ok(waiting),
+            _ => Err(unexpected("node requests")),
+        }
+    }
+
+    /// Lets a machine in that waits; with `key` only the one that has it.
+    ///
+    /// # Errors
+    /// [`Status::NotFound`] where none waits under that name; [`Status::Refused`] where it has another key, or several
+    /// wait and none is named.
+    pub async fn approve_machine(&self, name: &NodeId, key: Option<KeyDigest>) -> Result<(), ClientError> {
+        self.administer(AdmissionVerb::Approve { name: name.clone(), key }).await
+    }
+
+    /// Turns machines away that wait under this name.
+    ///
+    /// # Errors
+    /// [`Status::NotFound`] where none does.
+    pub async fn reject_machine(&self, name: &NodeId) -> Result<(), ClientError> {
+        self.administer(AdmissionVerb::Reject { name: name.clone() }).await
+    }
+
+    /// Says from where a node may join; from anywhere where there are no ranges.
+    ///
+    /// # Errors
+    /// [`Status::NotFound`] where there is no such node.
+    pub async fn allow_node(&self, name: &NodeId, addresses: Vec<AddressRange>) -> Result<(), ClientError> {
+        self.administer(AdmissionVerb::Allow { name: name.clone(), addresses }).await
+    }
+
+    /// Refuses a node's certificate from now on, or with `undo` takes it again.
+    ///
+    /// # Errors
+    /// [`Status::NotFound`] where there is no such node.
+    pub async fn strike_node(&self, name: &NodeId, undo: bool) -> Result<(), ClientError> {
+        self.administer(AdmissionVerb::Strike { name: name.clone(), undo }).await
+    }
+
+    /// Every machine that has a certificate, by name.
+    ///
+    /// # Errors
+    /// [`Status::Refused`] for who is no administrator.
+    pub async fn machines(&self) -> Result<Vec<MachineStatus>, ClientError> {
+        let mut all: Vec<MachineStatus> = Vec::new();
+        loop {
+            let after = all.last().map(|machine| machine.name.clone());
+            let AdmissionReply::Machines { machines, more } = self.admission(AdmissionVerb::Machines { after }).await?
+            else {
+                return Err(unexpected("node list"));
+            };
+            // A page without any would be asked for again and again.
+            let is_last = !more || machines.is_empty();
+            all.extend(machines);
+            if is_last {
+                return Ok(all);
+            }
+        }
+    }
+
+    async fn administer(&self, verb: AdmissionVerb) -> Result<(), ClientError> {
+        self.admission(verb).await.map(drop)
+    }
+
+    async fn admission(&self, verb: AdmissionVerb) -> Result<AdmissionReply, ClientError> {
+        match self.ask(ClientRequest::Admission(verb)).await? {
+            ClientReply::Admission(reply) => Ok(reply),
+            _ => Err(unexpected("machines")),
+        }
+    }
+}
+
+/// A new ticket, and what the security server must hear of it before it is good.
+///
+/// # Errors
+/// When the authority's certificate is none.
+pub fn new_ticket(
+    kind: MachineKind,
+    address: SocketAddr,
+    authority_pem: &str,
+    name: Option<NodeId>,
+    life: Duration,
+) -> Result<(JoinTicket, AdmissionVerb), ClientError> {
+    let secret = TicketSecret(random());
+    let verb = AdmissionVerb::AddTicket { kind, digest: ticket_digest(&secret), name, life_seconds: life.as_secs() };
+    Ok((JoinTicket { kind, address, authority: fingerprint(authority_pem).map_err(net)?, secret }, verb))
+}
+
+/// Has the security server at `address` do what who has its own credentials may want.
+///
+/// # Errors
+/// When it cannot be reached, or refuses.
+pub async fn at_security_server(
+    address: SocketAddr,
+    authority_pem: &str,
+    own: &Credentials,
+    verb: AdmissionVerb,
+) -> Result<AdmissionReply, ClientError> {
+    let carrier = TcpCarrier::new(TlsIdentity::role(authority_pem, own).map_err(net)?);
+    let stream = carrier.connect(address, "security").await.map_err(net)?;
+    ask_security(stream, AdmissionRequest::Own(verb)).await
+}
+
+/// How a newcomer knows that it speaks with the cloud it was meant for.
+#[derive(Clone, Debug)]
+pub enum Trust {
+    /// The authority's certificate has this SHA-256.
+    Digest([u8; 32]),
+    /// This is the authority's certificate, PEM.
+    Authority(String),
+    /// It takes whichever comes first, and holds on to that.
+    FirstUse,
+}
+
+/// A machine that wants its first certificate.
+pub struct Newcomer {
+    /// Where it asks.
+    pub address: SocketAddr,
+    /// Whom it trusts there.
+    pub trust: Trust,
+    /// The key it has made.
+    pub key: NewKey,
+}
+
+/// A certificate for a newcomer.
+#[derive(Clone, Debug)]
+pub struct Admitted {
+    /// The name in it.
+    pub name: NodeId,
+    /// The certificate, PEM.
+    pub certificate_pem: String,
+    /// The certificate of the cloud's authority, PEM: the one that was trusted.
+    pub authority_pem: String,
+}
+
+/// What a newcomer without a ticket hears.
+#[derive(Clone, Debug)]
+pub enum Decision {
+    /// It is in.
+    Admitted(Admitted),
+    /// An administrator must decide; this is the digest to compare.
+    Waiting(KeyDigest),
+}
+
+impl Newcomer {
+    /// One with a ticket.
+    pub fn with_ticket(ticket: &JoinTicket, key: NewKey) -> Self {
+        Self { address: ticket.address, trust: Trust::Digest(ticket.authority), key }
+    }
+
+    /// Uses a ticket. The secret is said only to who has shown to be of the ticket's cloud.
+    ///
+    /// # Errors
+    /// When the other end is another cloud's, or the ticket is not taken.
+    pub async fn use_ticket(&mut self, ticket: &JoinTicket, name: Option<NodeId>) -> Result<Admitted, ClientError> {
+        let key = self.request(name.as_ref())?;
+        let enrolment = Enrolment::WithTicket { kind: ticket.kind, secret: ticket.secret.clone(), name, key };
+        match self.enrol(ticket.kind, enrolment).await? {
+            Decision::Admitted(admitted) => Ok(admitted),
+            Decision::Waiting(_) => Err(unexpected("join")),
+        }
+    }
+
+    /// Asks for a certificate as a node without a ticket; to be asked again while it is waiting.
+    ///
+    /// # Errors
+    /// When it was turned away, or may not wait.
+    pub async fn ask(&mut self, name: &NodeId) -> Result<Decision, ClientError> {
+        let enrolment = Enrolment::Ask { name: name.clone(), key: self.request(Some(name))? };
+        self.enrol(MachineKind::Node, enrolment).await
+    }
+
+    fn request(&self, name: Option<&NodeId>) -> Result<KeyRequest, ClientError> {
+        self.key.request(name).map_err(net)
+    }
+
+    async fn enrol(&mut self, kind: MachineKind, enrolment: Enrolment) -> Result<Decision, ClientError> {
+        let address = self.address;
+        let late = |_| Refusal::new(Status::Unavailable, format!("{address} took too long to answer; try again"));
+        let (reply, authority) = timeout(ANSWER_MAX, self.converse(kind, enrolment)).await.map_err(late)??;
+        match reply {
+            AdmissionReply::Waiting { key } => {
+                if let Some(authority) = authority {
+                    self.trust = Trust::Digest(authority);
+                }
+                Ok(Decision::Waiting(key))
+            }
+            AdmissionReply::Issued { name, certificate_pem, authority_pem } => {
+                // What comes behind the handshake is not trusted more than it: the authority must be the same.
+                if authority.is_some() && authority != Some(fingerprint(&authority_pem).map_err(net)?) {
+                    return Err(unexpected("join"));
+                }
+                Ok(Decision::Admitted(Admitted { name, certificate_pem, authority_pem }))
+            }
+            _ => Err(unexpected("join")),
+        }
+    }
+
+    /// The answer, and the authority that was shown.
+    async fn converse(
+        &self,
+        kind: MachineKind,
+        enrolment: Enrolment,
+    ) -> Result<(AdmissionReply, Option<[u8; 32]>), ClientError> {
+        let identity = match &self.trust {
+            Trust::Digest(digest) => TlsIdentity::newcomer(Some(*digest)),
+            Trust::FirstUse => TlsIdentity::newcomer(None),
+            Trust::Authority(pem) => TlsIdentity::client(pem),
+        };
+        let identity = identity.map_err(net)?;
+        let role = if kind == MachineKind::Master { "security" } else { "master" };
+        let mut stream = TcpCarrier::new(identity).connect(self.address, role).await.map_err(net)?;
+        let authority = stream.peer_authority();
+        if kind == MachineKind::Master {
+            let address = stream.peer().ip();
+            let request = AdmissionRequest::Enrol { address, fingerprint: None, enrolment };
+            return Ok((ask_security(stream, request).await?, authority));
+        }
+        stream.send(&JoinRequest::Enrol(enrolment)).await.map_err(net)?;
+        let reply = stream.receive::<JoinReply>().await.map_err(net)?;
+        stream.close().await;
+        match reply {
+            JoinReply::Admission(reply) => Ok((reply, authority)),
+            JoinReply::Refused(refusal) => Err(refusal.into()),
+            JoinReply::Accepted { .. } | JoinReply::LoggedIn(_) => Err(unexpected("join")),
+        }
+    }
+}
+
+async fn ask_security(mut stream: TransferStream, request: AdmissionRequest) -> Result<AdmissionReply, ClientError> {
+    stream.send(&SecurityRequest::Admission(request)).await.map_err(net)?;
+    let reply = stream.receive::<SecurityReply>().await.map_err(net)?;
+    stream.close().await;
+    match reply {
+        SecurityReply::Admission(reply) => Ok(reply),
+        SecurityReply::Refused(refusal) => Err(refusal.into()),
+        _ => Err(ClientError::Unexpected { who: "security server", request: "machines" }),
+    }
+}
+
+fn net(source: NetError) -> ClientError {
+    ClientError::Net { what: "the cloud could not be asked for a certificate".into(), source }
+}
+
+fn unexpected(request: &'static str) -> ClientError {
+    ClientError::Unexpected { who: "master", request }
+}
+
+/// How long the cloud may take to answer a newcomer.
+const ANSWER_MAX: Duration = Duration::from_secs(30);

@@ -1,0 +1,105 @@
+//! Renewing the node's own certificate while it serves (door 4). The new key is made here and never leaves; the new
+//! certificate is written down before it is used, and the old one is good until the master has seen the new one.
+
+use std::{
+    net::SocketAddr,
+    time::{Duration, SystemTime, UNIX_EPOCH},
+};
+
+use daemon::settings::CredentialFiles;
+use net::{
+    identity::{NewKey, TlsIdentity, Validity},
+    transfer::{Carrier, TcpCarrier},
+};
+use protocol::{
+    NodeId, Status,
+    message::{
+        admission::{AdmissionReply, Enrolment},
+        join::{JoinReply, JoinRequest},
+    },
+};
+use store::replace_together;
+use tokio::time::{sleep, timeout};
+
+use crate::{NodeError, blocking, link::OTHER_ANSWER};
+
+/// What is renewed, and at whom.
+pub(crate) struct Renewal {
+    pub(crate) name: NodeId,
+    pub(crate) files: CredentialFiles,
+    pub(crate) identity: TlsIdentity,
+    pub(crate) master: SocketAddr,
+}
+
+impl Renewal {
+    /// Looks after the certificate for as long as the node runs.
+    pub(crate) async fn run(self) {
+        loop {
+            let wait = match self.step().await {
+                Ok(wait) => wait.min(LOOK_AGAIN_AFTER),
+                Err(error) => {
+                    tracing::error!(%error, "the node's certificate could not be renewed; it tries again");
+                    RETRY_AFTER
+                }
+            };
+            sleep(wait).await;
+        }
+    }
+
+    /// Renews it where it is time, and says how long to wait before the next look.
+    async fn step(&self) -> Result<Duration, NodeError> {
+        let texts = self.files.read()?;
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let renew_at = Validity::of(&texts.certificate_pem)?.renew_at();
+        if let Some(wait) = renew_at.checked_sub(now).filter(|wait| !wait.is_zero()) {
+            return Ok(wait);
+        }
+        let key = NewKey::generate()?;
+        let renew = Enrolment::Renew { name: self.name.clone(), key: key.request(Some(&self.name))? };
+        let AdmissionReply::Issued { certificate_pem, .. } = self.ask(renew).await? else {
+            return Err(NodeError::refused(Status::Failed, OTHER_ANSWER));
+        };
+        let credentials = key.with_certificate(certificate_pem);
+        // Before it is written down: what cannot be used must not take the place of what can.
+        TlsIdentity::role(&texts.authority_pem, &credentials)?;
+        let (files, written) = (self.files.clone(), credentials.clone());
+        let write = move || {
+            replace_together(&[
+                (&files.key, written.key_pem.as_bytes(), 0o600),
+                (&files.certificate, written.certificate_pem.as_bytes(), 0o644),
+            ])
+            .map_err(NodeError::io("write the new certificate", &files.certificate))
+        };
+        blocking("writing the new certificate", write).await?;
+        self.identity.replace(&texts.authority_pem, &credentials)?;
+        // From this on the old one is worth nothing. Where it fails, the next joining does the same.
+        self.ask(Enrolment::Confirm { name: self.name.clone() }).await?;
+        tracing::info!("the node has renewed its certificate");
+        Ok(Duration::ZERO)
+    }
+
+    async fn ask(&self, enrolment: Enrolment) -> Result<AdmissionReply, NodeError> {
+        let conversation = async {
+            let mut stream = TcpCarrier::new(self.identity.clone()).connect(self.master, "master").await?;
+            stream.send(&JoinRequest::Enrol(enrolment)).await?;
+            let reply = stream.receive::<JoinReply>().await?;
+            stream.close().await;
+            match reply {
+                JoinReply::Admission(reply) => Ok(reply),
+                JoinReply::Refused(refusal) => Err(NodeError::Refused(refusal)),
+                JoinReply::Accepted { .. } | JoinReply::LoggedIn(_) => {
+                    Err(NodeError::refused(Status::Failed, OTHER_ANSWER))
+                }
+            }
+        };
+        let late = |_| NodeError::refused(Status::Unavailable, "the master took too long to renew the certificate");
+        timeout(ANSWER_MAX, conversation).await.map_err(late)?
+    }
+}
+
+/// Longest sleep: a machine that was asleep itself looks soon after it woke.
+const LOOK_AGAIN_AFTER: Duration = Duration::from_secs(3_600);
+/// Pause after a failure; there is a third of the certificate's life for many tries.
+const RETRY_AFTER: Duration = Duration::from_secs(2);
+/// How long one question may take: the master asks the security server meanwhile.
+const ANSWER_MAX: Duration = Duration::from_secs(30);

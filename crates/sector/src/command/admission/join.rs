@@ -1,0 +1,194 @@
+//! `node join` and `master join`: this machine comes into a cloud. The key is made here and stays here; what is written is
+//! credentials and settings, from which the role starts.
+
+use std::{
+    fs,
+    net::{SocketAddr, UdpSocket},
+    os::unix::fs::DirBuilderExt,
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use client::{Admitted, Decision, Newcomer, Trust};
+use daemon::settings::{Checked, CredentialFiles, MasterSettings, NodeSettings, Settings};
+use net::identity::{NewKey, fingerprint};
+use protocol::{KeyDigest, MachineKind, NodeId, Status};
+use store::{replace_together, write_file_atomically};
+
+use crate::{
+    arguments::{Global, MasterJoin, NodeJoin},
+    failure::Failure,
+    show,
+};
+
+/// `sector master join`.
+pub(crate) async fn master(arguments: MasterJoin, global: &Global) -> Result<(), Failure> {
+    let MasterJoin { ticket, folder, listen } = arguments;
+    if ticket.kind != MachineKind::Master {
+        return Err(Failure::usage("this ticket is for a node; use it with `sector node join`"));
+    }
+    let place = Place::prepare(&folder, "master.toml")?;
+    let settings = |id| MasterSettings { id, listen, security: ticket.address, ..MasterSettings::default() };
+    // Before the ticket is used up: what is wrong with the settings shows now.
+    Checked::of(settings(MasterSettings::default().id), &place.folder)?;
+    let admitted = Newcomer::with_ticket(&ticket, place.key()?).use_ticket(&ticket, None).await?;
+    place.settle(&admitted, settings(admitted.name.clone()), "master", global)
+}
+
+/// `sector node join`.
+pub(crate) async fn node(arguments: NodeJoin, global: &Global) -> Result<(), Failure> {
+    let ticket = arguments.ticket.as_ref();
+    if ticket.is_some_and(|ticket| ticket.kind != MachineKind::Node) {
+        return Err(Failure::usage("this ticket is for a master; use it with `sector master join`"));
+    }
+    let Some(master) = ticket.map(|ticket| ticket.address).or(arguments.master) else {
+        return Err(Failure::usage("give a ticket, or say with --master where the master is"));
+    };
+    let place = Place::prepare(&arguments.folder, "node.toml")?;
+    let listen = match arguments.listen {
+        Some(listen) => listen,
+        None => SocketAddr::new(address_towards(master)?, NODE_PORT),
+    };
+    let settings = |id| NodeSettings {
+        id,
+        master,
+        listen,
+        site: arguments.site.clone(),
+        rack: arguments.rack.clone(),
+        ..NodeSettings::default()
+    };
+    let any_name = arguments.id.clone().map_or_else(|| NodeId::new("node-1"), Ok);
+    let any_name = any_name.map_err(|error| Failure::usage(error.to_string()))?;
+    // Before the ticket is used up: what is wrong with the settings shows now.
+    Checked::of(settings(any_name), &place.folder)?;
+    let admitted = match ticket {
+        Some(ticket) => Newcomer::with_ticket(ticket, place.key()?).use_ticket(ticket, arguments.id.clone()).await?,
+        None => wait_for_approval(master, &arguments, &place, global).await?,
+    };
+    place.settle(&admitted, settings(admitted.name.clone()), "node", global)
+}
+
+/// Asks without a ticket until an administrator has decided.
+async fn wait_for_approval(
+    master: SocketAddr,
+    arguments: &NodeJoin,
+    place: &Place,
+    global: &Global,
+) -> Result<Admitted, Failure> {
+    let trust = match (&arguments.authority, arguments.trust_on_first_use) {
+        (Some(file), _) => {
+            let text = fs::read_to_string(file).map_err(|error| Failure::local("read", file, &error))?;
+            Trust::Authority(text)
+        }
+        (None, true) => Trust::FirstUse,
+        (None, false) => {
+            let sentence = "say whom to trust there: --authority FILE, or in so many words --trust-on-first-use";
+            return Err(Failure::usage(sentence));
+        }
+    };
+    let Some(name) = &arguments.id else { return Err(Failure::usage("say with --id how the node shall be called")) };
+    let mut newcomer = Newcomer { address: master, trust, key: place.key()? };
+    let mut told: Option<KeyDigest> = None;
+    loop {
+        match newcomer.ask(name).await {
+            Ok(Decision::Admitted(admitted)) => return Ok(admitted),
+            Ok(Decision::Waiting(key)) => {
+                if told.replace(key).is_none() && !global.quiet {
+                    eprintln!("waiting for an administrator: sector node approve {name} --fingerprint {key}");
+                }
+            }
+            // A master that is away for a moment, or has no place left, may have one later.
+            Err(error) if told.is_some() && error.status() == Status::Unavailable => {
+                tracing::warn!(%error, "the cloud does not answer; it is asked again");
+            }
+            Err(error) => return Err(error.into()),
+        }
+        tokio::time::sleep(ASK_AGAIN_AFTER).await;
+    }
+}
+
+/// The folder of a machine that comes in.
+struct Place {
+    folder: PathBuf,
+    files: CredentialFiles,
+    settings: PathBuf,
+}
+
+impl Place {
+    /// Makes the folder, for its owner alone; one that has a machine in it is refused.
+    fn prepare(folder: &Path, settings: &str) -> Result<Self, Failure> {
+        let folder = std::path::absolute(folder).map_err(|error| Failure::local("use the folder", folder, &error))?;
+        let mut builder = fs::DirBuilder::new();
+        builder.recursive(true).mode(0o700);
+        builder.create(&folder).map_err(|error| Failure::local("make the folder", &folder, &error))?;
+        let (files, settings) = (CredentialFiles::in_folder(&folder), folder.join(settings));
+        for file in [&files.certificate, &settings] {
+            if file.exists() {
+                let sentence = format!("`{}` is there already; this folder has joined a cloud", file.display());
+                return Err(Failure::new(Status::Exists, sentence));
+            }
+        }
+        Ok(Self { folder, files, settings })
+    }
+
+    /// The key in this folder. One that is there already asked before, and was cut off: it asks again as the same.
+    fn key(&self) -> Result<NewKey, Failure> {
+        let file = &self.files.key;
+        let broken = |error: net::NetError| Failure::from(error.refusal());
+        match fs::read_to_string(file) {
+            Ok(text) => NewKey::from_pem(&text).map_err(broken),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+                let key = NewKey::generate().map_err(broken)?;
+                write_file_atomically(file, key.key_pem().as_bytes(), 0o600)
+                    .map_err(|error| Failure::local("write", file, &error))?;
+                Ok(key)
+            }
+            Err(error) => Err(Failure::local("read", file, &error)),
+        }
+    }
+
+    /// Writes credentials and settings down, and says how to start the role.
+    fn settle<T: Settings>(
+        &self,
+        admitted: &Admitted,
+        settings: T,
+        role: &str,
+        global: &Global,
+    ) -> Result<(), Failure> {
+        let settings = Checked::of(settings, &self.folder)?;
+        // The certificate last: where it is there, the folder has joined.
+        replace_together(&[
+            (&self.files.authority, admitted.authority_pem.as_bytes(), 0o644),
+            (&self.settings, settings.to_toml().as_bytes(), 0o600),
+            (&self.files.certificate, admitted.certificate_pem.as_bytes(), 0o644),
+        ])
+        .map_err(|error| Failure::local("write", &self.files.certificate, &error))?;
+        let command = format!("sector {role} --config {}", self.settings.display());
+        if global.json {
+            let digest = fingerprint(&admitted.certificate_pem).map_err(|error| Failure::from(error.refusal()))?;
+            let digest: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
+            return show::json(&serde_json::json!({
+                "id": admitted.name.as_str(), "settings": self.settings, "fingerprint": digest, "start": command,
+            }));
+        }
+        show::line(format!("{} has joined; start it with:  {command}", admitted.name));
+        Ok(())
+    }
+}
+
+/// The address of this machine from which it reaches the master. Nothing is sent: the system is asked for the way.
+fn address_towards(master: SocketAddr) -> Result<std::net::IpAddr, Failure> {
+    let any: SocketAddr = if master.is_ipv4() { ([0, 0, 0, 0], 0).into() } else { ([0u16; 8], 0).into() };
+    let asked = UdpSocket::bind(any).and_then(|socket| {
+        socket.connect(master)?;
+        socket.local_addr()
+    });
+    let unknown =
+        |error| Failure::failed(format!("cannot find out how others reach this machine ({error}); say --listen"));
+    asked.map(|address| address.ip()).map_err(unknown)
+}
+
+/// Pause between two questions of a node that waits.
+const ASK_AGAIN_AFTER: Duration = Duration::from_secs(2);
+/// Where a node listens unless it is told otherwise.
+const NODE_PORT: u16 = 7410;

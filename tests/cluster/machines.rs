@@ -1,0 +1,309 @@
+//! Machines that come into a cloud by the commands alone, each in a folder of its own, as docs/set-up.md has it: a security
+//! server, a master, two nodes. No file is carried from one to the other but what is printed.
+
+use std::{
+    fs::{self, File},
+    io::{BufRead, BufReader},
+    net::TcpListener,
+    os::unix::fs::PermissionsExt,
+    path::PathBuf,
+    process::{Child, Command, Stdio},
+};
+
+use cluster::{Ended, ended, program, random_bytes, watch};
+use serde_json::Value;
+use tempfile::TempDir;
+
+/// Machines that join one after the other.
+struct Machines {
+    folder: TempDir,
+    roles: Vec<(String, Child)>,
+    security: String,
+    master: String,
+}
+
+impl Machines {
+    /// A cloud of a security server and a master, made and started by the commands.
+    fn with_master(more: &[&str]) -> Self {
+        let (security, master) = (address(), address());
+        let folder = tempfile::tempdir().unwrap();
+        let mut machines = Self { folder, roles: Vec::new(), security, master };
+        let (listen, at) = (machines.security.clone(), machines.master.clone());
+        let init = ["security", "init", "--folder", "@security", "--listen", &listen, "--master", &at];
+        machines.ok(&[&init[..], more].concat());
+        machines.start("security", "security.toml");
+        let ticket = machines.ok(&["security", "ticket", "master", "--folder", "@security"]);
+        machines.ok(&["master", "join", ticket.trim(), "--folder", "@master", "--listen", &at]);
+        machines.start("master", "master.toml");
+        machines
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    /// A command as the administrator gives it; `@x` is the folder of machine `x`.
+    fn command(&self, words: &[&str]) -> Command {
+        let mut command = Command::new(program());
+        for word in words {
+            match word.strip_prefix('@') {
+                Some(machine) => command.arg(self.path(machine)),
+                None => command.arg(word),
+            };
+        }
+        command.env("SECTOR_PROFILE", self.path("security/profile.toml")).env("SECTOR_HOME", self.path("home"));
+        command.env("SECTOR_PART_OF_UP", "1").stdin(Stdio::null());
+        command
+    }
+
+    fn run(&self, words: &[&str]) -> Ended {
+        ended(self.command(words).output().unwrap())
+    }
+
+    fn ok(&self, words: &[&str]) -> String {
+        let ended = self.run(words);
+        assert_eq!(ended.code, 0, "sector {words:?}: {}", ended.errors);
+        ended.text()
+    }
+
+    fn fails(&self, code: i32, words: &[&str]) -> String {
+        let ended = self.run(words);
+        assert_eq!(ended.code, code, "sector {words:?}: {}{}", ended.text(), ended.errors);
+        ended.errors
+    }
+
+    fn json(&self, words: &[&str]) -> Value {
+        serde_json::from_str(&self.ok(&[words, &["--json"]].concat())).unwrap()
+    }
+
+    /// Starts the role of a machine and waits until it is ready.
+    fn start(&mut self, machine: &str, settings: &str) {
+        let kind = settings.trim_end_matches(".toml");
+        let log = File::options().create(true).append(true).open(self.path(&format!("{machine}.log"))).unwrap();
+        let settings = self.path(machine).join(settings);
+        let mut command = self.command(&[kind, "--config", settings.to_str().unwrap()]);
+        let mut child = command.stdout(Stdio::piped()).stderr(log).spawn().unwrap();
+        let lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        let is_ready = lines.map_while(Result::ok).any(|line| line.starts_with("ready "));
+        self.roles.push((machine.to_owned(), child));
+        assert!(is_ready, "{machine}: {}", self.log(machine));
+    }
+
+    fn stop(&mut self, machine: &str) {
+        let at = self.roles.iter().position(|(name, _)| name == machine).unwrap();
+        let (_, mut child) = self.roles.remove(at);
+        child.kill().unwrap();
+        child.wait().unwrap();
+    }
+
+    fn log(&self, machine: &str) -> String {
+        fs::read_to_string(self.path(&format!("{machine}.log"))).unwrap_or_default()
+    }
+
+    fn ticket(&self, words: &[&str]) -> String {
+        self.ok(&[&["node", "ticket"], words].concat()).trim().to_owned()
+    }
+
+    /// Lets a node in with a ticket and starts it.
+    fn add_node(&mut self, name: &str) {
+        let (ticket, listen) = (self.ticket(&["--for", name]), address());
+        let folder = format!("@{name}");
+        self.ok(&["node", "join", &ticket, "--folder", &folder, "--listen", &listen, "--site", name]);
+        self.start(name, "node.toml");
+    }
+
+    fn until_up(&self, nodes: usize) {
+        watch("the nodes are up", || {
+            let listed = self.run(&["nodes", "--json"]);
+            (listed.code == 0 && listed.text().matches("\"up\"").count() == nodes).then_some(())
+        });
+    }
+
+    /// What `node list` says of a node's certificate.
+    fn certificate(&self, node: &str) -> Value {
+        let nodes = self.json(&["node", "list"]);
+        let found = nodes.as_array().unwrap().iter().find(|listed| listed["id"] == node);
+        found.unwrap_or_else(|| panic!("{node} in {nodes}"))["certificate"].clone()
+    }
+}
+
+impl Drop for Machines {
+    fn drop(&mut self) {
+        for (_, child) in &mut self.roles {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}
+
+/// An address of this machine that nobody listens on.
+fn address() -> String {
+    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string()
+}
+
+#[test]
+fn three_machines_become_a_cloud_by_the_commands_alone() {
+    let mut cloud = Machines::with_master(&[]);
+    cloud.add_node("node-1");
+    // The second comes without a ticket and waits until it is approved.
+    let (master, listen) = (cloud.master.clone(), address());
+    let words = [
+        "node",
+        "join",
+        "--master",
+        &master,
+        "--trust-on-first-use",
+        "--id",
+        "node-2",
+        "--folder",
+        "@node-2",
+        "--listen",
+        &listen,
+        "--site",
+        "site-2",
+    ];
+    let joining = cloud.command(&words).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let waiting = watch("the node waits", || cloud.json(&["node", "requests"]).as_array()?.first().cloned());
+    assert_eq!(waiting["id"], "node-2");
+    let wrong = cloud.fails(4, &["node", "approve", "node-2", "--fingerprint", &"0".repeat(32)]);
+    assert!(wrong.contains("another key"), "{wrong}");
+    let fingerprint = waiting["fingerprint"].as_str().unwrap();
+    cloud.ok(&["node", "approve", "node-2", "--fingerprint", fingerprint]);
+    let joined = ended(joining.wait_with_output().unwrap());
+    assert_eq!(joined.code, 0, "{}", joined.errors);
+    assert!(joined.errors.contains(fingerprint), "it showed what to compare: {}", joined.errors);
+    assert_eq!(cloud.json(&["node", "requests"]), Value::Array(vec![]));
+    cloud.start("node-2", "node.toml");
+    cloud.until_up(2);
+    for machine in ["security", "master", "node-1", "node-2"] {
+        let mode = fs::metadata(cloud.path(machine).join("key.pem")).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o600, "{machine}");
+    }
+    let file = cloud.path("file");
+    fs::write(&file, random_bytes(3_000_000)).unwrap();
+    cloud.ok(&["put", "--copies", "2", file.to_str().unwrap(), "/a/file"]);
+    assert!(cloud.run(&["cat", "/a/file"]).out == random_bytes(3_000_000));
+}
+
+#[test]
+fn a_ticket_that_was_used_altered_or_expired_lets_nobody_in() {
+    let mut cloud = Machines::with_master(&[]);
+    let (used, listen) = (cloud.ticket(&[]), address());
+    cloud.ok(&["node", "join", &used, "--folder", "@node-1", "--listen", &listen]);
+    cloud.start("node-1", "node.toml");
+    let join =
+        |ticket: &str, code| cloud.fails(code, &["node", "join", ticket, "--folder", "@other", "--listen", &listen]);
+    assert!(join(&used, 4).contains("used already"));
+    // Refused here, before anything is sent: also where nobody answers any more.
+    let mut altered = used.clone();
+    let letter = if altered.ends_with('a') { "b" } else { "a" };
+    altered.replace_range(altered.len() - 1.., letter);
+    assert!(join(&altered, 2).contains("whole join ticket"));
+    let short = cloud.ticket(&["--life", "1s"]);
+    watch("the ticket has expired", || join_expired(&cloud, &short, &listen).then_some(()));
+    let for_other = cloud.ticket(&["--for", "node-7"]);
+    let words = ["node", "join", &for_other, "--folder", "@third", "--listen", &listen, "--id", "node-8"];
+    assert!(cloud.fails(4, &words).contains("for `node-7`"));
+    assert!(cloud.fails(2, &["master", "join", &for_other, "--folder", "@third"]).contains("for a node"));
+    assert!(!cloud.path("other").join("certificate.pem").exists());
+}
+
+/// Whether a ticket is refused as expired. Until then a name that is taken keeps it from being used up.
+fn join_expired(cloud: &Machines, ticket: &str, listen: &str) -> bool {
+    let ended = cloud.run(&["node", "join", ticket, "--folder", "@other", "--listen", listen, "--id", "node-1"]);
+    assert_ne!(ended.code, 0);
+    ended.errors.contains("expired")
+}
+
+#[test]
+fn a_machine_that_is_rejected_or_meets_another_cloud_does_not_come_in() {
+    let cloud = Machines::with_master(&[]);
+    let other = Machines::with_master(&[]);
+    let (master, listen) = (cloud.master.clone(), address());
+    let ask = ["node", "join", "--master", &master, "--id", "node-5", "--folder", "@node-5", "--listen", &listen];
+    assert!(cloud.fails(2, &ask).contains("--trust-on-first-use"));
+    let foreign = other.path("security/authority.pem");
+    let words = [&ask[..], &["--authority", foreign.to_str().unwrap()]].concat();
+    assert!(cloud.fails(4, &words).contains("not from this cloud's authority"));
+    let own = cloud.path("security/authority.pem");
+    let words = [&ask[..], &["--authority", own.to_str().unwrap()]].concat();
+    let joining = cloud.command(&words).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    watch("the node waits", || cloud.json(&["node", "requests"]).as_array()?.first().map(drop));
+    cloud.ok(&["node", "reject", "node-5"]);
+    let joined = ended(joining.wait_with_output().unwrap());
+    assert_eq!(joined.code, 4, "{}", joined.errors);
+    assert!(joined.errors.contains("turned this request away"), "{}", joined.errors);
+    assert!(!cloud.path("node-5").join("certificate.pem").exists());
+}
+
+#[test]
+fn certificates_are_renewed_while_everything_runs_and_the_old_ones_are_worth_nothing_then() {
+    let mut cloud = Machines::with_master(&["--certificate-life", "15s"]);
+    cloud.add_node("node-1");
+    cloud.until_up(1);
+    let first = cloud.certificate("node-1")["fingerprint"].clone();
+    let kept: Vec<_> =
+        ["key.pem", "certificate.pem"].map(|file| fs::read(cloud.path("node-1").join(file)).unwrap()).into();
+    let read = |machine: &str| fs::read(cloud.path(machine).join("certificate.pem")).unwrap();
+    let before = ["master", "security"].map(read);
+    watch("the node has used its second certificate", || {
+        let certificate = cloud.certificate("node-1");
+        (certificate["fingerprint"] != first && certificate["next_fingerprint"].is_null()).then_some(())
+    });
+    watch("so have master and security server", || (["master", "security"].map(read) != before).then_some(()));
+    cloud.until_up(1);
+    // The node comes back with the new one, and with the old one it does not.
+    cloud.stop("node-1");
+    cloud.start("node-1", "node.toml");
+    cloud.until_up(1);
+    cloud.stop("node-1");
+    for (file, bytes) in ["key.pem", "certificate.pem"].iter().zip(&kept) {
+        fs::write(cloud.path("node-1").join(file), bytes).unwrap();
+    }
+    cloud.start("node-1", "node.toml");
+    watch("the old certificate is refused", || {
+        let log = cloud.log("node-1");
+        (log.contains("not that of `node-1`") || log.contains("does not accept our certificate")).then_some(())
+    });
+}
+
+#[test]
+fn a_node_that_is_removed_or_comes_from_a_wrong_address_is_kept_out() {
+    let mut cloud = Machines::with_master(&[]);
+    cloud.add_node("node-1");
+    cloud.until_up(1);
+    cloud.ok(&["node", "allow", "node-1", "10.0.0.0/8,192.0.2.7"]);
+    let certificate = cloud.certificate("node-1");
+    assert_eq!(certificate["addresses"], serde_json::json!(["10.0.0.0/8", "192.0.2.7/32"]));
+    cloud.stop("node-1");
+    cloud.start("node-1", "node.toml");
+    watch("it is kept out", || cloud.log("node-1").contains("may not join from 127.0.0.1").then_some(()));
+    cloud.ok(&["node", "allow", "node-1", "any"]);
+    cloud.until_up(1);
+    cloud.ok(&["node", "remove", "node-1", "--force"]);
+    cloud.stop("node-1");
+    cloud.start("node-1", "node.toml");
+    watch("its certificate is refused", || cloud.log("node-1").contains("was removed from this cloud").then_some(()));
+    cloud.ok(&["node", "remove", "node-1", "--undo"]);
+    cloud.until_up(1);
+}
+
+#[test]
+fn a_second_master_comes_in_under_a_name_of_its_own_and_nobody_else_with_its_ticket() {
+    let mut cloud = Machines::with_master(&[]);
+    let ticket = cloud.ok(&["security", "ticket", "master", "--folder", "@security", "--name", "master-2"]);
+    let (ticket, listen) = (ticket.trim(), address());
+    assert!(cloud.fails(2, &["node", "join", ticket, "--folder", "@thief"]).contains("for a master"));
+    cloud.ok(&["master", "join", ticket, "--folder", "@master-2", "--listen", &listen]);
+    let again = cloud.fails(4, &["master", "join", ticket, "--folder", "@thief", "--listen", &listen]);
+    assert!(again.contains("used already"), "{again}");
+    let settings = fs::read_to_string(cloud.path("master-2/master.toml")).unwrap();
+    assert!(settings.contains("id = \"master-2\""), "{settings}");
+    cloud.start("master-2", "master.toml");
+    // Both are answered by the security server: a client logs in at each.
+    let profile = fs::read_to_string(cloud.path("security/profile.toml")).unwrap();
+    let second = cloud.path("second.toml");
+    fs::write(&second, profile.replace(&cloud.master, &listen)).unwrap();
+    cloud.ok(&["nodes"]);
+    cloud.ok(&["--profile", second.to_str().unwrap(), "nodes"]);
+}
