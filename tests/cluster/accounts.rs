@@ -9,6 +9,8 @@ use std::{
 
 use cluster::{Cloud, Ended, Roles, ended, watch};
 
+use crate::jobs::compile;
+
 /// Runs a command with a line or two of standard input.
 fn with_input(mut command: Command, input: &str) -> Ended {
     let mut child =
@@ -118,6 +120,34 @@ fn a_session_that_was_revoked_is_refused_everywhere_within_ten_seconds_and_its_t
 }
 
 #[test]
+fn what_a_user_does_in_another_session_goes_on_when_one_is_revoked() {
+    let cloud = Cloud::start(&["--nodes", "1", "--sites", "1"]);
+    add_user(&cloud, "ann");
+    let file = cloud.random_file("big", 64 << 20);
+    cloud.ok(&["put", "--copies", "1", file.to_str().unwrap(), "/big"]);
+    let kept = session_of(&cloud, "ann");
+    let text = std::fs::read_to_string(&kept).unwrap();
+    std::fs::write(&kept, format!("over_network = true\n{text}")).unwrap();
+    let other = cloud.folder().join("other.toml");
+    assert_eq!(log_in(&cloud, "ann", "correct horse", &other).code, 0);
+    let mut reading = begin_reading(&cloud, &kept, "/big");
+    let mut out = reading.stdout.take().unwrap();
+    let mut read = vec![0];
+    std::io::Read::read_exact(&mut out, &mut read).unwrap();
+
+    // The other one ends itself. Its client has left the master by the time when the master hears of it.
+    cloud.ok(&["--profile", other.to_str().unwrap(), "logout"]);
+    watch("the node knows", || {
+        let log = std::fs::read_to_string(cloud.home.join("sector.log")).unwrap_or_default();
+        log.contains("the tickets of a user were revoked").then_some(())
+    });
+    std::io::Read::read_to_end(&mut out, &mut read).unwrap();
+    let ended = ended(reading.wait_with_output().unwrap());
+    assert_eq!(ended.code, 0, "{}", ended.errors);
+    assert!(read == std::fs::read(&file).unwrap());
+}
+
+#[test]
 fn without_the_security_server_nobody_comes_in_and_a_transfer_under_way_goes_on() {
     let mut roles = Roles::start(1, 1);
     let file = roles.random_file("big", 32 << 20);
@@ -155,4 +185,99 @@ fn a_disabled_user_is_out_and_a_service_account_comes_in_with_its_token_alone() 
     cloud.fails(4, &["user", "remove", "admin"]);
     let passwd = with_input(cloud.command(&["user", "passwd", "nightly", "--password-stdin"]), "correct horse\n");
     assert_eq!(passwd.code, 4, "{}", passwd.errors);
+}
+
+/// Processes that run functions below a cloud's own process.
+fn functions_of(cloud: &Cloud) -> Vec<u32> {
+    let parent = |pid: u32| -> Option<u32> {
+        let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+        status.lines().find_map(|line| line.strip_prefix("PPid:"))?.trim().parse().ok()
+    };
+    let top = cloud.node_pid("node-1");
+    let is_below = |pid: u32| std::iter::successors(Some(pid), |pid| parent(*pid)).any(|pid| pid == top);
+    let pids = std::fs::read_dir("/proc").unwrap().filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
+    let is_function = |pid: &u32| {
+        let command = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        command.split(|byte| *byte == 0).nth(1) == Some(b"spe") && is_below(*pid)
+    };
+    pids.filter(is_function).collect()
+}
+
+#[test]
+fn the_job_of_a_user_who_was_disabled_ends_everywhere_within_ten_seconds_and_leaves_no_output() {
+    let cloud = Cloud::start(&["--nodes", "1", "--sites", "1"]);
+    add_user(&cloud, "ann");
+    let text = cloud.file("text", "some text\n");
+    cloud.ok(&["put", "--copies", "1", text.to_str().unwrap(), "/text"]);
+    cloud.ok(&["mkdir", "/ann"]);
+    cloud.ok(&["acl", "set", "/ann", "user:ann:rwx"]);
+    let source = "#include \"sector_udf.h\"\n\
+        uint32_t sector_udf_abi_version(void) { return SECTOR_UDF_ABI_VERSION; }\n\
+        int32_t spin(const sector_input *in, sector_output *out) { (void)in; (void)out; for (volatile int on = 1; on;) {} return 0; }\n";
+    let udf = format!("{}:spin", compile(&cloud, "endless", source).display());
+    let profile = session_of(&cloud, "ann");
+    let words =
+        ["--profile", profile.to_str().unwrap(), "run", "--udf", &udf, "--input", "/text", "--output", "/ann/out"];
+    let running = cloud.command(&words).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it starts");
+    watch("the function runs", || (!functions_of(&cloud).is_empty()).then_some(()));
+
+    cloud.ok(&["user", "disable", "ann"]);
+    let disabled = Instant::now();
+    let ended = ended(running.wait_with_output().unwrap());
+    assert_eq!(ended.code, 4, "{}", ended.errors);
+    watch("the function is ended", || functions_of(&cloud).is_empty().then_some(()));
+    assert!(disabled.elapsed() < Duration::from_secs(10), "{:?}", disabled.elapsed());
+    cloud.fails(3, &["stat", "/ann/out"]);
+}
+
+#[test]
+fn a_login_takes_the_cloud_from_the_usual_profile_and_never_loses_a_token() {
+    let cloud = Cloud::start(&["--nodes", "1", "--sites", "1"]);
+    add_user(&cloud, "ann");
+    let usual = cloud.home.join("profile.toml");
+    let [ann, copy] = ["ann.toml", "copy.toml"].map(|name| cloud.folder().join(name));
+    std::fs::copy(&usual, &copy).unwrap();
+    // A new file, a copy of the usual one, and one with a session that is replaced by the next.
+    for file in [&ann, &copy, &ann] {
+        let words = ["login", "ann", "--password-stdin", "--profile", file.to_str().unwrap(), "--json"];
+        let ended = with_input(cloud.command(&words), "correct horse\n");
+        assert_eq!(ended.code, 0, "{}", ended.errors);
+        let you = cloud.json(&["--profile", file.to_str().unwrap(), "whoami"]);
+        let logged_in: serde_json::Value = serde_json::from_str(&ended.text()).unwrap();
+        assert_eq!((&logged_in["user"], &logged_in["session"]), (&you["user"], &you["session"]));
+    }
+    // A token that is nowhere else stays.
+    let only = cloud.folder().join("only.toml");
+    cloud.ok(&["user", "token", "add", "ann", "cron", "--write-profile", only.to_str().unwrap()]);
+    for file in [&usual, &only] {
+        let before = std::fs::read(file).unwrap();
+        let words = ["login", "ann", "--password-stdin", "--profile", file.to_str().unwrap()];
+        assert_eq!(with_input(cloud.command(&words), "correct horse\n").code, 2);
+        assert_eq!(std::fs::read(file).unwrap(), before);
+    }
+}
+
+#[test]
+fn passwords_change_and_the_administrator_of_a_new_cloud_cannot_be_locked_out_by_a_slip() {
+    let cloud = Cloud::start(&["--nodes", "1", "--sites", "1"]);
+    add_user(&cloud, "ann");
+    let passwd = |words: &[&str], input: &str| {
+        with_input(cloud.command(&[&["user", "passwd", "--password-stdin"], words].concat()), input).code
+    };
+    let profile = session_of(&cloud, "ann");
+    let as_ann = ["--profile", profile.to_str().unwrap()];
+    assert_eq!(passwd(&as_ann, "wrong horse\nbattery staple\n"), 4);
+    assert_eq!(passwd(&as_ann, "correct horse\nshort\n"), 2);
+    assert_eq!(passwd(&as_ann, "correct horse\nbattery staple\n"), 0);
+    assert_eq!(log_in(&cloud, "ann", "correct horse", &profile).code, 4);
+    assert_eq!(passwd(&["ann"], "paper clip\n"), 0, "an administrator needs no old one");
+    cloud.fails(4, &[&as_ann[..], &["whoami"]].concat());
+    assert_eq!(log_in(&cloud, "ann", "paper clip", &profile).code, 0);
+
+    cloud.fails(4, &["user", "set", "admin", "--address", "192.0.2.0/24"]);
+    cloud.fails(4, &["user", "token", "revoke", "admin", "profile-1"]);
+    // The administrator has none so far, and so none to give.
+    assert_eq!(passwd(&[], "horse of the cloud\n"), 0);
+    assert_eq!(passwd(&[], "horse of the cloud\nanother horse\n"), 0);
+    cloud.ok(&["whoami"]);
 }

@@ -9,7 +9,7 @@ fn cloud() -> Cloud {
 }
 
 /// Compiles C text to a library in the cloud's folder.
-fn compile(cloud: &Cloud, name: &str, source: &str) -> PathBuf {
+pub(crate) fn compile(cloud: &Cloud, name: &str, source: &str) -> PathBuf {
     let file = cloud.file(&format!("{name}.c"), source);
     let library = cloud.folder().join(format!("{name}.so"));
     let include = workspace().join("crates/udf/include");
@@ -145,96 +145,6 @@ fn a_library_without_the_symbol_or_the_version_is_named() {
     assert!(errors.errors.contains("version"), "{}", errors.errors);
     cloud.fails(2, &["run", "--udf", "no-such-function", "--input", "/text", "--output", "/out"]);
     cloud.fails(3, &["run", "--udf", "count", "--input", "/missing", "--output", "/out"]);
-}
-
-/// Tries what it is told to and says how that ended; `spins` never does.
-const HOSTILE: &str = r#"
-    #define _GNU_SOURCE
-    #include <errno.h>
-    #include <fcntl.h>
-    #include <signal.h>
-    #include <stdlib.h>
-    #include <string.h>
-    #include <sys/socket.h>
-    #include <unistd.h>
-    #include "sector_udf.h"
-    SECTOR_UDF_LIBRARY
-    static int32_t say(sector_output *output, long result) {
-        const char *said = result < 0 ? strerrorname_np(errno) : "ok";
-        return output->emit(output, 0, (const uint8_t *)said, strlen(said));
-    }
-    SECTOR_UDF_EXPORT int32_t opens(const sector_input *input, sector_output *output) {
-        return say(output, open(input->parameter(input, "target"), O_RDWR));
-    }
-    SECTOR_UDF_EXPORT int32_t ends(const sector_input *input, sector_output *output) {
-        return say(output, kill(atoi(input->parameter(input, "target")), SIGKILL));
-    }
-    SECTOR_UDF_EXPORT int32_t calls(const sector_input *input, sector_output *output) {
-        (void)input;
-        return say(output, socket(AF_INET, SOCK_STREAM, 0));
-    }
-    SECTOR_UDF_EXPORT int32_t forks(const sector_input *input, sector_output *output) {
-        (void)input;
-        return say(output, fork());
-    }
-    SECTOR_UDF_EXPORT int32_t spins(const sector_input *input, sector_output *output) {
-        (void)input;
-        (void)output;
-        for (;;) { }
-    }
-"#;
-
-#[test]
-fn a_hostile_job_gets_nothing_and_the_cloud_goes_on() {
-    let cloud = Cloud::start(&["--nodes", "1", "--sites", "1", "--processes"]);
-    let (text, secret) = (cloud.file("text", "some text\n"), cloud.file("secret", "another user's\n"));
-    cloud.ok(&["put", text.to_str().unwrap(), "/text"]);
-    cloud.ok(&["put", secret.to_str().unwrap(), "/secret"]);
-    cloud.until("the node has tried its sandbox", |cloud| !cloud.json(&["nodes"])[0]["sandbox_missing"].is_null());
-    let missing = cloud.json(&["nodes"])[0]["sandbox_missing"].to_string();
-    if missing != "[]" {
-        eprintln!("*** THIS MACHINE LACKS LAYERS OF THE SANDBOX: {missing} ***");
-        assert!(cloud.fails(1, &["health"]).is_empty() && cloud.run(&["health"]).text().contains("sandbox"));
-    }
-    let library = compile(&cloud, "hostile", HOSTILE);
-    let (pid, data) = (cloud.node_pid("node-1"), cloud.node_folder("node-1"));
-    let place = |name: &str| {
-        let found = Command::new("find").arg(&data).args(["-name", name, "-type", "f"]).output().unwrap();
-        let text = String::from_utf8(found.stdout).unwrap();
-        text.lines().next().unwrap_or_else(|| panic!("no {name} in {}", data.display())).to_owned()
-    };
-    let (slice, key) = (place("secret*"), place("*key*.pem"));
-    // The control: for this user both are there and may be written.
-    for file in [&slice, &key] {
-        fs::File::options().read(true).write(true).open(file).unwrap();
-    }
-    let node_memory = format!("/proc/{pid}/mem");
-    let node_number = pid.to_string();
-    let attacks = [
-        ("opens", &*slice),
-        ("opens", &*key),
-        ("opens", &*node_memory),
-        ("ends", &*node_number),
-        ("calls", ""),
-        ("forks", ""),
-    ];
-    for (number, (function, target)) in attacks.into_iter().enumerate() {
-        let (udf, target) = (format!("{}:{function}", library.display()), format!("target={target}"));
-        let output = format!("/out-{number}");
-        cloud.ok(&["run", "--udf", &udf, "--param", &target, "--input", "/text", "--output", &output]);
-        let said = cloud.ok(&["cat", &format!("{output}/part-00000")]);
-        assert!(matches!(&*said, "ENOENT" | "EACCES" | "EPERM" | "ESRCH" | "ENOSYS"), "{function} {target}: {said}");
-    }
-    let udf = format!("{}:spins", library.display());
-    let mut spinning =
-        cloud.command(&["run", "--udf", &udf, "--input", "/text", "--output", "/never"]).spawn().unwrap();
-    cloud.until("the job is at work", |cloud| cloud.json(&["jobs"])[0]["state"] == "running");
-    let job = cloud.json(&["jobs"])[0]["id"].to_string();
-    cloud.ok(&["job", job.trim_matches('"'), "--cancel"]);
-    assert!(!spinning.wait().unwrap().success());
-    assert_eq!(cloud.node_pid("node-1"), pid, "the node did not notice");
-    cloud.ok(&["run", "--udf", "count", "--input", "/text", "--output", "/counted"]);
-    assert_eq!(cloud.ok(&["cat", "/secret"]), "another user's\n");
 }
 
 #[test]

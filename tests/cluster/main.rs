@@ -8,6 +8,7 @@ mod chaos;
 mod disks;
 mod faults;
 mod files;
+mod hostile;
 mod jobs;
 mod keeping;
 mod machines;

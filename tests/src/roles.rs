@@ -134,6 +134,16 @@ impl Roles {
         assert!(is_ready, "{name} did not start; {}", self.log(name));
     }
 
+    /// Gives a setting of a role, which does not run, another value, as TOML has it.
+    pub fn change(&self, role: &str, key: &str, value: &str) {
+        set(&self.roles[role].settings, key, value);
+    }
+
+    /// From its next start on, a role runs behind these words of a command.
+    pub fn run_behind(&mut self, role: &str, words: &[&str]) {
+        self.roles.get_mut(role).unwrap().prefix = words.iter().map(|word| (*word).to_owned()).collect();
+    }
+
     /// Waits until as many nodes are up.
     pub fn until_up(&self, nodes: usize) {
         self.until("all nodes are up", |cloud| {
@@ -185,7 +195,7 @@ impl Roles {
     fn add(&mut self, name: &str, kind: &'static str, settings: &[(&str, String)], prefix: Vec<String>) {
         let file = self.role_folder(name).join("settings.toml");
         for (key, value) in settings {
-            set(&file, key, value);
+            set(&file, key, &format!("\"{value}\""));
         }
         self.roles.insert(name.into(), Role { kind, settings: file, prefix, child: None });
     }
@@ -193,7 +203,7 @@ impl Roles {
     /// Starts all, for clients of the master at this address.
     fn begin(mut self, master: &str) -> Self {
         let profile = self.cloud.home.join("profile.toml");
-        set(&profile, "address", master);
+        set(&profile, "address", &format!("\"{master}\""));
         // Bytes are to pass the nodes, so that a test can stop them on their way.
         let text = fs::read_to_string(&profile).unwrap();
         fs::write(&profile, format!("over_network = true\n{text}")).unwrap();
@@ -228,10 +238,10 @@ impl Drop for Roles {
     }
 }
 
-/// Gives a key of a settings file another value.
+/// Gives a key of a settings file another value, as TOML has it.
 fn set(file: &Path, key: &str, value: &str) {
     let text = fs::read_to_string(file).unwrap();
-    let line = format!("{key} = \"{value}\"");
+    let line = format!("{key} = {value}");
     let is_it = |line: &&str| line.split('=').next().is_some_and(|name| name.trim() == key);
     // Before everything: behind it there may be tables.
     let rest: Vec<_> = text.lines().filter(|line| !is_it(line)).collect();

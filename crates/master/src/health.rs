@@ -89,7 +89,6 @@ impl Master {
     }
 }
 
-/// What is wrong with a disk, and what to do.
 /// User functions run there with less around them than there should be.
 fn sandbox_reason(node: &NodeId, missing: &[SandboxLayer]) -> Option<String> {
     let first = missing.first()?;
@@ -97,6 +96,7 @@ fn sandbox_reason(node: &NodeId, missing: &[SandboxLayer]) -> Option<String> {
     Some(format!("the sandbox of node {node} lacks: {layers}; {} (`sector doctor` there says more)", first.advice()))
 }
 
+/// What is wrong with a disk, and what to do.
 fn disk_reason(node: &NodeId, disk: &DiskStatus) -> Option<String> {
     let DiskStatus { folder, why, .. } = disk;
     match disk.state {

@@ -163,10 +163,9 @@ impl Master {
                 JobState::Lost => "was given up because its driver was not heard of",
                 _ => "has ended",
             };
-            return Err(Refusal::new(
-                Status::Refused,
-                format!("the job {id} {how}; start it again if it is still wanted"),
-            ));
+            // Not Refused: that is for who may not do what, and tells a driver that its user was put out.
+            let sentence = format!("the job {id} {how}; start it again if it is still wanted");
+            return Err(Refusal::new(Status::Failed, sentence));
         }
         let Some(job) = self.jobs.by_id.get_mut(&id) else { return Ok(None) };
         job.last_heard = now.monotonic;

@@ -23,6 +23,7 @@ mod joins;
 mod journal_writer;
 mod keeping;
 mod leases;
+mod left;
 mod lifetimes;
 mod links;
 mod loading;

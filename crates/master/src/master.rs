@@ -219,7 +219,7 @@ impl Master {
 
     /// Notes that a session has ended.
     pub fn close_session(&mut self, now: Now, session: SessionId) {
-        if self.sessions.close(session) {
+        if self.sessions.close(now, session) {
             self.actions.push_back(Action::CloseSession(session));
         } else if let Some(key) = self.nodes.of_session(session) {
             self.lose_node(now, key);
@@ -362,7 +362,7 @@ impl Master {
             ClientRequest::Rebuild(request) => self.ask_rebuild(now, from, by, request),
             ClientRequest::Import { node } => self.import(now, by, &node).map(Some),
             ClientRequest::Logout => {
-                self.sessions.close(from.session);
+                self.sessions.close(now, from.session);
                 self.reply(from, ClientReply::Done);
                 self.actions.push_back(Action::CloseSession(from.session));
                 Ok(None)

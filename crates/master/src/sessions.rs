@@ -5,10 +5,10 @@ use std::{collections::BTreeMap, net::IpAddr, time::Duration};
 
 use protocol::{
     CredentialId, NodeId, Now, SessionId, UserName,
-    message::master_security::{KnownUser, UserRights},
+    message::master_security::{HeldSession, KnownUser, UserRights},
 };
 
-use crate::standing::is_less;
+use crate::{left::Left, standing::is_less};
 
 /// Who is at the other end of a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,6 +36,15 @@ pub(crate) struct ClientSession {
 #[derive(Debug, Default)]
 pub(crate) struct Sessions {
     clients: BTreeMap<SessionId, ClientSession>,
+    /// Those that were closed lately.
+    pub(crate) left: Left,
+}
+
+impl ClientSession {
+    /// The session as the security server knows it.
+    pub(crate) fn held(&self) -> HeldSession {
+        HeldSession { user: self.rights.user.clone(), credential: self.credential, address: self.address }
+    }
 }
 
 impl Sessions {
@@ -44,7 +53,7 @@ impl Sessions {
         let longest_idle = || self.clients.iter().min_by_key(|(_, client)| client.last_heard).map(|(id, _)| *id);
         let evicted = if self.clients.len() >= CLIENT_SESSIONS_MAX { longest_idle() } else { None };
         if let Some(evicted) = evicted {
-            self.clients.remove(&evicted);
+            self.close(now, evicted);
         }
         let KnownUser { rights, credential, until_unix_millis } = user;
         self.clients.insert(
@@ -65,8 +74,16 @@ impl Sessions {
         self.clients.get(&session)
     }
 
-    pub(crate) fn close(&mut self, session: SessionId) -> bool {
-        self.clients.remove(&session).is_some()
+    /// Closes a session. What it began may go on for a while, so it is kept in mind.
+    pub(crate) fn close(&mut self, now: Now, session: SessionId) -> bool {
+        let Some(client) = self.clients.remove(&session) else { return false };
+        self.left.note(now, client.held(), client.rights);
+        true
+    }
+
+    /// Ends a session that stands no more.
+    pub(crate) fn end(&mut self, session: SessionId) {
+        self.clients.remove(&session);
     }
 
     /// The sessions whose time has passed.
@@ -100,7 +117,7 @@ impl Sessions {
         let is_idle = |client: &ClientSession| now.monotonic.saturating_sub(client.last_heard) > CLIENT_IDLE_MAX;
         let idle: Vec<_> = self.clients.iter().filter(|(_, client)| is_idle(client)).map(|(id, _)| *id).collect();
         for session in &idle {
-            self.clients.remove(session);
+            self.close(now, *session);
         }
         idle
     }

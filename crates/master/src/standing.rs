@@ -36,12 +36,21 @@ pub(crate) struct Standing {
     /// When sessions that end soon are looked at again.
     next_renewal: Duration,
     /// Sessions that are to be looked at.
-    waiting: BTreeSet<SessionId>,
+    waiting: BTreeSet<Looked>,
     /// Those that the security server is looking at.
-    asked: Vec<SessionId>,
+    asked: Vec<Looked>,
     /// Revocations that nodes may not have heard of yet, oldest first, with their numbers.
     recent: VecDeque<(u64, Revocation)>,
     last_revocation: u64,
+}
+
+/// A session that is looked at.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Looked {
+    /// It is open.
+    Open(SessionId),
+    /// It was closed lately; what it began may still go on.
+    Left(HeldSession),
 }
 
 impl Master {
@@ -52,7 +61,9 @@ impl Master {
         }
         if now.monotonic >= self.standing.next_renewal {
             self.standing.next_renewal = now.monotonic + RENEWAL_EVERY;
-            self.standing.waiting.extend(self.sessions.ending_before(now.after(RENEW_AHEAD)));
+            let ending = self.sessions.ending_before(now.after(RENEW_AHEAD));
+            self.standing.waiting.extend(ending.into_iter().map(Looked::Open));
+            self.sessions.left.forget_old(now);
         }
         self.ask_standing();
         if !self.standing.is_polling && now.monotonic >= self.standing.next_poll {
@@ -69,7 +80,7 @@ impl Master {
     /// A session was opened with what the security server said a moment ago; a change since then may have been told before
     /// the session was here, so it is looked at once more.
     pub(crate) fn look_again(&mut self, session: SessionId) {
-        self.standing.waiting.insert(session);
+        self.standing.waiting.insert(Looked::Open(session));
     }
 
     /// The security server answered a question of the master's own.
@@ -92,7 +103,10 @@ impl Master {
         self.standing.mark = mark;
         self.standing.is_polling = false;
         self.standing.next_poll = now.monotonic + POLL_EVERY;
-        self.standing.waiting.extend(self.sessions.of_users(users.as_deref()));
+        let open = self.sessions.of_users(users.as_deref());
+        let left = self.sessions.left.of_users(users.as_deref());
+        self.standing.waiting.extend(open.into_iter().map(Looked::Open));
+        self.standing.waiting.extend(left.into_iter().map(Looked::Left));
         self.ask_standing();
     }
 
@@ -103,12 +117,16 @@ impl Master {
         }
         let mut held = Vec::new();
         while held.len() < RECHECKED_MAX
-            && let Some(session) = self.standing.waiting.pop_first()
+            && let Some(looked) = self.standing.waiting.pop_first()
         {
-            let Some(client) = self.sessions.get(session) else { continue };
-            let (user, credential, address) = (client.rights.user.clone(), client.credential, client.address);
-            held.push(HeldSession { user, credential, address });
-            self.standing.asked.push(session);
+            match &looked {
+                Looked::Open(session) => match self.sessions.get(*session) {
+                    Some(client) => held.push(client.held()),
+                    None => continue,
+                },
+                Looked::Left(left) => held.push(left.clone()),
+            }
+            self.standing.asked.push(looked);
         }
         if !held.is_empty() {
             self.actions.push_back(Action::AskSecurity { to: OWN, request: SecurityRequest::Recheck(held) });
@@ -121,14 +139,17 @@ impl Master {
             // Nonsense; asked again at the next tick.
             return self.standing.waiting.extend(asked);
         }
-        for (session, known) in asked.into_iter().zip(known) {
-            match known {
-                Some(known) => {
-                    if let Some(user) = self.sessions.renew(session, known) {
-                        self.revoke(now, user);
-                    }
+        for (looked, known) in asked.into_iter().zip(known) {
+            let lost = match (looked, known) {
+                (Looked::Open(session), Some(known)) => self.sessions.renew(session, known),
+                (Looked::Open(session), None) => {
+                    self.end_session(now, session);
+                    None
                 }
-                None => self.end_session(now, session),
+                (Looked::Left(held), known) => self.sessions.left.look(&held, known),
+            };
+            if let Some(user) = lost {
+                self.revoke(now, user);
             }
         }
         self.ask_standing();
@@ -138,7 +159,7 @@ impl Master {
     fn end_session(&mut self, now: Now, session: SessionId) {
         let Some(user) = self.sessions.get(session).map(|client| client.rights.user.clone()) else { return };
         tracing::info!(%session, %user, "a session was ended: it has run out, or was revoked");
-        self.sessions.close(session);
+        self.sessions.end(session);
         self.actions.push_back(Action::CloseSession(session));
         self.revoke(now, user);
     }

@@ -1,8 +1,10 @@
 //! Hostile user functions: what each gets from inside the sandbox, and that it would have got it without one. Real
 //! processes, the product's own confinement; the attacks are in `escape/attacks.c`.
 //!
-//! Run as root, an SPE is another user; run as anybody else, it is in a user namespace. The last two tests run all the
-//! others once more: as an ordinary user, and where the kernel allows no namespace at all. Where the kernel lacks a layer, each test says so loudly and tests what is there.
+//! Run as root, an SPE is another user; run as anybody else, it is in a user namespace. The last three tests run all the
+//! others once more: as an ordinary user, where the kernel allows no namespace at all, and as the root of a container that
+//! may change users and nothing else. Where the machine lacks a layer, each test says so loudly and tests what is there; a
+//! test that cannot test anything says `NOT TESTED`, and why.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 use std::{
@@ -184,8 +186,8 @@ async fn every_layer_that_is_said_to_be_there_shows_from_outside() {
     let shows = |layer| match layer {
         SandboxLayer::Identity => line("Uid")[0] != geteuid().as_raw().to_string() || apart("user"),
         SandboxLayer::Files => apart("mnt"),
-        // No file of the process says so: the attacks do.
-        SandboxLayer::FileRules => true,
+        // No file of the process says so: the attacks do, where this layer stands alone.
+        SandboxLayer::FileRules => !spe.lacks(layer),
         SandboxLayer::Network => apart("net"),
         SandboxLayer::Processes => apart("pid"),
         SandboxLayer::Ipc => apart("ipc") && apart("uts"),
@@ -199,7 +201,7 @@ async fn every_layer_that_is_said_to_be_there_shows_from_outside() {
     for layer in SandboxLayer::ALL {
         assert_eq!(shows(layer), !spe.lacks(layer), "{layer}\n{status}\n{limits}");
     }
-    if may_change_users() {
+    if is_root() {
         let uids = line("Uid");
         assert!(uids.iter().all(|uid| uid.parse::<u32>().unwrap() >= 2_000_000_000), "{uids:?}");
         assert_eq!(line("Groups"), Vec::<String>::new(), "no group of the node's");
@@ -216,6 +218,9 @@ async fn a_function_reads_and_writes_no_file_but_its_scratch() {
     fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o777)).unwrap();
     let (key, new) = (key.to_str().unwrap(), folder.path().join("new"));
     let mut spe = Spe::start(|_| {}).await;
+    if spe.lacks(SandboxLayer::Files) && spe.lacks(SandboxLayer::FileRules) {
+        return not_tested("neither a private root nor Landlock is there");
+    }
     assert_eq!(outside("read", key), "ok private key");
     // It is not even there; by Landlock alone it would be there and refused.
     let refused = |got: &str| got == "ENOENT" || got == "EACCES" || got == "EROFS";
@@ -306,8 +311,7 @@ async fn what_a_function_leaves_behind_ends_with_its_spe() {
     let mut spe = Spe::start(|settings| settings.spe_fork = true).await;
     assert_eq!(spe.attack("stay", "").await, "ok");
     if spe.lacks(SandboxLayer::Processes) {
-        eprintln!("*** NOT TESTED: this machine has no process namespaces ***");
-        return;
+        return not_tested("there are no namespaces of processes");
     }
     let space = fs::read_link(format!("/proc/{}/ns/pid", spe.worker())).unwrap();
     let members = || -> BTreeSet<String> {
@@ -385,8 +389,7 @@ async fn a_function_that_may_start_processes_ends_none_outside() {
     let mut victim = Victim::start();
     let mut spe = Spe::start(|settings| settings.spe_fork = true).await;
     if spe.lacks(SandboxLayer::Processes) && spe.lacks(SandboxLayer::FileRules) {
-        eprintln!("*** NOT TESTED: this machine has neither process namespaces nor Landlock ***");
-        return;
+        return not_tested("there are neither namespaces of processes nor Landlock");
     }
     let got = spe.attack("end", &victim.id()).await;
     assert!(got == "ESRCH" || got == "EPERM", "{got}");
@@ -407,8 +410,8 @@ async fn a_function_does_not_become_root_nor_mount_nor_speak_to_the_kernel() {
 
 #[tokio::test]
 async fn a_set_user_id_program_gives_a_function_nothing() {
-    if !may_change_users() {
-        return;
+    if !is_root() {
+        return not_tested("only root can make such a program");
     }
     let program = ATTACKS.folder.path().join("root");
     fs::copy(&ATTACKS.program, &program).unwrap();
@@ -418,7 +421,9 @@ async fn a_set_user_id_program_gives_a_function_nothing() {
         .args(["--reuid", "65534", "--regid", "65534", "--clear-groups", &path, "who"])
         .output()
         .unwrap();
-    assert_eq!(control.stdout, b"ok 0\n", "it makes nobody root");
+    if control.stdout != b"ok 0\n" {
+        return not_tested("such programs give nobody anything where temporary files lie");
+    }
     let readable = vec![ATTACKS.folder.path().to_owned()];
     let mut spe =
         Spe::start(|settings| (settings.spe_fork, settings.spe_read_paths) = (true, Some(readable.clone()))).await;
@@ -446,6 +451,16 @@ async fn a_function_that_gives_no_sign_of_life_has_failed_and_is_ended() {
 }
 
 #[tokio::test]
+async fn a_function_that_only_says_that_it_goes_on_has_failed_when_its_time_is_over() {
+    let mut spe = Spe::start(|settings| settings.spe_task_seconds = 1).await;
+    let (outcome, _) = spe.run("tells", &[]).await;
+    let SpeOutcome::FunctionFailed(error) = outcome else { panic!("{outcome:?}") };
+    assert_eq!((&*error.function, error.path.as_str(), error.segment), ("tells", "/in", 0));
+    assert!(error.message.contains("spe_task_seconds"), "{}", error.message);
+    assert!(!spe.process.is_ready());
+}
+
+#[tokio::test]
 async fn a_node_that_requires_a_layer_that_is_missing_runs_nothing() {
     let settings = NodeSettings { spe_sandbox: SandboxDemand::Required, ..NodeSettings::default() };
     let folder = tempfile::tempdir().unwrap();
@@ -455,33 +470,55 @@ async fn a_node_that_requires_a_layer_that_is_missing_runs_nothing() {
     match answer {
         Ok(missing) => {
             assert_eq!(missing, [], "all is there, and nothing is refused");
-            assert!(env::var_os(NESTED).is_none_or(|how| how != "without namespaces"));
+            assert!(env::var(NESTED).is_ok_and(|how| how == ORDINARY) || env::var_os(NESTED).is_none());
         }
         Err(refusal) => {
             assert_eq!(refusal.status, Status::Unavailable);
             assert!(refusal.sentence.contains("spe_sandbox"), "{refusal:?}");
-            assert!(refusal.sentence.contains("identity, files, network, processes, ipc, limits"), "{refusal:?}");
+            let lacking = SandboxLayer::list(sandbox.missing().unwrap());
+            assert!(refusal.sentence.contains(&lacking), "{refusal:?}");
+            match &*env::var(NESTED).unwrap_or_default() {
+                NO_NAMESPACES => assert_eq!(lacking, "identity, files, network, processes, ipc, limits"),
+                CONTAINER => assert_eq!(lacking, "files, network, processes, ipc"),
+                _ => {}
+            }
         }
     }
 }
 
 #[test]
 fn all_of_this_holds_for_an_ordinary_user_too() {
-    run_all_again("ordinary user", &["setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups"]);
+    if !is_root() {
+        return not_tested("the tests of this file have run as an ordinary user already");
+    }
+    run_all_again(ORDINARY, &ORDINARY_USER);
 }
 
 #[test]
 fn what_is_left_holds_where_the_kernel_allows_no_namespaces() {
     let script =
-        "echo 0 > /proc/sys/user/max_user_namespaces && exec setpriv --bounding-set=-all --inh-caps=-all \"$0\"";
-    let user = ["setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups"];
-    run_all_again("without namespaces", &[&user[..], &["unshare", "--map-root-user", "sh", "-c", script][..]].concat());
+        "echo 0 > /proc/sys/user/max_user_namespaces && exec setpriv --bounding-set=-all --inh-caps=-all \"$@\"";
+    let user = if is_root() { &ORDINARY_USER[..] } else { &[] };
+    run_all_again(NO_NAMESPACES, &[user, &["unshare", "--map-root-user", "sh", "-c", script, "sh"]].concat());
+}
+
+#[test]
+fn what_is_left_holds_for_the_root_of_a_container_that_may_only_change_users() {
+    if !is_root() {
+        return not_tested("only root can be that root");
+    }
+    run_all_again(CONTAINER, &["sh", "-c", IN_A_CONTAINER, "sh"]);
 }
 
 /// Runs the other tests of this file once more, behind the words of a command.
 fn run_all_again(how: &str, words: &[&str]) {
-    if !may_change_users() {
+    if env::var_os(NESTED).is_some() {
         return;
+    }
+    let tried = Command::new(words[0]).args(&words[1..]).arg("true").output();
+    if !tried.as_ref().is_ok_and(|tried| tried.status.success()) {
+        let why = tried.map_or_else(|error| error.to_string(), |tried| String::from_utf8(tried.stderr).unwrap());
+        return not_tested(&format!("`{}` does not work: {}", words.join(" "), why.trim()));
     }
     let folder = tempfile::tempdir().unwrap();
     fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o777)).unwrap();
@@ -498,17 +535,40 @@ fn run_all_again(how: &str, words: &[&str]) {
         .env(SPE, &spe)
         .env(NESTED, how)
         .output()
-        .expect("setpriv and unshare of util-linux");
+        .unwrap();
     let text = String::from_utf8_lossy(&output.stdout);
     assert!(output.status.success(), "{how}:\n{text}{}", String::from_utf8_lossy(&output.stderr));
     assert!(text.contains("test result: ok. 1"), "{how}: some tests ran: {text}");
 }
 
 /// Whether this is root itself, and not a run of these tests within one of them.
-fn may_change_users() -> bool {
+fn is_root() -> bool {
     geteuid().is_root() && env::var_os(NESTED).is_none()
 }
 
+/// Says aloud that a test has shown nothing, and why.
+fn not_tested(why: &str) {
+    eprintln!("\n*** NOT TESTED: {why} ***\n");
+}
+
+/// Before a command that an ordinary user is to run.
+const ORDINARY_USER: [&str; 6] = ["setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups"];
+/// Runs a command as a root that may neither mount nor make namespaces. All users are there, as in no container: fewer would
+/// do, but not the numbers that SPEs are given.
+const IN_A_CONTAINER: &str = r#"
+    unshare --user sh -c '
+        kill -STOP $$
+        exec sh -c "echo 0 > /proc/sys/user/max_user_namespaces && exec setpriv --bounding-set=-sys_admin \"\$@\"" sh "$@"
+    ' sh "$@" &
+    until ! test -e /proc/$! || grep -q "^State:.[TZ]" /proc/$!/status; do :; done
+    for map in uid_map gid_map; do echo 0 0 4294967295 > /proc/$!/$map; done
+    kill -CONT $!
+    wait $!
+"#;
+/// Runs of these tests within one of them.
+const ORDINARY: &str = "ordinary user";
+const NO_NAMESPACES: &str = "without namespaces";
+const CONTAINER: &str = "root of a container";
 /// Set in such a run, to what it is.
 const NESTED: &str = "SECTOR_ESCAPE_TESTS_AGAIN";
 /// Where such a run finds the SPE.

@@ -252,16 +252,26 @@ async fn a_built_in_function_runs_over_the_whole_and_over_parts_of_files() {
 #[tokio::test]
 #[ignore = "a measurement: `cargo test -p sector-node --test spe -- --ignored --nocapture what_the_start`"]
 async fn what_the_start_of_an_spe_takes() {
-    let mut times = Vec::new();
+    let program = env!("CARGO_BIN_EXE_sector-spe");
+    let (mut plain, mut confined) = (Vec::new(), Vec::new());
     for _ in 0..200 {
         let begun = std::time::Instant::now();
+        // The same program, which ends at once where no node is at its standard input.
+        let status = Command::new(program).stdin(Stdio::null()).stderr(Stdio::null()).status().unwrap();
+        plain.push(begun.elapsed());
+        assert!(!status.success());
+        let begun = std::time::Instant::now();
         let spe = Spe::with(&built_in("copy", &[])).await;
-        times.push(begun.elapsed());
+        confined.push(begun.elapsed());
         drop(spe);
     }
-    times.sort();
-    let (tenth, median, ninetieth) = (times[20], times[100], times[180]);
-    println!("from the start to a loaded function: {median:?} ({tenth:?}-{ninetieth:?})");
+    for (what, mut times) in
+        [("the program alone, until it has ended", plain), ("an SPE, until it has loaded", confined)]
+    {
+        times.sort();
+        let [tenth, median, ninetieth] = [20, 100, 180].map(|at| times[at].as_micros());
+        println!("{what}: median {median} µs ({tenth}-{ninetieth})");
+    }
 }
 
 #[tokio::test]
@@ -455,8 +465,8 @@ async fn an_error_of_the_function_names_its_segment_and_record_and_the_process_g
     let mut spe = Spe::with(&native(&BAD, "errs", &[])).await;
     let segments = (30..200).map(|number| whole(number, b"x", RecordFormat::File)).collect();
     let error = failed(spe.run(0, segments, 1).await);
-    let path = SectorPath::parse("/in/30").unwrap();
-    assert_eq!(error, FunctionError { path, segment: 30, record: Some(34), message: "no such star".into() });
+    let (function, path, message) = ("errs".into(), SectorPath::parse("/in/30").unwrap(), "no such star".into());
+    assert_eq!(error, FunctionError { function, path, segment: 30, record: Some(34), message });
     spe.process.load(&native(&BAD, "errs_silently", &[])).await.unwrap();
     let error = failed(spe.run(1, vec![whole(0, b"", RecordFormat::File)], 1).await);
     assert_eq!(error.message, "the function returned -3");

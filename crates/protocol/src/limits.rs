@@ -44,6 +44,9 @@ pub const JOB_INPUTS_MAX: usize = 4_096;
 pub const COPIES_MAX: u8 = 16;
 /// Longest life of a ticket (architecture, door 5).
 pub const TICKET_LIFE: Duration = Duration::from_secs(60);
+/// How long one ticket serves on one connection; then the reader needs another. A master keeps who has left in mind for as
+/// long.
+pub const READING_TIME_MAX: Duration = Duration::from_secs(60 * 60);
 /// Life of a machine's certificate unless the security server's settings say otherwise: one that was stolen unnoticed is
 /// worth nothing after a season, and a machine may be off for a month without coming back as a stranger.
 pub const CERTIFICATE_LIFE: Duration = Duration::from_secs(90 * 24 * 3_600);

@@ -82,8 +82,8 @@ pub enum SecurityError {
     /// There is no such user.
     #[error("there is no user `{0}`")]
     NoSuchUser(UserName),
-    /// The last administrator may not be removed.
-    #[error("`{0}` is the last administrator who may come in; make another user one first")]
+    /// The last administrator may not be put out.
+    #[error("`{0}` is the last administrator who can come in; make another user with a password one first")]
     LastAdmin(UserName),
     /// A password is too short or too long.
     #[error("a password must have {least} to {most} bytes")]

@@ -85,7 +85,7 @@ pub enum SphereError {
     #[error("no node can run an SPE for the job; see `sector nodes`")]
     NoNodes,
     /// A user's function erred.
-    #[error("the function failed on `{}`, segment {}{}: {}", .0.path, .0.segment, at_record(.0), .0.message)]
+    #[error("the function `{}` failed on `{}`, segment {}{}: {}", .0.function, .0.path, .0.segment, at_record(.0), .0.message)]
     Function(FunctionError),
     /// A task failed too often.
     #[error("the task that begins with `{path}` failed {failures} times, at last: {last}")]
@@ -170,18 +170,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_function_error_names_file_segment_record_and_what_was_said() {
+    fn a_function_error_names_function_file_segment_record_and_what_was_said() {
         let mut error = FunctionError {
+            function: "average".into(),
             path: "/in/a".parse().unwrap(),
             segment: 7,
             record: Some(3),
             message: "division by zero".into(),
         };
         let sentence = SphereError::Function(error.clone()).to_string();
-        assert_eq!(sentence, "the function failed on `/in/a`, segment 7, record 3: division by zero");
+        assert_eq!(sentence, "the function `average` failed on `/in/a`, segment 7, record 3: division by zero");
         error.record = None;
         let sentence = SphereError::Function(error).refusal().sentence;
-        assert_eq!(sentence, "the function failed on `/in/a`, segment 7: division by zero");
+        assert_eq!(sentence, "the function `average` failed on `/in/a`, segment 7: division by zero");
     }
 
     #[test]

@@ -244,8 +244,9 @@ impl Cloud {
             };
             for record in records {
                 if self.erring_record.as_ref() == Some(&record) {
-                    let (path, message) = (segment.path.clone(), "bad record".to_owned());
-                    let error = FunctionError { path, segment: segment.segment, record: Some(record.1), message };
+                    let (function, path) = ("sees".to_owned(), segment.path.clone());
+                    let (record, message) = (Some(record.1), "bad record".to_owned());
+                    let error = FunctionError { function, path, segment: segment.segment, record, message };
                     return Event::FunctionFailed { attempt, error };
                 }
                 records_in += 1;

@@ -95,8 +95,8 @@ impl Script {
             }
             "fail" => Event::TaskFailed { attempt: attempt(words[1]), refusal: refusal(2) },
             "erred" => {
-                let error =
-                    FunctionError { path: "/x".parse().unwrap(), segment: 0, record: None, message: "boom".into() };
+                let (function, path, message) = ("f".into(), "/x".parse().unwrap(), "boom".into());
+                let error = FunctionError { function, path, segment: 0, record: None, message };
                 Event::FunctionFailed { attempt: attempt(words[1]), error }
             }
             "sealed" => Event::Sealed { bucket: bucket(words[1]), bytes: number(2) },
@@ -363,7 +363,7 @@ fn a_function_error_ends_the_job_at_once_and_is_reported_once() {
          run 0.0.1.0 on 2 at a: /x[100..200]
          > erred 0.0.0.7
          > erred 0.0.1.0
-         ended: the function failed on `/x`, segment 0: boom
+         ended: the function `f` failed on `/x`, segment 0: boom
          > erred 0.0.0.0
          > finish 0.0.0.0 0:1
          > lost 1

@@ -71,7 +71,8 @@ struct sector_output {
     /* As `emit`, for several records whose bytes follow each other; the faster way where there are many small ones. */
     int32_t (*emit_records)(sector_output *output, uint64_t bucket, const void *bytes, uint64_t length, uint64_t records);
     /* Says how many bytes of the segment are processed. Cheap; call it now and then in long work: it moves the job's
-     * progress bar. */
+     * progress bar, and who neither says this nor emits anything for long (an hour, if the nodes' settings say nothing
+     * else) counts as stuck. */
     void (*progress)(sector_output *output, uint64_t bytes_done);
     /* Says why the function is about to return an error, and for which record of the segment (or SECTOR_NO_RECORD).
      * `message` is UTF-8 and ends with NUL; it is copied. */

@@ -33,7 +33,8 @@ impl<'a> Output<'a> {
     }
 
     /// Says how many bytes of the segment are processed. Cheap; called now and then in long work, it moves the
-    /// job's progress bar.
+    /// job's progress bar. Who neither says this nor emits anything for long (an hour, if the nodes' settings say nothing
+    /// else) counts as stuck.
     pub fn progress(&mut self, bytes_done: u64) {
         self.sink.progress(bytes_done);
     }

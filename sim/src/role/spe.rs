@@ -206,6 +206,7 @@ fn run_function(task: &mut Task) -> Result<Collected, FunctionError> {
     let mut collected = Collected::with_buckets(u64::from(buckets));
     for (segment, bytes) in task.order.segments.iter().zip(&task.segments) {
         let failed = |message: String| FunctionError {
+            function: task.function.code.name().to_owned(),
             path: segment.path.clone(),
             segment: segment.segment,
             record: None,

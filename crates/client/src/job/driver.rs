@@ -266,8 +266,9 @@ impl<P: FnMut(&JobProgress) + Send> Driver<P> {
             }
             Ok(Ok(_)) => tracing::warn!("the master answered a report with something else"),
             Ok(Err(ClientError::Refused(refusal))) => match refusal.status {
-                Status::Refused => job.handle_event(now, Event::Cancelled(refusal)),
-                Status::NotFound => job.handle_event(now, Event::JobRefused(refusal)),
+                Status::Failed => job.handle_event(now, Event::Cancelled(refusal)),
+                // The user was put out, or the master knows the job no more.
+                Status::Refused | Status::NotFound => job.handle_event(now, Event::JobRefused(refusal)),
                 _ => tracing::warn!(%refusal, "the master did not take a report"),
             },
             // The master may be away for a moment; work goes on meanwhile.

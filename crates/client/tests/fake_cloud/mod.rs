@@ -56,6 +56,8 @@ pub(crate) enum Fault {
     NodeDies,
     /// The job is cancelled at the master; the task is never answered.
     Cancel,
+    /// The user may not come in any more; the task is never answered.
+    PutOut,
     /// The task is never answered; the log says when it was begun, and when the conversation ended.
     Hang,
 }
@@ -82,7 +84,8 @@ pub(crate) struct World {
     pub(crate) log: Vec<String>,
     nodes: BTreeMap<NodeId, FakeNode>,
     leases: BTreeMap<LeaseId, (SectorPath, SliceId, RecordFormat)>,
-    is_cancelled: bool,
+    /// What reports are refused with.
+    refusal: Option<Refusal>,
     /// Why no job may read anything, where that is so.
     pub(crate) inputs_refused: Option<Refusal>,
     next: u64,
@@ -237,8 +240,8 @@ impl World {
             }
             ClientRequest::ReportJob(record) => {
                 self.record = Some(record);
-                if self.is_cancelled {
-                    return ClientReply::Refused(Refusal::new(Status::Refused, "the job was cancelled by bob"));
+                if let Some(refusal) = &self.refusal {
+                    return ClientReply::Refused(refusal.clone());
                 }
                 self.admitted()
             }
@@ -451,7 +454,8 @@ async fn run(world: &Mutex<World>, node: &NodeId, order: &TaskOrder) -> Option<S
         }
         Some(Fault::Err(message)) => {
             let (path, segment) = (order.segments[0].path.clone(), order.segments[0].segment);
-            Some(SpeReply::FunctionFailed(FunctionError { path, segment, record: Some(4), message }))
+            let function = "stack".into();
+            Some(SpeReply::FunctionFailed(FunctionError { function, path, segment, record: Some(4), message }))
         }
         Some(Fault::NodeDies) => {
             let listener = {
@@ -464,7 +468,11 @@ async fn run(world: &Mutex<World>, node: &NodeId, order: &TaskOrder) -> Option<S
             std::future::pending().await
         }
         Some(Fault::Cancel | Fault::Hang) => {
-            lock(world).is_cancelled = true;
+            lock(world).refusal = Some(Refusal::new(Status::Failed, "the job was cancelled by bob"));
+            std::future::pending().await
+        }
+        Some(Fault::PutOut) => {
+            lock(world).refusal = Some(Refusal::new(Status::Refused, "the session has ended"));
             std::future::pending().await
         }
     }

@@ -84,6 +84,9 @@ settings! {
         /// Seconds after which a function that gives no sign of life (results, progress, a segment done) has failed, up
         /// to 31536000; 0 never. An hour, since what computes for so long can say so.
         spe_silence_seconds: u64 = default(3_600),
+        /// Seconds after which a function has failed that is still at one task (a segment, or several small ones), whatever
+        /// signs of life it gives, up to 31536000; 0 never. A day, since a job makes progress by many short tasks.
+        spe_task_seconds: u64 = default(86_400),
         /// Transfers it serves at once, 1 to 65536; more are told to come back. Each holds a connection and about 2 MiB of
         /// buffers.
         transfers_max: u32 = default(256),
@@ -171,7 +174,8 @@ impl NodeSettings {
         within(&["spe_scratch_bytes"], self.spe_scratch_bytes, 1 << 20, 1 << 40)?;
         within(&["spe_threads_max"], self.spe_threads_max, 4, 65_536)?;
         within(&["spe_open_files_max"], self.spe_open_files_max, 64, 65_536)?;
-        within(&["spe_silence_seconds"], self.spe_silence_seconds, 0, 31_536_000)
+        within(&["spe_silence_seconds"], self.spe_silence_seconds, 0, 31_536_000)?;
+        within(&["spe_task_seconds"], self.spe_task_seconds, 0, 31_536_000)
     }
 }
 
@@ -279,6 +283,8 @@ mod tests {
         assert_eq!(refused_key(|settings| settings.spe_threads_max = 1), "spe_threads_max");
         assert_eq!(refused_key(|settings| settings.spe_read_paths = Some(vec!["/".into()])), "spe_read_paths");
         assert_eq!(refused_key(|settings| settings.spe_open_files_max = 10), "spe_open_files_max");
+        assert_eq!(refused_key(|settings| settings.spe_silence_seconds = 1 << 40), "spe_silence_seconds");
+        assert_eq!(refused_key(|settings| settings.spe_task_seconds = 1 << 40), "spe_task_seconds");
         assert_eq!(refused_key(|settings| settings.status_interval_millis = 99), "status_interval_millis");
         assert_eq!(refused_key(|settings| settings.master.set_port(0)), "master");
         assert_eq!(refused_key(|settings| settings.folder = PathBuf::new()), "folder");

@@ -80,7 +80,7 @@ fn a_finished_job_is_forgotten_by_its_nodes_and_reported_no_more() {
     assert_eq!(state(&mut bench, job), JobState::Done);
     assert!(forgotten_by(&bench, "n1", job) && forgotten_by(&bench, "n2", job));
     let again = bench.status_of("ann", ClientRequest::ReportJob(record(job, JobState::Running)));
-    assert_eq!(again, Status::Refused);
+    assert_eq!(again, Status::Failed);
 }
 
 #[test]
@@ -93,7 +93,7 @@ fn a_cancelled_job_is_told_so_at_its_next_report() {
     bench.done("admin", ClientRequest::CancelJob(job));
     assert!(forgotten_by(&bench, "n1", job));
     let refusal = bench.refused("ann", ClientRequest::ReportJob(record(job, JobState::Running)));
-    assert!(refusal.status == Status::Refused && refusal.sentence.contains("was cancelled"), "{refusal}");
+    assert!(refusal.status == Status::Failed && refusal.sentence.contains("was cancelled"), "{refusal}");
     assert_eq!(state(&mut bench, job), JobState::Cancelled);
     assert_eq!(bench.status_of("ann", ClientRequest::CancelJob(job)), Status::Refused);
     assert_eq!(bench.status_of("ann", ClientRequest::Job(JobId(1))), Status::NotFound);

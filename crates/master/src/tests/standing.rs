@@ -135,6 +135,23 @@ fn rights_that_were_taken_away_are_gone_in_an_open_session_and_its_tickets_too()
 }
 
 #[test]
+fn who_left_before_the_revocation_loses_what_was_begun_too() {
+    let mut bench = Bench::with_nodes(&["a/1"]);
+    bench.settled("ann");
+    bench.done("ann", ClientRequest::Logout);
+    bench.advance(seconds(3));
+    assert!(bench.polled());
+    bench.changed(Some(&["ann", "bob"]));
+    assert_eq!(bench.rechecking(), Some(vec!["ann".into()]));
+    bench.rechecked(vec![None]);
+    let id = bench.nodes.keys().next().unwrap().to_string();
+    assert_eq!(bench.revoked_at(&id), ["ann"]);
+    bench.advance(seconds(3));
+    bench.changed(Some(&["ann"]));
+    assert_eq!(bench.rechecking(), None, "once is enough");
+}
+
+#[test]
 fn a_session_ends_at_its_time_unless_it_was_renewed() {
     let mut bench = Bench::with_nodes(&["a/1"]);
     let session = bench.settled("ann");

@@ -7,7 +7,7 @@
 use std::{ops::Range, sync::Arc, time::Duration};
 
 use net::transfer::{Frame, TransferStream};
-use protocol::{SliceId, Status, message::transfer::TransferReply, ticket::SignedTicket};
+use protocol::{SliceId, Status, limits, message::transfer::TransferReply, ticket::SignedTicket};
 use store::SliceReader;
 use tokio::time::{Instant, timeout};
 
@@ -154,7 +154,7 @@ impl OpenSlices {
     /// What a ticket allows that was checked on this connection before. A ticket is to begin reading with; so it stays
     /// good here for longer than it lives, as it would for one long read.
     fn find(&mut self, ticket: &SignedTicket, slice: SliceId) -> Option<Range<u64>> {
-        self.kept.retain(|kept| kept.since.elapsed() < READING_TIME_MAX);
+        self.kept.retain(|kept| kept.since.elapsed() < limits::READING_TIME_MAX);
         let at = self.kept.iter().position(|kept| kept.slice == slice && kept.ticket == *ticket)?;
         let kept = self.kept.remove(at);
         let allowed = kept.allowed.clone();
@@ -240,7 +240,5 @@ impl FrameSource for SliceSource {
 
 /// Slices that one connection keeps open: who reads several files at random uses several connections.
 const OPEN_SLICES_MAX: usize = 2;
-/// How long one ticket serves on one connection; then the reader needs another.
-const READING_TIME_MAX: Duration = Duration::from_secs(60 * 60);
 /// How long a connection that is not used keeps its slices open: the disk gets the room of a removed one back only then.
 pub(super) const OPEN_IDLE_MAX: Duration = Duration::from_secs(60);

@@ -59,6 +59,8 @@ pub struct SpeProcess {
     process: Child,
     link: HostLink,
     prints: Prints,
+    /// What the function that it was given last is called.
+    function: String,
     /// What it found missing of its sandbox; `None` until it said so, which is before it loads anything.
     missing: Option<Vec<SandboxLayer>>,
     /// Behind the process: its user and its folder are lent again when it is gone.
@@ -156,7 +158,7 @@ impl SpeProcess {
         // `command` holds the other ends until here; only when they are gone does the end of the process show.
         drop(command);
         link.send(&ToChild::Confine(place.limits().clone()), None);
-        Ok(Self { process, link, prints, missing: None, place, ready: true })
+        Ok(Self { process, link, prints, function: String::new(), missing: None, place, ready: true })
     }
 
     /// The process id, while it runs.
@@ -209,6 +211,7 @@ impl SpeProcess {
     pub async fn load(&mut self, function: &Function) -> Result<(), Refusal> {
         self.take_turn().map_err(|sentence| Refusal::new(Status::Unavailable, sentence))?;
         self.await_confinement().await?;
+        function.code.name().clone_into(&mut self.function);
         let (code, library) = match &function.code {
             FunctionCode::BuiltIn(name) => (ChildCode::BuiltIn(name.clone()), None),
             FunctionCode::Native { library, symbol } => {
@@ -257,9 +260,16 @@ impl SpeProcess {
             }
         };
         self.link.send(&ToChild::Begin { attempt, buckets, hash }, Some(output.into()));
-        let mut progression = Progression { waiting: segments.into(), sent: VecDeque::new(), last: None, ended: false };
+        let mut progression = Progression::new(self.function.clone(), segments);
+        let task_max = self.place.sandbox().task_max();
         // Boxed: it lives across every await of the node's conversation.
-        let outcome = Box::pin(self.converse(attempt, &mut progression, progress)).await;
+        let conversation = Box::pin(self.converse(attempt, &mut progression, progress));
+        let outcome = match task_max {
+            Some(most) => timeout(most, conversation).await.map_err(|_| most),
+            None => Ok(conversation.await),
+        };
+        // A function that says that it goes on, and never ends, holds its SPE no longer than one that is silent.
+        let outcome = outcome.unwrap_or_else(|most| progression.failure(None, None, too_long(most)));
         match outcome {
             SpeOutcome::Finished(result) => match check(&result, &output_file, buckets, hash) {
                 Ok(()) => SpeOutcome::Finished(result),
@@ -385,6 +395,8 @@ impl Drop for SpeProcess {
 
 /// A task's segments on their way to the process. Few are sent ahead: a descriptor counts until it has been received.
 struct Progression {
+    /// What the function is called.
+    function: String,
     waiting: VecDeque<(SegmentOrder, SegmentFile)>,
     /// Sent and not done; the process works on the first.
     sent: VecDeque<SegmentOrder>,
@@ -395,6 +407,10 @@ struct Progression {
 }
 
 impl Progression {
+    fn new(function: String, segments: Vec<(SegmentOrder, SegmentFile)>) -> Self {
+        Self { function, waiting: segments.into(), sent: VecDeque::new(), last: None, ended: false }
+    }
+
     fn send(&mut self, link: &mut HostLink) -> Result<(), Refusal> {
         while self.sent.len() < SEGMENTS_AHEAD_MAX {
             let Some((order, file)) = self.waiting.pop_front() else {
@@ -432,6 +448,7 @@ impl Progression {
             return SpeOutcome::Died(format!("before its first segment, {message}"));
         };
         SpeOutcome::FunctionFailed(FunctionError {
+            function: self.function.clone(),
             path: order.path.clone(),
             segment: order.segment,
             record,
@@ -446,6 +463,15 @@ impl From<FinishedWord> for TaskOutput {
         let sums = sums.map(|(bytes, digest, blocks)| SliceSums { bytes, digest, blocks });
         Self { records_in, bytes_in, records_out, chunks, sums }
     }
+}
+
+/// A sentence about a task that took more time than there is.
+fn too_long(most: Duration) -> String {
+    format!(
+        "the function had not ended after {} s: give it smaller segments (`--segment-bytes`), or raise `spe_task_seconds` of \
+         the node",
+        most.as_secs_f64()
+    )
 }
 
 /// Whether what the process says of its results agrees with the scratch file.

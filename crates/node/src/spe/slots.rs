@@ -32,6 +32,8 @@ pub struct Sandbox {
     required: bool,
     /// How long a function may be without a sign of life.
     silence_max: Option<Duration>,
+    /// How long one task may take.
+    task_max: Option<Duration>,
     /// Numbers that SPEs may be, where this process may choose.
     users: Option<RangeInclusive<u32>>,
     /// Where in the range this node begins, so that several nodes of a machine seldom lend the same number.
@@ -73,7 +75,8 @@ impl Sandbox {
             limits,
             reserve_bytes: settings.reserve_bytes,
             required: settings.spe_sandbox == SandboxDemand::Required,
-            silence_max: (settings.spe_silence_seconds > 0).then(|| Duration::from_secs(settings.spe_silence_seconds)),
+            silence_max: time_limit(settings.spe_silence_seconds),
+            task_max: time_limit(settings.spe_task_seconds),
             users,
             first,
             lent: Mutex::default(),
@@ -89,6 +92,11 @@ impl Sandbox {
     /// How long a function may give no sign of life; `None`: for ever.
     pub fn silence_max(&self) -> Option<Duration> {
         self.silence_max
+    }
+
+    /// How long a function may work on one task; `None`: for ever.
+    pub fn task_max(&self) -> Option<Duration> {
+        self.task_max
     }
 
     /// The layers that are missing here; `None` until a process has tried.
@@ -185,6 +193,11 @@ impl Drop for LentUser {
             self.sandbox.lent.lock().unwrap_or_else(PoisonError::into_inner).users.remove(&user);
         }
     }
+}
+
+/// A time of the settings, where 0 is none.
+fn time_limit(seconds: u64) -> Option<Duration> {
+    (seconds > 0).then(|| Duration::from_secs(seconds))
 }
 
 /// Whether this process may become any user: root may, but not in every container.

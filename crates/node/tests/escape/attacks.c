@@ -317,6 +317,11 @@ int32_t spins(const sector_input *input, sector_output *output) {
     output->emit(output, 0, (const uint8_t *)"", 0);
     for (;;) { }
 }
+int32_t tells(const sector_input *input, sector_output *output);
+int32_t tells(const sector_input *input, sector_output *output) {
+    (void)input;
+    for (;;) output->progress(output, 0);
+}
 int32_t emits(const sector_input *input, sector_output *output);
 int32_t emits(const sector_input *input, sector_output *output) {
     static uint8_t bytes[1 << 20];

@@ -101,7 +101,7 @@ pub struct AccountChanges {
 }
 
 /// A session that a master has open.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct HeldSession {
     /// Whose.
     pub user: UserName,

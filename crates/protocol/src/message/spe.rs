@@ -93,6 +93,16 @@ pub enum FunctionCode {
     },
 }
 
+impl FunctionCode {
+    /// What the function is called: the name of a built-in one, or the symbol in its library.
+    pub fn name(&self) -> &str {
+        match self {
+            Self::BuiltIn(name) => name,
+            Self::Native { symbol, .. } => symbol,
+        }
+    }
+}
+
 impl std::fmt::Debug for FunctionCode {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
@@ -246,6 +256,8 @@ pub struct TaskResult {
 /// An error of a user function.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FunctionError {
+    /// Which function: the name of a built-in one, or the symbol in its library.
+    pub function: String,
     /// The path of the input.
     pub path: SectorPath,
     /// The segment's number in the stream.

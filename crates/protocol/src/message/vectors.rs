@@ -499,7 +499,8 @@ fn the_words_of_driver_and_spe_have_their_bytes() {
     vectors.compare("SpeRequest.load-built-in", &SpeRequest::Load(built_in));
     vectors.compare("SpeRequest.run-local", &SpeRequest::Run(TaskOrder { output: Output::Local, ..task() }));
     let result = TaskResult { records_in: 10, bytes_in: 1000, records_out: 20, pieces: vec![(0, 300), (7, 1 << 20)] };
-    let error = FunctionError { path: path(), segment: 3, record: Some(41), message: "not a number".into() };
+    let (function, message) = ("parse".into(), "not a number".into());
+    let error = FunctionError { function, path: path(), segment: 3, record: Some(41), message };
     compare!(vectors, SpeReply {
         "loaded": SpeReply::Loaded => SpeReply::Loaded,
         "progress": SpeReply::Progress { .. } => SpeReply::Progress { bytes: 123_456 },

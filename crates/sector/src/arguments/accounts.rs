@@ -13,10 +13,10 @@ pub(crate) struct Login {
     /// Read the password from standard input, to the end of its first line
     #[arg(long)]
     pub(crate) password_stdin: bool,
-    /// The master's address, where the profile does not name it yet
+    /// The master's address, where no profile names it yet
     #[arg(long, value_name = "HOST:PORT", requires = "authority")]
     pub(crate) master: Option<SocketAddr>,
-    /// The certificate of the cloud's authority, a PEM file, where the profile does not hold it yet
+    /// The certificate of the cloud's authority, a PEM file, where no profile holds it yet
     #[arg(long, value_name = "FILE", requires = "master")]
     pub(crate) authority: Option<PathBuf>,
 }

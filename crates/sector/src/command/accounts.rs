@@ -108,9 +108,19 @@ async fn list(cloud: &Client, global: &Global) -> Result<(), Failure> {
 async fn passwd(cloud: &Client, user: Option<UserName>, from_stdin: bool) -> Result<(), Failure> {
     let user = user.unwrap_or_else(|| cloud.user().clone());
     let mut secrets = Secrets::open(from_stdin)?;
-    let old = if user == *cloud.user() { Some(Password(secrets.known("Password so far: ")?)) } else { None };
+    let must_prove = user == *cloud.user() && has_password(cloud).await?;
+    let old = if must_prove { Some(Password(secrets.known("Password so far: ")?)) } else { None };
     let new = Password(secrets.new_one(&format!("New password for {user}: "))?);
     Ok(cloud.set_password(&user, old, new).await?)
+}
+
+/// Whether one has a password oneself. Only an administrator may set the first one, and may look.
+async fn has_password(cloud: &Client) -> Result<bool, Failure> {
+    if !cloud.who_am_i().await?.rights.admin {
+        return Ok(true);
+    }
+    let you = cloud.users().await?.into_iter().find(|user| user.user == *cloud.user());
+    Ok(you.is_none_or(|you| you.has_password))
 }
 
 async fn token(cloud: &Client, command: TokenCommand, global: &Global) -> Result<(), Failure> {

@@ -17,13 +17,10 @@ use crate::{
 pub(crate) async fn login(asked: Login, global: &Global) -> Result<(), Failure> {
     let file = profile_file(global)?;
     let known = if file.exists() { Some(Profile::load(&file)?) } else { None };
-    if let Some(known) = known.as_ref().filter(|known| known.session.is_none()) {
-        // A token that was given out by its name is kept nowhere else.
-        let (file, user) = (file.display(), &known.user);
-        let sentence = format!("`{file}` holds a token of {user} that would be lost; name another file with --profile");
-        return Err(Failure::usage(sentence));
-    }
-    let (address, authority) = match (asked.master, &asked.authority, known) {
+    // Where most commands look, which may be another file.
+    let usual = Profile::default_file().ok().and_then(|file| Profile::load(&file).ok());
+    check_kept(&file, known.as_ref(), usual.as_ref())?;
+    let (address, authority) = match (asked.master, &asked.authority, known.or(usual)) {
         (Some(address), Some(authority), _) => (address, read(authority)?),
         (_, _, Some(known)) => (known.address, known.authority),
         _ => {
@@ -36,6 +33,10 @@ pub(crate) async fn login(asked: Login, global: &Global) -> Result<(), Failure> 
     let machine = rustix::system::uname().nodename().to_string_lossy().into_owned();
     let profile = client::login(&LoginAt { address, authority, machine }, &asked.user, password).await?;
     profile.save(&file)?;
+    if global.json {
+        let session = profile.session.map(|session| session.to_string());
+        return show::json(&LoggedIn { user: asked.user.to_string(), session, profile: file.display().to_string() });
+    }
     if !global.quiet {
         eprintln!("sector: you are {} now; `{}` holds the session", asked.user, file.display());
     }
@@ -73,12 +74,38 @@ pub(crate) async fn whoami(cloud: &Client, global: &Global) -> Result<(), Failur
     ));
     show::line(format!("admin    {}", if you.rights.admin { "yes" } else { "no" }));
     show::line(format!("session  {}", session.unwrap_or_else(|| "-".into())));
-    show::line(format!("until    {}", until.map_or_else(|| "revoked".into(), |until| show::time(until, false))));
+    show::line(format!("until    {}", until.map_or_else(|| "it is revoked".into(), |until| show::time(until, false))));
     Ok(())
+}
+
+/// Refuses to replace a token that was given out by its name and is kept nowhere else.
+fn check_kept(file: &Path, known: Option<&Profile>, usual: Option<&Profile>) -> Result<(), Failure> {
+    let Some(known) = known.filter(|known| known.session.is_none()) else { return Ok(()) };
+    let is_usual = Profile::default_file().is_ok_and(|usual| is_same_file(&usual, file));
+    if !is_usual && usual.is_some_and(|usual| usual.token == known.token) {
+        return Ok(());
+    }
+    let (file, user) = (file.display(), &known.user);
+    let sentence = format!("`{file}` holds a token of {user} that would be lost; name another file with --profile");
+    Err(Failure::usage(sentence))
+}
+
+fn is_same_file(one: &Path, other: &Path) -> bool {
+    match (fs::canonicalize(one), fs::canonicalize(other)) {
+        (Ok(one), Ok(other)) => one == other,
+        _ => one == other,
+    }
 }
 
 fn read(file: &Path) -> Result<String, Failure> {
     fs::read_to_string(file).map_err(|error| Failure::local("read", file, &error))
+}
+
+#[derive(Serialize)]
+struct LoggedIn {
+    user: String,
+    session: Option<String>,
+    profile: String,
 }
 
 #[derive(Serialize)]

@@ -8,7 +8,10 @@ use protocol::{
     },
 };
 
-use super::{Caller, Security, users::Outcome};
+use super::{
+    Caller, Security,
+    users::{Outcome, can_administer},
+};
 use crate::{
     SecurityError,
     accounts::{self, User},
@@ -89,7 +92,11 @@ impl Security {
         if tokens.len() == account.tokens.len() {
             return Err(SecurityError::NoSuchToken(user, name).refusal());
         }
-        let row = accounts::set_user(&user, &User { tokens, ..account.clone() });
+        let without = User { tokens, ..account.clone() };
+        if !can_administer(&without) {
+            self.check_not_last_admin(&user)?;
+        }
+        let row = accounts::set_user(&user, &without);
         self.change_of(caller, user, row.map(|row| vec![row]));
         Ok(None)
     }

@@ -142,6 +142,7 @@ impl Security {
             }
             UserChange::Addresses(addresses) => {
                 check_counts(0, &addresses)?;
+                check_keeps_asker(by, user, &addresses)?;
                 account.addresses = addresses;
             }
         }
@@ -269,12 +270,29 @@ impl Security {
         Err(SecurityError::NoSuchGroup(group.to_owned()).refusal())
     }
 
-    fn check_not_last_admin(&self, user: &UserName) -> Result<(), Refusal> {
-        let is_admin = |account: &User| account.admin && !account.disabled;
-        let is_last = self.accounts.user(user).is_some_and(is_admin)
-            && !self.accounts.users().any(|(name, account)| name != user && is_admin(account));
+    /// Refuses to take from the last administrator who may come in what lets them.
+    pub(super) fn check_not_last_admin(&self, user: &UserName) -> Result<(), Refusal> {
+        let is_last = self.accounts.user(user).is_some_and(can_administer)
+            && !self.accounts.users().any(|(name, account)| name != user && can_administer(account));
         if is_last { Err(SecurityError::LastAdmin(user.clone()).refusal()) } else { Ok(()) }
     }
+}
+
+/// Whether this account can be counted on to administer the cloud: with something that proves it and does not end by itself.
+pub(super) fn can_administer(account: &User) -> bool {
+    let has_lasting_token = account.tokens.iter().any(|token| token.until_unix_millis.is_none());
+    account.admin && !account.disabled && (account.password.is_some() || has_lasting_token)
+}
+
+/// Refuses ranges that would shut out the one who sets them for their own account: that is a slip of the hand, after which
+/// the last administrator could not take it back.
+fn check_keeps_asker(by: &Asker, user: &UserName, addresses: &[protocol::AddressRange]) -> Result<(), Refusal> {
+    let address = by.address.to_canonical();
+    if by.rights.user != *user || protocol::AddressRange::allows(addresses, address) {
+        return Ok(());
+    }
+    let sentence = format!("that would shut you out: you come from {address}; name a range with that address too");
+    Err(Refusal::new(Status::Refused, sentence))
 }
 
 /// Refuses a password that its user's name gives away.

@@ -449,7 +449,7 @@ impl Running {
             }
             Some(ClientReply::Refused(refusal)) => {
                 let event = match refusal.status {
-                    Status::Refused => Event::Cancelled(refusal),
+                    Status::Failed => Event::Cancelled(refusal),
                     _ => Event::JobRefused(refusal),
                 };
                 self.job.handle_event(env.now, event);

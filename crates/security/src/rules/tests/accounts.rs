@@ -144,6 +144,22 @@ fn a_session_that_was_revoked_enters_nowhere_and_masters_hear_whose() {
 }
 
 #[test]
+fn every_master_hears_of_a_change_also_one_that_was_away() {
+    let mut security = with_bob();
+    let changes = |security: &mut Security, mark| match ask(security, at(0), SecurityRequest::Changes(mark)).0 {
+        SecurityReply::Changes(changes) => changes,
+        other => panic!("{other:?}"),
+    };
+    let [one, away] = [0, 1].map(|_| changes(&mut security, ChangeMark::default()).mark);
+    done(&mut security, "alice", change("bob", UserChange::Enabled(false)));
+    let heard = changes(&mut security, one);
+    assert_eq!(heard.users, Some(vec![name("bob")]));
+    done(&mut security, "alice", change("robot", UserChange::Enabled(false)));
+    assert_eq!(changes(&mut security, heard.mark).users, Some(vec![name("robot")]));
+    assert_eq!(changes(&mut security, away).users, Some(vec![name("bob"), name("robot")]));
+}
+
+#[test]
 fn each_sees_his_own_sessions_and_an_administrator_all() {
     let mut security = with_bob();
     session_of_bob(&mut security, at(0));
@@ -197,6 +213,38 @@ fn the_last_administrator_who_may_come_in_stays_one() {
     for request in takes_away("bob") {
         assert_eq!(refusal(&mut security, "bob", request), Status::Refused, "alice is disabled");
     }
+}
+
+#[test]
+fn an_administrator_who_has_nothing_to_come_in_with_or_what_ends_by_itself_does_not_count() {
+    let mut security = security();
+    let AccountsRequest::AddUser(new) = new_user("carol", None) else { panic!() };
+    done(&mut security, "alice", AccountsRequest::AddUser(NewUser { admin: true, service: true, ..new }));
+    let remove = AccountsRequest::RemoveUser(name("alice"));
+    assert_eq!(refusal(&mut security, "alice", remove.clone()), Status::Refused, "carol has nothing");
+    let reply = account(&mut security, "alice", add_token("carol", HOUR));
+    assert!(matches!(reply, SecurityReply::Accounts(AccountsReply::Token(_))));
+    assert_eq!(refusal(&mut security, "alice", remove), Status::Refused, "carol's token ends");
+}
+
+#[test]
+fn the_last_administrator_keeps_the_token_that_is_the_only_way_in() {
+    let mut security = with_bob();
+    done(&mut security, "alice", change("robot", UserChange::Admin(true)));
+    done(&mut security, "robot", change("alice", UserChange::Enabled(false)));
+    let revoke = AccountsRequest::RevokeToken { user: name("robot"), name: "token-2".into() };
+    assert!(sentence(account(&mut security, "robot", revoke.clone())).contains("last administrator"));
+    done(&mut security, "robot", change("bob", UserChange::Admin(true)));
+    done(&mut security, "robot", revoke);
+}
+
+#[test]
+fn nobody_shuts_the_own_address_out_by_mistake() {
+    let mut security = with_bob();
+    let ranges = |range: &str| UserChange::Addresses(vec![range.parse().unwrap()]);
+    assert!(sentence(account(&mut security, "alice", change("alice", ranges("192.0.2.0/24")))).contains(HOME));
+    done(&mut security, "alice", change("alice", ranges("10.0.0.1")));
+    done(&mut security, "alice", change("bob", ranges("192.0.2.0/24")));
 }
 
 #[test]

@@ -1,0 +1,121 @@
+//! Sessions that were closed lately. A client that has left may still have tickets, and what was begun with them goes on
+//! without the master: so whoever is put out must lose that too. Serves revocation (docs/paths/login.md).
+
+use std::{collections::BTreeMap, time::Duration};
+
+use protocol::{
+    Now, UserName, limits,
+    message::master_security::{HeldSession, KnownUser, UserRights},
+};
+
+use crate::standing::is_less;
+
+/// Closed sessions, one for each user, proof and address.
+#[derive(Debug, Default)]
+pub(crate) struct Left {
+    sessions: BTreeMap<HeldSession, Rest>,
+}
+
+/// What is left of a session.
+#[derive(Debug)]
+struct Rest {
+    /// What its user might do.
+    rights: UserRights,
+    /// When nothing goes on any more that it began, as [`Now::monotonic`].
+    until: Duration,
+}
+
+impl Left {
+    /// Keeps a closed session in mind. Where there are too many, the one closed first is forgotten.
+    pub(crate) fn note(&mut self, now: Now, held: HeldSession, rights: UserRights) {
+        let first = || self.sessions.iter().min_by_key(|(_, rest)| rest.until).map(|(held, _)| held.clone());
+        if self.sessions.len() >= LEFT_MAX
+            && !self.sessions.contains_key(&held)
+            && let Some(first) = first()
+        {
+            self.sessions.remove(&first);
+        }
+        self.sessions
+            .insert(held, Rest { rights, until: now.monotonic + limits::TICKET_LIFE + limits::READING_TIME_MAX });
+    }
+
+    /// Those of these users; all where there are none named.
+    pub(crate) fn of_users(&self, users: Option<&[UserName]>) -> Vec<HeldSession> {
+        let is_meant = |held: &&HeldSession| users.is_none_or(|users| users.contains(&held.user));
+        self.sessions.keys().filter(is_meant).cloned().collect()
+    }
+
+    /// Takes over what the user may do now. Gives the user where that is less than it was.
+    pub(crate) fn look(&mut self, held: &HeldSession, known: Option<KnownUser>) -> Option<UserName> {
+        let Some(known) = known else { return self.sessions.remove(held).map(|_| held.user.clone()) };
+        let rest = self.sessions.get_mut(held)?;
+        let lost = is_less(&known.rights, &rest.rights).then(|| held.user.clone());
+        rest.rights = known.rights;
+        lost
+    }
+
+    /// Forgets those of which nothing goes on any more.
+    pub(crate) fn forget_old(&mut self, now: Now) {
+        self.sessions.retain(|_, rest| now.monotonic < rest.until);
+    }
+}
+
+/// Most closed sessions kept in mind, some 200 bytes each: as many as may be open. Each command of a person opens one, but
+/// all with one profile are one here.
+const LEFT_MAX: usize = 16_384;
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use protocol::CredentialId;
+
+    use super::*;
+
+    fn held(number: u64) -> HeldSession {
+        let address = "192.0.2.1".parse().unwrap();
+        HeldSession { user: UserName::new("ann").unwrap(), credential: CredentialId(number), address }
+    }
+
+    fn rights() -> UserRights {
+        UserRights { user: UserName::new("ann").unwrap(), groups: vec!["astro".into()], admin: false }
+    }
+
+    fn at(seconds: u64) -> Now {
+        Now { monotonic: Duration::from_secs(seconds), ..Now::default() }
+    }
+
+    #[test]
+    fn who_left_is_kept_in_mind_until_the_last_read_must_have_ended() {
+        let mut left = Left::default();
+        left.note(at(0), held(1), rights());
+        left.note(at(100), held(1), rights());
+        left.forget_old(at(3_700));
+        assert_eq!(left.of_users(None), [held(1)]);
+        left.forget_old(at(3_760));
+        assert_eq!(left.of_users(None), []);
+    }
+
+    #[test]
+    fn there_are_never_too_many_and_the_first_goes_first() {
+        let mut left = Left::default();
+        for number in 0..=LEFT_MAX as u64 {
+            left.note(at(number), held(number), rights());
+        }
+        let kept = left.of_users(None);
+        assert!(kept.len() == LEFT_MAX && !kept.contains(&held(0)) && kept.contains(&held(LEFT_MAX as u64)));
+    }
+
+    #[test]
+    fn a_group_that_was_lost_counts_also_for_who_has_left() {
+        let mut left = Left::default();
+        left.note(at(0), held(1), rights());
+        let known = |groups| KnownUser {
+            rights: UserRights { groups, ..rights() },
+            credential: CredentialId(1),
+            until_unix_millis: None,
+        };
+        assert_eq!(left.look(&held(1), Some(known(vec!["astro".into()]))), None);
+        assert_eq!(left.look(&held(1), Some(known(vec![]))), Some(rights().user));
+        assert_eq!(left.look(&held(1), Some(known(vec![]))), None, "that is known");
+    }
+}
