@@ -3,13 +3,26 @@
 //! vectors (`tests/`). A parser added to another crate gets a function here, a line in [`TARGETS`], and a file in
 //! `fuzz_targets/`.
 
-use std::time::Duration;
+use std::{io::Cursor, net::SocketAddr, time::Duration};
 
+use data_encoding::BASE32_NOPAD;
+use master::{Loading, Master, MasterConfig, SignTickets, TABLES};
+use net::{
+    NetError,
+    identity::{ProvedKey, TicketChecker},
+    transfer::{Frame, TransferStream},
+};
 use protocol::{
-    Acl, Now, SectorPath, SessionId,
+    Acl, JoinTicket, Now, SectorPath, SessionId,
     gmp::{Action, Class, Endpoint, Frames, KeyLimits, Message, MessageKind, Opening},
     limits,
-    message::{accounts, audit, client_master, join, local, master_security, node_master, spe, transfer},
+    message::{
+        accounts,
+        admission::{Enrolment, KeyRequest},
+        audit, client_master, join, local, master_security, node_master,
+        rebuild::KeptRow,
+        spe, transfer,
+    },
     slice::block_count,
     ticket::{SignedTicket, Ticket},
     wire::{codec, datagram, frame},
@@ -21,8 +34,12 @@ use store::{SIDECAR_VERSION, Sidecar};
 pub type Target = fn(&[u8]);
 
 /// Every target by its name.
-pub const TARGETS: [(&str, Target); 8] = [
+pub const TARGETS: [(&str, Target); 12] = [
     ("acl", acl),
+    ("child_words", child_words),
+    ("enrolment", enrolment),
+    ("kept_rows", kept_rows),
+    ("words", words),
     ("sector_path", sector_path),
     ("messages", messages),
     ("datagram", datagram),
@@ -76,6 +93,77 @@ pub fn messages(bytes: &[u8]) {
     decoded::<transfer::TransferReply>(bytes);
     decoded::<spe::SpeRequest>(bytes);
     decoded::<spe::SpeReply>(bytes);
+    decoded::<local::LocalRequest>(bytes);
+    decoded::<local::LocalReply>(bytes);
+}
+
+/// The bytes as what comes on a transfer connection: words, each behind its length, as who has not yet said who he is
+/// sends them, or frames, of which only right ones are given out.
+pub fn words(bytes: &[u8]) {
+    let Ok(runtime) = tokio::runtime::Builder::new_current_thread().build() else { return };
+    let stream = || {
+        let pipe = tokio::io::join(Cursor::new(bytes.to_vec()), tokio::io::sink());
+        TransferStream::in_memory(Box::new(pipe), SocketAddr::from(([127, 0, 0, 1], 1)), None, [0; 32])
+    };
+    runtime.block_on(async {
+        let (mut joining, mut asking, mut sending) = (stream(), stream(), stream());
+        while let Ok(Some(_)) = joining.receive_or_end::<join::JoinRequest>().await {}
+        while let Ok(Some(_)) = asking.receive_or_end::<transfer::TransferRequest>().await {}
+        let (mut frame, mut given_bytes) = (Frame::default(), 0);
+        loop {
+            match sending.receive_frame(&mut frame).await {
+                Ok(true) => {
+                    let blocks = frame.payload.chunks(limits::BLOCK_BYTES as usize);
+                    assert!(blocks.map(crc32c::crc32c).eq(frame.checksums.iter().copied()));
+                    given_bytes += frame.payload.len();
+                    assert!(frame.payload.len() <= limits::FRAME_BYTES_MAX && given_bytes <= bytes.len());
+                }
+                Err(NetError::Corrupt { .. }) => assert!(frame.payload.is_empty()),
+                Ok(false) | Err(_) => return,
+            }
+        }
+    });
+}
+
+/// The bytes as rows that a node kept for a master which has lost its journal: what cannot be read is refused, and what
+/// a master could be made of is a master that goes on.
+pub fn kept_rows(bytes: &[u8]) {
+    let Some(rows) = decoded::<Vec<KeptRow>>(bytes) else { return };
+    let mut loading = Loading::new();
+    for KeptRow { table, key, value } in rows {
+        let table = TABLES.into_iter().find(|known| *known == table);
+        let (Some(table), Some(value)) = (table, value) else { continue };
+        if loading.take(table, &key, &value).is_err() {
+            return;
+        }
+    }
+    let mut now = Now::default();
+    let Ok(mut master) = Master::load(now, MasterConfig::default(), 1, Box::new(NoTickets), loading) else { return };
+    for _ in 0..MASTER_STEPS {
+        while master.poll_action().is_some() {}
+        now.monotonic = now.monotonic.max(master.next_timeout());
+        master.handle_timeout(now);
+    }
+}
+
+/// The bytes as a machine's request for a certificate, which nobody takes who has not the key's private half, and as the
+/// text of a ticket to join with, as they are and behind a true checksum.
+pub fn enrolment(bytes: &[u8]) {
+    if let Some(request) = decoded::<KeyRequest>(bytes) {
+        assert!(ProvedKey::check(&request, None).is_err(), "it is forged");
+    }
+    decoded::<Enrolment>(bytes);
+    let summed = [bytes, &crc32c::crc32c(bytes).to_be_bytes()].concat();
+    for text in [String::from_utf8_lossy(bytes).into_owned(), BASE32_NOPAD.encode(&summed)] {
+        if let Ok(ticket) = text.parse::<JoinTicket>() {
+            assert_eq!(ticket.to_string().parse().as_ref(), Ok(&ticket));
+        }
+    }
+}
+
+/// The bytes as what a user's function has its process say to the node.
+pub fn child_words(bytes: &[u8]) {
+    node::spe::fuzzing::child_words(bytes);
 }
 
 /// The bytes as datagrams (each behind its length, two bytes in network byte order), which one endpoint with two
@@ -131,11 +219,14 @@ pub fn frame_head(bytes: &[u8]) {
     assert_eq!(is_right, head[4..] == *checksums);
 }
 
-/// The bytes as a ticket, and as a signed one whose inside is read.
+/// The bytes as a ticket, and as a signed one: its inside is read, but nobody takes it who knows the master's key.
 pub fn ticket(bytes: &[u8]) {
     decoded::<Ticket>(bytes);
     if let Some(signed) = decoded::<SignedTicket>(bytes) {
-        decoded::<Ticket>(&signed.ticket);
+        let inside = decoded::<Ticket>(&signed.ticket);
+        if let Some(node) = inside.map(|ticket| ticket.node) {
+            assert!(TicketChecker::new(MASTER_KEY, node).check(&signed, Now::default()).is_err(), "it is forged");
+        }
     }
 }
 
@@ -178,6 +269,22 @@ fn take_actions(endpoint: &mut Endpoint) {
     }
 }
 
+/// A master that only reads signs nothing.
+pub struct NoTickets;
+
+impl SignTickets for NoTickets {
+    fn sign(&self, _ticket: &Ticket) -> SignedTicket {
+        SignedTicket { ticket: Vec::new(), signature: Vec::new() }
+    }
+}
+
+/// How often a master that was made of kept rows goes on to its next time.
+const MASTER_STEPS: usize = 4;
+/// A public key (of RFC 8032, 7.1, test 1) whose private half signs nothing here.
+const MASTER_KEY: [u8; 32] = [
+    0xd7, 0x5a, 0x98, 0x01, 0x82, 0xb1, 0x0a, 0xb7, 0xd5, 0x4b, 0xfe, 0xd3, 0xc9, 0x64, 0x07, 0x3a, 0x0e, 0xe1, 0x72,
+    0xf3, 0xda, 0xa6, 0x23, 0x25, 0xaf, 0x02, 0x1a, 0x68, 0xf7, 0x07, 0x51, 0x1a,
+];
 /// The session of [`datagram`] that may speak at once.
 pub const SPEAKER: SessionId = SessionId(1);
 /// The session of [`datagram`] that waits for its peer.

@@ -1,27 +1,31 @@
 //! Every fuzz target over some thousand inputs, made from test vectors by seeded mutations: what runs everywhere, also
-//! where there is no fuzzer.
+//! where there is no fuzzer. The fuzzer begins with the same vectors: `FUZZ_CORPUS=folder` has them written there.
 
-use std::{fs, path::Path};
+use std::{env, fs, path::Path};
 
 use data_encoding::HEXLOWER;
 use fastrand::Rng;
-use fuzz::{LISTENER, SPEAKER, TARGETS};
+use fuzz::{LISTENER, NoTickets, SPEAKER, TARGETS};
+use master::{Loading, Master, MasterConfig};
 use protocol::{
     Now,
     gmp::{Action, Class, Endpoint, Message, MessageKind, Opening},
     limits,
+    message::rebuild::KeptRow,
     wire::{
+        codec,
         datagram::{HEAD_BYTES, Head, SEAL_BYTES},
         frame,
     },
 };
+use store::RowChange;
 
 const INPUTS_OF_EACH_SEED: usize = 120;
 const INPUTS_OF_NOISE: usize = 2_000;
 
 #[test]
 fn no_mutated_input_breaks_a_parser() {
-    let seeds = [messages(), datagrams(), paths(), acls(), frames(), sidecars()].concat();
+    let seeds = seeds();
     assert!(seeds.len() > 80, "the vectors were found");
     let mut rng = Rng::with_seed(0x5ec7);
     for (name, target) in TARGETS {
@@ -40,6 +44,31 @@ fn no_mutated_input_breaks_a_parser() {
             target(&noise);
         }
     }
+}
+
+#[test]
+fn every_target_is_known_to_the_fuzzer_and_begins_with_the_vectors() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let manifest = fs::read_to_string(folder.join("Cargo.toml")).expect("the manifest");
+    let files = fs::read_dir(folder.join("fuzz_targets")).expect("the targets").count();
+    assert_eq!(files, TARGETS.len());
+    for (name, _) in TARGETS {
+        assert!(manifest.contains(&format!("path = \"fuzz_targets/{name}.rs\"")), "{name}");
+        let text = fs::read_to_string(folder.join(format!("fuzz_targets/{name}.rs"))).expect("a target");
+        assert!(text.contains(&format!("fuzz::{name}(bytes)")), "{name}");
+    }
+    let Some(corpus) = env::var_os("FUZZ_CORPUS") else { return };
+    for (name, _) in TARGETS {
+        let folder = folder.join(&corpus).join(name);
+        fs::create_dir_all(&folder).expect("a folder for inputs");
+        for (number, seed) in seeds().into_iter().enumerate() {
+            fs::write(folder.join(format!("vector-{number}")), seed).expect("an input is written");
+        }
+    }
+}
+
+fn seeds() -> Vec<Vec<u8>> {
+    [messages(), words(), datagrams(), paths(), acls(), frames(), sidecars(), kept_rows()].concat()
 }
 
 /// A few changes of the kinds that parsers stumble over.
@@ -77,6 +106,39 @@ fn messages() -> Vec<Vec<u8>> {
 fn acls() -> Vec<Vec<u8>> {
     let texts = ["none", "everyone:r", "user:alice:rw,group:astro:rx,everyone:r", "user:a:rwxa,user:b:x,group:a:w"];
     texts.into_iter().map(Vec::from).collect()
+}
+
+/// The same, each behind its length.
+fn words() -> Vec<Vec<u8>> {
+    let framed = |message: Vec<u8>| {
+        let length = u32::try_from(message.len()).expect("a message");
+        [&length.to_be_bytes()[..], &message].concat()
+    };
+    messages().into_iter().map(framed).collect()
+}
+
+/// The rows of a new cloud, and of one with a folder and one in it.
+fn kept_rows() -> Vec<Vec<u8>> {
+    let (now, mut rows) = (Now::default(), Vec::new());
+    let new = Master::load(now, MasterConfig::default(), 1, Box::new(NoTickets), Loading::new());
+    let mut master = new.expect("a master of no rows");
+    while let Some(action) = master.poll_action() {
+        let master::Action::Save { changes, .. } = action else { continue };
+        for change in changes {
+            let RowChange::Set { table, key, value } = change else { continue };
+            rows.push(KeptRow { table: table.into(), key, value: Some(value) });
+        }
+    }
+    let mut inputs = vec![codec::encode(&rows)];
+    let root = rows.iter().find(|row| row.table == "names").and_then(|row| row.value.clone()).expect("the root's row");
+    for (id, parent) in [(2_u64, 1_u64), (3, 2)] {
+        // As the master writes a folder: parent, name, owner, the first kind of entry, when it was changed.
+        let row = codec::encode(&(parent, "folder", "ann", 0_u32, 5_u64));
+        let value = [&root[..1], &row[1..]].concat();
+        rows.push(KeptRow { table: "names".into(), key: id.to_be_bytes().to_vec(), value: Some(value) });
+        inputs.push(codec::encode(&rows));
+    }
+    inputs
 }
 
 /// What two endpoints say to each other, as the target takes it: the length, then the datagram.

@@ -2,6 +2,7 @@
 
 mod arrows;
 mod chaos;
+mod fuzz;
 mod shell;
 mod simulate;
 mod test;
@@ -21,6 +22,7 @@ fn main() -> ExitCode {
         "arrows" => arrows::run(),
         "sim" => simulate::run(rest),
         "chaos" => chaos::run(rest),
+        "fuzz" => fuzz::run(rest),
         "nightly" => chaos::nightly(rest),
         "fmt" => shell::cargo(&["fmt", "--all"]),
         "clippy" => test::clippy(),
@@ -41,6 +43,7 @@ const HELP: &str = "use one of:
   cargo xtask test [STEP…]    all tests, as they run before a change lands; or only the steps named
   cargo xtask sim --seeds N [--from SEED]   the simulation
   cargo xtask chaos --minutes M --seed S    real processes, killed at random, against a ledger
+  cargo xtask fuzz [--minutes N] [TARGET…]  every parser under libFuzzer, 10 minutes each; or only those named
   cargo xtask nightly [--from SEED]         2,000 seeds of the simulation, then ten minutes of chaos
   cargo xtask tidy            rules of the house that no compiler checks
   cargo xtask arrows          which crate may use which

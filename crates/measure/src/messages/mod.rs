@@ -213,7 +213,8 @@ fn near_systems() -> Vec<Arc<dyn System>> {
         Arc::new(tcp::Tcp),
         Arc::new(tcp::TcpAnew),
         Arc::new(grpc::Grpc),
-        Arc::new(zeromq::ZeroMq),
+        Arc::new(zeromq::ZeroMq::plain()),
+        Arc::new(zeromq::ZeroMq::sealed()),
     ]
 }
 

@@ -1,6 +1,7 @@
 //! ZeroMQ: a DEALER that asks a ROUTER over TCP, through the system's own `libzmq`, where it is installed. It is loaded
 //! while the program runs: nobody who builds or ships this needs it. One thread at each end asks and answers, beside the
-//! library's own thread for the network, as the library is meant to be used.
+//! library's own thread for the network, as the library is meant to be used. In plain text, and sealed as the library seals
+//! (CURVE): GMP has no plain text, so only the second does the same work.
 
 #![allow(unsafe_code)]
 
@@ -21,22 +22,38 @@ use super::{
     watch::{Course, Watch},
 };
 
-pub(super) struct ZeroMq;
+pub(super) struct ZeroMq {
+    is_sealed: bool,
+}
 
 struct ZeroMqLine(Mutex<Socket>);
 
+impl ZeroMq {
+    pub(super) fn plain() -> Self {
+        Self { is_sealed: false }
+    }
+
+    pub(super) fn sealed() -> Self {
+        Self { is_sealed: true }
+    }
+}
+
 impl System for ZeroMq {
     fn name(&self) -> &'static str {
-        "zeromq"
+        if self.is_sealed { "zeromq-curve" } else { "zeromq" }
     }
 
     fn is_here(&self) -> Result<(), MeasureError> {
-        Calls::load().map(drop)
+        let calls = Calls::load()?;
+        if self.is_sealed { calls.public_key().map(drop) } else { Ok(()) }
     }
 
     fn answer(self: Arc<Self>, announce: Announce) -> Done<()> {
-        Box::pin(blocking(|| {
+        Box::pin(blocking(move || {
             let socket = Socket::open(Calls::load()?, ROUTER)?;
+            if self.is_sealed {
+                socket.seal_as_server()?;
+            }
             announce.say(socket.bind()?)?;
             let (mut who, mut body) = ([0; NAME_BYTES_MAX], [0; PAYLOAD_BYTES]);
             loop {
@@ -52,6 +69,9 @@ impl System for ZeroMq {
     fn connect(self: Arc<Self>, peer: SocketAddr) -> Done<Arc<dyn Line>> {
         Box::pin(async move {
             let socket = Socket::open(Calls::load()?, DEALER)?;
+            if self.is_sealed {
+                socket.seal_as_client()?;
+            }
             socket.connect(peer)?;
             Ok(Arc::new(ZeroMqLine(Mutex::new(socket))) as Arc<dyn Line>)
         })
@@ -98,6 +118,7 @@ struct Calls {
     set_option: unsafe extern "C" fn(*mut c_void, c_int, *const c_void, usize) -> c_int,
     send: unsafe extern "C" fn(*mut c_void, *const c_void, usize, c_int) -> c_int,
     receive: unsafe extern "C" fn(*mut c_void, *mut c_void, usize, c_int) -> c_int,
+    public_of: unsafe extern "C" fn(*mut c_char, *const c_char) -> c_int,
     _library: Library,
 }
 
@@ -119,9 +140,19 @@ impl Calls {
                 set_option: *library.get(b"zmq_setsockopt\0").map_err(missing)?,
                 send: *library.get(b"zmq_send\0").map_err(missing)?,
                 receive: *library.get(b"zmq_recv\0").map_err(missing)?,
+                public_of: *library.get(b"zmq_curve_public\0").map_err(missing)?,
                 _library: library,
             })
         }
+    }
+
+    /// The public half of [`SECRET`], as text that ends with a zero.
+    fn public_key(&self) -> Result<[u8; KEY_TEXT_BYTES], MeasureError> {
+        let mut public = [0; KEY_TEXT_BYTES];
+        // SAFETY: the library reads a key's text up to its zero, and writes as long a one.
+        let made = unsafe { (self.public_of)(public.as_mut_ptr().cast(), SECRET.as_ptr()) };
+        let without = "sealed ZeroMQ is not measured: this libzmq is built without CURVE";
+        if made == 0 { Ok(public) } else { Err(MeasureError::Missing(without.into())) }
     }
 }
 
@@ -148,13 +179,28 @@ impl Socket {
         if opened.socket.is_null() {
             return Err(failed("opening a socket"));
         }
-        let at_once: c_int = 0;
-        // SAFETY: the option is an int, and `at_once` is one.
-        unsafe {
-            let value = (&raw const at_once).cast();
-            (opened.calls.set_option)(opened.socket, LINGER, value, size_of::<c_int>());
-        }
+        opened.set(LINGER, &0_i32.to_ne_bytes())?;
         Ok(opened)
+    }
+
+    /// Seals whatever comes and goes, with a key of its own for each connection; takes every client.
+    fn seal_as_server(&self) -> Result<(), MeasureError> {
+        self.set(CURVE_SERVER, &1_i32.to_ne_bytes())?;
+        self.set(CURVE_SECRET_KEY, SECRET.to_bytes_with_nul())
+    }
+
+    /// The same, at the other end. That both ends have the same pair of keys costs neither less.
+    fn seal_as_client(&self) -> Result<(), MeasureError> {
+        let public = self.calls.public_key()?;
+        self.set(CURVE_SERVER_KEY, &public)?;
+        self.set(CURVE_PUBLIC_KEY, &public)?;
+        self.set(CURVE_SECRET_KEY, SECRET.to_bytes_with_nul())
+    }
+
+    fn set(&self, option: c_int, value: &[u8]) -> Result<(), MeasureError> {
+        // SAFETY: the socket is open; the library reads as many bytes as are said, and knows how many an option has.
+        let set = unsafe { (self.calls.set_option)(self.socket, option, value.as_ptr().cast(), value.len()) };
+        if set == 0 { Ok(()) } else { Err(failed("setting an option")) }
     }
 
     fn bind(&self) -> Result<SocketAddr, MeasureError> {
@@ -225,10 +271,18 @@ fn failed(what: &str) -> MeasureError {
 const LIBRARY: &str = "libzmq.so.5";
 /// Longest name of a socket or of a peer.
 const NAME_BYTES_MAX: usize = 256;
+/// A key for measuring, in the library's own letters (Z85); it guards nothing.
+const SECRET: &CStr = c"1111111111222222222233333333334444444444";
+/// A key's text with its zero.
+const KEY_TEXT_BYTES: usize = 41;
 // The numbers of `zmq.h`.
 const DEALER: c_int = 5;
 const ROUTER: c_int = 6;
 const LINGER: c_int = 17;
 const LAST_ENDPOINT: c_int = 32;
+const CURVE_SERVER: c_int = 47;
+const CURVE_PUBLIC_KEY: c_int = 48;
+const CURVE_SECRET_KEY: c_int = 49;
+const CURVE_SERVER_KEY: c_int = 50;
 const DO_NOT_WAIT: c_int = 1;
 const SEND_MORE: c_int = 2;

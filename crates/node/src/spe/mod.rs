@@ -10,6 +10,8 @@ mod death;
 mod descriptors;
 mod error;
 mod function;
+#[cfg(feature = "fuzzing")]
+pub mod fuzzing;
 pub mod host;
 mod lines;
 mod link;

@@ -1,0 +1,4 @@
+//! Feeds `fuzz::child_words` with libFuzzer's inputs.
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| fuzz::child_words(bytes));
