@@ -12,7 +12,7 @@ use std::{
 use client::{Admitted, Decision, Newcomer, Trust};
 use daemon::settings::{Checked, CredentialFiles, MasterSettings, NodeSettings, Settings};
 use net::identity::{NewKey, fingerprint};
-use protocol::{KeyDigest, MachineKind, NodeId, Status};
+use protocol::{MachineKind, NodeId, Status};
 use store::{replace_together, write_file_atomically};
 
 use crate::{
@@ -101,21 +101,24 @@ async fn wait_for_approval(
     };
     let Some(name) = &arguments.id else { return Err(Failure::usage("say with --id how the node shall be called")) };
     let mut newcomer = Newcomer { address: master, trust, key: place.key()? };
-    let mut told: Option<KeyDigest> = None;
+    // What was said last; a person reads it once, however long it stays true.
+    let mut told = String::new();
     loop {
-        match newcomer.ask(name).await {
+        let sentence = match newcomer.ask(name).await {
             Ok(Decision::Admitted(admitted)) => return Ok(admitted),
             Ok(Decision::Waiting(key)) => {
-                if told.replace(key).is_none() && !global.quiet {
-                    eprintln!("waiting for an administrator: sector node approve {name} --fingerprint {key}");
-                }
+                format!("waiting for an administrator: sector node approve {name} --fingerprint {key}")
             }
             // A master that is away for a moment, or has no place left, may have one later.
-            Err(error) if told.is_some() && error.status() == Status::Unavailable => {
-                tracing::warn!(%error, "the cloud does not answer; it is asked again");
+            Err(error) if !told.is_empty() && error.status() == Status::Unavailable => {
+                format!("{error}; it is asked again every {} s", ASK_AGAIN_AFTER.as_secs())
             }
             Err(error) => return Err(error.into()),
+        };
+        if told != sentence && !global.quiet {
+            eprintln!("{sentence}");
         }
+        told = sentence;
         tokio::time::sleep(ASK_AGAIN_AFTER).await;
     }
 }
