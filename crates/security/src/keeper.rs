@@ -171,6 +171,8 @@ fn answer(caller: Option<oneshot::Sender<SecurityReply>>, reply: SecurityReply) 
     if let SecurityReply::Refused(refusal) = &reply {
         tracing::info!(%refusal, "refused");
     }
-    // Who asked may have gone; then nobody misses the reply.
-    let _ = caller.map(|caller| caller.send(reply));
+    if let Some(caller) = caller {
+        // Who asked may have gone; then nobody misses the reply.
+        let _ = caller.send(reply);
+    }
 }

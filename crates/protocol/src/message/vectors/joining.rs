@@ -1,6 +1,6 @@
 //! Test vectors of how people and machines come in: joining, and what a master asks the security server.
 
-use super::{Vectors, accounts, audit, address, known_user, node, place, refusal, rights, user};
+use super::{Vectors, accounts, address, audit, known_user, node, place, refusal, rights, user};
 use crate::{
     CredentialId, SessionId, Status,
     message::{
