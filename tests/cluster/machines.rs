@@ -3,11 +3,12 @@
 
 use std::{
     fs::{self, File},
-    io::{BufRead, BufReader, Write},
+    io::{BufRead, BufReader, Read, Write},
     net::TcpListener,
     os::unix::fs::PermissionsExt,
     path::PathBuf,
     process::{Child, ChildStdin, Command, Stdio},
+    time::{Duration, Instant},
 };
 
 use cluster::{Ended, ended, program, random_bytes, watch};
@@ -429,4 +430,43 @@ fn masters_share_a_security_server_and_without_it_let_nobody_in_and_go_on_with_w
         cloud.ok(&["--profile", profile, "stat", "/same/path"]);
         assert!(cloud.run(&["--profile", profile, "cat", "/same/path"]).out == random_bytes(3_000_000), "{master}");
     }
+}
+
+#[test]
+fn a_user_who_is_disabled_at_one_master_is_out_at_the_other_within_ten_seconds() {
+    let mut cloud = Machines::with_master(&[]);
+    let ticket = cloud.ok(&["security", "ticket", "master", "--folder", "@security", "--name", "master-2"]);
+    let listen = address();
+    cloud.ok(&["master", "join", ticket.trim(), "--folder", "@master-2", "--listen", &listen]);
+    cloud.start("master-2", "master.toml");
+    let second = cloud.profile_at(&listen);
+    let second = ["--profile", &second];
+    cloud.add_node_of(&listen, "node-2");
+    watch("its node is up", || {
+        let nodes = cloud.run(&[&second[..], &["nodes", "--json"]].concat());
+        (nodes.code == 0 && nodes.text().contains("\"up\"")).then_some(())
+    });
+    let file = cloud.path("big");
+    fs::write(&file, random_bytes(64 << 20)).unwrap();
+    cloud.ok(&[&second[..], &["put", "--copies", "1", file.to_str().unwrap(), "/big"]].concat());
+    // A program that reads at the second master, over the network, and is held up by a pipe that nobody empties.
+    let ann = cloud.path("ann.toml");
+    cloud.ok(&["user", "add", "ann", "--service"]);
+    let token = ["user", "token", "add", "ann", "cron", "--write-profile", ann.to_str().unwrap()];
+    cloud.ok(&[&second[..], &token].concat());
+    let text = fs::read_to_string(&ann).unwrap();
+    fs::write(&ann, format!("over_network = true\n{text}")).unwrap();
+    let mut command = cloud.command(&["--profile", ann.to_str().unwrap(), "cat", "/big"]);
+    let mut reading = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut out = reading.stdout.take().unwrap();
+    out.read_exact(&mut [0]).unwrap();
+
+    cloud.ok(&["user", "disable", "ann"]);
+    let disabled = Instant::now();
+    watch("the other master knows", || cloud.log("master-2").contains("a session was ended").then_some(()));
+    watch("its node knows", || cloud.log("node-2").contains("tickets of a user were revoked").then_some(()));
+    assert!(disabled.elapsed() < Duration::from_secs(10), "{:?}", disabled.elapsed());
+    out.read_to_end(&mut Vec::new()).unwrap();
+    let ended = ended(reading.wait_with_output().unwrap());
+    assert_eq!(ended.code, 4, "{}", ended.errors);
 }
