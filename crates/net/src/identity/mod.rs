@@ -25,7 +25,7 @@ pub use key_request::{NewKey, ProvedKey, key_digest, ticket_digest};
 pub use ticket::{TicketChecker, TicketSigner};
 pub use tls::TlsIdentity;
 pub(crate) use tls::server_name;
-pub use validity::Validity;
+pub use validity::{Stage, Validity};
 
 use crate::NetError;
 
