@@ -160,6 +160,9 @@ fn without_the_security_server_nobody_comes_in_and_a_transfer_under_way_goes_on(
     roles.kill("security");
     let errors = roles.fails(5, &["ls", "/"]);
     assert!(errors.contains("security server"), "{errors}");
+    let new = roles.folder().join("new.toml");
+    let login = ["login", "admin", "--password-stdin", "--profile", new.to_str().unwrap()];
+    assert_eq!(with_input(roles.command(&login), "correct horse\n").code, 5);
     let mut rest = Vec::new();
     std::io::Read::read_to_end(&mut out, &mut rest).unwrap();
     assert_eq!(reading.wait().unwrap().code(), Some(0));

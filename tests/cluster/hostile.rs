@@ -112,6 +112,11 @@ const HOSTILE: &str = r#"
         for (long at = 0; at < got; at++) munmap(taken[at], 1 << 20);
         return say(output, got, got < most);
     }
+    SECTOR_UDF_EXPORT int32_t shouts(const sector_input *input, sector_output *output) {
+        (void)input;
+        output->fail(output, SECTOR_NO_RECORD, "\x1b[2Jroot# \x07");
+        return 1;
+    }
     SECTOR_UDF_EXPORT int32_t is_silent(const sector_input *input, sector_output *output) {
         (void)input;
         (void)output;
@@ -174,6 +179,8 @@ fn attack(cloud: &Roles) {
         assert!(refusals.contains(&&*said), "{function} {target}: {said}");
     }
     assert!(!new.exists());
+    let said = refused(cloud, &library, "shouts", "");
+    assert_eq!(said, "\u{fffd}[2Jroot# \u{fffd}", "no terminal is commanded by what a function says");
     let memory = refused(cloud, &library, "eats", "1000");
     let taken = memory.strip_prefix("ENOMEM after ").expect(&memory).parse::<u32>().unwrap();
     assert!(taken < 128, "{taken} MiB");

@@ -3,11 +3,12 @@
 
 use std::{
     fs::{self, File},
-    io::{BufRead, BufReader},
+    io::{BufRead, BufReader, Read, Write},
     net::TcpListener,
     os::unix::fs::PermissionsExt,
     path::PathBuf,
-    process::{Child, Command, Stdio},
+    process::{Child, ChildStdin, Command, Stdio},
+    time::{Duration, Instant},
 };
 
 use cluster::{Ended, ended, program, random_bytes, watch};
@@ -106,7 +107,13 @@ impl Machines {
 
     /// Lets a node in with a ticket and starts it.
     fn add_node(&mut self, name: &str) {
-        let (ticket, listen) = (self.ticket(&["--for", name]), address());
+        let master = self.master.clone();
+        self.add_node_of(&master, name);
+    }
+
+    /// Lets a node in at this master.
+    fn add_node_of(&mut self, master: &str, name: &str) {
+        let (ticket, listen) = (self.ticket(&["--for", name, "--master", master]), address());
         let folder = format!("@{name}");
         self.ok(&["node", "join", &ticket, "--folder", &folder, "--listen", &listen, "--site", name]);
         self.start(name, "node.toml");
@@ -119,12 +126,62 @@ impl Machines {
         });
     }
 
+    /// A profile of the administrator at another master than the first.
+    fn profile_at(&self, master: &str) -> String {
+        let profile = fs::read_to_string(self.path("security/profile.toml")).unwrap();
+        let file = self.path(&format!("{}.profile", master.replace(':', "-")));
+        fs::write(&file, profile.replace(&self.master, master)).unwrap();
+        file.to_str().unwrap().to_owned()
+    }
+
+    /// An upload that has begun and waits for the rest of its bytes: an open session.
+    fn begin_upload(&self, profile: &str, path: &str) -> Upload {
+        let put = ["--profile", profile, "put", "--copies", "1", "-", path];
+        let begin = || self.command(&put).stdin(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let mut child = begin();
+        let other = self.path("other");
+        // Its path has one writer, so another is turned away as soon as it has begun; if he has something new to send.
+        let again = ["--profile", profile, "put", "--copies", "1", other.to_str().unwrap(), path];
+        let mut tries = 0;
+        watch("the upload has begun", || {
+            tries += 1;
+            fs::write(&other, format!("{tries}")).unwrap();
+            // It was itself the one who was turned away, if the other was faster.
+            if child.try_wait().unwrap().is_some() {
+                child = begin();
+            }
+            (self.run(&again).code == 4).then_some(())
+        });
+        let input = child.stdin.take().unwrap();
+        Upload { child, input, profile: profile.to_owned(), path: path.to_owned() }
+    }
+
+    /// Sends the rest, and looks whether all of it is there.
+    fn finish_upload(&self, mut upload: Upload) {
+        let bytes = random_bytes(3_000_000);
+        upload.input.write_all(&bytes).unwrap();
+        drop(upload.input);
+        let put = ended(upload.child.wait_with_output().unwrap());
+        assert_eq!(put.code, 0, "{}", put.errors);
+        let read = self.run(&["--profile", &upload.profile, "cat", &upload.path]);
+        // Who has just said so may be answered only when the security server is there again.
+        assert!(read.code == 5 || read.out == bytes, "{}", read.errors);
+    }
+
     /// What `node list` says of a node's certificate.
     fn certificate(&self, node: &str) -> Value {
         let nodes = self.json(&["node", "list"]);
         let found = nodes.as_array().unwrap().iter().find(|listed| listed["id"] == node);
         found.unwrap_or_else(|| panic!("{node} in {nodes}"))["certificate"].clone()
     }
+}
+
+/// See [`Machines::begin_upload`].
+struct Upload {
+    child: Child,
+    input: ChildStdin,
+    profile: String,
+    path: String,
 }
 
 impl Drop for Machines {
@@ -225,6 +282,10 @@ fn a_machine_that_is_rejected_or_meets_another_cloud_does_not_come_in() {
     let foreign = other.path("security/authority.pem");
     let words = [&ask[..], &["--authority", foreign.to_str().unwrap()]].concat();
     assert!(cloud.fails(4, &words).contains("not from this cloud's authority"));
+    // Its ticket leads to this master, which has another authority, and so does not hear its secret.
+    let ticket = other.ticket(&["--master", &master]);
+    let words = ["node", "join", &ticket, "--folder", "@node-5", "--listen", &listen];
+    assert!(cloud.fails(4, &words).contains("not from this cloud's authority"));
     let own = cloud.path("security/authority.pem");
     let words = [&ask[..], &["--authority", own.to_str().unwrap()]].concat();
     let joining = cloud.command(&words).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
@@ -246,12 +307,16 @@ fn certificates_are_renewed_while_everything_runs_and_the_old_ones_are_worth_not
         ["key.pem", "certificate.pem"].map(|file| fs::read(cloud.path("node-1").join(file)).unwrap()).into();
     let read = |machine: &str| fs::read(cloud.path(machine).join("certificate.pem")).unwrap();
     let before = ["master", "security"].map(read);
+    let profile = cloud.profile_at(&cloud.master);
+    let upload = cloud.begin_upload(&profile, "/a/file");
     watch("the node has used its second certificate", || {
         let certificate = cloud.certificate("node-1");
         (certificate["fingerprint"] != first && certificate["next_fingerprint"].is_null()).then_some(())
     });
     watch("so have master and security server", || (["master", "security"].map(read) != before).then_some(()));
     cloud.until_up(1);
+    cloud.finish_upload(upload);
+    assert_eq!(cloud.log("node-1").matches("the node has joined").count(), 1, "its session went on too");
     // The node comes back with the new one, and with the old one it does not.
     cloud.stop("node-1");
     cloud.start("node-1", "node.toml");
@@ -286,11 +351,47 @@ fn a_node_that_is_removed_or_comes_from_a_wrong_address_is_kept_out() {
     watch("its certificate is refused", || cloud.log("node-1").contains("was removed from this cloud").then_some(()));
     cloud.ok(&["node", "remove", "node-1", "--undo"]);
     cloud.until_up(1);
+    // One that has a certificate and never came is removed as well.
+    let (ticket, listen) = (cloud.ticket(&["--for", "node-2"]), address());
+    cloud.ok(&["node", "join", &ticket, "--folder", "@node-2", "--listen", &listen]);
+    cloud.ok(&["node", "remove", "node-2"]);
+    cloud.start("node-2", "node.toml");
+    watch("its certificate is refused", || cloud.log("node-2").contains("was removed from this cloud").then_some(()));
+    cloud.fails(3, &["node", "remove", "node-3"]);
+}
+
+#[test]
+fn a_node_that_lost_its_certificate_comes_back_with_a_ticket_for_its_name_and_keeps_files_and_settings() {
+    let mut cloud = Machines::with_master(&[]);
+    cloud.add_node("node-1");
+    cloud.until_up(1);
+    let file = cloud.path("file");
+    fs::write(&file, random_bytes(1_000_000)).unwrap();
+    cloud.ok(&["put", file.to_str().unwrap(), "/a/file"]);
+    cloud.stop("node-1");
+    let settings = fs::read(cloud.path("node-1/node.toml")).unwrap();
+    for lost in ["key.pem", "certificate.pem"] {
+        fs::remove_file(cloud.path("node-1").join(lost)).unwrap();
+    }
+    let ticket = cloud.ticket(&["--for", "node-1"]);
+    assert!(
+        cloud.fails(2, &["node", "join", &ticket, "--folder", "@node-1", "--id", "node-2"]).contains("leave --id out")
+    );
+    // As one does who shares the machine with others.
+    let words = ["node", "join", "-", "--folder", "@node-1"];
+    let mut joining = cloud.command(&words).stdin(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    writeln!(joining.stdin.take().unwrap(), "{ticket}").unwrap();
+    let joined = ended(joining.wait_with_output().unwrap());
+    assert_eq!(joined.code, 0, "{}", joined.errors);
+    assert_eq!(fs::read(cloud.path("node-1/node.toml")).unwrap(), settings);
+    cloud.start("node-1", "node.toml");
+    cloud.until_up(1);
+    assert!(cloud.run(&["cat", "/a/file"]).out == random_bytes(1_000_000));
 }
 
 #[test]
 fn a_second_master_comes_in_under_a_name_of_its_own_and_nobody_else_with_its_ticket() {
-    let mut cloud = Machines::with_master(&[]);
+    let cloud = Machines::with_master(&[]);
     let ticket = cloud.ok(&["security", "ticket", "master", "--folder", "@security", "--name", "master-2"]);
     let (ticket, listen) = (ticket.trim(), address());
     assert!(cloud.fails(2, &["node", "join", ticket, "--folder", "@thief"]).contains("for a master"));
@@ -299,11 +400,73 @@ fn a_second_master_comes_in_under_a_name_of_its_own_and_nobody_else_with_its_tic
     assert!(again.contains("used already"), "{again}");
     let settings = fs::read_to_string(cloud.path("master-2/master.toml")).unwrap();
     assert!(settings.contains("id = \"master-2\""), "{settings}");
+}
+
+#[test]
+fn masters_share_a_security_server_and_without_it_let_nobody_in_and_go_on_with_who_is() {
+    let mut cloud = Machines::with_master(&[]);
+    let (ticket, second) = (cloud.ok(&["security", "ticket", "master", "--folder", "@security"]), address());
+    cloud.ok(&["master", "join", ticket.trim(), "--folder", "@master-2", "--listen", &second]);
     cloud.start("master-2", "master.toml");
-    // Both are answered by the security server: a client logs in at each.
-    let profile = fs::read_to_string(cloud.path("security/profile.toml")).unwrap();
-    let second = cloud.path("second.toml");
-    fs::write(&second, profile.replace(&cloud.master, &listen)).unwrap();
-    cloud.ok(&["nodes"]);
-    cloud.ok(&["--profile", second.to_str().unwrap(), "nodes"]);
+    let first = cloud.master.clone();
+    let profiles = [&first, &second].map(|master| cloud.profile_at(master));
+    for (master, node, profile) in [(&first, "node-1", &profiles[0]), (&second, "node-2", &profiles[1])] {
+        cloud.add_node_of(master, node);
+        watch("its node is up", || {
+            let nodes = cloud.run(&["--profile", profile, "nodes", "--json"]);
+            (nodes.code == 0 && nodes.text().contains("\"up\"")).then_some(())
+        });
+    }
+    // The same users, each master with names of its own.
+    let uploads = profiles.each_ref().map(|profile| cloud.begin_upload(profile, "/same/path"));
+    cloud.stop("security");
+    for profile in &profiles {
+        let errors = cloud.fails(5, &["--profile", profile, "nodes"]);
+        assert!(errors.contains("security server"), "{errors}");
+    }
+    uploads.into_iter().for_each(|upload| cloud.finish_upload(upload));
+    cloud.start("security", "security.toml");
+    for (master, profile) in [&first, &second].into_iter().zip(&profiles) {
+        cloud.ok(&["--profile", profile, "stat", "/same/path"]);
+        assert!(cloud.run(&["--profile", profile, "cat", "/same/path"]).out == random_bytes(3_000_000), "{master}");
+    }
+}
+
+#[test]
+fn a_user_who_is_disabled_at_one_master_is_out_at_the_other_within_ten_seconds() {
+    let mut cloud = Machines::with_master(&[]);
+    let ticket = cloud.ok(&["security", "ticket", "master", "--folder", "@security", "--name", "master-2"]);
+    let listen = address();
+    cloud.ok(&["master", "join", ticket.trim(), "--folder", "@master-2", "--listen", &listen]);
+    cloud.start("master-2", "master.toml");
+    let second = cloud.profile_at(&listen);
+    let second = ["--profile", &second];
+    cloud.add_node_of(&listen, "node-2");
+    watch("its node is up", || {
+        let nodes = cloud.run(&[&second[..], &["nodes", "--json"]].concat());
+        (nodes.code == 0 && nodes.text().contains("\"up\"")).then_some(())
+    });
+    let file = cloud.path("big");
+    fs::write(&file, random_bytes(64 << 20)).unwrap();
+    cloud.ok(&[&second[..], &["put", "--copies", "1", file.to_str().unwrap(), "/big"]].concat());
+    // A program that reads at the second master, over the network, and is held up by a pipe that nobody empties.
+    let ann = cloud.path("ann.toml");
+    cloud.ok(&["user", "add", "ann", "--service"]);
+    let token = ["user", "token", "add", "ann", "cron", "--write-profile", ann.to_str().unwrap()];
+    cloud.ok(&[&second[..], &token].concat());
+    let text = fs::read_to_string(&ann).unwrap();
+    fs::write(&ann, format!("over_network = true\n{text}")).unwrap();
+    let mut command = cloud.command(&["--profile", ann.to_str().unwrap(), "cat", "/big"]);
+    let mut reading = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut out = reading.stdout.take().unwrap();
+    out.read_exact(&mut [0]).unwrap();
+
+    cloud.ok(&["user", "disable", "ann"]);
+    let disabled = Instant::now();
+    watch("the other master knows", || cloud.log("master-2").contains("a session was ended").then_some(()));
+    watch("its node knows", || cloud.log("node-2").contains("tickets of a user were revoked").then_some(()));
+    assert!(disabled.elapsed() < Duration::from_secs(10), "{:?}", disabled.elapsed());
+    out.read_to_end(&mut Vec::new()).unwrap();
+    let ended = ended(reading.wait_with_output().unwrap());
+    assert_eq!(ended.code, 4, "{}", ended.errors);
 }

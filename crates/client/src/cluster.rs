@@ -35,10 +35,19 @@ impl Client {
     /// # Errors
     /// [`Status::Refused`](protocol::Status::Refused) where it is in use or files would be lost, unless forced.
     pub async fn remove_node(&self, request: RemoveNodeRequest) -> Result<NodeRemoval, ClientError> {
-        let (node, undo) = (request.node.clone(), request.undo);
-        let removal = match self.ask(ClientRequest::RemoveNode(request)).await? {
-            ClientReply::Removal(removal) => removal,
-            _ => return Err(unexpected("remove node")),
+        let (node, undo, dry_run) = (request.node.clone(), request.undo, request.dry_run);
+        let removal = match self.ask(ClientRequest::RemoveNode(request)).await {
+            Ok(ClientReply::Removal(removal)) => removal,
+            Ok(_) => return Err(unexpected("remove node")),
+            // One that has never joined has a certificate all the same; and a removal whose second half failed is done again.
+            Err(unknown) if unknown.status() == Status::NotFound && !dry_run => {
+                return match self.strike_node(&node, undo).await {
+                    Ok(()) => Ok(NodeRemoval { removed: !undo, ..NodeRemoval::default() }),
+                    Err(error) if error.status() == Status::NotFound => Err(unknown),
+                    Err(error) => Err(error),
+                };
+            }
+            Err(error) => return Err(error),
         };
         if removal.removed || undo {
             match self.strike_node(&node, undo).await {

@@ -8,7 +8,7 @@ use std::{
 
 use daemon::settings::CredentialFiles;
 use net::{
-    identity::{NewKey, TlsIdentity, Validity},
+    identity::{NewKey, Stage, TlsIdentity, Validity},
     transfer::{Carrier, TcpCarrier},
 };
 use protocol::{
@@ -50,9 +50,13 @@ impl Renewal {
     async fn step(&self) -> Result<Duration, NodeError> {
         let texts = self.files.read()?;
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        let renew_at = Validity::of(&texts.certificate_pem)?.renew_at();
-        if let Some(wait) = renew_at.checked_sub(now).filter(|wait| !wait.is_zero()) {
-            return Ok(wait);
+        match Validity::of(&texts.certificate_pem)?.stage(now) {
+            Stage::Young(wait) => return Ok(wait),
+            Stage::Due => {}
+            Stage::Ended => {
+                tracing::error!(certificate = %self.files.certificate.display(), "{ENDED}");
+                return Ok(LOOK_AT_ENDED_AFTER);
+            }
         }
         let key = NewKey::generate()?;
         let renew = Enrolment::Renew { name: self.name.clone(), key: key.request(Some(&self.name))? };
@@ -99,6 +103,11 @@ impl Renewal {
 
 /// Longest sleep: a machine that was asleep itself looks soon after it woke.
 const LOOK_AGAIN_AFTER: Duration = Duration::from_secs(3_600);
+/// What is said of a certificate that nobody takes any more.
+const ENDED: &str = "the node's certificate has ended, since it was off for too long or its clock is wrong: set the clock, or stop \
+    it, remove the certificate, and let it in again with `sector node join` and a ticket of `sector node ticket --for` its name";
+/// Pause before it is looked at again: the clock may have been set.
+const LOOK_AT_ENDED_AFTER: Duration = Duration::from_secs(60);
 /// Pause after a failure; there is a third of the certificate's life for many tries.
 const RETRY_AFTER: Duration = Duration::from_secs(2);
 /// How long one question may take: the master asks the security server meanwhile.

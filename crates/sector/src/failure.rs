@@ -5,6 +5,8 @@ use std::{fmt, io, process::ExitCode};
 use client::ClientError;
 use protocol::{Refusal, Status};
 
+use crate::show::harmless;
+
 /// A command's failure.
 #[derive(Debug)]
 pub(crate) struct Failure {
@@ -44,7 +46,7 @@ impl Failure {
     /// Says it on standard error and gives the exit code.
     pub(crate) fn report(&self) -> ExitCode {
         if !self.sentence.is_empty() {
-            eprintln!("sector: {}", self.sentence);
+            eprintln!("sector: {}", harmless(&self.sentence));
         }
         ExitCode::from(self.status.exit_code())
     }
@@ -84,7 +86,7 @@ impl Failures {
     /// Says what went wrong with one of them, if anything.
     pub(crate) fn note(&mut self, result: Result<(), Failure>) {
         if let Err(failure) = result {
-            eprintln!("sector: {failure}");
+            eprintln!("sector: {}", harmless(&failure.sentence));
             self.first.get_or_insert(failure.status);
         }
     }

@@ -1,6 +1,7 @@
 //! What people see: sizes, times, tables, progress. On a terminal a bar; elsewhere a line a few seconds apart.
 
 use std::{
+    borrow::Cow,
     io::{self, IsTerminal, Write},
     sync::{
         Mutex, PoisonError,
@@ -18,9 +19,16 @@ use crate::{arguments::Global, failure::Failure};
 /// Writes a line of results; a closed pipe ends the process quietly, as `head` expects.
 pub(crate) fn line(text: impl AsRef<str>) {
     let mut out = io::stdout().lock();
-    if writeln!(out, "{}", text.as_ref()).is_err() {
+    if writeln!(out, "{}", harmless(text.as_ref())).is_err() {
         std::process::exit(0);
     }
+}
+
+/// A text in which nothing commands a terminal: others wrote what we show, such as what a job is called or what a function
+/// says of its failure.
+pub(crate) fn harmless(text: &str) -> Cow<'_, str> {
+    let commands = |character: char| character.is_control() && character != '\n' && character != '\t';
+    if text.contains(commands) { Cow::Owned(text.replace(commands, "\u{fffd}")) } else { Cow::Borrowed(text) }
 }
 
 /// Prints one JSON document.
@@ -167,3 +175,14 @@ fn bar_style() -> ProgressStyle {
 
 /// Lines of progress are this far apart where there is no terminal.
 const LINE_PERIOD: Duration = Duration::from_secs(3);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_others_wrote_commands_no_terminal() {
+        assert_eq!(harmless("two\n\twords, é"), "two\n\twords, é");
+        assert_eq!(harmless("\u{1b}[2J\rroot# \u{9b}1m\u{7f}"), "\u{fffd}[2J\u{fffd}root# \u{fffd}1m\u{fffd}");
+    }
+}

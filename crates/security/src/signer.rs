@@ -7,7 +7,7 @@ use std::{
 };
 
 use daemon::settings::CredentialFiles;
-use net::identity::{Authority, NewKey, ProvedKey, Subject, TlsIdentity, Validity, fingerprint};
+use net::identity::{Authority, NewKey, ProvedKey, Stage, Subject, TlsIdentity, Validity, fingerprint};
 use protocol::{MachineKind, NodeId};
 use tokio::{
     sync::{mpsc, oneshot},
@@ -74,8 +74,8 @@ impl OwnRenewal {
     /// How long to wait before the next look; `None` at the end.
     async fn step(&self) -> Result<Option<Duration>, SecurityError> {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        let renew_at = Validity::of(&self.files.read()?.certificate_pem)?.renew_at();
-        if let Some(wait) = renew_at.checked_sub(now).filter(|wait| !wait.is_zero()) {
+        // One that has ended is renewed too: the authority is here, and nobody else need take it.
+        if let Stage::Young(wait) = Validity::of(&self.files.read()?.certificate_pem)?.stage(now) {
             return Ok(Some(wait));
         }
         let name = NodeId::new(SECURITY).map_err(|_| SecurityError::Panicked("named itself"))?;

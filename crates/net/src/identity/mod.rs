@@ -28,7 +28,7 @@ pub use key_request::{NewKey, ProvedKey, key_digest, ticket_digest};
 pub use ticket::{RefusedTicket, TicketChecker, TicketSigner};
 pub(crate) use tls::server_name;
 pub use tls::{PeerCertificate, TlsIdentity};
-pub use validity::Validity;
+pub use validity::{Stage, Validity};
 
 use crate::NetError;
 

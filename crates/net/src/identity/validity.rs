@@ -15,6 +15,17 @@ pub struct Validity {
     pub until: Duration,
 }
 
+/// What is to be done about a certificate at some moment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stage {
+    /// Nothing for so long.
+    Young(Duration),
+    /// It should be renewed.
+    Due,
+    /// It has ended: nobody takes it any more, also not to renew it.
+    Ended,
+}
+
 impl Validity {
     /// The life of the first certificate of a PEM text.
     ///
@@ -31,6 +42,15 @@ impl Validity {
     pub fn renew_at(&self) -> Duration {
         let issued = (self.from + super::authority::CLOCK_SKEW).min(self.until);
         issued + (self.until - issued) * 2 / 3
+    }
+
+    /// What is to be done about it at `now`, a time since 1970.
+    pub fn stage(&self, now: Duration) -> Stage {
+        match self.renew_at().checked_sub(now) {
+            _ if now > self.until => Stage::Ended,
+            Some(wait) if !wait.is_zero() => Stage::Young(wait),
+            _ => Stage::Due,
+        }
     }
 
     /// Its last moment in milliseconds since 1970.
@@ -125,7 +145,7 @@ mod tests {
     use std::time::{SystemTime, UNIX_EPOCH};
 
     use super::*;
-    use crate::identity::{Authority, NewKey, ProvedKey, Subject};
+    use crate::identity::{Authority, NewKey, ProvedKey, Subject, authority::CLOCK_SKEW};
 
     #[test]
     fn a_certificate_tells_its_end_and_when_to_renew_it() {
@@ -145,6 +165,18 @@ mod tests {
             let renewed_after = validity.renew_at() - before + second;
             assert!(renewed_after >= life * 2 / 3 && renewed_after <= life * 2 / 3 + (after - before) + 2 * second);
         }
+    }
+
+    #[test]
+    fn a_certificate_is_young_then_due_and_in_the_end_worth_nothing() {
+        let second = Duration::from_secs;
+        let day = CLOCK_SKEW;
+        // Issued at day 10, for 90 seconds.
+        let validity = Validity { from: day * 9, until: day * 10 + second(90) };
+        let at = |seconds| validity.stage(day * 10 + second(seconds));
+        assert_eq!((at(0), at(59)), (Stage::Young(second(60)), Stage::Young(second(1))));
+        assert_eq!((at(60), at(90)), (Stage::Due, Stage::Due));
+        assert_eq!(at(91), Stage::Ended);
     }
 
     #[test]

@@ -1,6 +1,10 @@
 //! Commands by which machines come into a cloud.
 
-use std::{net::SocketAddr, path::PathBuf};
+use std::{
+    io::{self, BufRead, Read},
+    net::SocketAddr,
+    path::PathBuf,
+};
 
 use clap::{Args, Subcommand};
 use protocol::{AddressRange, JoinTicket, KeyDigest, NodeId, UserName};
@@ -69,7 +73,7 @@ pub(crate) enum SecurityTicket {
 
 #[derive(Clone, Debug, Args)]
 pub(crate) struct MasterJoin {
-    /// What `sector security ticket master` printed
+    /// What `sector security ticket master` printed; `-`: read it from standard input
     #[arg(value_parser = ticket)]
     pub(crate) ticket: JoinTicket,
     /// Where its names, settings and credentials are kept
@@ -95,8 +99,9 @@ pub(crate) struct NodeTicket {
 
 #[derive(Clone, Debug, Args)]
 pub(crate) struct NodeJoin {
-    /// What `sector node ticket` printed; without one, an administrator must approve the node
-    #[arg(value_parser = ticket, required_unless_present = "master", conflicts_with_all = ["master", "authority", "trust_on_first_use"])]
+    /// What `sector node ticket` printed; `-`: read it from standard input. Without one, an administrator must approve the
+    /// node
+    #[arg(value_parser = ticket, conflicts_with_all = ["master", "authority", "trust_on_first_use"])]
     pub(crate) ticket: Option<JoinTicket>,
     /// Where its slices, settings and credentials are kept
     #[arg(long, value_name = "DIR")]
@@ -154,6 +159,17 @@ fn ranges(text: &str) -> Result<Ranges, String> {
     parsed.collect::<Result<_, _>>().map(Ranges)
 }
 
+/// A ticket, or with `-` the first line of standard input: what others on this machine cannot see in the list of processes.
 fn ticket(text: &str) -> Result<JoinTicket, String> {
-    text.parse::<JoinTicket>().map_err(|error| error.to_string())
+    if text != "-" {
+        return text.parse::<JoinTicket>().map_err(|error| error.to_string());
+    }
+    let mut line = String::new();
+    // Some bytes more than a ticket has, so that one that is too long is told from a whole one.
+    let read = BufRead::read_line(&mut io::stdin().lock().take(TICKET_LINE_BYTES_MAX), &mut line);
+    read.map_err(|error| format!("cannot read standard input: {error}"))?;
+    line.parse::<JoinTicket>().map_err(|error| error.to_string())
 }
+
+/// Most bytes that are read of standard input for a ticket.
+const TICKET_LINE_BYTES_MAX: u64 = 1_024;

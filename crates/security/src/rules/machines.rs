@@ -64,10 +64,12 @@ impl Security {
         {
             return Err(refuse(Status::Exists, format!("`{name}` is no {kind}; choose another name")));
         }
-        if !(TICKET_LIFE_SECONDS_MIN..=TICKET_LIFE_SECONDS_MAX).contains(&life_seconds) {
+        if !(TICKET_LIFE_SECONDS_MIN..=TICKET_LIFE_DAYS_MAX * 24 * 3_600).contains(&life_seconds) {
             return Err(refuse(
                 Status::Usage,
-                format!("a ticket lives from {TICKET_LIFE_SECONDS_MIN} to {TICKET_LIFE_SECONDS_MAX} seconds"),
+                format!(
+                    "a ticket lives for {TICKET_LIFE_SECONDS_MIN} s at least and {TICKET_LIFE_DAYS_MAX} days at most"
+                ),
             ));
         }
         // The administrator asks once more, since the answer was lost. The ticket may even have been used meanwhile.
@@ -187,7 +189,7 @@ fn no_such(name: &NodeId) -> Refusal {
 /// Shortest life of a ticket: the time to carry it to the next terminal.
 const TICKET_LIFE_SECONDS_MIN: u64 = 1;
 /// Longest life of a ticket: the time until a machine that was ordered is there.
-const TICKET_LIFE_SECONDS_MAX: u64 = 30 * 24 * 3_600;
+const TICKET_LIFE_DAYS_MAX: u64 = 30;
 /// Most tickets that are valid at once: a rack or two that is set up in one go.
 const TICKETS_MAX: usize = 1_000;
 /// Most ranges of addresses of one node.

@@ -28,11 +28,14 @@ pub(crate) async fn master(arguments: MasterJoin, global: &Global) -> Result<(),
         return Err(Failure::usage("this ticket is for a node; use it with `sector node join`"));
     }
     let place = Place::prepare(&folder, "master.toml")?;
+    let kept = place.kept::<MasterSettings>()?;
     let settings = |id| MasterSettings { id, listen, security: ticket.address, ..MasterSettings::default() };
     // Before the ticket is used up: what is wrong with the settings shows now.
     Checked::of(settings(MasterSettings::default().id), &place.folder)?;
-    let admitted = Newcomer::with_ticket(&ticket, place.key()?).use_ticket(&ticket, None).await?;
-    place.settle(&admitted, settings(admitted.name.clone()), "master", global)
+    let name = kept.as_ref().map(|kept| kept.id.clone());
+    let admitted = Newcomer::with_ticket(&ticket, place.key()?).use_ticket(&ticket, name).await?;
+    let new = kept.is_none().then(|| settings(admitted.name.clone()));
+    place.settle(&admitted, new, "master", global)
 }
 
 /// `sector node join`.
@@ -42,9 +45,18 @@ pub(crate) async fn node(arguments: NodeJoin, global: &Global) -> Result<(), Fai
         return Err(Failure::usage("this ticket is for a master; use it with `sector master join`"));
     }
     let Some(master) = ticket.map(|ticket| ticket.address).or(arguments.master) else {
-        return Err(Failure::usage("give a ticket, or say with --master where the master is"));
+        let sentence = "give what `sector node ticket` printed, or ask without one: --master HOST:PORT --id ID";
+        return Err(Failure::usage(sentence));
     };
     let place = Place::prepare(&arguments.folder, "node.toml")?;
+    let kept = place.kept::<NodeSettings>()?;
+    if let (Some(kept), Some(id)) = (&kept, &arguments.id)
+        && kept.id != *id
+    {
+        let sentence = format!("`{}` is that of `{}`; leave --id out", place.settings.display(), kept.id);
+        return Err(Failure::usage(sentence));
+    }
+    let name = kept.as_ref().map(|kept| kept.id.clone()).or_else(|| arguments.id.clone());
     let listen = match arguments.listen {
         Some(listen) => listen,
         None => SocketAddr::new(address_towards(master)?, NODE_PORT),
@@ -57,15 +69,16 @@ pub(crate) async fn node(arguments: NodeJoin, global: &Global) -> Result<(), Fai
         rack: arguments.rack.clone(),
         ..NodeSettings::default()
     };
-    let any_name = arguments.id.clone().map_or_else(|| NodeId::new("node-1"), Ok);
+    let any_name = name.clone().map_or_else(|| NodeId::new("node-1"), Ok);
     let any_name = any_name.map_err(|error| Failure::usage(error.to_string()))?;
     // Before the ticket is used up: what is wrong with the settings shows now.
     Checked::of(settings(any_name), &place.folder)?;
     let admitted = match ticket {
-        Some(ticket) => Newcomer::with_ticket(ticket, place.key()?).use_ticket(ticket, arguments.id.clone()).await?,
+        Some(ticket) => Newcomer::with_ticket(ticket, place.key()?).use_ticket(ticket, name).await?,
         None => wait_for_approval(master, &arguments, &place, global).await?,
     };
-    place.settle(&admitted, settings(admitted.name.clone()), "node", global)
+    let new = kept.is_none().then(|| settings(admitted.name.clone()));
+    place.settle(&admitted, new, "node", global)
 }
 
 /// Asks without a ticket until an administrator has decided.
@@ -122,13 +135,19 @@ impl Place {
         builder.recursive(true).mode(0o700);
         builder.create(&folder).map_err(|error| Failure::local("make the folder", &folder, &error))?;
         let (files, settings) = (CredentialFiles::in_folder(&folder), folder.join(settings));
-        for file in [&files.certificate, &settings] {
-            if file.exists() {
-                let sentence = format!("`{}` is there already; this folder has joined a cloud", file.display());
-                return Err(Failure::new(Status::Exists, sentence));
-            }
+        if files.certificate.exists() {
+            let sentence = format!(
+                "`{}` is there already: this folder has joined a cloud; use another one, or remove this file to join again",
+                files.certificate.display()
+            );
+            return Err(Failure::new(Status::Exists, sentence));
         }
         Ok(Self { folder, files, settings })
+    }
+
+    /// The settings of one that was in a cloud before, and whose certificate was lost or has ended: they stay as they are.
+    fn kept<T: Settings>(&self) -> Result<Option<Checked<T>>, Failure> {
+        Ok(if self.settings.exists() { Some(Checked::read(&self.settings)?) } else { None })
     }
 
     /// The key in this folder. One that is there already asked before, and was cut off: it asks again as the same.
@@ -147,22 +166,21 @@ impl Place {
         }
     }
 
-    /// Writes credentials and settings down, and says how to start the role.
+    /// Writes credentials, and settings where they are new, and says how to start the role.
     fn settle<T: Settings>(
         &self,
         admitted: &Admitted,
-        settings: T,
+        settings: Option<T>,
         role: &str,
         global: &Global,
     ) -> Result<(), Failure> {
-        let settings = Checked::of(settings, &self.folder)?;
+        let settings = settings.map(|settings| Checked::of(settings, &self.folder)).transpose()?;
+        let settings = settings.map(|settings| settings.to_toml());
+        let mut files = vec![(self.files.authority.as_path(), admitted.authority_pem.as_bytes(), 0o644)];
+        files.extend(settings.as_ref().map(|toml| (self.settings.as_path(), toml.as_bytes(), 0o600)));
         // The certificate last: where it is there, the folder has joined.
-        replace_together(&[
-            (&self.files.authority, admitted.authority_pem.as_bytes(), 0o644),
-            (&self.settings, settings.to_toml().as_bytes(), 0o600),
-            (&self.files.certificate, admitted.certificate_pem.as_bytes(), 0o644),
-        ])
-        .map_err(|error| Failure::local("write", &self.files.certificate, &error))?;
+        files.push((&self.files.certificate, admitted.certificate_pem.as_bytes(), 0o644));
+        replace_together(&files).map_err(|error| Failure::local("write", &self.files.certificate, &error))?;
         let command = format!("sector {role} --config {}", self.settings.display());
         if global.json {
             let digest = fingerprint(&admitted.certificate_pem).map_err(|error| Failure::from(error.refusal()))?;

@@ -64,7 +64,15 @@ pub(crate) fn init(arguments: &SecurityInit, global: &Global) -> Result<(), Fail
 /// `sector security ticket master`.
 pub(crate) async fn ticket(ticket: SecurityTicket, global: &Global) -> Result<(), Failure> {
     let SecurityTicket::Master { folder, name, life, address } = ticket;
-    let settings = Checked::<SecuritySettings>::read(&folder.join(SETTINGS_FILE))?;
+    let settings_file = folder.join(SETTINGS_FILE);
+    if !settings_file.exists() {
+        let sentence = format!(
+            "there is no security server in `{}`; say with --folder where `sector security init` has made one",
+            folder.display()
+        );
+        return Err(Failure::new(Status::NotFound, sentence));
+    }
+    let settings = Checked::<SecuritySettings>::read(&settings_file)?;
     let texts = settings.credential_files().read()?;
     let address = address.unwrap_or(settings.listen);
     if address.ip().is_unspecified() || address.port() == 0 {
