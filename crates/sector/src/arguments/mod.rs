@@ -143,8 +143,8 @@ pub(crate) enum Command {
     #[command(subcommand, after_help = "Example: sector quota set alice bytes=1TB")]
     Quota(QuotaCommand),
     /// Log in with a password or a browser; the profile then holds a session
-    #[command(after_help = "Examples: sector login alice --master 192.0.2.1:7400 --authority authority.pem\n\
-                                      \x20         sector login --oidc")]
+    #[command(after_help = "Example: sector login alice --master 192.0.2.1:7400 --authority authority.pem   \
+                            (or, with a browser: sector login --oidc)")]
     Login(Login),
     /// End the session that the profile holds
     #[command(after_help = "Example: sector logout")]
