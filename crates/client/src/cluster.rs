@@ -17,7 +17,7 @@ impl Client {
     /// [`Drained`](protocol::message::cluster::Standing::Drained) in [`nodes`](Self::nodes).
     ///
     /// # Errors
-    /// [`Status::Unavailable`](protocol::Status::Unavailable) where files would find no other node.
+    /// [`Status::Unavailable`] where files would find no other node.
     pub async fn drain_node(&self, node: &NodeId, dry_run: bool) -> Result<MovePlan, ClientError> {
         self.ask_drain(DrainRequest { node: node.clone(), dry_run, undo: false }).await
     }
@@ -33,7 +33,7 @@ impl Client {
     /// Forgets a node that was drained or is lost, and refuses its certificate from then on.
     ///
     /// # Errors
-    /// [`Status::Refused`](protocol::Status::Refused) where it is in use or files would be lost, unless forced.
+    /// [`Status::Refused`] where it is in use or files would be lost, unless forced.
     pub async fn remove_node(&self, request: RemoveNodeRequest) -> Result<NodeRemoval, ClientError> {
         let (node, undo, dry_run) = (request.node.clone(), request.undo, request.dry_run);
         let removal = match self.ask(ClientRequest::RemoveNode(request)).await {
@@ -62,7 +62,7 @@ impl Client {
     /// Plans, begins, ends or watches the moving of slices from fuller to emptier nodes.
     ///
     /// # Errors
-    /// See [`Status::Refused`](protocol::Status::Refused).
+    /// See [`Status::Refused`].
     pub async fn rebalance(&self, verb: RebalanceVerb) -> Result<RebalanceStatus, ClientError> {
         match self.ask(ClientRequest::Rebalance(verb)).await? {
             ClientReply::Rebalance(status) => Ok(status),
