@@ -26,10 +26,22 @@ pub(crate) fn offline(command: &AuditCommand, global: &Global) -> Option<Result<
     let folder = folder.folder.as_deref()?;
     Some(match command {
         AuditCommand::Show(asked) => show_folder(asked, folder, global),
-        AuditCommand::Verify(_) => check_folder(folder, &[], u64::MAX)
-            .map_err(|error| Failure::failed(error.to_string()))
-            .and_then(|check| tell(&check, global)),
+        AuditCommand::Verify(_) => check_files(folder).and_then(|check| tell(&check, global)),
     })
+}
+
+/// Checks the files of a folder. One without any is no record that is whole: they may have been removed, or the folder be
+/// another.
+fn check_files(folder: &Path) -> Result<AuditCheck, Failure> {
+    let check = check_folder(folder, &[], u64::MAX).map_err(|error| Failure::failed(error.to_string()))?;
+    if check.files == 0 {
+        let sentence = format!(
+            "`{}` holds no file of an audit record; name the folder `audit` of the security server, or a copy of it",
+            folder.display()
+        );
+        return Err(Failure::new(Status::NotFound, sentence));
+    }
+    Ok(check)
 }
 
 /// `sector audit` with the cloud's own record.
@@ -149,4 +161,17 @@ struct CheckView<'a> {
     bad_file: Option<&'a str>,
     bad_line: Option<u64>,
     why: Option<&'a str>,
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+
+    #[test]
+    fn a_folder_without_a_record_is_not_called_whole() {
+        let folder = tempfile::tempdir().unwrap();
+        assert!(check_files(folder.path()).is_err());
+    }
 }
