@@ -1,11 +1,12 @@
 //! From a settings file to a running process: settings that are read and checked once, an ordered stop, background
-//! workers that can be watched, what is logged, and the line that says a role is ready.
+//! workers that can be watched, rows on their way to a disk, what is logged, and the line that says a role is ready.
 //!
 //! It serves every path at its beginning and its end. It knows no slices, no messages and no sockets, and decides
 //! nothing about a cloud: a role gets [`Checked`](settings::Checked) settings and a [`Stopping`](stop::Stopping) token,
 //! and does the rest itself.
 
 pub mod error;
+pub mod group_commit;
 pub mod ready;
 pub mod settings;
 pub mod stop;

@@ -3,6 +3,7 @@
 
 use std::net::SocketAddr;
 
+use daemon::group_commit::CommitError;
 use protocol::{FileId, Refusal, Status, status::ErrorClass};
 use thiserror::Error;
 
@@ -60,6 +61,15 @@ pub enum MasterError {
     /// A part of the master ended that should not have.
     #[error("the master's {0} ended; this is a bug")]
     Ended(&'static str),
+}
+
+impl From<CommitError<store::StoreError>> for MasterError {
+    fn from(error: CommitError<store::StoreError>) -> Self {
+        match error {
+            CommitError::Refused(source) => Self::Journal { operation: "write", source },
+            CommitError::Panicked => Self::Ended("journal"),
+        }
+    }
 }
 
 impl MasterError {

@@ -21,7 +21,6 @@ mod inspect;
 mod interrupted;
 mod jobs;
 mod joins;
-mod journal_writer;
 mod keeping;
 mod leases;
 mod left;

@@ -4,6 +4,7 @@
 use std::{net::SocketAddr, sync::Arc, time::Duration};
 
 use daemon::{
+    group_commit::GroupCommit,
     ready,
     settings::{Checked, MasterSettings, Settings},
     stop::Stopping,
@@ -28,7 +29,7 @@ use protocol::{
     },
     wire::codec::{self, CodecError},
 };
-use store::{Journal, settle_together};
+use store::{Journal, RowChange, StoreError, settle_together};
 use tokio::{
     sync::mpsc,
     task::{JoinSet, spawn_blocking},
@@ -37,9 +38,8 @@ use tokio::{
 
 use crate::{
     Loading, Master, MasterConfig, MasterError,
-    actions::{Action, Caller, Completion, Message, OrderId, OrderOutcome, TABLES},
+    actions::{Action, BatchId, Caller, Completion, Message, OrderId, OrderOutcome, TABLES},
     joins::{Admission, Gate, Joiner},
-    journal_writer::JournalWriter,
     order_group::OrderGroup,
     renewal::Renewal,
     security_door::SecurityDoor,
@@ -146,7 +146,7 @@ impl Server {
             clock: self.clock,
             master: self.master,
             messenger,
-            journal: JournalWriter::new(self.journal),
+            journal: GroupCommit::new(move |rows: &[RowChange]| self.journal.commit(rows)),
             orders: JoinSet::new(),
             security: self.security,
             questions: JoinSet::new(),
@@ -172,7 +172,7 @@ struct Desk {
     clock: Clock,
     master: Master,
     messenger: Messenger,
-    journal: JournalWriter,
+    journal: GroupCommit<BatchId, RowChange, StoreError>,
     /// Orders on their way; the rules bound them for each node.
     orders: JoinSet<(OrderId, OrderOutcome)>,
     security: Arc<SecurityDoor>,
@@ -196,7 +196,7 @@ impl Desk {
             tokio::select! {
                 () = stopping.asked() => return Ok(()),
                 saved = self.journal.saved() => self.note_saved(saved?),
-                event = events.recv(), if self.journal.has_room() => {
+                event = events.recv(), if self.journal.waiting_rows() < WAITING_ROWS_MAX => {
                     self.take(event.ok_or(MasterError::Ended("messenger"))?);
                     // What came meanwhile is taken along: its rows then share a sync, its answers a datagram.
                     for _ in 1..EVENTS_AT_ONCE_MAX {
@@ -252,7 +252,7 @@ impl Desk {
         })
     }
 
-    fn note_saved(&mut self, batch: crate::BatchId) {
+    fn note_saved(&mut self, batch: BatchId) {
         self.master.handle_completion(self.clock.now(), Completion::Saved { batch });
     }
 
@@ -443,6 +443,9 @@ pub(crate) fn read_rows(
 
 /// The journal's file in the master's folder.
 pub(crate) const JOURNAL_FILE: &str = "journal.redb";
+/// Rows that wait before clients are listened to no more: about 4 MiB. One batch may exceed it, such as the removal of a
+/// large folder.
+const WAITING_ROWS_MAX: usize = 16_384;
 /// Messages taken in one go, before saved rows, admissions and timers are looked at again: some 100 µs.
 const EVENTS_AT_ONCE_MAX: usize = 64;
 /// Admissions that wait for the desk: no more than joins are under way at once.

@@ -3,6 +3,7 @@
 
 use std::{io, path::PathBuf};
 
+use daemon::group_commit::CommitError;
 use protocol::{CredentialId, NodeId, Refusal, Status, UserName, address_range::RangeError, status::ErrorClass};
 use thiserror::Error;
 
@@ -107,6 +108,15 @@ pub enum SecurityError {
     /// Work handed to another thread was lost.
     #[error("the security server failed while it {0}; please report it with the log")]
     Panicked(&'static str),
+}
+
+impl From<CommitError<store::StoreError>> for SecurityError {
+    fn from(error: CommitError<store::StoreError>) -> Self {
+        match error {
+            CommitError::Refused(source) => Self::Store(source),
+            CommitError::Panicked => Self::Panicked("wrote its accounts"),
+        }
+    }
 }
 
 impl SecurityError {

@@ -7,9 +7,10 @@ use std::{
     sync::Arc,
 };
 
+use daemon::group_commit::GroupCommit;
 use net::clock::Clock;
 use protocol::message::master_security::{SecurityReply, SecurityRequest};
-use store::Journal;
+use store::{Journal, RowChange, StoreError};
 use tokio::{
     sync::{mpsc, oneshot},
     task::JoinSet,
@@ -19,11 +20,11 @@ use tokio::{
 use crate::{
     SecurityError,
     audit::AuditLog,
-    journal_writer::JournalWriter,
     machines::Certificate,
     provider::Providers,
     record_keeper::RecordKeeper,
     rules::{Action, Caller, Completion, Connection, Security},
+    saves::BatchId,
     signer::Signer,
 };
 
@@ -32,7 +33,8 @@ pub(crate) struct Keeper {
     clock: Clock,
     security: Security,
     signer: Arc<Signer>,
-    journal: JournalWriter,
+    /// Bounded by the questions under way: each changes a few rows and waits for its answer.
+    journal: GroupCommit<BatchId, RowChange, StoreError>,
     providers: Providers,
     record: RecordKeeper,
     /// Bounded by the connections: each waits for its reply before it asks again.
@@ -63,7 +65,8 @@ impl Keeper {
             signer,
             clock: Clock::start(),
             security,
-            journal: JournalWriter::new(journal),
+            // It has the journal to itself: nobody else changes the accounts while they are in memory here.
+            journal: GroupCommit::new(move |rows: &[RowChange]| journal.commit(rows)),
             providers,
             record: RecordKeeper::new(record),
             callers: BTreeMap::new(),

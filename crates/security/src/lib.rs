@@ -13,7 +13,6 @@ pub mod changes;
 pub mod credentials;
 pub mod error;
 pub mod failed_logins;
-mod journal_writer;
 mod keeper;
 pub mod machines;
 pub mod provider;

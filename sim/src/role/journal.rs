@@ -1,5 +1,5 @@
 //! The master's journal on a disk of the simulation: batches are written one transaction at a time, as
-//! `master::journal_writer` does. A crash keeps what was completed, loses what waited, and of the transaction that was
+//! `daemon::group_commit` does. A crash keeps what was completed, loses what waited, and of the transaction that was
 //! being written keeps all or nothing.
 
 use std::{collections::BTreeMap, mem};

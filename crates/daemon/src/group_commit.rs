@@ -1,0 +1,123 @@
+//! Group commit: rows on their way to a disk. While one transaction is being synced, the batches that come in are
+//! collected for the next: so a hundred clients share a sync, and a single one does not wait. Serves every change of names,
+//! jobs and accounts. Never changes the order of batches, and does not know what a row is.
+
+use std::{fmt, sync::Arc};
+
+use tokio::task::{JoinHandle, spawn_blocking};
+
+/// The rows that wait for a disk, and those that are being written by a thread of their own.
+pub struct GroupCommit<Batch, Row, Error> {
+    commit: Arc<Commit<Row, Error>>,
+    waiting: Vec<Row>,
+    /// The newest batch in `waiting`.
+    newest: Option<Batch>,
+    writing: Option<(Batch, JoinHandle<Result<(), Error>>)>,
+}
+
+/// Makes rows durable, all or none.
+type Commit<Row, Error> = dyn Fn(&[Row]) -> Result<(), Error> + Send + Sync;
+
+/// Why rows were not written. What is in memory is then ahead of the disk, and the role must end.
+#[derive(Debug)]
+pub enum CommitError<Error> {
+    /// The disk, or whatever keeps the rows, refused.
+    Refused(Error),
+    /// Writing panicked.
+    Panicked,
+}
+
+impl<Batch: Copy, Row: Send + 'static, Error: Send + 'static> GroupCommit<Batch, Row, Error> {
+    /// With what makes rows durable.
+    pub fn new(commit: impl Fn(&[Row]) -> Result<(), Error> + Send + Sync + 'static) -> Self {
+        Self { commit: Arc::new(commit), waiting: Vec::new(), newest: None, writing: None }
+    }
+
+    /// Takes a batch.
+    pub fn push(&mut self, batch: Batch, rows: Vec<Row>) {
+        self.waiting.extend(rows);
+        self.newest = Some(batch);
+    }
+
+    /// Writes what waits, unless the disk is at work; then it is written next. Called when no more batches are at hand.
+    pub fn begin(&mut self) {
+        if self.writing.is_some() || self.waiting.is_empty() {
+            return;
+        }
+        let Some(newest) = self.newest else { return };
+        let (commit, rows) = (Arc::clone(&self.commit), std::mem::take(&mut self.waiting));
+        self.writing = Some((newest, spawn_blocking(move || commit(&rows))));
+    }
+
+    /// Rows that wait for the next transaction.
+    pub fn waiting_rows(&self) -> usize {
+        self.waiting.len()
+    }
+
+    /// Whether nothing waits and nothing is being written.
+    pub fn is_idle(&self) -> bool {
+        self.writing.is_none() && self.waiting.is_empty()
+    }
+
+    /// The next batch that is durable with all before it. Waits forever while nothing is written; can be cancelled
+    /// without loss.
+    ///
+    /// # Errors
+    /// When the rows cannot be written.
+    pub async fn saved(&mut self) -> Result<Batch, CommitError<Error>> {
+        let Some((batch, writing)) = &mut self.writing else { return std::future::pending().await };
+        let (batch, written) = (*batch, writing.await);
+        self.writing = None;
+        written.map_err(|_| CommitError::Panicked)?.map_err(CommitError::Refused)?;
+        self.begin();
+        Ok(batch)
+    }
+}
+
+impl<Batch: fmt::Debug, Row, Error> fmt::Debug for GroupCommit<Batch, Row, Error> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("GroupCommit").field("waiting", &self.waiting.len()).field("newest", &self.newest).finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use std::sync::Mutex;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn batches_that_come_during_a_write_share_the_next_one_in_their_order() {
+        let transactions = Arc::new(Mutex::new(Vec::new()));
+        let written = Arc::clone(&transactions);
+        let mut commit = GroupCommit::new(move |rows: &[u8]| {
+            written.lock().unwrap().push(rows.to_vec());
+            Ok::<_, &str>(())
+        });
+        for batch in 1..=5_u8 {
+            commit.push(batch, vec![batch]);
+            if batch <= 2 {
+                commit.begin();
+            }
+        }
+        assert_eq!(commit.waiting_rows(), 4);
+        assert_eq!(commit.saved().await.unwrap(), 1);
+        assert!(!commit.is_idle());
+        assert_eq!(commit.saved().await.unwrap(), 5);
+        assert!(commit.is_idle());
+        assert_eq!(*transactions.lock().unwrap(), [vec![1], vec![2, 3, 4, 5]]);
+    }
+
+    #[tokio::test]
+    async fn what_cannot_be_written_is_said_and_so_is_a_panic() {
+        let mut commit = GroupCommit::new(|rows: &[u8]| if rows == [2] { panic!("broken") } else { Err("full") });
+        commit.push(1, vec![1]);
+        commit.begin();
+        assert!(matches!(commit.saved().await, Err(CommitError::Refused("full"))));
+        commit.push(2, vec![2]);
+        commit.begin();
+        assert!(matches!(commit.saved().await, Err(CommitError::Panicked)));
+    }
+}
