@@ -14,7 +14,7 @@ mod tests;
 use std::{collections::VecDeque, time::Duration};
 
 use protocol::{
-    JobId, NodeId, Now, Refusal, SessionId, SliceHeader, SliceId, SliceMetadata, Status,
+    JobId, NodeId, Now, Pace, Refusal, SessionId, SliceHeader, SliceId, SliceMetadata, Status,
     message::{
         client_master::Source,
         node_master::{Ack, HeldPartial, HeldSlice, Order, Report, Revocation},
@@ -88,8 +88,8 @@ impl Node {
             return;
         }
         match order {
-            Order::Replicate { header, bytes, from: source, rate_bytes_per_second } => {
-                self.replicate(from, CopyOrder { header, bytes, from: source, rate_bytes_per_second });
+            Order::Replicate { header, bytes, from: source, pace } => {
+                self.replicate(from, CopyOrder { header, bytes, from: source, pace });
             }
             Order::Place { header } => {
                 let refused = self.moves.add(Waiting { work: Move::Place { header }, asker: Some(from) });
@@ -380,8 +380,8 @@ pub struct CopyOrder {
     pub bytes: u64,
     /// Who has it.
     pub from: Source,
-    /// Most bytes per second at which it may be fetched.
-    pub rate_bytes_per_second: Option<u64>,
+    /// How it is to go.
+    pub pace: Pace,
 }
 
 /// Who is to be answered: a session and its request.
