@@ -256,6 +256,8 @@ impl Node {
 
 /// What the node's hands are asked to do. Nothing here needs to be saved before another is sent: what a report says is
 /// on the disk before its completion is handled.
+// Actions are carried out at once; a box would be an allocation for nothing.
+#[allow(clippy::large_enum_variant)]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Action {
     /// Refuse tickets that were given out before, and cut off what runs on them.
