@@ -27,7 +27,9 @@ pub enum TestbedError {
         error: io::Error,
     },
     /// The kernel has no such devices.
-    #[error("cannot open /dev/net/tun ({0}); load the kernel's module with `modprobe tun`, or give the container this device")]
+    #[error(
+        "cannot open /dev/net/tun ({0}); load the kernel's module with `modprobe tun`, or give the container this device"
+    )]
     NoTun(io::Error),
     /// A call of the system failed.
     #[error("the testbed cannot {what}: {error}")]
@@ -37,9 +39,12 @@ pub enum TestbedError {
         /// How the system said it.
         error: io::Error,
     },
-    /// The running testbed was asked, and refused or was not understood.
+    /// The running testbed could not be asked.
     #[error("{0}")]
     Control(String),
+    /// The running testbed was asked, and refused.
+    #[error("{}", .0.sentence)]
+    Refused(Refusal),
 }
 
 impl TestbedError {
@@ -59,7 +64,9 @@ impl TestbedError {
             Self::NoSuchSite { .. } => Status::NotFound,
             Self::NotPermitted { .. } => Status::Refused,
             Self::NoTun(_) => Status::Unavailable,
-            Self::System { .. } | Self::Control(_) => Status::Failed,
+            Self::System { .. } => Status::Failed,
+            Self::Control(_) => Status::Unavailable,
+            Self::Refused(refusal) => refusal.status,
         };
         Refusal { status, sentence: self.to_string() }
     }

@@ -26,7 +26,8 @@ pub struct RttMatrix {
 impl RttMatrix {
     /// Reads a table; what is wrong is said with its line.
     pub fn parse(text: &str) -> Result<Self, TestbedError> {
-        let lines = (1..).zip(text.lines()).filter(|(_, line)| !line.trim().is_empty() && !line.trim().starts_with('#'));
+        let lines =
+            (1..).zip(text.lines()).filter(|(_, line)| !line.trim().is_empty() && !line.trim().starts_with('#'));
         let mut lines = lines.map(|(number, line)| (number, line.split_whitespace().collect::<Vec<_>>()));
         let (_, head) = lines.next().ok_or_else(|| wrong(1, "the table is empty; name the sites in its first line"))?;
         let sites: Vec<String> = head.iter().map(|name| (*name).to_owned()).collect();

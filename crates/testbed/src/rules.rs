@@ -3,11 +3,10 @@
 
 use std::time::Duration;
 
-use bytesize::ByteSize;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    link::{LinkRules, Loss},
+    link::{LinkRules, Loss, queue_bytes_usual},
     quantity::{Rate, Share},
 };
 
@@ -18,8 +17,8 @@ pub struct WayRules {
     pub rate: Rate,
     /// There and back.
     pub rtt: Duration,
-    /// Room before the link; by default what the link carries in one round trip.
-    pub queue: Option<ByteSize>,
+    /// Room before the link, in bytes; by default what the link carries in one round trip.
+    pub queue_bytes: Option<u64>,
     /// Packets lost by chance.
     pub loss: Share,
     /// Packets that are lost in a row, on average; 1 or less: each by itself.
@@ -59,7 +58,7 @@ impl WayRules {
         Self {
             rate,
             rtt,
-            queue: None,
+            queue_bytes: None,
             loss: Share::NONE,
             burst_packets: 1.0,
             reorder: Share::NONE,
@@ -82,7 +81,7 @@ impl WayRules {
         LinkRules {
             rate_bits_per_second: self.rate.0,
             delay: self.rtt / 2,
-            queue_bytes: self.queue_bytes(),
+            queue_bytes: self.queue(),
             loss,
             reorder: self.reorder.0,
             reorder_by: self.reorder_by.unwrap_or(self.rtt / 8),
@@ -93,11 +92,11 @@ impl WayRules {
 
     /// Bytes that can be on their way or waiting in one direction.
     pub fn bytes_underway_max(&self) -> u64 {
-        self.bytes_within(self.rtt / 2 + self.reorder_by.unwrap_or(self.rtt / 8)) + self.queue_bytes()
+        self.bytes_within(self.rtt / 2 + self.reorder_by.unwrap_or(self.rtt / 8)) + self.queue()
     }
 
-    fn queue_bytes(&self) -> u64 {
-        self.queue.map_or_else(|| self.bytes_within(self.rtt).max(QUEUE_BYTES_MIN), |queue| queue.as_u64())
+    fn queue(&self) -> u64 {
+        self.queue_bytes.unwrap_or_else(|| queue_bytes_usual(self.rate.0, self.rtt))
     }
 
     fn bytes_within(&self, time: Duration) -> u64 {
@@ -113,8 +112,8 @@ pub struct Change {
     pub rate: Option<Rate>,
     /// See [`WayRules::rtt`].
     pub rtt: Option<Duration>,
-    /// See [`WayRules::queue`].
-    pub queue: Option<ByteSize>,
+    /// See [`WayRules::queue_bytes`].
+    pub queue_bytes: Option<u64>,
     /// See [`WayRules::loss`].
     pub loss: Option<Share>,
     /// See [`WayRules::burst_packets`].
@@ -141,7 +140,7 @@ impl Change {
         WayRules {
             rate: self.rate.unwrap_or(old.rate),
             rtt: self.rtt.unwrap_or(old.rtt),
-            queue: self.queue.or(old.queue),
+            queue_bytes: self.queue_bytes.or(old.queue_bytes),
             loss: self.loss.unwrap_or(old.loss),
             burst_packets: self.burst_packets.unwrap_or(old.burst_packets),
             reorder: self.reorder.unwrap_or(old.reorder),
@@ -160,9 +159,6 @@ impl Change {
     }
 }
 
-/// A queue that holds less cannot even take what one program sends at once.
-const QUEUE_BYTES_MIN: u64 = 64 << 10;
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -176,7 +172,7 @@ mod tests {
         assert_eq!((link.delay, link.queue_bytes), (RTT / 2, 12_500_000));
         assert_eq!(link.loss, Loss::None);
         let near = WayRules::new(Rate(1_000_000), Duration::from_millis(1));
-        assert_eq!(near.link().queue_bytes, QUEUE_BYTES_MIN);
+        assert_eq!(near.link().queue_bytes, 64 << 10);
     }
 
     #[test]

@@ -11,9 +11,11 @@ mod virtio;
 #[cfg(test)]
 pub(crate) mod samples;
 
-pub(crate) use self::{parcel::Parcel, piece::Piece, too_large::too_large_answer};
-#[cfg(test)]
-pub(crate) use self::virtio::VirtioHeader;
+pub(crate) use self::{
+    parcel::{Parcel, TCP, UDP},
+    piece::Piece,
+    too_large::too_large_answer,
+};
 
 /// Longest frame of a device: the offload header, and a packet as long as IPv4 can say.
 pub(crate) const FRAME_BYTES_MAX: usize = virtio::VirtioHeader::BYTES + u16::MAX as usize;

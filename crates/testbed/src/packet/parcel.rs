@@ -101,6 +101,11 @@ impl<'a> Parcel<'a> {
         }
     }
 
+    /// Length of a frame with so many of its segments.
+    pub(crate) fn frame_bytes(&self, segments: usize) -> usize {
+        VirtioHeader::BYTES + self.headers_bytes + segments * usize::from(self.header.segment_bytes)
+    }
+
     /// Whether segments that lie apart may travel under one header: datagrams may, a stream's bytes may not.
     pub(crate) fn joins_over_gaps(&self) -> bool {
         self.row == Row::Udp

@@ -20,8 +20,9 @@ pub(crate) fn too_large_answer(frame: &mut Vec<u8>, parcel: &Parcel<'_>, mtu_byt
     frame.extend_from_slice(&[UNREACHABLE, FRAGMENTATION_NEEDED, 0, 0, 0, 0, mtu_high, mtu_low]);
     frame.extend_from_slice(quoted);
     let (network, icmp) = frame[VirtioHeader::BYTES..].split_at_mut(20);
-    network[10..12].copy_from_slice(&checksum(network).to_be_bytes());
-    icmp[2..4].copy_from_slice(&checksum(icmp).to_be_bytes());
+    let (network_sum, icmp_sum) = (checksum(network), checksum(icmp));
+    network[10..12].copy_from_slice(&network_sum.to_be_bytes());
+    icmp[2..4].copy_from_slice(&icmp_sum.to_be_bytes());
 }
 
 /// Who answers: a router that no site is.
