@@ -21,13 +21,14 @@ impl Master {
         let id = self.names.get_file(path)?;
         let content = self.names.content(id).ok_or_else(|| is_a_folder(path))?;
         let mut copies = Vec::new();
+        let at = self.client_at(client);
         for replica in self.replicas.of(content.slice).iter() {
             // One too many that is being removed has no status.
             let Some(status) = self.copy_status(replica) else { continue };
             let node = self.nodes.get(replica.node);
             let may_be_there = replica.state != ReplicaState::Corrupt { put_aside: true };
             let source = (may_be_there && node.is_reachable()).then(|| {
-                let (of, file) = (self.for_client(client, node), tickets::file(path, content.version));
+                let (of, file) = (self.for_client(&at, node), tickets::file(path, content.version));
                 self.tickets.read(now, node, of, file, content.slice, content.bytes)
             });
             copies.push(FoundCopy { status, source });

@@ -39,9 +39,10 @@ impl Master {
         // The lot is drawn once per node: a sort with changing keys would be no order.
         let mut ranked: Vec<_> = nodes.drain(..).map(|key| (self.nearness(key, address), key)).collect();
         ranked.sort_unstable();
+        let at = self.client_at(client);
         let source = |key: &NodeKey| {
             let node = self.nodes.get(*key);
-            let of = self.for_client(client, node);
+            let of = self.for_client(&at, node);
             Source { local: node.local_for(address), ..self.tickets.read(now, node, of, file.clone(), slice, bytes) }
         };
         let sources = ranked.iter().map(|(_, key)| source(key)).collect();
@@ -180,7 +181,7 @@ impl Master {
             return Err(Refusal::new(Status::Unavailable, format!("the node {node} cannot be reached now")));
         }
         let node = self.nodes.get(key);
-        Ok(ClientReply::Source(self.tickets.import(now, node, self.for_client(client, node))))
+        Ok(ClientReply::Source(self.tickets.import(now, node, self.for_client(&self.client_at(client), node))))
     }
 
     /// The nodes with a good copy that can be reached.

@@ -252,13 +252,14 @@ impl Master {
 
     fn admitted(&self, now: Now, client: &ClientSession, record: &JobRecord) -> ClientReply {
         // What a job leaves on a node that is about to go would only have to be moved.
+        let at = self.client_at(client);
         let up = self.nodes.by_name().filter(|(_, node)| node.is_up() && node.standing != Standing::Drained);
         let nodes = up.map(|(_, node)| SpeNode {
             // A job's words and pieces are always encrypted: who delivers a piece may stand at another site than the driver.
             source: self.tickets.compute(
                 now,
                 node,
-                Bearer { user: record.user.clone(), plain_within: None, ..self.for_client(client, node) },
+                Bearer { user: record.user.clone(), plain_within: None, ..self.for_client(&at, node) },
                 record.job,
             ),
             slots: node.spe_slots,

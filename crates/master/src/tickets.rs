@@ -8,6 +8,7 @@ use protocol::{
     JobId, LeaseId, Now, ResumeKey, SectorPath, SliceHeader, SliceId, UserName, Version, limits,
     message::client_master::Source,
     ticket::{Holder, Right, SignedTicket, Ticket, TicketFile, TicketKeys},
+    topology::{Distance, Spot},
 };
 
 use crate::{Master, nodes::Node, orders::Work, sessions::ClientSession};
@@ -55,6 +56,14 @@ pub(crate) struct Bearer {
     pub(crate) holder: Holder,
     /// The site within which the bytes may go unencrypted.
     pub(crate) plain_within: Option<String>,
+    /// How far the node is from who may show it, where that is known.
+    pub(crate) distance: Option<Distance>,
+}
+
+/// A client, and at which site it is, where that is known.
+pub(crate) struct ClientAt<'a> {
+    client: &'a ClientSession,
+    spot: Option<Spot>,
 }
 
 impl Tickets {
@@ -107,7 +116,7 @@ impl Tickets {
 
     fn source(&self, now: Now, node: &Node, of: Bearer, file: Option<TicketFile>, right: Right) -> Source {
         self.last.set(self.last.get() + 1);
-        let Bearer { user, holder, plain_within } = of;
+        let Bearer { user, holder, plain_within, distance } = of;
         let ticket = Ticket {
             number: self.last.get(),
             user,
@@ -122,6 +131,7 @@ impl Tickets {
             node: node.id.clone(),
             place: node.place.clone(),
             address: node.address,
+            distance,
             local: None,
             ticket: self.signer.sign(&ticket),
         }
@@ -134,12 +144,24 @@ impl Master {
         self.tickets.signer.public_keys()
     }
 
-    /// A ticket of `client`'s at `node`.
-    pub(crate) fn for_client(&self, client: &ClientSession, node: &Node) -> Bearer {
+    /// Where `client` is: looked up once for all tickets of one answer.
+    pub(crate) fn client_at<'a>(&self, client: &'a ClientSession) -> ClientAt<'a> {
+        ClientAt { client, spot: self.spot_of_client(client.address) }
+    }
+
+    /// A ticket of a client's at `node`.
+    pub(crate) fn for_client(&self, at: &ClientAt<'_>, node: &Node) -> Bearer {
+        let ClientAt { client, spot } = at;
+        let distance = match spot {
+            _ if node.ip == client.address => Some(Distance::SameNode),
+            Some(spot) => Some(self.nodes.topology().remoteness(spot, &node.place).distance),
+            None => None,
+        };
         Bearer {
             user: client.rights.user.clone(),
             holder: Holder::Client(client.holder),
-            plain_within: self.plain_within(node, self.site_of_client(client.address)),
+            plain_within: self.plain_within(node, spot.as_ref().map(|spot| spot.site.as_str())),
+            distance,
         }
     }
 
@@ -149,6 +171,7 @@ impl Master {
             user: user.clone(),
             holder: Holder::Node(by.id.clone()),
             plain_within: self.plain_within(node, Some(&by.place.site)),
+            distance: Some(protocol::topology::distance((&by.id, &by.place), (&node.id, &node.place))),
         }
     }
 
@@ -183,20 +206,16 @@ impl Master {
         sites.into_iter().filter(|site| self.is_insecure(site)).map(str::to_owned).collect()
     }
 
-    /// At which site a client is: by the topology, else that of the nodes on the same machine, where all of them are at
+    /// Where a client is: by the topology, else at the site of the nodes on the same machine, where all of them are at
     /// one site. `None`: it is not known.
-    fn site_of_client(&self, address: IpAddr) -> Option<&str> {
-        if !self.config.insecure_data {
-            // Nobody will ask: that saves looking at all nodes.
-            return None;
-        }
+    fn spot_of_client(&self, address: IpAddr) -> Option<Spot> {
         if let Some(spot) = self.nodes.topology().spot_of(address) {
-            return Some(&spot.site);
+            return Some(spot.clone());
         }
         let mut sites =
             self.nodes.iter().filter(|(_, node)| node.ip == address).map(|(_, node)| node.place.site.as_str());
         let site = sites.next()?;
-        sites.all(|other| other == site).then_some(site)
+        sites.all(|other| other == site).then(|| Spot { site: site.to_owned(), rack: None })
     }
 }
 

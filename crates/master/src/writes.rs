@@ -73,6 +73,7 @@ impl Master {
         let slice = header.slice;
         let base_slice = base.map(|base| base.slice);
         let mut chain = Vec::new();
+        let at = self.client_at(client);
         for (place, target) in targets.iter().enumerate() {
             // Only who is sent to by the client keeps what arrived of a broken upload, and of an append nobody does: it
             // would have to be known what the file was then.
@@ -82,7 +83,7 @@ impl Master {
             let node = self.nodes.get(*target);
             let of = match place.checked_sub(1).and_then(|before| targets.get(before)) {
                 Some(before) => self.for_node(&by.user, self.nodes.get(*before), node),
-                None => self.for_client(client, node),
+                None => self.for_client(&at, node),
             };
             chain.push(self.tickets.write(now, node, of, id, header.clone(), from));
             self.nodes.get_mut(*target).begin_incoming(bytes);

@@ -8,6 +8,7 @@
 
 pub mod acl;
 pub mod address_range;
+pub mod carrier;
 pub mod disk;
 pub mod gmp;
 pub mod ids;
@@ -28,6 +29,7 @@ pub mod wire;
 
 pub use acl::{Acl, AclEntry, Rights, Who};
 pub use address_range::AddressRange;
+pub use carrier::CarrierChoice;
 pub use ids::{
     CredentialId, FileId, JobId, JournalId, KeyDigest, LeaseId, NodeId, ResumeKey, SessionId, SliceId, UserName,
     Version,

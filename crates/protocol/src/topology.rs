@@ -160,7 +160,7 @@ pub struct Link {
 }
 
 /// How far two nodes are apart; smaller is nearer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Distance {
     /// The same node.
     SameNode,

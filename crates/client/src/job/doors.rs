@@ -19,6 +19,7 @@ use protocol::{
         spe::{BucketPlace, SpeReply, SpeRequest},
         transfer::{TransferReply, TransferRequest},
     },
+    topology::{self, Distance},
 };
 
 use super::unavailable;
@@ -46,10 +47,17 @@ impl Doors {
         sources.extend(nodes.iter().map(|node| (node.source.node.clone(), node.source.clone())));
     }
 
-    /// How others reach a bucket at `node`.
-    pub(super) fn bucket_place(&self, node: &NodeId) -> Result<BucketPlace, Refusal> {
-        let Source { node, address, ticket, .. } = self.source(node)?;
-        Ok(BucketPlace { node, address, ticket })
+    /// How the node `sender` reaches a bucket at `node`.
+    pub(super) fn bucket_place(&self, sender: &NodeId, node: &NodeId) -> Result<BucketPlace, Refusal> {
+        let source = self.source(node)?;
+        let distance = self.distance(sender, &source);
+        Ok(BucketPlace { node: source.node, address: source.address, distance, ticket: source.ticket })
+    }
+
+    /// How far a node is from the node `from`, where that one is among the job's.
+    pub(super) fn distance(&self, from: &NodeId, to: &Source) -> Option<Distance> {
+        let from = self.source(from).ok()?;
+        Some(topology::distance((&from.node, &from.place), (&to.node, &to.place)))
     }
 
     /// A new conversation with an SPE of `node`.

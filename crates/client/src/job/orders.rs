@@ -35,7 +35,7 @@ pub(super) async fn task_order(
     let output = match &task.output {
         Placement::Local => Output::Local,
         Placement::Buckets(nodes) => {
-            let place = |node| doors.bucket_place(node).map_err(OrderRefused::Now);
+            let place = |bucket| doors.bucket_place(node, bucket).map_err(OrderRefused::Now);
             Output::Buckets(nodes.iter().map(place).collect::<Result<_, _>>()?)
         }
     };
@@ -51,8 +51,9 @@ pub(super) async fn task_order(
                     Some(source) => source.clone(),
                     None => {
                         let source = choose(locate(client, &segment.path).await?, *slice, nearest.as_ref())?;
-                        // The ticket is ours; the node that runs the task is to use it.
-                        let source = Source { ticket: client.holder().hand(&source.ticket, node), ..source };
+                        // The ticket is ours; the node that runs the task is to use it, and may be nearer or farther.
+                        let ticket = client.holder().hand(&source.ticket, node);
+                        let source = Source { ticket, distance: doors.distance(node, &source), ..source };
                         found.insert(*slice, source.clone());
                         source
                     }
@@ -153,6 +154,7 @@ mod tests {
             node: NodeId::new(*name).unwrap(),
             place: Place::new("s", "r"),
             address: "127.0.0.1:1".parse().unwrap(),
+            distance: None,
             local: None,
             ticket: SignedTicket { ticket: vec![], signature: vec![], handed: None },
         };

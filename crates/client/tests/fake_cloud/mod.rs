@@ -219,7 +219,7 @@ impl World {
         let FakeNode { address, local, .. } = self.nodes.get(node)?;
         let (address, local) = ((*address)?, local.clone());
         let ticket = SignedTicket { ticket, signature: vec![], handed: None };
-        Some(Source { node: node.clone(), place: Place::new("site", "rack"), address, local, ticket })
+        Some(Source { node: node.clone(), place: Place::new("site", "rack"), address, distance: None, local, ticket })
     }
 
     fn admitted(&self) -> ClientReply {

@@ -34,7 +34,7 @@ impl Master {
             Refusal::new(Status::Unavailable, format!("the node {node} cannot be reached now; use another"))
         })?;
         let node = self.nodes.get(key);
-        let source = self.tickets.inputs(now, node, self.for_client(client, node), job, slices);
+        let source = self.tickets.inputs(now, node, self.for_client(&self.client_at(client), node), job, slices);
         Ok(ClientReply::Acl(AclReply::Inputs(source.ticket)))
     }
 

@@ -5,7 +5,7 @@
 use protocol::{
     Topology,
     message::cluster::TopologyStatus,
-    topology::{Link, SitePair},
+    topology::{Distance, Link, SitePair},
 };
 
 use super::*;
@@ -58,6 +58,32 @@ fn the_nearest_copy_comes_first_then_the_least_busy() {
     // Also as it comes on a socket for both kinds of addresses.
     assert_eq!(sources(&mut bench, "::ffff:198.51.100.7", "/f"), ["n4", "n3", "n2", "n1"]);
     assert_eq!(sources(&mut bench, "10.0.0.1", "/f")[0], "n1", "its own machine is nearest");
+}
+
+#[test]
+fn a_source_says_how_far_it_is_from_who_asked_as_far_as_that_is_known() {
+    let mut bench = Bench::with_nodes(&["c/1", "a/1", "a/2"]);
+    use_topology(&mut bench, three_sites());
+    let created = bench.created("ann", CreateRequest { copies: Some(3), sync_copies: Some(3), ..create("/chained") });
+    let mut places = vec![created.target.place];
+    for next in created.chain {
+        let between = places[places.len() - 1].distance(&next.place);
+        assert_eq!(next.distance, Some(between), "a node of a chain is reached from the one before it");
+        places.push(next.place);
+    }
+    assert_eq!(places.len(), 3);
+    bench.put("ann", CreateRequest { copies: Some(3), ..create("/f") }, 10);
+    bench.advance(seconds(5));
+    let mut distances = |from: &str| {
+        bench.login("cat", from.parse().unwrap());
+        let mut sources = bench.locate("cat", "/f").sources;
+        sources.sort_by(|a, b| a.node.cmp(&b.node));
+        sources.into_iter().map(|source| source.distance).collect::<Vec<_>>()
+    };
+    let [node, site, other] = [Distance::SameNode, Distance::SameSite, Distance::OtherSite].map(Some);
+    assert_eq!(distances("198.51.100.7"), [other, site, site], "by its range of addresses");
+    assert_eq!(distances("10.0.0.1"), [node, other, other], "at the site of the node on its machine");
+    assert_eq!(distances("203.0.113.9"), [None; 3], "nobody knows where that is");
 }
 
 #[test]

@@ -38,6 +38,7 @@ fn replicate(slice: u128) -> Order {
         node: NodeId::new("other").unwrap(),
         place: Place::new("s", "r"),
         address: ([127, 0, 0, 1], 1).into(),
+        distance: None,
         local: None,
         ticket,
     };

@@ -244,7 +244,7 @@ mod tests {
 
     fn place(node: &str) -> BucketPlace {
         let ticket = SignedTicket { ticket: vec![], signature: vec![], handed: None };
-        BucketPlace { node: NodeId::new(node).unwrap(), address: ([127, 0, 0, 1], 1).into(), ticket }
+        BucketPlace { node: NodeId::new(node).unwrap(), address: ([127, 0, 0, 1], 1).into(), distance: None, ticket }
     }
 
     #[test]

@@ -316,7 +316,14 @@ impl FakeCloud {
     /// A node of a chain with its write ticket, which `by` passes bytes on to.
     pub(crate) fn write_source(&self, by: &FakeNode, node: &FakeNode, right: Right) -> Source {
         let ticket = self.ticket_of_node(by, &node.id, right);
-        Source { node: node.id.clone(), place: Place::new("s", "r"), address: node.address, local: None, ticket }
+        Source {
+            node: node.id.clone(),
+            place: Place::new("s", "r"),
+            address: node.address,
+            distance: None,
+            local: None,
+            ticket,
+        }
     }
 
     pub(crate) fn compute_ticket(&self, node: &FakeNode) -> SignedTicket {
@@ -333,11 +340,18 @@ impl FakeCloud {
     pub(crate) fn source(&self, by: &FakeNode, node: &FakeNode, slice: u128) -> Source {
         let right = Right::Read { slice: SliceId(slice), from: 0, until: u64::MAX };
         let ticket = self.ticket_of_node(by, &node.id, right);
-        Source { node: node.id.clone(), place: Place::new("s", "r"), address: node.address, local: None, ticket }
+        Source {
+            node: node.id.clone(),
+            place: Place::new("s", "r"),
+            address: node.address,
+            distance: None,
+            local: None,
+            ticket,
+        }
     }
 
     pub(crate) fn bucket_place(&self, node: &FakeNode) -> BucketPlace {
-        BucketPlace { node: node.id.clone(), address: node.address, ticket: self.compute_ticket(node) }
+        BucketPlace { node: node.id.clone(), address: node.address, distance: None, ticket: self.compute_ticket(node) }
     }
 
     /// The client's connection: without a certificate, but with its key.

@@ -20,6 +20,7 @@ use crate::{
     },
     sandbox::SandboxLayer,
     ticket::SignedTicket,
+    topology::Distance,
 };
 
 /// A client's request. Each is answered by the [`ClientReply`] variant named in its comment, or by a [`Refusal`].
@@ -311,6 +312,8 @@ pub struct Source {
     pub place: Place,
     /// Its transfer address.
     pub address: SocketAddr,
+    /// How far it is from whoever is to talk to it, where that is known: what carries the bytes depends on it.
+    pub distance: Option<Distance>,
     /// Name of its local socket, where reader and node may be on one machine: bytes are then read through a passed
     /// descriptor. Only a hint; who cannot use it takes the address.
     pub local: Option<String>,

@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     Digest, JobId, NodeId, RecordFormat, Refusal, SectorPath, SliceId, message::client_master::Source,
-    ticket::SignedTicket,
+    ticket::SignedTicket, topology::Distance,
 };
 
 /// What the driver asks of an SPE or of the node's buckets.
@@ -174,6 +174,8 @@ pub struct BucketPlace {
     pub node: NodeId,
     /// The node's transfer address.
     pub address: SocketAddr,
+    /// How far it is from the node that sends to it.
+    pub distance: Option<Distance>,
     /// Right: compute, at that node.
     pub ticket: SignedTicket,
 }

@@ -44,7 +44,7 @@ use crate::{
     disk::{DiskState, DiskStatus, ScrubStatus},
     sandbox::SandboxLayer,
     ticket::{HolderKey, SignedTicket, TicketKeys},
-    topology::{Link, SitePair},
+    topology::{Distance, Link, SitePair},
     wire::codec,
 };
 
@@ -484,7 +484,14 @@ fn signed() -> SignedTicket {
 
 fn source() -> Source {
     let address = "[2001:db8::1]:7001".parse().unwrap();
-    Source { node: node(), place: place(), address, local: Some("sector-1".into()), ticket: signed() }
+    Source {
+        node: node(),
+        place: place(),
+        address,
+        distance: Some(Distance::OtherSite),
+        local: Some("sector-1".into()),
+        ticket: signed(),
+    }
 }
 
 fn header() -> SliceHeader {
@@ -691,7 +698,12 @@ fn task() -> TaskOrder {
             segment(1, SegmentSource::Remote { slice: slice(), from: Box::new(source()) }),
             segment(2, SegmentSource::Bucket(bucket())),
         ],
-        output: Output::Buckets(vec![BucketPlace { node: node(), address: address(), ticket: signed() }]),
+        output: Output::Buckets(vec![BucketPlace {
+            node: node(),
+            address: address(),
+            distance: Some(Distance::SameSite),
+            ticket: signed(),
+        }]),
         inputs: Some(signed()),
     }
 }

@@ -366,7 +366,7 @@ impl Running {
                     .map(|node| {
                         let source = self.sources.get(node)?;
                         let (address, ticket) = (source.address, source.ticket.clone());
-                        Some(BucketPlace { node: node.clone(), address, ticket })
+                        Some(BucketPlace { node: node.clone(), address, distance: None, ticket })
                     })
                     .collect::<Option<_>>()?,
             ),

@@ -1,0 +1,63 @@
+//! How bulk bytes may travel, as far as settings, profiles and people speak of it. What each choice does is the business
+//! of the network (`crates/net/src/transfer/`).
+
+use std::{fmt, str::FromStr};
+
+use serde::{Deserialize, Serialize};
+
+/// What carries the bytes of transfers, as an operator or a user says.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum CarrierChoice {
+    /// By distance: TCP within a site, QUIC between sites, and TCP where UDP does not get through.
+    #[default]
+    Auto,
+    /// TCP everywhere.
+    Tcp,
+    /// QUIC everywhere, and nothing else where it does not get through.
+    Quic,
+}
+
+impl CarrierChoice {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Auto, Self::Tcp, Self::Quic];
+
+    /// As it is written.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Auto => "auto",
+            Self::Tcp => "tcp",
+            Self::Quic => "quic",
+        }
+    }
+}
+
+impl fmt::Display for CarrierChoice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl FromStr for CarrierChoice {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let found = Self::ALL.into_iter().find(|choice| choice.name() == text);
+        found.ok_or_else(|| format!("`{text}` is no carrier; write auto, tcp or quic"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+
+    #[test]
+    fn a_carrier_reads_back_as_it_is_written_and_anything_else_says_what_there_is() {
+        for choice in CarrierChoice::ALL {
+            assert_eq!(choice.to_string().parse(), Ok(choice));
+        }
+        assert!("udp".parse::<CarrierChoice>().unwrap_err().contains("auto, tcp or quic"));
+    }
+}
