@@ -33,6 +33,14 @@ pub enum ControllerKind {
 }
 
 impl ControllerKind {
+    /// Its name in settings and commands.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Bbr => "bbr",
+            Self::Cubic => "cubic",
+        }
+    }
+
     fn factory(self) -> Arc<dyn ControllerFactory + Send + Sync> {
         match self {
             Self::Bbr => Arc::new(Bbr3Config::default()),

@@ -1,0 +1,233 @@
+//! Runs transfers and watches them: what has arrived when, and what it cost.
+
+use std::{
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+        mpsc,
+    },
+    thread,
+    time::{Duration, Instant},
+};
+
+use net::transfer::ControllerKind;
+use rustix::time::{ClockId, clock_gettime};
+use tokio::runtime::Builder;
+
+use super::{
+    Amount, System, TransferError, iperf, ours,
+    place::{End, Place},
+    plain,
+};
+
+/// One transfer.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Course {
+    pub(super) system: System,
+    pub(super) amount: Amount,
+    pub(super) flows: u32,
+}
+
+/// What came of it.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Run {
+    pub(super) bytes: u64,
+    pub(super) took: Duration,
+    pub(super) processor_s: f64,
+    /// Seconds since the measurement began, and bytes that had arrived by then.
+    pub(super) samples: Vec<(f64, u64)>,
+}
+
+impl Run {
+    /// Bytes that arrived between two moments, in seconds.
+    pub(super) fn bytes_between(&self, from: f64, until: f64) -> f64 {
+        self.bytes_at(until) - self.bytes_at(from)
+    }
+
+    /// When bytes first came at this rate for [`REACHED_OVER`], in seconds.
+    pub(super) fn reached(&self, bytes_per_s: f64) -> Option<f64> {
+        let over = REACHED_OVER.as_secs_f64();
+        let reached =
+            |at: &f64| *at >= over && self.bytes_between(at - over, *at) >= bytes_per_s * over;
+        self.samples.iter().map(|(at, _)| *at).find(reached).map(|at| at - over)
+    }
+
+    fn bytes_at(&self, moment: f64) -> f64 {
+        let behind = self.samples.partition_point(|(at, _)| *at <= moment);
+        match (behind.checked_sub(1).map(|at| self.samples[at]), self.samples.get(behind)) {
+            (Some((before, least)), Some((after, most))) => {
+                least as f64 + (most - least) as f64 * (moment - before) / (after - before)
+            }
+            (Some((_, bytes)), None) => bytes as f64,
+            (None, _) => 0.0,
+        }
+    }
+}
+
+/// What a receiver counts, and a sender looks at.
+#[derive(Debug, Default)]
+pub(super) struct Meter {
+    pub(super) bytes: AtomicU64,
+    is_over: AtomicBool,
+}
+
+impl Meter {
+    /// Bytes have arrived.
+    pub(super) fn add(&self, bytes: usize) {
+        self.bytes.fetch_add(bytes as u64, Ordering::Relaxed);
+    }
+}
+
+/// How long an end goes on.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Until {
+    /// So many bytes on each flow.
+    Bytes(u64),
+    /// A moment.
+    Moment(Instant),
+}
+
+impl Until {
+    /// How many bytes to send next, after so many and at most so many; `None` at the end.
+    pub(super) fn next(self, sent: u64, bytes_max: usize) -> Option<usize> {
+        match self {
+            Self::Bytes(all) => (sent < all).then(|| bytes_max.min((all - sent) as usize)),
+            Self::Moment(end) => (Instant::now() < end).then_some(bytes_max),
+        }
+    }
+}
+
+/// Runs the courses, each after its pause, at once.
+pub(super) fn run(place: &Place, courses: &[(Course, Duration)]) -> Result<Vec<Run>, TransferError> {
+    let began = Instant::now();
+    thread::scope(|scope| {
+        let running: Vec<_> = courses
+            .iter()
+            .map(|(course, pause)| {
+                scope.spawn(move || {
+                    thread::sleep(*pause);
+                    one(place, *course, began)
+                })
+            })
+            .collect();
+        running.into_iter().map(|run| run.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))).collect()
+    })
+}
+
+fn one(place: &Place, course: Course, began: Instant) -> Result<Run, TransferError> {
+    let meter = Arc::new(Meter::default());
+    let samples = Mutex::new(Vec::new());
+    let outcome = thread::scope(|scope| {
+        let watching = scope.spawn(|| watch(&meter, &samples, began));
+        let outcome = carry(place, course, &meter, began);
+        meter.is_over.store(true, Ordering::Relaxed);
+        // It only sleeps and looks.
+        let _ = watching.join();
+        outcome
+    });
+    let mut run = outcome?;
+    if run.samples.is_empty() {
+        run.samples = samples.into_inner().unwrap_or_else(PoisonError::into_inner);
+    }
+    Ok(run)
+}
+
+fn carry(place: &Place, course: Course, meter: &Arc<Meter>, began: Instant) -> Result<Run, TransferError> {
+    if let System::Iperf(controller) = course.system {
+        return iperf::run(place, controller, course, began);
+    }
+    let failed = |reason: String| TransferError::System { system: course.system, reason };
+    let rounds: &[bool] = match course.system {
+        // The first transfer is only there to know the peer.
+        System::QuicKnown(_) => &[false, true],
+        _ => &[true],
+    };
+    let (say, address) = mpsc::channel();
+    thread::scope(|scope| {
+        let receiving = scope.spawn(|| {
+            place.run(End::Receiver, || {
+                on_a_runtime(async {
+                    let flows = course.flows * rounds.len() as u32;
+                    match course.system {
+                        System::PlainQuic => plain::receive(place.receiver(), flows, meter, &say).await,
+                        _ => ours::receive(place.receiver(), flows, meter, &say).await,
+                    }
+                })
+            })
+        });
+        let address = address.recv().map_err(|_| failed("the receiver did not start".into()));
+        let sent = address.and_then(|door| {
+            place.run(End::Sender, || {
+                on_a_runtime(async {
+                    let start = Instant::now();
+                    let until = match course.amount {
+                        Amount::Bytes(bytes) => Until::Bytes(bytes / u64::from(course.flows)),
+                        Amount::Time(time) => Until::Moment(start + time),
+                    };
+                    match course.system {
+                        System::PlainQuic => plain::send(&door, course.flows, until).await?,
+                        System::Tcp => ours::send(&door, ours::By::Tcp, course.flows, until).await?,
+                        System::Quic(kind) => ours::send(&door, ours::By::Quic(kind), course.flows, until).await?,
+                        System::QuicKnown(kind) => return known(&door, kind, course.flows, until, meter).await,
+                        System::Iperf(_) => {}
+                    }
+                    Ok((start.elapsed(), 0))
+                })
+            })
+            .map_err(TransferError::from)
+        });
+        let received = receiving.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
+        let (sent, sender_s) = sent?;
+        let ((took, before), (received, receiver_s)) = (sent.map_err(failed)?, received);
+        received.map_err(failed)?;
+        let bytes = meter.bytes.load(Ordering::Relaxed) - before;
+        Ok(Run { bytes, took, processor_s: sender_s + receiver_s, samples: Vec::new() })
+    })
+}
+
+/// Two transfers over connections of their own; only the second is counted. Gives how long it took, and the bytes before.
+async fn known(
+    door: &ours::Door,
+    kind: ControllerKind,
+    flows: u32,
+    until: Until,
+    meter: &Meter,
+) -> Result<(Duration, u64), String> {
+    let by = ours::By::known(kind);
+    ours::send(door, by.clone(), flows, Until::Bytes(KNOWN_BYTES)).await?;
+    let (before, start) = (meter.bytes.load(Ordering::Relaxed), Instant::now());
+    ours::send(door, by, flows, until).await?;
+    Ok((start.elapsed(), before))
+}
+
+/// Runs an end by itself on this thread; what it gives, and the processor seconds it took.
+fn on_a_runtime<T>(end: impl Future<Output = Result<T, String>>) -> (Result<T, String>, f64) {
+    let began = processor_s();
+    let outcome = match Builder::new_current_thread().enable_all().build() {
+        Ok(runtime) => runtime.block_on(end),
+        Err(error) => Err(error.to_string()),
+    };
+    (outcome, processor_s() - began)
+}
+
+/// Processor seconds of this thread.
+fn processor_s() -> f64 {
+    let time = clock_gettime(ClockId::ThreadCPUTime);
+    time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
+}
+
+/// Looks at the meter now and then.
+fn watch(meter: &Meter, samples: &Mutex<Vec<(f64, u64)>>, began: Instant) {
+    while !meter.is_over.load(Ordering::Relaxed) {
+        let sample = (began.elapsed().as_secs_f64(), meter.bytes.load(Ordering::Relaxed));
+        samples.lock().unwrap_or_else(PoisonError::into_inner).push(sample);
+        thread::sleep(SAMPLE_INTERVAL);
+    }
+}
+
+/// Time between two looks.
+const SAMPLE_INTERVAL: Duration = Duration::from_millis(10);
+/// How long a rate must last to count.
+const REACHED_OVER: Duration = Duration::from_millis(200);
+/// What is sent to get to know a peer.
+const KNOWN_BYTES: u64 = 200_000_000;
