@@ -13,7 +13,7 @@ mod plain;
 
 use std::{fmt, time::Duration};
 
-use net::transfer::ControllerKind;
+pub use net::transfer::ControllerKind;
 use serde::Serialize;
 use testbed::{Plan as TestbedPlan, Rate, Share, TestbedError, WayRules};
 use thiserror::Error;

@@ -8,7 +8,7 @@ use std::{
 use net::{
     NetError,
     identity::{Authority, TlsIdentity},
-    transfer::{Carrier, ControllerKind, Frame, Listener, QuicCarrier, QuicSettings, TcpCarrier, TransferStream},
+    transfer::{Carrier, ControllerKind, Frame, Listener, QuicCarrier, QuicSettings, RateMemory, TcpCarrier, TransferStream},
 };
 use protocol::limits::FRAME_BYTES_MAX;
 use tokio::task::JoinSet;
@@ -33,7 +33,7 @@ pub(super) enum By {
 impl By {
     /// By QUIC, remembering peers.
     pub(super) fn known(controller: ControllerKind) -> Self {
-        Self::Known(QuicSettings { controller, ..QuicSettings::default() })
+        Self::Known(QuicSettings { controller, rates: Some(Arc::new(RateMemory::default())), ..QuicSettings::default() })
     }
 }
 
