@@ -47,8 +47,7 @@ impl Run {
     /// When bytes first came at this rate for [`REACHED_OVER`], in seconds.
     pub(super) fn reached(&self, bytes_per_s: f64) -> Option<f64> {
         let over = REACHED_OVER.as_secs_f64();
-        let reached =
-            |at: &f64| *at >= over && self.bytes_between(at - over, *at) >= bytes_per_s * over;
+        let reached = |at: &f64| *at >= over && self.bytes_between(at - over, *at) >= bytes_per_s * over;
         self.samples.iter().map(|(at, _)| *at).find(reached).map(|at| at - over)
     }
 
@@ -157,24 +156,25 @@ fn carry(place: &Place, course: Course, meter: &Arc<Meter>, began: Instant) -> R
         });
         let address = address.recv().map_err(|_| failed("the receiver did not start".into()));
         let sent = address.and_then(|door| {
-            place.run(End::Sender, || {
-                on_a_runtime(async {
-                    let start = Instant::now();
-                    let until = match course.amount {
-                        Amount::Bytes(bytes) => Until::Bytes(bytes / u64::from(course.flows)),
-                        Amount::Time(time) => Until::Moment(start + time),
-                    };
-                    match course.system {
-                        System::PlainQuic => plain::send(&door, course.flows, until).await?,
-                        System::Tcp => ours::send(&door, ours::By::Tcp, course.flows, until).await?,
-                        System::Quic(kind) => ours::send(&door, ours::By::Quic(kind), course.flows, until).await?,
-                        System::QuicKnown(kind) => return known(&door, kind, course.flows, until, meter).await,
-                        System::Iperf(_) => {}
-                    }
-                    Ok((start.elapsed(), 0))
+            place
+                .run(End::Sender, || {
+                    on_a_runtime(async {
+                        let start = Instant::now();
+                        let until = match course.amount {
+                            Amount::Bytes(bytes) => Until::Bytes(bytes / u64::from(course.flows)),
+                            Amount::Time(time) => Until::Moment(start + time),
+                        };
+                        match course.system {
+                            System::PlainQuic => plain::send(&door, course.flows, until).await?,
+                            System::Tcp => ours::send(&door, ours::By::Tcp, course.flows, until).await?,
+                            System::Quic(kind) => ours::send(&door, ours::By::Quic(kind), course.flows, until).await?,
+                            System::QuicKnown(kind) => return known(&door, kind, course.flows, until, meter).await,
+                            System::Iperf(_) => {}
+                        }
+                        Ok((start.elapsed(), 0))
+                    })
                 })
-            })
-            .map_err(TransferError::from)
+                .map_err(TransferError::from)
         });
         let received = receiving.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
         let (sent, sender_s) = sent?;

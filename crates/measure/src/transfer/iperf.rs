@@ -21,7 +21,12 @@ pub(super) fn is_here() -> bool {
 }
 
 /// One run of it.
-pub(super) fn run(place: &Place, controller: &'static str, course: Course, began: Instant) -> Result<Run, TransferError> {
+pub(super) fn run(
+    place: &Place,
+    controller: &'static str,
+    course: Course,
+    began: Instant,
+) -> Result<Run, TransferError> {
     let failed = |reason: String| TransferError::System { system: System::Iperf(controller), reason };
     let mut receiver = place.run(End::Receiver, listening)?.map_err(&failed)?;
     let mut sender = Command::new(PROGRAM);

@@ -8,7 +8,9 @@ use std::{
 use net::{
     NetError,
     identity::{Authority, TlsIdentity},
-    transfer::{Carrier, ControllerKind, Frame, Listener, QuicCarrier, QuicSettings, RateMemory, TcpCarrier, TransferStream},
+    transfer::{
+        Carrier, ControllerKind, Frame, Listener, QuicCarrier, QuicSettings, RateMemory, TcpCarrier, TransferStream,
+    },
 };
 use protocol::limits::FRAME_BYTES_MAX;
 use tokio::task::JoinSet;
@@ -33,7 +35,11 @@ pub(super) enum By {
 impl By {
     /// By QUIC, remembering peers.
     pub(super) fn known(controller: ControllerKind) -> Self {
-        Self::Known(QuicSettings { controller, rates: Some(Arc::new(RateMemory::default())), ..QuicSettings::default() })
+        Self::Known(QuicSettings {
+            controller,
+            rates: Some(Arc::new(RateMemory::default())),
+            ..QuicSettings::default()
+        })
     }
 }
 
@@ -99,7 +105,11 @@ async fn give(mut stream: TransferStream, until: Until) -> Result<(), NetError> 
     stream.end_frames().await?;
     let received: u64 = stream.receive().await?;
     stream.close().await;
-    if received == sent { Ok(()) } else { Err(NetError::TooLong { what: "a flow", bytes: received, bytes_max: sent as usize }) }
+    if received == sent {
+        Ok(())
+    } else {
+        Err(NetError::TooLong { what: "a flow", bytes: received, bytes_max: sent as usize })
+    }
 }
 
 async fn all(mut ends: JoinSet<Result<(), NetError>>) -> Result<(), String> {

@@ -29,7 +29,9 @@ pub(crate) async fn transfer(bench: BenchTransfer, global: &Global) -> Result<()
 fn comparing(bench: &BenchTransfer, way: Option<Way>, global: &Global) -> Result<(), Failure> {
     let systems = systems(bench, way.is_some());
     if systems.is_empty() {
-        return Err(Failure::usage("TCP's controllers are the kernel's: leave --controller out, or take --carrier quic"));
+        return Err(Failure::usage(
+            "TCP's controllers are the kernel's: leave --controller out, or take --carrier quic",
+        ));
     }
     let plan = Plan { way, systems, flows: bench.flows, bytes: bench.bytes.as_u64(), rounds: bench.rounds };
     // A turn may take a minute: whoever waits sees that it goes on.
@@ -43,7 +45,10 @@ fn comparing(bench: &BenchTransfer, way: Option<Way>, global: &Global) -> Result
         return show::json(&figures);
     }
     let rows: Vec<_> = figures.iter().map(row).collect();
-    show::table(&["system", "carrier", "controller", " goodput", " of the way", " CPU s/GB", " full rate after"], &rows);
+    show::table(
+        &["system", "carrier", "controller", " goodput", " of the way", " CPU s/GB", " full rate after"],
+        &rows,
+    );
     Ok(())
 }
 
@@ -106,7 +111,8 @@ fn systems(bench: &BenchTransfer, is_far: bool) -> Vec<System> {
 }
 
 fn row(figure: &Figure) -> Vec<String> {
-    let controller = if figure.is_known { format!("{}, known peer", figure.controller) } else { figure.controller.into() };
+    let controller =
+        if figure.is_known { format!("{}, known peer", figure.controller) } else { figure.controller.into() };
     vec![
         figure.system.to_owned(),
         figure.carrier.to_owned(),

@@ -90,7 +90,9 @@ impl QuicSettings {
             .max_ack_delay(Some(ACK_DELAY));
         let window = if is_wide { RECEIVE_WINDOW_BYTES } else { NARROW_WINDOW_BYTES };
         transport
-            .congestion_controller_factory(self.controller.factory(self.rates.as_ref().and_then(|rates| rates.learned(peer))))
+            .congestion_controller_factory(
+                self.controller.factory(self.rates.as_ref().and_then(|rates| rates.learned(peer))),
+            )
             .max_concurrent_bidi_streams(VarInt::from_u32(CONVERSATIONS_MAX))
             .max_concurrent_uni_streams(VarInt::from_u32(CONVERSATIONS_MAX * u32::from(LANES - 1)))
             .datagram_receive_buffer_size(None)

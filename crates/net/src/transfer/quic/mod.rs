@@ -100,11 +100,8 @@ impl QuicCarrier {
         if let Some(shared) = standing.filter(|shared| shared.connection.close_reason().is_none()) {
             return Ok(shared);
         }
-        let shared = Shared::new(
-            self.inner.connect(address, server).await?,
-            true,
-            self.inner.settings.learning(address),
-        );
+        let shared =
+            Shared::new(self.inner.connect(address, server).await?, true, self.inner.settings.learning(address));
         line.connection = Some(shared.downgrade());
         Ok(shared)
     }
