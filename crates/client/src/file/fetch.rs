@@ -7,7 +7,10 @@
 use std::{
     collections::VecDeque,
     ops::Range,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicUsize, Ordering},
+    },
     time::Duration,
 };
 
@@ -62,8 +65,11 @@ impl Fetch<'_> {
     /// `NoCopy` when no source has what is still missing.
     pub(crate) async fn run(&self, sources: Vec<Source>, missing: RangeSet, outlet: Outlet) -> Result<(), ClientError> {
         let readers = if missing.bytes() < SPLIT_FROM_BYTES { 1 } else { sources.len().clamp(1, READERS_MAX) };
+        let throttle = self.client.throttle();
+        let readers = throttle.senders(readers);
+        let piece_bytes = if outlet.in_order { PIECE_IN_ORDER_BYTES } else { PIECE_BYTES };
         let shape = Shape {
-            piece_bytes: if outlet.in_order { PIECE_IN_ORDER_BYTES } else { PIECE_BYTES },
+            piece_bytes: throttle.range_bytes(piece_bytes, readers),
             readers: readers as u64,
             window_bytes: outlet.in_order.then_some(WINDOW_BYTES),
         };
@@ -77,12 +83,15 @@ impl Fetch<'_> {
             sources: Sources::new(self.path.clone(), self.content.slice, sources),
             sender: outlet.sender,
             stall: self.stall,
+            readers: AtomicUsize::new(0),
         });
         let (tell, mut told) = mpsc::channel(TOLD_MAX);
         let mut workers = JoinSet::new();
         let mut last = String::from("no node that holds it is up");
         let mut missing_when_asked = wanted;
         while !shared.plan().is_finished() && !shared.sender.is_closed() {
+            // Before the first of them asks for anything.
+            shared.readers.store(readers.min(workers.len() + reserve.len()), Ordering::Relaxed);
             while workers.len() < readers
                 && let Some(source) = reserve.pop_front()
             {
@@ -134,6 +143,8 @@ struct Shared {
     sources: Sources,
     sender: FrameSender,
     stall: Duration,
+    /// Who read at once when that last changed: they share a limit.
+    readers: AtomicUsize,
 }
 
 /// Why a reader ended that did not fail.
@@ -200,6 +211,7 @@ impl Shared {
                 return Ok(false);
             }
             at += bytes;
+            self.client.throttle().took(bytes).await;
             let (fresh, go_on) = self.plan().arrived(claim.id, bytes);
             if tell.send(fresh).await.is_err() || !go_on {
                 // Others brought the rest: what is still on its way here is of no use, and the connection with it.
@@ -225,7 +237,8 @@ impl Shared {
         let source = sources.iter().find(|known| known.node == source.node).unwrap_or(source);
         let ticket = source.ticket.clone();
         let request = TransferRequest::Read { ticket, slice: self.slice, from: range.start, until: range.end };
-        let opened = self.client.connections().open_on(line, source, &request).await;
+        let pace = self.client.throttle().pace_of_one(self.readers.load(Ordering::Relaxed));
+        let opened = self.client.connections().open_on(line, source, pace, &request).await;
         let failed = ClientError::net(format!("cannot read from node {}", source.node));
         match opened.map_err(failed)? {
             (stream, TransferReply::Reading { bytes }) if bytes == range.end - range.start => Ok(stream),
