@@ -10,7 +10,6 @@ use std::{
     time::{Duration, Instant},
 };
 
-use net::transfer::ControllerKind;
 use rustix::time::{ClockId, clock_gettime};
 use tokio::runtime::Builder;
 
@@ -36,6 +35,8 @@ pub(super) struct Run {
     pub(super) processor_s: f64,
     /// Seconds since the measurement began, and bytes that had arrived by then.
     pub(super) samples: Vec<(f64, u64)>,
+    /// When what counts began, in the same seconds.
+    pub(super) from_s: f64,
 }
 
 impl Run {
@@ -47,8 +48,10 @@ impl Run {
     /// When bytes first came at this rate for [`REACHED_OVER`], in seconds.
     pub(super) fn reached(&self, bytes_per_s: f64) -> Option<f64> {
         let over = REACHED_OVER.as_secs_f64();
-        let reached = |at: &f64| *at >= over && self.bytes_between(at - over, *at) >= bytes_per_s * over;
-        self.samples.iter().map(|(at, _)| *at).find(reached).map(|at| at - over)
+        let ends = self.samples.iter().map(|(at, _)| *at).filter(|at| *at >= self.from_s + over);
+        let mut spans = ends.map(|end| (end - over, end));
+        let reached = |(from, until): &(f64, f64)| self.bytes_between(*from, *until) >= bytes_per_s * over;
+        spans.find(reached).map(|(from, _)| from - self.from_s)
     }
 
     fn bytes_at(&self, moment: f64) -> f64 {
@@ -80,8 +83,8 @@ impl Meter {
 /// How long an end goes on.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Until {
-    /// So many bytes on each flow.
-    Bytes(u64),
+    /// So many bytes on each flow, but not beyond a moment.
+    Bytes(u64, Instant),
     /// A moment.
     Moment(Instant),
 }
@@ -90,7 +93,7 @@ impl Until {
     /// How many bytes to send next, after so many and at most so many; `None` at the end.
     pub(super) fn next(self, sent: u64, bytes_max: usize) -> Option<usize> {
         match self {
-            Self::Bytes(all) => (sent < all).then(|| bytes_max.min((all - sent) as usize)),
+            Self::Bytes(all, end) => (sent < all && Instant::now() < end).then(|| bytes_max.min((all - sent) as usize)),
             Self::Moment(end) => (Instant::now() < end).then_some(bytes_max),
         }
     }
@@ -133,71 +136,68 @@ fn one(place: &Place, course: Course, began: Instant) -> Result<Run, TransferErr
 
 fn carry(place: &Place, course: Course, meter: &Arc<Meter>, began: Instant) -> Result<Run, TransferError> {
     if let System::Iperf(controller) = course.system {
-        return iperf::run(place, controller, course, began);
+        return iperf::run(place, place.rate_bits_per_s(), controller, course, began);
     }
     let failed = |reason: String| TransferError::System { system: course.system, reason };
-    let rounds: &[bool] = match course.system {
-        // The first transfer is only there to know the peer.
-        System::QuicKnown(_) => &[false, true],
-        _ => &[true],
-    };
-    let (say, address) = mpsc::channel();
+    // The first transfer to a peer that is to be known is only there to know it.
+    let transfers = if matches!(course.system, System::QuicKnown(_)) { 2 } else { 1 };
+    let flows = course.flows * transfers;
+    let (say, door) = mpsc::channel();
     thread::scope(|scope| {
         let receiving = scope.spawn(|| {
-            place.run(End::Receiver, || {
-                on_a_runtime(async {
-                    let flows = course.flows * rounds.len() as u32;
-                    match course.system {
-                        System::PlainQuic => plain::receive(place.receiver(), flows, meter, &say).await,
-                        _ => ours::receive(place.receiver(), flows, meter, &say).await,
-                    }
-                })
-            })
+            let end = async {
+                match course.system {
+                    System::PlainQuic => plain::receive(place.receiver(), flows, meter, &say).await,
+                    _ => ours::receive(place.receiver(), flows, meter, &say).await,
+                }
+            };
+            place.run(End::Receiver, || on_a_runtime(end))
         });
-        let address = address.recv().map_err(|_| failed("the receiver did not start".into()));
-        let sent = address.and_then(|door| {
-            place
-                .run(End::Sender, || {
-                    on_a_runtime(async {
-                        let start = Instant::now();
-                        let until = match course.amount {
-                            Amount::Bytes(bytes) => Until::Bytes(bytes / u64::from(course.flows)),
-                            Amount::Time(time) => Until::Moment(start + time),
-                        };
-                        match course.system {
-                            System::PlainQuic => plain::send(&door, course.flows, until).await?,
-                            System::Tcp => ours::send(&door, ours::By::Tcp, course.flows, until).await?,
-                            System::Quic(kind) => ours::send(&door, ours::By::Quic(kind), course.flows, until).await?,
-                            System::QuicKnown(kind) => return known(&door, kind, course.flows, until, meter).await,
-                            System::Iperf(_) => {}
-                        }
-                        Ok((start.elapsed(), 0))
-                    })
-                })
-                .map_err(TransferError::from)
-        });
-        let received = receiving.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
-        let (sent, sender_s) = sent?;
-        let ((took, before), (received, receiver_s)) = (sent.map_err(failed)?, received);
+        let sent = match door.recv() {
+            Ok(door) => place.run(End::Sender, || on_a_runtime(send(&door, course, meter)))?,
+            Err(_) => (Err("the receiver did not start".into()), 0.0),
+        };
+        let (received, receiver_s) = receiving.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
         received.map_err(failed)?;
-        let bytes = meter.bytes.load(Ordering::Relaxed) - before;
-        Ok(Run { bytes, took, processor_s: sender_s + receiver_s, samples: Vec::new() })
+        let (sent, sender_s) = (sent.0.map_err(failed)?, sent.1);
+        let carried_bytes = meter.bytes.load(Ordering::Relaxed);
+        let bytes = carried_bytes - sent.bytes_before;
+        // What went before is part of what was paid for.
+        let processor_s = (sender_s + receiver_s) * bytes as f64 / carried_bytes as f64;
+        let from_s = (sent.start - began).as_secs_f64();
+        Ok(Run { bytes, took: sent.took, processor_s, samples: Vec::new(), from_s })
     })
 }
 
-/// Two transfers over connections of their own; only the second is counted. Gives how long it took, and the bytes before.
-async fn known(
-    door: &ours::Door,
-    kind: ControllerKind,
-    flows: u32,
-    until: Until,
-    meter: &Meter,
-) -> Result<(Duration, u64), String> {
-    let by = ours::By::known(kind);
-    ours::send(door, by.clone(), flows, Until::Bytes(KNOWN_BYTES)).await?;
-    let (before, start) = (meter.bytes.load(Ordering::Relaxed), Instant::now());
-    ours::send(door, by, flows, until).await?;
-    Ok((start.elapsed(), before))
+/// What a sender says at its end.
+struct Sent {
+    start: Instant,
+    took: Duration,
+    /// Bytes that do not count.
+    bytes_before: u64,
+}
+
+async fn send(door: &ours::Door, course: Course, meter: &Meter) -> Result<Sent, String> {
+    let Course { system, amount, flows } = course;
+    let by = match system {
+        System::Quic(kind) => ours::By::Quic(kind),
+        System::QuicKnown(kind) => ours::By::known(kind),
+        _ => ours::By::Tcp,
+    };
+    if matches!(system, System::QuicKnown(_)) {
+        let until = Until::Bytes(KNOWN_BYTES / u64::from(flows), Instant::now() + TURN_MAX);
+        ours::send(door, by.clone(), flows, until).await?;
+    }
+    let (bytes_before, start) = (meter.bytes.load(Ordering::Relaxed), Instant::now());
+    let until = match amount {
+        Amount::Bytes(bytes) => Until::Bytes(bytes / u64::from(flows), start + TURN_MAX),
+        Amount::Time(time) => Until::Moment(start + time),
+    };
+    match system {
+        System::PlainQuic => plain::send(door, flows, until).await?,
+        _ => ours::send(door, by, flows, until).await?,
+    }
+    Ok(Sent { start, took: start.elapsed(), bytes_before })
 }
 
 /// Runs an end by itself on this thread; what it gives, and the processor seconds it took.
@@ -227,6 +227,8 @@ fn watch(meter: &Meter, samples: &Mutex<Vec<(f64, u64)>>, began: Instant) {
 
 /// Time between two looks.
 const SAMPLE_INTERVAL: Duration = Duration::from_millis(10);
+/// Longest turn: a controller that starves is measured by what it has carried by then.
+pub(super) const TURN_MAX: Duration = Duration::from_secs(60);
 /// How long a rate must last to count.
 const REACHED_OVER: Duration = Duration::from_millis(200);
 /// What is sent to get to know a peer.

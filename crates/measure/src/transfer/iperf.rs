@@ -23,6 +23,7 @@ pub(super) fn is_here() -> bool {
 /// One run of it.
 pub(super) fn run(
     place: &Place,
+    rate_bits_per_s: Option<u64>,
     controller: &'static str,
     course: Course,
     began: Instant,
@@ -32,9 +33,11 @@ pub(super) fn run(
     let mut sender = Command::new(PROGRAM);
     sender.args(["--client", &place.receiver().to_string(), "--json", "--interval", "0.1"]);
     sender.args(["--congestion", controller, "--parallel", &course.flows.to_string()]);
-    match course.amount {
-        Amount::Bytes(bytes) => sender.args(["--bytes", &bytes.to_string()]),
-        Amount::Time(time) => sender.args(["--time", &time.as_secs().to_string()]),
+    match (course.amount, rate_bits_per_s) {
+        (Amount::Bytes(bytes), None) => sender.args(["--bytes", &bytes.to_string()]),
+        // As long as the bytes take at the full rate: a controller that starves would take for ever.
+        (Amount::Bytes(bytes), Some(rate)) => sender.args(["--time", &(bytes * 8).div_ceil(rate).to_string()]),
+        (Amount::Time(time), _) => sender.args(["--time", &time.as_secs().to_string()]),
     };
     let before = began.elapsed().as_secs_f64();
     let said = place.run(End::Sender, || sender.stderr(Stdio::null()).output());
@@ -110,6 +113,7 @@ impl Ending {
             took: std::time::Duration::from_secs_f64(self.sum_received.seconds),
             processor_s: percent / 100.0 * self.sum_received.seconds,
             samples: intervals.iter().map(sample).collect(),
+            from_s: before,
         }
     }
 }

@@ -58,7 +58,7 @@ pub(super) async fn send(door: &Door, flows: u32, until: Until) -> Result<(), St
         let connecting = endpoint.connect_with(configuration, door.address, &name).map_err(text)?;
         let connection = connecting.await.map_err(text)?;
         let each = match until {
-            Until::Bytes(bytes) => Until::Bytes(bytes / u64::from(STREAMS)),
+            Until::Bytes(bytes, end) => Until::Bytes(bytes / u64::from(STREAMS), end),
             moment => moment,
         };
         for _ in 0..STREAMS {

@@ -117,7 +117,7 @@ const NARROW_WINDOW_BYTES: u32 = 4 * 1024 * 1024;
 /// Conversations that a peer may have on one connection at once.
 const CONVERSATIONS_MAX: u32 = 1_024;
 /// Packets that share an acknowledgement. Each costs as much as a packet of bytes, and the controllers average anyway.
-const ACK_EVERY_PACKETS: u32 = 10;
+const ACK_EVERY_PACKETS: u32 = 40;
 /// How long an acknowledgement may wait for further packets.
 const ACK_DELAY: Duration = Duration::from_millis(10);
 /// The round trip taken for the first packets: between sites it is rarely longer, and a lost first packet is then sent
