@@ -233,3 +233,34 @@ pub(super) const TURN_MAX: Duration = Duration::from_secs(60);
 const REACHED_OVER: Duration = Duration::from_millis(200);
 /// What is sent to get to know a peer.
 const KNOWN_BYTES: u64 = 200_000_000;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// 1,000 bytes a second from second 1 on, 10,000 from second 3 on.
+    fn run() -> Run {
+        let arrived = |at: u32| {
+            if at <= 30 { u64::from(at.saturating_sub(10)) * 100 } else { 2_000 + u64::from(at - 30) * 1_000 }
+        };
+        let samples = (0..=50).map(|at| (f64::from(at) / 10.0, arrived(at))).collect();
+        Run { samples, from_s: 1.0, ..Run::default() }
+    }
+
+    #[test]
+    fn bytes_between_two_moments_are_those_of_the_samples_in_between() {
+        let run = run();
+        assert!((run.bytes_between(0.0, 1.0) - 0.0).abs() < 1e-6);
+        assert!((run.bytes_between(1.25, 2.75) - 1_500.0).abs() < 1e-6);
+        assert!((run.bytes_between(4.0, 9.0) - 10_000.0).abs() < 1e-6, "nothing comes after the last sample");
+    }
+
+    #[test]
+    fn a_rate_is_reached_when_it_has_lasted() {
+        let run = run();
+        assert_eq!(run.reached(900.0), Some(0.0));
+        let fast = run.reached(9_000.0).unwrap_or(f64::NAN);
+        assert!((1.9..=2.1).contains(&fast), "{fast}");
+        assert_eq!(run.reached(11_000.0), None);
+    }
+}

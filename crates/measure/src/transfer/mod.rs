@@ -240,3 +240,49 @@ impl Way {
 
 /// What counts as the full rate: the headers take a twentieth already.
 const FULL_SHARE: f64 = 0.9;
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    fn plan(way: Option<Way>, systems: &[System], flows: u32, bytes: u64) -> Plan {
+        Plan { way, systems: systems.to_vec(), flows, bytes, rounds: 1 }
+    }
+
+    #[test]
+    fn every_system_of_ours_carries_all_bytes_over_the_loopback() {
+        let systems = [
+            System::Tcp,
+            System::Quic(ControllerKind::Udt),
+            System::QuicKnown(ControllerKind::Udt),
+            System::Quic(ControllerKind::Bbr),
+            System::Quic(ControllerKind::Cubic),
+            System::PlainQuic,
+        ];
+        for flows in [1, 3] {
+            let plan = plan(None, &systems, flows, 3_000_000);
+            let figures = compare(&plan, &mut |_| {}).unwrap();
+            assert_eq!(figures.len(), systems.len());
+            for figure in figures {
+                assert!(figure.goodput_bps > 0.0 && figure.link_share.is_none(), "{figure:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn where_packets_are_lost_by_chance_our_controller_carries_a_multiple_of_what_cubic_does() {
+        let loss = Share(0.005);
+        let way = Way { rate: "50mbit".parse().unwrap(), round_trip: Duration::from_millis(60), loss, seed: 7 };
+        let systems = [System::Quic(ControllerKind::Udt), System::Quic(ControllerKind::Cubic)];
+        let figures = match compare(&plan(Some(way), &systems, 1, 15_000_000), &mut |_| {}) {
+            Err(TransferError::Testbed(TestbedError::NotPermitted { .. } | TestbedError::NoTun(_))) => {
+                eprintln!("left out: an emulated way needs root and TUN devices");
+                return;
+            }
+            figures => figures.unwrap(),
+        };
+        let times = figures[0].goodput_bps / figures[1].goodput_bps;
+        assert!(times >= 2.0, "{figures:?}");
+    }
+}
