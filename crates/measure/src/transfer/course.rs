@@ -107,7 +107,7 @@ pub(super) fn run(place: &Place, courses: &[(Course, Duration)]) -> Result<Vec<R
             .iter()
             .map(|(course, pause)| {
                 scope.spawn(move || {
-                    thread::sleep(*pause);
+                    thread::park_timeout(*pause);
                     one(place, *course, began)
                 })
             })
@@ -142,7 +142,7 @@ fn carry(place: &Place, course: Course, meter: &Arc<Meter>, began: Instant) -> R
     // The first transfer to a peer that is to be known is only there to know it.
     let transfers = if matches!(course.system, System::QuicKnown(_)) { 2 } else { 1 };
     let flows = course.flows * transfers;
-    let (say, door) = mpsc::channel();
+    let (say, door) = mpsc::sync_channel(1);
     thread::scope(|scope| {
         let receiving = scope.spawn(|| {
             let end = async {
@@ -221,7 +221,7 @@ fn watch(meter: &Meter, samples: &Mutex<Vec<(f64, u64)>>, began: Instant) {
     while !meter.is_over.load(Ordering::Relaxed) {
         let sample = (began.elapsed().as_secs_f64(), meter.bytes.load(Ordering::Relaxed));
         samples.lock().unwrap_or_else(PoisonError::into_inner).push(sample);
-        thread::sleep(SAMPLE_INTERVAL);
+        thread::park_timeout(SAMPLE_INTERVAL);
     }
 }
 

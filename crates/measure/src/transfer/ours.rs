@@ -2,7 +2,7 @@
 
 use std::{
     net::{IpAddr, SocketAddr},
-    sync::{Arc, mpsc::Sender},
+    sync::{Arc, mpsc::SyncSender},
 };
 
 use net::{
@@ -44,7 +44,7 @@ impl By {
 }
 
 /// Takes so many flows to their end, one after the other or at once.
-pub(super) async fn receive(ip: IpAddr, flows: u32, meter: &Arc<Meter>, say: &Sender<Door>) -> Result<(), String> {
+pub(super) async fn receive(ip: IpAddr, flows: u32, meter: &Arc<Meter>, say: &SyncSender<Door>) -> Result<(), String> {
     let authority = Authority::create("bench").map_err(text)?;
     let credentials = authority.issue(NODE).map_err(text)?;
     let identity = TlsIdentity::role(authority.certificate_pem(), &credentials).map_err(text)?;

@@ -3,7 +3,7 @@
 
 use std::{
     net::{IpAddr, SocketAddr},
-    sync::{Arc, mpsc::Sender},
+    sync::{Arc, mpsc::SyncSender},
 };
 
 use bytes::Bytes;
@@ -25,7 +25,7 @@ use super::{
 };
 
 /// Takes so many connections, each with its streams.
-pub(super) async fn receive(ip: IpAddr, flows: u32, meter: &Arc<Meter>, say: &Sender<Door>) -> Result<(), String> {
+pub(super) async fn receive(ip: IpAddr, flows: u32, meter: &Arc<Meter>, say: &SyncSender<Door>) -> Result<(), String> {
     let authority = Authority::create("bench").map_err(text)?;
     let credentials = authority.issue(NODE).map_err(text)?;
     let mut configuration = ServerConfig::with_crypto(Arc::new(server_tls(&credentials)?));
