@@ -1,12 +1,12 @@
-//! Sends frames over one TLS connection on the loopback, between two runtimes of one thread each, and prints the rate.
+//! Sends frames over one conversation on the loopback, between two runtimes of one thread each, and prints the rate.
 //!
-//! `cargo run --release -p sector-net --example transfer_throughput -- [GIGABYTES] [FRAME_KIB]`
+//! `cargo run --release -p sector-net --example transfer_throughput -- [tcp|quic] [GIGABYTES] [FRAME_KIB]`
 
 use std::{error::Error, net::SocketAddr, thread, time::Instant};
 
 use net::{
     identity::{Authority, TlsIdentity},
-    transfer::{Carrier, Frame, Listener, TcpCarrier},
+    transfer::{Carrier, Frame, Listener, QuicCarrier, QuicSettings, TcpCarrier, TransferStream},
 };
 use tokio::runtime::Builder;
 
@@ -14,6 +14,7 @@ type Outcome<T> = Result<T, Box<dyn Error + Send + Sync>>;
 
 fn main() -> Outcome<()> {
     let mut arguments = std::env::args().skip(1);
+    let over_quic = arguments.next().is_some_and(|carrier| carrier == "quic");
     let gigabytes: u64 = arguments.next().map_or(Ok(8), |text| text.parse())?;
     let frame_kib: usize = arguments.next().map_or(Ok(1024), |text| text.parse())?;
     let bytes = gigabytes * 1_000_000_000;
@@ -28,6 +29,7 @@ fn main() -> Outcome<()> {
     Builder::new_current_thread().enable_all().build()?.block_on(send(
         client,
         address_receiver.recv()?,
+        over_quic,
         bytes,
         frame_kib * 1024,
     ))?;
@@ -40,7 +42,8 @@ fn main() -> Outcome<()> {
 
 fn receive(node: TlsIdentity, address: &std::sync::mpsc::SyncSender<SocketAddr>) -> Outcome<u64> {
     Builder::new_current_thread().enable_all().build()?.block_on(async {
-        let listener = Listener::bind(SocketAddr::from(([127, 0, 0, 1], 0)), node).await?;
+        let any = SocketAddr::from(([127, 0, 0, 1], 0));
+        let listener = Listener::bind_both(any, node, QuicSettings::default()).await?;
         address.send(listener.address())?;
         let mut stream = listener.accept().await?.handshake().await?;
         let (mut frame, mut bytes) = (Frame::default(), 0);
@@ -53,8 +56,14 @@ fn receive(node: TlsIdentity, address: &std::sync::mpsc::SyncSender<SocketAddr>)
     })
 }
 
-async fn send(client: TlsIdentity, address: SocketAddr, bytes: u64, frame_bytes: usize) -> Outcome<()> {
-    let mut stream = TcpCarrier::new(client).connect(address, "node-1").await?;
+async fn send(
+    client: TlsIdentity,
+    address: SocketAddr,
+    over_quic: bool,
+    bytes: u64,
+    frame_bytes: usize,
+) -> Outcome<()> {
+    let mut stream = connect(client, address, over_quic).await?;
     let payload: Vec<u8> = (0..frame_bytes).map(|at| ((at * 31) >> 3) as u8).collect();
     let mut left = bytes;
     while left > 0 {
@@ -67,4 +76,11 @@ async fn send(client: TlsIdentity, address: SocketAddr, bytes: u64, frame_bytes:
     assert_eq!(received, bytes, "the other end counts the same");
     stream.close().await;
     Ok(())
+}
+
+async fn connect(client: TlsIdentity, address: SocketAddr, over_quic: bool) -> Outcome<TransferStream> {
+    if over_quic {
+        return Ok(QuicCarrier::new(client, QuicSettings::default()).connect(address, "node-1").await?);
+    }
+    Ok(TcpCarrier::new(client).connect(address, "node-1").await?)
 }

@@ -31,6 +31,8 @@ pub struct TlsIdentity {
 struct Configurations {
     connect: Arc<ClientConfig>,
     listen: Option<Arc<ServerConfig>>,
+    /// Known to whoever has the role's key, now and after a restart.
+    secret: Option<[u8; 32]>,
 }
 
 impl TlsIdentity {
@@ -50,7 +52,7 @@ impl TlsIdentity {
     pub fn client(authority_pem: &str) -> Result<Self, NetError> {
         let mut connect = client_builder(Arc::new(roots(authority_pem)?))?.with_no_client_auth();
         connect.resumption = Resumption::in_memory_sessions(RESUMABLE_SESSIONS_MAX);
-        Ok(Self::sharing(Configurations { connect: Arc::new(connect), listen: None }))
+        Ok(Self::sharing(Configurations { connect: Arc::new(connect), listen: None, secret: None }))
     }
 
     /// A newcomer that can connect only, and knows no more of the authority than the SHA-256 of its certificate; with
@@ -62,7 +64,7 @@ impl TlsIdentity {
     /// [`TransferStream::peer_authority`]: crate::transfer::TransferStream::peer_authority
     pub fn newcomer(authority: Option<[u8; 32]>) -> Result<Self, NetError> {
         let connect = introduction::connecting(authority, crypto())?;
-        Ok(Self::sharing(Configurations { connect, listen: None }))
+        Ok(Self::sharing(Configurations { connect, listen: None, secret: None }))
     }
 
     /// From now on this identity and all its copies are a role with these credentials.
@@ -88,6 +90,11 @@ impl TlsIdentity {
     pub(crate) fn listening(&self) -> Result<Arc<ServerConfig>, NetError> {
         let listen = self.shared.read().unwrap_or_else(PoisonError::into_inner).listen.clone();
         listen.ok_or_else(|| certificate_error("listen", "a client has no certificate to show"))
+    }
+
+    /// 32 bytes that only this role knows, the same after a restart; `None` for a client.
+    pub(crate) fn secret(&self) -> Option<[u8; 32]> {
+        self.shared.read().unwrap_or_else(PoisonError::into_inner).secret
     }
 
     fn sharing(configurations: Configurations) -> Self {
@@ -121,7 +128,8 @@ impl Configurations {
             .map_err(fail)?;
         // A returning caller brings its session along, sealed: we keep no table of them.
         listen.ticketer = provider::Ticketer::new().map_err(fail)?;
-        Ok(Self { connect: Arc::new(connect), listen: Some(Arc::new(listen)) })
+        let secret = Some(sha256(credentials.key_pem.as_bytes()));
+        Ok(Self { connect: Arc::new(connect), listen: Some(Arc::new(listen)), secret })
     }
 }
 

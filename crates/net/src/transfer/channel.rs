@@ -1,4 +1,4 @@
-//! What is under a [`TransferStream`](super::TransferStream): TLS over TCP, or plain bytes in memory. Bytes are queued,
+//! What is under a [`TransferStream`](super::TransferStream): TLS over TCP, QUIC, or plain bytes in memory. Bytes are queued,
 //! then flushed, so that small pieces share a system call; the queue is bounded in both.
 //!
 //! It never interprets the bytes; plain bytes leave the process only behind [`Channel::go_plain`].
@@ -7,13 +7,15 @@ use std::io;
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
-use super::{ByteStream, tls_socket::TlsSocket};
+use super::{ByteStream, quic::QuicSocket, tls_socket::TlsSocket};
 use crate::identity::PeerCertificate;
 
 /// The transport of one connection.
 pub(super) enum Channel {
     /// TCP with TLS 1.3.
     Tls(TlsSocket),
+    /// A stream of a QUIC connection.
+    Quic(Box<QuicSocket>),
     /// Memory; for tests and the simulation.
     Memory(MemoryPipe),
 }
@@ -32,6 +34,7 @@ impl Channel {
     pub(super) async fn queue(&mut self, bytes: &[u8]) -> io::Result<()> {
         match self {
             Self::Tls(socket) => socket.queue(bytes).await,
+            Self::Quic(socket) => socket.queue(bytes).await,
             Self::Memory(pipe) => pipe.queue(bytes).await,
         }
     }
@@ -40,6 +43,7 @@ impl Channel {
     pub(super) async fn flush(&mut self) -> io::Result<()> {
         match self {
             Self::Tls(socket) => socket.flush().await,
+            Self::Quic(socket) => socket.flush().await,
             Self::Memory(pipe) => pipe.flush().await,
         }
     }
@@ -48,6 +52,7 @@ impl Channel {
     pub(super) fn has_queued(&self) -> bool {
         match self {
             Self::Tls(socket) => socket.has_queued(),
+            Self::Quic(socket) => socket.has_queued(),
             Self::Memory(pipe) => !pipe.queue.is_empty(),
         }
     }
@@ -56,6 +61,7 @@ impl Channel {
     pub(super) async fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
         match self {
             Self::Tls(socket) => socket.read(out).await,
+            Self::Quic(socket) => socket.read(out).await,
             Self::Memory(pipe) => pipe.stream.read(out).await,
         }
     }
@@ -64,6 +70,7 @@ impl Channel {
     pub(super) fn fingerprint(&self) -> Option<[u8; 32]> {
         match self {
             Self::Tls(socket) => socket.fingerprint(),
+            Self::Quic(socket) => socket.fingerprint(),
             Self::Memory(pipe) => pipe.fingerprint,
         }
     }
@@ -72,6 +79,7 @@ impl Channel {
     pub(super) fn authority(&self) -> Option<[u8; 32]> {
         match self {
             Self::Tls(socket) => socket.authority(),
+            Self::Quic(socket) => socket.authority(),
             Self::Memory(_) => None,
         }
     }
@@ -80,6 +88,7 @@ impl Channel {
     pub(super) fn peer_certificate(&self) -> Option<PeerCertificate> {
         match self {
             Self::Tls(socket) => socket.peer_certificate(),
+            Self::Quic(socket) => socket.peer_certificate(),
             Self::Memory(pipe) => pipe.fingerprint.map(PeerCertificate::in_memory),
         }
     }
@@ -90,6 +99,8 @@ impl Channel {
     pub(super) async fn go_plain(&mut self) -> io::Result<()> {
         match self {
             Self::Tls(socket) => socket.go_plain().await,
+            // Only ever asked for within a site, where TCP carries.
+            Self::Quic(_) => Err(io::Error::new(io::ErrorKind::InvalidInput, "QUIC is always encrypted")),
             // Nothing was sealed.
             Self::Memory(pipe) => {
                 pipe.is_plain = true;
@@ -102,6 +113,7 @@ impl Channel {
     pub(super) fn is_plain(&self) -> bool {
         match self {
             Self::Tls(socket) => socket.is_plain(),
+            Self::Quic(_) => false,
             Self::Memory(pipe) => pipe.is_plain,
         }
     }
@@ -110,6 +122,7 @@ impl Channel {
     pub(super) fn export_key(&self, label: &[u8], context: &[u8]) -> Result<[u8; 32], rustls::Error> {
         match self {
             Self::Tls(socket) => socket.export_key(label, context),
+            Self::Quic(socket) => socket.export_key(label, context),
             Self::Memory(pipe) => Ok(pipe.export_key(label, context)),
         }
     }
@@ -118,6 +131,7 @@ impl Channel {
     pub(super) async fn close(self) {
         match self {
             Self::Tls(socket) => socket.close().await,
+            Self::Quic(socket) => socket.close().await,
             Self::Memory(mut pipe) => {
                 // The peer may be gone already; there is nobody left to tell.
                 let _ = pipe.flush().await;

@@ -1,11 +1,12 @@
 //! Bulk transfer: connections that carry words (messages) and frames of bytes. They serve doors 3, 5 and 6, and the
 //! one conversation with which a session at doors 2 and 4 begins (architecture, "How bytes and words travel").
 //!
-//! [`Carrier`] says how a connection is made; [`TcpCarrier`] and [`Listener`] make it of TCP and TLS 1.3;
-//! [`TransferStream`] is what comes out, whichever carrier made it. Nothing here knows what a word means, and nothing
+//! [`Carrier`] says how a connection is made; [`TcpCarrier`] makes it of TCP and TLS 1.3, [`QuicCarrier`] of
+//! QUIC; [`Listener`] takes both; [`TransferStream`] is what comes out, whichever carrier made it. Nothing here knows what a word means, and nothing
 //! here touches a file.
 
 mod channel;
+mod quic;
 mod stream;
 mod tcp;
 mod tls_socket;
@@ -14,12 +15,13 @@ use std::{net::SocketAddr, sync::Arc};
 
 use tokio::io::{AsyncRead, AsyncWrite};
 
+pub use quic::{ControllerKind, QuicCarrier, QuicSettings};
 pub use stream::{Frame, TransferStream};
 pub use tcp::{CONNECT_DEADLINE, HANDSHAKE_DEADLINE, Incoming, Listener, TcpCarrier};
 
 use crate::NetError;
 
-/// How bulk bytes travel: TCP with TLS 1.3 ([`TcpCarrier`]), or in memory ([`memory`](crate::memory)).
+/// How bulk bytes travel: TCP with TLS 1.3 ([`TcpCarrier`]), QUIC ([`QuicCarrier`]), or in memory ([`memory`](crate::memory)).
 pub trait Carrier: Send + Sync + 'static {
     /// Opens a connection. `server` is the role or node id whose certificate must be shown at `address`.
     ///

@@ -1,10 +1,10 @@
-//! TCP with TLS 1.3: how a connection is made ([`TcpCarrier`]) and taken ([`Listener`]). It serves every door where
-//! bytes or first words travel inside a site.
+//! TCP with TLS 1.3: how a connection is made ([`TcpCarrier`]) and taken ([`Listener`], which takes QUIC's beside it where
+//! wanted). It serves every door where bytes or first words travel inside a site.
 //!
 //! A handshake is never done inside `accept`, so that a silent caller holds up no one; and no connection is made
 //! without one.
 
-use std::{io, net::SocketAddr, sync::OnceLock, time::Duration};
+use std::{future::pending, io, net::SocketAddr, sync::OnceLock, time::Duration};
 
 use rustls::{AlertDescription, CertificateError, ClientConnection, Connection, ServerConnection};
 use socket2::{Domain, SockRef, Socket, TcpKeepalive, Type};
@@ -13,7 +13,12 @@ use tokio::{
     time::{sleep, timeout},
 };
 
-use super::{Carrier, TransferStream, channel::Channel, tls_socket::TlsSocket};
+use super::{
+    Carrier, TransferStream,
+    channel::Channel,
+    quic::{QuicCarrier, QuicListener, QuicSettings},
+    tls_socket::TlsSocket,
+};
 use crate::{
     NetError,
     identity::{TlsIdentity, server_name},
@@ -54,6 +59,7 @@ pub struct Listener {
     socket: TcpListener,
     address: SocketAddr,
     identity: TlsIdentity,
+    quic: Option<QuicListener>,
 }
 
 impl Listener {
@@ -71,7 +77,38 @@ impl Listener {
         socket.bind(address).map_err(failed)?;
         let socket = socket.listen(BACKLOG_CONNECTIONS).map_err(failed)?;
         let address = socket.local_addr().map_err(failed)?;
-        Ok(Self { socket, address, identity })
+        Ok(Self { socket, address, identity, quic: None })
+    }
+
+    /// Listens on `address` for TCP, and on the UDP port of the same number for QUIC; port 0 takes any that is free for
+    /// both.
+    ///
+    /// # Errors
+    /// As [`bind`](Self::bind).
+    pub async fn bind_both(
+        address: SocketAddr,
+        identity: TlsIdentity,
+        settings: QuicSettings,
+    ) -> Result<Self, NetError> {
+        for attempt in 1.. {
+            let mut listener = Self::bind(address, identity.clone()).await?;
+            match QuicListener::bind(listener.address, &identity, settings.clone()) {
+                Ok(quic) => {
+                    listener.quic = Some(quic);
+                    return Ok(listener);
+                }
+                // TCP's free port is another's for UDP: take the next.
+                Err(_) if address.port() == 0 && attempt < FREE_PORT_ATTEMPTS => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Self::bind(address, identity).await
+    }
+
+    /// A carrier that connects by QUIC from the port where this listens; `None` where it listens for TCP alone.
+    pub fn quic_carrier(&self, settings: QuicSettings) -> Option<QuicCarrier> {
+        let quic = self.quic.as_ref()?;
+        Some(QuicCarrier::beside(quic, self.identity.clone(), settings))
     }
 
     /// Where it listens, with the port that was taken.
@@ -79,15 +116,23 @@ impl Listener {
         self.address
     }
 
-    /// The next TCP connection; its TLS handshake has not been done yet (so that a silent peer holds up no one).
-    /// Can be cancelled without loss.
+    /// The next TCP connection, whose TLS handshake has not been done yet (so that a silent peer holds up no one), or the
+    /// next conversation over QUIC. Can be cancelled without loss.
     ///
     /// # Errors
     /// [`NetError::Accept`] when the system has no room for another connection; the call may simply be repeated.
     pub async fn accept(&self) -> Result<Incoming, NetError> {
         loop {
-            match self.socket.accept().await {
-                Ok((socket, peer)) => return Ok(Incoming { socket, peer, identity: self.identity.clone() }),
+            let accepted = tokio::select! {
+                accepted = self.socket.accept() => accepted,
+                Some(stream) = conversation(self.quic.as_ref()) => {
+                    return Ok(Incoming { peer: stream.peer(), arrival: Arrival::Quic(stream) });
+                }
+            };
+            match accepted {
+                Ok((socket, peer)) => {
+                    return Ok(Incoming { peer, arrival: Arrival::Tcp(socket, self.identity.clone()) });
+                }
                 // The caller hung up while it waited in the queue: that is its matter.
                 Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => {}
                 Err(source) => {
@@ -101,11 +146,23 @@ impl Listener {
     }
 }
 
-/// A TCP connection that someone made to us, before its TLS handshake.
+/// The next conversation over QUIC; never comes where none is listened for.
+async fn conversation(quic: Option<&QuicListener>) -> Option<TransferStream> {
+    match quic {
+        Some(quic) => quic.accept().await,
+        None => pending().await,
+    }
+}
+
+/// A connection that someone made to us: over TCP before its TLS handshake, or a conversation over QUIC.
 pub struct Incoming {
-    socket: TcpStream,
     peer: SocketAddr,
-    identity: TlsIdentity,
+    arrival: Arrival,
+}
+
+enum Arrival {
+    Tcp(TcpStream, TlsIdentity),
+    Quic(TransferStream),
 }
 
 impl Incoming {
@@ -114,17 +171,21 @@ impl Incoming {
         self.peer
     }
 
-    /// Does the TLS handshake, within [`HANDSHAKE_DEADLINE`].
+    /// Does the TLS handshake where it is still to be done, within [`HANDSHAKE_DEADLINE`].
     ///
     /// # Errors
     /// [`NetError::Handshake`] when the caller does not speak our TLS or shows a foreign certificate;
     /// [`NetError::Deadline`] when it stays silent.
     pub async fn handshake(self) -> Result<TransferStream, NetError> {
+        let (socket, identity) = match self.arrival {
+            Arrival::Quic(stream) => return Ok(stream),
+            Arrival::Tcp(socket, identity) => (socket, identity),
+        };
         let peer = self.peer;
-        set_options(&self.socket).map_err(|source| NetError::Socket { operation: "set up a connection", source })?;
-        let session = ServerConnection::new(self.identity.listening()?)
+        set_options(&socket).map_err(|source| NetError::Socket { operation: "set up a connection", source })?;
+        let session = ServerConnection::new(identity.listening()?)
             .map_err(|error| NetError::Handshake { peer: peer.to_string(), why: error.to_string() })?;
-        shake_hands(self.socket, session.into(), peer, || peer.to_string()).await
+        shake_hands(socket, session.into(), peer, || peer.to_string()).await
     }
 }
 
@@ -233,6 +294,8 @@ pub const HANDSHAKE_DEADLINE: Duration = Duration::from_secs(10);
 const SOCKET_BUFFER_BYTES: u32 = 4 * 1024 * 1024;
 /// Connections that may wait for `accept`: all nodes of a cloud that reach for one node at once.
 const BACKLOG_CONNECTIONS: u32 = 1024;
+/// Free TCP ports tried until one is free for UDP too.
+const FREE_PORT_ATTEMPTS: u32 = 16;
 /// Pause before an `accept` that failed is reported, so that a loop around it does not spin.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 /// Silence after which the system asks whether the peer is still there.

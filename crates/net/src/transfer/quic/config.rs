@@ -1,0 +1,101 @@
+//! How a QUIC connection is set up: its windows, its packets, its acknowledgements and its controller.
+
+use std::{
+    net::{IpAddr, SocketAddr},
+    sync::Arc,
+    time::Duration,
+};
+
+use super::lanes::{LANE_WINDOW_BYTES, LANES};
+use noq::{
+    AckFrequencyConfig, IdleTimeout, MtuDiscoveryConfig, TransportConfig, VarInt,
+    congestion::{Bbr3Config, ControllerFactory, CubicConfig},
+};
+
+/// What may be chosen about QUIC connections.
+#[derive(Clone, Debug, Default)]
+pub struct QuicSettings {
+    /// Who decides how fast to send.
+    pub controller: ControllerKind,
+    /// Largest UDP payload in bytes that path MTU discovery may arrive at; `None` for what fits into Ethernet's 1,500
+    /// bytes (and more on the loopback). Networks with jumbo frames gain from 8,972.
+    pub datagram_bytes_max: Option<u16>,
+}
+
+/// The congestion controllers that can be chosen.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ControllerKind {
+    /// BBR, version 3.
+    #[default]
+    Bbr,
+    /// CUBIC (RFC 9438): what TCP usually has. It takes each loss for congestion.
+    Cubic,
+}
+
+impl ControllerKind {
+    fn factory(self) -> Arc<dyn ControllerFactory + Send + Sync> {
+        match self {
+            Self::Bbr => Arc::new(Bbr3Config::default()),
+            Self::Cubic => Arc::new(CubicConfig::default()),
+        }
+    }
+}
+
+impl QuicSettings {
+    /// Largest UDP payload in bytes to `peer`.
+    fn datagram_bytes_to(&self, peer: IpAddr) -> u16 {
+        self.datagram_bytes_max.unwrap_or(match peer {
+            _ if peer.to_canonical().is_loopback() => DATAGRAM_BYTES_MAX,
+            peer if peer.to_canonical().is_ipv4() => 1_500 - 28,
+            _ => 1_500 - 48,
+        })
+    }
+
+    /// The setup of a connection with `peer`; its full window at once (`is_wide`), or when bulk is wanted.
+    pub(super) fn transport(&self, peer: SocketAddr, is_wide: bool) -> Arc<TransportConfig> {
+        let mut transport = TransportConfig::default();
+        let mut discovery = MtuDiscoveryConfig::default();
+        discovery.upper_bound(self.datagram_bytes_to(peer.ip()));
+        let mut acknowledgements = AckFrequencyConfig::default();
+        acknowledgements
+            .ack_eliciting_threshold(VarInt::from_u32(ACK_EVERY_PACKETS - 1))
+            .max_ack_delay(Some(ACK_DELAY));
+        let window = if is_wide { RECEIVE_WINDOW_BYTES } else { NARROW_WINDOW_BYTES };
+        transport
+            .congestion_controller_factory(self.controller.factory())
+            .max_concurrent_bidi_streams(VarInt::from_u32(CONVERSATIONS_MAX))
+            .max_concurrent_uni_streams(VarInt::from_u32(CONVERSATIONS_MAX * u32::from(LANES - 1)))
+            .datagram_receive_buffer_size(None)
+            .stream_receive_window(VarInt::from_u32(LANE_WINDOW_BYTES))
+            .receive_window(VarInt::from_u32(window))
+            // One range after the other: all at once would only end all of them late.
+            .send_fairness(false)
+            .initial_rtt(ROUND_TRIP_GUESS)
+            .mtu_discovery_config(Some(discovery))
+            .ack_frequency_config(Some(acknowledgements))
+            .max_idle_timeout(IdleTimeout::try_from(SILENCE_MAX).ok())
+            .keep_alive_interval(Some(KEEPALIVE_INTERVAL));
+        Arc::new(transport)
+    }
+}
+
+/// Bytes of all conversations of a connection that may be under way or unread: sixteen of them can have stalled readers
+/// before the others feel it.
+pub(super) const RECEIVE_WINDOW_BYTES: u32 = 512 * 1024 * 1024;
+/// The same before a peer has shown that it may send bulk.
+const NARROW_WINDOW_BYTES: u32 = 4 * 1024 * 1024;
+/// Conversations that a peer may have on one connection at once.
+const CONVERSATIONS_MAX: u32 = 1_024;
+/// Packets that share an acknowledgement. Each costs as much as a packet of bytes, and the controllers average anyway.
+const ACK_EVERY_PACKETS: u32 = 10;
+/// How long an acknowledgement may wait for further packets.
+const ACK_DELAY: Duration = Duration::from_millis(10);
+/// The round trip taken for the first packets: between sites it is rarely longer, and a lost first packet is then sent
+/// again after 0.3 s.
+const ROUND_TRIP_GUESS: Duration = Duration::from_millis(100);
+/// Silence after which a connection counts as cut; as TCP's.
+const SILENCE_MAX: Duration = Duration::from_secs(60);
+/// Silence after which we ask whether the peer is still there; also keeps open what routers forget after 20 to 30 s.
+const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(15);
+/// Largest UDP payload in bytes that we take: jumbo frames.
+pub(super) const DATAGRAM_BYTES_MAX: u16 = 9_000 - 28;

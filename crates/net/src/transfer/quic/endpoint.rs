@@ -1,0 +1,52 @@
+//! The UDP socket of a process's QUIC connections, and the keys by which a node that started again tells its old peers that
+//! it knows them no more.
+
+use std::{net::SocketAddr, sync::Arc};
+
+use noq::{Endpoint, EndpointConfig, TokioRuntime};
+use noq_proto::HashedConnectionIdGenerator;
+use ring::hmac;
+use socket2::{Domain, Protocol, Socket, Type};
+
+use super::config::DATAGRAM_BYTES_MAX;
+use crate::NetError;
+
+/// Opens a UDP socket at `address` and speaks QUIC there. `secret`, where there is one, is the same whenever this role
+/// starts.
+pub(super) fn open(address: SocketAddr, secret: Option<[u8; 32]>) -> Result<Endpoint, NetError> {
+    let failed = |source| NetError::Bind { address, source };
+    let socket = Socket::new(Domain::for_address(address), Type::DGRAM, Some(Protocol::UDP)).map_err(failed)?;
+    if address.is_ipv6() {
+        // TCP listens at both families where it listens at all addresses.
+        socket.set_only_v6(false).map_err(failed)?;
+    }
+    socket.set_nonblocking(true).map_err(failed)?;
+    // As much as the system gives: its limit is the operator's matter (`sector doctor`).
+    let _ = socket.set_recv_buffer_size(SOCKET_BUFFER_BYTES);
+    let _ = socket.set_send_buffer_size(SOCKET_BUFFER_BYTES);
+    socket.bind(&address.into()).map_err(failed)?;
+    Endpoint::new(configuration(secret), None, socket.into(), Arc::new(TokioRuntime)).map_err(failed)
+}
+
+fn configuration(secret: Option<[u8; 32]>) -> EndpointConfig {
+    let secret = secret.unwrap_or_else(crate::identity::random);
+    let reset = hmac::Key::new(hmac::HMAC_SHA256, &derived(&secret, b"sector quic reset"));
+    let mut configuration = EndpointConfig::new(Arc::new(reset));
+    let id_key = derived(&secret, b"sector quic connection ids");
+    let id_key =
+        u64::from_be_bytes([id_key[0], id_key[1], id_key[2], id_key[3], id_key[4], id_key[5], id_key[6], id_key[7]]);
+    configuration.cid_generator(Arc::new(move || Box::new(HashedConnectionIdGenerator::from_key(id_key))));
+    // The bound is above what noq asks for, so this cannot fail; if it did, the smaller default would do.
+    let _ = configuration.max_udp_payload_size(DATAGRAM_BYTES_MAX);
+    configuration
+}
+
+/// A key of its own for each use of a secret.
+fn derived(secret: &[u8; 32], label: &[u8]) -> [u8; 32] {
+    let mut key = [0; 32];
+    key.copy_from_slice(hmac::sign(&hmac::Key::new(hmac::HMAC_SHA256, secret), label).as_ref());
+    key
+}
+
+/// Bytes wanted in each direction's socket buffer: 25 ms of 10 Gbit/s, in which another task may have the processor.
+const SOCKET_BUFFER_BYTES: usize = 32 * 1024 * 1024;

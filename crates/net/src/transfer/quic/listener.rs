@@ -1,0 +1,142 @@
+//! Who is called over QUIC: takes connections at an endpoint, and gives out their conversations one by one, whichever
+//! connection they come on.
+//!
+//! No caller holds up another: each connection has its own task, and all are counted. Conversations that nobody takes wait
+//! in a bounded queue, then in their connections.
+
+use std::{net::SocketAddr, sync::Arc};
+
+use noq::{Endpoint, Incoming, ServerConfig, crypto::rustls::QuicServerConfig};
+use tokio::{
+    sync::{Mutex, Semaphore, mpsc},
+    task::{AbortHandle, JoinSet},
+    time::timeout,
+};
+
+use super::{
+    ALPN,
+    config::QuicSettings,
+    endpoint,
+    socket::{QuicSocket, Shared},
+};
+use crate::{
+    NetError,
+    identity::TlsIdentity,
+    transfer::{TransferStream, channel::Channel, tcp::HANDSHAKE_DEADLINE},
+};
+
+/// A port where QUIC is spoken.
+pub(in crate::transfer) struct QuicListener {
+    endpoint: Endpoint,
+    conversations: Mutex<mpsc::Receiver<TransferStream>>,
+    taking: AbortHandle,
+}
+
+impl QuicListener {
+    /// Listens at `address`.
+    ///
+    /// # Errors
+    /// [`NetError::Bind`]; [`NetError::Certificate`] for a client, which has nothing to show.
+    pub(in crate::transfer) fn bind(
+        address: SocketAddr,
+        identity: &TlsIdentity,
+        settings: QuicSettings,
+    ) -> Result<Self, NetError> {
+        let endpoint = endpoint::open(address, identity.secret())?;
+        // A first configuration opens the door; each connection is then taken with the certificate of its day.
+        endpoint.set_server_config(Some(server_configuration(identity)?));
+        let (give, conversations) = mpsc::channel(WAITING_CONVERSATIONS_MAX);
+        let taker = Taker { endpoint: endpoint.clone(), identity: identity.clone(), settings, give };
+        let taking = tokio::spawn(taker.run()).abort_handle();
+        Ok(Self { endpoint, conversations: Mutex::new(conversations), taking })
+    }
+
+    /// The endpoint, for this process's own connections.
+    pub(in crate::transfer) fn endpoint(&self) -> &Endpoint {
+        &self.endpoint
+    }
+
+    /// The next conversation. Can be cancelled without loss; `None` never comes while the listener lives.
+    pub(in crate::transfer) async fn accept(&self) -> Option<TransferStream> {
+        self.conversations.lock().await.recv().await
+    }
+}
+
+impl Drop for QuicListener {
+    fn drop(&mut self) {
+        // Conversations that were given out go on.
+        self.taking.abort();
+    }
+}
+
+/// Takes connections.
+struct Taker {
+    endpoint: Endpoint,
+    identity: TlsIdentity,
+    settings: QuicSettings,
+    give: mpsc::Sender<TransferStream>,
+}
+
+impl Taker {
+    async fn run(self) {
+        let room = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+        let mut connections = JoinSet::new();
+        while let Some(incoming) = self.endpoint.accept().await {
+            while connections.try_join_next().is_some() {}
+            let Ok(permit) = Arc::clone(&room).try_acquire_owned() else {
+                incoming.refuse();
+                continue;
+            };
+            // Whoever floods us under foreign addresses is made to show its own, once there is a crowd.
+            if room.available_permits() < CONNECTIONS_MAX - CROWD && incoming.may_retry() {
+                let _ = incoming.retry();
+                continue;
+            }
+            let conversing = self.conversing(incoming);
+            connections.spawn(async move {
+                conversing.await;
+                drop(permit);
+            });
+        }
+    }
+
+    /// One connection: its handshake, then conversation after conversation.
+    fn conversing(&self, incoming: Incoming) -> impl Future<Output = ()> + use<> {
+        let (identity, settings, give) = (self.identity.clone(), self.settings.clone(), self.give.clone());
+        async move {
+            let peer = incoming.remote_address();
+            let peer = SocketAddr::new(peer.ip().to_canonical(), peer.port());
+            let Ok(mut configuration) = server_configuration(&identity) else { return };
+            configuration.transport_config(settings.transport(peer, false));
+            let Ok(connecting) = incoming.accept_with(Arc::new(configuration)) else { return };
+            let connection = match timeout(HANDSHAKE_DEADLINE, connecting).await {
+                Ok(Ok(connection)) => connection,
+                Ok(Err(error)) => return tracing::debug!(%peer, %error, "a QUIC connection did not come about"),
+                Err(_) => return tracing::debug!(%peer, "a QUIC connection kept still in its handshake"),
+            };
+            let shared = Shared::new(connection.clone(), false);
+            while let Ok((send, receive)) = connection.accept_bi().await {
+                let socket = QuicSocket::new(shared.clone(), send, receive);
+                if give.send(TransferStream::new(Channel::Quic(Box::new(socket)), peer)).await.is_err() {
+                    return;
+                }
+            }
+        }
+    }
+}
+
+/// What we show to who connects now.
+fn server_configuration(identity: &TlsIdentity) -> Result<ServerConfig, NetError> {
+    let mut tls = (*identity.listening()?).clone();
+    tls.alpn_protocols = vec![ALPN.to_vec()];
+    let crypto = QuicServerConfig::try_from(tls)
+        .map_err(|error| NetError::Certificate { operation: "speak QUIC", why: error.to_string() })?;
+    Ok(ServerConfig::with_crypto(Arc::new(crypto)))
+}
+
+/// Connections that callers may have with us at once.
+const CONNECTIONS_MAX: usize = 4_096;
+/// From this many on, who calls must first show that it receives what is sent to its address.
+const CROWD: usize = 64;
+/// Conversations that may wait to be taken.
+const WAITING_CONVERSATIONS_MAX: usize = 64;

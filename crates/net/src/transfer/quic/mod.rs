@@ -1,0 +1,212 @@
+//! QUIC: the carrier between sites (Sector/Sphere paper, 2.4: UDT). One UDP socket serves all connections of a process; one
+//! connection to a peer serves all conversations with it, so that a further one costs no round trip and starts at the
+//! speed that the others have found. It serves the paths *download*, *upload*, *replication* and *job* between sites.
+//!
+//! Each [`TransferStream`](super::TransferStream) is a bidirectional stream of its own, with lanes beside it ([`socket`], [`lanes`]); nothing here knows what
+//! is said on it.
+
+mod config;
+mod endpoint;
+mod lanes;
+mod listener;
+mod socket;
+
+use std::{
+    collections::BTreeMap,
+    io,
+    net::{Ipv4Addr, Ipv6Addr, SocketAddr},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+use noq::{
+    ClientConfig, ConnectError, Connection, Endpoint,
+    crypto::rustls::QuicClientConfig,
+    rustls::{self, client::Resumption},
+};
+use tokio::{sync::Mutex as AsyncMutex, time::timeout};
+
+pub use config::{ControllerKind, QuicSettings};
+pub(super) use listener::QuicListener;
+pub(super) use socket::QuicSocket;
+use socket::{Shared, WeakShared, connection_failure};
+
+use super::{
+    Carrier, TransferStream,
+    channel::Channel,
+    tcp::{HANDSHAKE_DEADLINE, identity_trouble},
+};
+use crate::{
+    NetError,
+    identity::{TlsIdentity, server_name},
+};
+
+/// Connects by QUIC. Clones are the same: they share the socket and the connections.
+#[derive(Clone)]
+pub struct QuicCarrier {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    identity: TlsIdentity,
+    settings: QuicSettings,
+    endpoints: Mutex<Endpoints>,
+    peers: Mutex<BTreeMap<Peer, Arc<AsyncMutex<Line>>>>,
+}
+
+/// The sockets, opened when they are first wanted.
+#[derive(Default)]
+struct Endpoints {
+    v4: Option<Endpoint>,
+    v6: Option<Endpoint>,
+}
+
+/// A role at an address.
+type Peer = (SocketAddr, String);
+
+/// The connection to a peer, as long as there is a conversation on it.
+#[derive(Default)]
+struct Line {
+    connection: Option<WeakShared>,
+}
+
+impl QuicCarrier {
+    /// A carrier that shows `identity`'s certificate, if it has one, and takes a UDP port of its own when it first
+    /// connects.
+    pub fn new(identity: TlsIdentity, settings: QuicSettings) -> Self {
+        Self::over(identity, settings, Endpoints::default())
+    }
+
+    /// A carrier that connects from the port where this process listens.
+    pub(super) fn beside(listener: &QuicListener, identity: TlsIdentity, settings: QuicSettings) -> Self {
+        let endpoint = Some(listener.endpoint().clone());
+        let is_v6 = listener.endpoint().local_addr().is_ok_and(|address| address.is_ipv6());
+        let endpoints = if is_v6 { Endpoints { v4: None, v6: endpoint } } else { Endpoints { v4: endpoint, v6: None } };
+        Self::over(identity, settings, endpoints)
+    }
+
+    fn over(identity: TlsIdentity, settings: QuicSettings, endpoints: Endpoints) -> Self {
+        let endpoints = Mutex::new(endpoints);
+        Self { inner: Arc::new(Inner { identity, settings, endpoints, peers: Mutex::default() }) }
+    }
+
+    /// The connection to `server` at `address`: the one that stands, or a new one. Who asks meanwhile waits for the same.
+    async fn connection(&self, address: SocketAddr, server: &str) -> Result<Shared, NetError> {
+        let line = self.inner.line((address, server.to_owned()));
+        let mut line = line.lock().await;
+        let standing = line.connection.as_ref().and_then(WeakShared::upgrade);
+        if let Some(shared) = standing.filter(|shared| shared.connection.close_reason().is_none()) {
+            return Ok(shared);
+        }
+        let shared = Shared::new(self.inner.connect(address, server).await?, true);
+        line.connection = Some(shared.downgrade());
+        Ok(shared)
+    }
+}
+
+impl Carrier for QuicCarrier {
+    async fn connect(&self, address: SocketAddr, server: &str) -> Result<TransferStream, NetError> {
+        let shared = self.connection(address, server).await?;
+        let opened = timeout(HANDSHAKE_DEADLINE, shared.connection.open_bi()).await;
+        let (send, receive) = match opened {
+            Ok(opened) => opened.map_err(|error| NetError::Connect {
+                server: server.to_owned(),
+                address,
+                source: connection_failure(error),
+            })?,
+            Err(_) => {
+                let operation = format!("opening a further conversation with {server} at {address}");
+                return Err(NetError::Deadline { operation, after: HANDSHAKE_DEADLINE });
+            }
+        };
+        let socket = QuicSocket::new(shared, send, receive);
+        Ok(TransferStream::new(Channel::Quic(Box::new(socket)), address))
+    }
+}
+
+impl Inner {
+    fn line(&self, peer: Peer) -> Arc<AsyncMutex<Line>> {
+        let mut peers = self.peers.lock().unwrap_or_else(PoisonError::into_inner);
+        if peers.len() >= PEERS_SWEEP {
+            // Lines that nobody waits for and whose connection has gone.
+            peers.retain(|_, line| Arc::strong_count(line) > 1 || line.try_lock().is_ok_and(|line| line.stands()));
+        }
+        Arc::clone(peers.entry(peer).or_default())
+    }
+
+    async fn connect(&self, address: SocketAddr, server: &str) -> Result<Connection, NetError> {
+        let name = server_name(server)?.to_str().into_owned();
+        let endpoint = self.endpoints().to(address, &self.identity)?;
+        let mut configuration = self.configuration()?;
+        configuration.transport_config(self.settings.transport(address, true));
+        let peer = || format!("{server} at {address}");
+        let connecting = endpoint.connect_with(configuration, address, &name).map_err(|error| match error {
+            ConnectError::EndpointStopping => NetError::Connect {
+                server: server.to_owned(),
+                address,
+                source: io::ErrorKind::ConnectionAborted.into(),
+            },
+            other => NetError::Handshake { peer: peer(), why: other.to_string() },
+        })?;
+        let Ok(connected) = timeout(HANDSHAKE_DEADLINE, connecting).await else {
+            let source = io::ErrorKind::TimedOut.into();
+            return Err(NetError::Connect { server: server.to_owned(), address, source });
+        };
+        connected.map_err(|error| {
+            let source = connection_failure(error);
+            match identity_trouble(&source) {
+                Some(why) => NetError::Handshake { peer: peer(), why: why.to_owned() },
+                None => NetError::Connect { server: server.to_owned(), address, source },
+            }
+        })
+    }
+
+    /// What we show to whom we connect to now.
+    fn configuration(&self) -> Result<ClientConfig, NetError> {
+        let mut tls: rustls::ClientConfig = (*self.identity.connecting()).clone();
+        tls.alpn_protocols = vec![ALPN.to_vec()];
+        // A session of TCP is not taken up by QUIC; and what stands is shared, so that new ones are rare.
+        tls.resumption = Resumption::disabled();
+        let crypto = QuicClientConfig::try_from(tls)
+            .map_err(|error| NetError::Certificate { operation: "speak QUIC", why: error.to_string() })?;
+        Ok(ClientConfig::new(Arc::new(crypto)))
+    }
+
+    fn endpoints(&self) -> MutexGuard<'_, Endpoints> {
+        // Each change under this lock is complete in itself.
+        self.endpoints.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Line {
+    fn stands(&self) -> bool {
+        self.connection.as_ref().is_some_and(|line| line.upgrade().is_some())
+    }
+}
+
+impl Endpoints {
+    /// The endpoint from which `peer` can be reached.
+    fn to(&mut self, peer: SocketAddr, identity: &TlsIdentity) -> Result<Endpoint, NetError> {
+        let (slot, any): (_, SocketAddr) = match peer {
+            // A socket for all addresses of both families reaches both.
+            SocketAddr::V4(_) if self.v4.is_none() && self.v6.is_some() => {
+                (&mut self.v6, (Ipv6Addr::UNSPECIFIED, 0).into())
+            }
+            SocketAddr::V4(_) => (&mut self.v4, (Ipv4Addr::UNSPECIFIED, 0).into()),
+            SocketAddr::V6(_) => (&mut self.v6, (Ipv6Addr::UNSPECIFIED, 0).into()),
+        };
+        if let Some(endpoint) = slot {
+            return Ok(endpoint.clone());
+        }
+        let endpoint = endpoint::open(any, identity.secret())?;
+        *slot = Some(endpoint.clone());
+        Ok(endpoint)
+    }
+}
+
+/// What we speak over QUIC, so that no other service is taken for ours.
+const ALPN: &[u8] = b"sector";
+/// Peers from which on lines without a connection are swept out.
+const PEERS_SWEEP: usize = 1_024;
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,222 @@
+//! Real sockets and real TLS on the loopback, every port chosen by the system.
+#![allow(clippy::unwrap_used)]
+
+use protocol::limits::FRAME_BYTES_MAX;
+
+use super::*;
+use crate::{
+    identity::{Authority, Credentials, fingerprint},
+    transfer::{Frame, Listener},
+};
+
+fn any_port() -> SocketAddr {
+    SocketAddr::from(([127, 0, 0, 1], 0))
+}
+
+struct Node {
+    authority: Authority,
+    credentials: Credentials,
+    listener: Listener,
+}
+
+impl Node {
+    async fn start() -> Self {
+        let authority = Authority::create("cloud").unwrap();
+        let credentials = authority.issue("node-1").unwrap();
+        let listener = listen(&authority, &credentials, any_port()).await;
+        Self { authority, credentials, listener }
+    }
+
+    fn carrier(&self) -> QuicCarrier {
+        let identity = TlsIdentity::client(self.authority.certificate_pem()).unwrap();
+        QuicCarrier::new(identity, QuicSettings::default())
+    }
+
+    async fn connect(&self, carrier: &QuicCarrier) -> TransferStream {
+        carrier.connect(self.listener.address(), "node-1").await.unwrap()
+    }
+
+    async fn accept(&self) -> TransferStream {
+        self.listener.accept().await.unwrap().handshake().await.unwrap()
+    }
+
+    /// A connected pair: a client's end and the node's, which has taken the client's first word.
+    async fn pair(&self, carrier: &QuicCarrier) -> (TransferStream, TransferStream) {
+        let mut ours = self.connect(carrier).await;
+        // A conversation is there for the other end when its first word is.
+        ours.send(&()).await.unwrap();
+        let mut theirs = self.accept().await;
+        theirs.receive::<()>().await.unwrap();
+        (ours, theirs)
+    }
+}
+
+async fn listen(authority: &Authority, credentials: &Credentials, address: SocketAddr) -> Listener {
+    let identity = TlsIdentity::role(authority.certificate_pem(), credentials).unwrap();
+    Listener::bind_both(address, identity, QuicSettings::default()).await.unwrap()
+}
+
+fn open_connections(carrier: &QuicCarrier) -> usize {
+    carrier.inner.endpoints().v4.as_ref().map_or(0, Endpoint::open_connections)
+}
+
+#[tokio::test]
+async fn a_client_and_a_node_of_one_cloud_talk_and_end_in_order() {
+    let node = Node::start().await;
+    let (mut ours, mut theirs) = node.pair(&node.carrier()).await;
+    let shown = fingerprint(&node.credentials.certificate_pem).unwrap();
+    assert_eq!((ours.peer_fingerprint(), theirs.peer_fingerprint()), (Some(shown), None));
+    assert!(ours.peer_certificate().unwrap().is_of("node-1"));
+    assert_eq!(ours.peer_authority(), Some(fingerprint(node.authority.certificate_pem()).unwrap()));
+    let key = |stream: &TransferStream| stream.export_key(b"EXPORTER-test", b"context").unwrap();
+    assert_eq!(key(&ours), key(&theirs));
+    let asking = async {
+        ours.send(&"ping".to_owned()).await.unwrap();
+        assert_eq!(ours.receive::<String>().await.unwrap(), "pong");
+        ours.close().await;
+    };
+    let answering = async {
+        assert_eq!(theirs.receive::<String>().await.unwrap(), "ping");
+        theirs.send(&"pong".to_owned()).await.unwrap();
+        assert_eq!(theirs.receive_or_end::<String>().await.unwrap(), None);
+    };
+    tokio::join!(asking, answering);
+}
+
+#[tokio::test]
+async fn frames_of_all_lengths_pass_unchanged_in_both_directions() {
+    let node = Node::start().await;
+    let (mut ours, mut theirs) = node.pair(&node.carrier()).await;
+    let mut random = fastrand::Rng::with_seed(7);
+    let mut lengths = vec![1, 16_384, 16_385, 65_536, FRAME_BYTES_MAX, FRAME_BYTES_MAX, FRAME_BYTES_MAX];
+    lengths.extend((0..300).map(|_| random.usize(1..2_000)));
+    lengths.extend((0..30).map(|_| random.usize(1..=FRAME_BYTES_MAX)));
+    let bytes: Vec<u8> = std::iter::repeat_with(|| random.u8(..)).take(FRAME_BYTES_MAX).collect();
+    for _direction in 0..2 {
+        let sending = async {
+            for length in &lengths {
+                ours.send_frame(&bytes[..*length]).await.unwrap();
+            }
+            ours.end_frames().await.unwrap();
+        };
+        let receiving = async {
+            let mut frame = Frame::default();
+            for length in &lengths {
+                assert!(theirs.receive_frame(&mut frame).await.unwrap());
+                assert!(frame.payload == bytes[..*length], "a frame of {length} bytes");
+            }
+            assert!(!theirs.receive_frame(&mut frame).await.unwrap());
+        };
+        tokio::join!(sending, receiving);
+        std::mem::swap(&mut ours, &mut theirs);
+    }
+}
+
+#[tokio::test]
+async fn all_conversations_with_a_node_share_one_connection_and_do_not_wait_for_each_other() {
+    let node = Node::start().await;
+    let carrier = node.carrier();
+    let mut pairs = Vec::new();
+    for _ in 0..20 {
+        pairs.push(node.pair(&carrier).await);
+    }
+    assert_eq!(open_connections(&carrier), 1);
+    // The first has sent more than it may, and nobody reads on.
+    let (mut ours, mut theirs) = pairs.remove(0);
+    let (first, mut frame) = (vec![7; FRAME_BYTES_MAX], Frame::default());
+    let (sent, received) = tokio::join!(ours.send_frame(&first), theirs.receive_frame(&mut frame));
+    assert!(sent.is_ok() && received.unwrap());
+    let stuck = tokio::spawn(async move {
+        let frame = vec![7; FRAME_BYTES_MAX];
+        loop {
+            ours.send_frame(&frame).await.unwrap();
+        }
+    });
+    for (ours, theirs) in &mut pairs {
+        ours.send(&1u32).await.unwrap();
+        assert_eq!(theirs.receive::<u32>().await.unwrap(), 1);
+        theirs.send(&2u32).await.unwrap();
+        assert_eq!(ours.receive::<u32>().await.unwrap(), 2);
+    }
+    stuck.abort();
+    drop(theirs);
+}
+
+#[tokio::test]
+async fn a_dropped_conversation_looks_cut_and_leaves_the_others_alone() {
+    let node = Node::start().await;
+    let carrier = node.carrier();
+    let (mut ours, mut theirs) = node.pair(&carrier).await;
+    let (mut other, mut their_other) = node.pair(&carrier).await;
+    ours.send_frame(&[1; 1_000]).await.unwrap();
+    drop(ours);
+    let mut frame = Frame::default();
+    let mut outcome = Ok(true);
+    while matches!(outcome, Ok(true)) {
+        outcome = theirs.receive_frame(&mut frame).await;
+    }
+    assert!(matches!(outcome, Err(NetError::Closed { .. })), "{outcome:?}");
+    other.send(&1u32).await.unwrap();
+    assert_eq!(their_other.receive::<u32>().await.unwrap(), 1);
+}
+
+#[tokio::test]
+async fn a_stranger_and_a_node_with_another_name_are_refused_in_words() {
+    let node = Node::start().await;
+    let error = node.carrier().connect(node.listener.address(), "node-2").await.err().unwrap();
+    assert!(matches!(&error, NetError::Handshake { .. }), "{error}");
+    let elsewhere = Authority::create("other").unwrap();
+    let stranger = TlsIdentity::client(elsewhere.certificate_pem()).unwrap();
+    let carrier = QuicCarrier::new(stranger, QuicSettings::default());
+    let error = carrier.connect(node.listener.address(), "node-1").await.err().unwrap();
+    assert!(matches!(&error, NetError::Handshake { .. }), "{error}");
+    // A caller that shows a certificate of another cloud.
+    let posing = elsewhere.issue("node-1").unwrap();
+    let posing = TlsIdentity::role(node.authority.certificate_pem(), &posing).unwrap();
+    let carrier = QuicCarrier::new(posing, QuicSettings::default());
+    let refused = async {
+        let mut stream = carrier.connect(node.listener.address(), "node-1").await?;
+        stream.send(&()).await?;
+        stream.receive::<()>().await
+    };
+    let error = refused.await.err().unwrap();
+    assert!(matches!(&error, NetError::Handshake { .. }), "{error}");
+}
+
+#[test]
+fn a_node_that_started_again_is_met_anew_at_once() {
+    let runtime = || tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+    let (here, there) = (runtime(), runtime());
+    let node = there.block_on(Node::start());
+    let (carrier, address) = (node.carrier(), node.listener.address());
+    let (mut ours, theirs) = here.block_on(async {
+        let mut ours = node.connect(&carrier).await;
+        ours.send(&()).await.unwrap();
+        (ours, node.accept().await)
+    });
+    // As a crash: no task of the node runs any more, so that nobody is told.
+    drop(there);
+    drop(theirs);
+    let Node { authority, credentials, listener } = node;
+    drop(listener);
+    here.block_on(async {
+        let listener = listen(&authority, &credentials, address).await;
+        let node = Node { authority, credentials, listener };
+        // The next word is answered by one that does not know the connection, and proves that it may say so.
+        ours.send(&1u32).await.unwrap();
+        let error = ours.receive::<u32>().await.unwrap_err();
+        assert!(matches!(error, NetError::Closed { .. }), "{error:?}");
+        let (mut ours, mut theirs) = node.pair(&carrier).await;
+        ours.send(&2u32).await.unwrap();
+        assert_eq!(theirs.receive::<u32>().await.unwrap(), 2);
+    });
+}
+
+#[tokio::test]
+async fn where_nobody_answers_it_is_said_so() {
+    let node = Node::start().await;
+    let nobody = std::net::UdpSocket::bind(any_port()).unwrap();
+    tokio::time::pause();
+    let error = node.carrier().connect(nobody.local_addr().unwrap(), "node-1").await.err().unwrap();
+    assert!(matches!(&error, NetError::Connect { .. }), "{error}");
+}
