@@ -12,7 +12,7 @@ use net::{
     datagram::bind_udp,
     identity::{HolderPair, TlsIdentity},
     messenger::{Messenger, MessengerEvent, SessionKeys, Side},
-    transfer::{Carrier, TcpCarrier},
+    transfer::{Carrier, CarrierSettings, Carriers, QuicSettings, Remembered, TcpCarrier},
 };
 use protocol::{
     LeaseId, SessionId, UserName,
@@ -40,7 +40,9 @@ pub struct Client {
 
 struct Inner {
     profile: Profile,
-    carrier: Arc<TcpCarrier>,
+    /// For words at the master's door, which are few and must get through everywhere.
+    carrier: TcpCarrier,
+    carriers: Carriers,
     /// The key that our tickets name, in every session.
     holder: Arc<HolderPair>,
     connections: Connections,
@@ -54,9 +56,16 @@ struct Inner {
 impl Client {
     /// Logs in to the cloud that the profile names.
     pub async fn connect(profile: &Profile) -> Result<Self, ClientError> {
+        Self::connect_knowing(profile, Vec::new()).await
+    }
+
+    /// The same, with what an earlier client [learned](Self::remembered) of the ways to nodes.
+    pub async fn connect_knowing(profile: &Profile, kept: Vec<Remembered>) -> Result<Self, ClientError> {
         let identity =
             TlsIdentity::client(&profile.authority).map_err(ClientError::net("cannot use the profile's authority"))?;
-        let carrier = Arc::new(TcpCarrier::new(identity));
+        let quic = QuicSettings { controller: profile.controller.unwrap_or_default(), ..QuicSettings::default() };
+        let settings = CarrierSettings { choice: profile.carrier, quic, kept };
+        let (carrier, carriers) = (TcpCarrier::new(identity.clone()), Carriers::new(identity, settings));
         let socket = bind_udp(SocketAddr::new(same_family(profile.address.ip()), 0))
             .await
             .map_err(ClientError::net("cannot open a port for messages"))?;
@@ -72,10 +81,11 @@ impl Client {
         });
         let holder = Arc::new(HolderPair::generate());
         let session = open_session(profile, &carrier, &holder, &messenger).await?;
-        let connections = Connections::new(Arc::clone(&carrier), Arc::clone(&holder), profile.over_network);
+        let connections = Connections::new(carriers.clone(), Arc::clone(&holder), profile.over_network);
         let inner = Inner {
             profile: profile.clone(),
             carrier,
+            carriers,
             holder,
             connections,
             messenger,
@@ -124,8 +134,14 @@ impl Client {
     }
 
     /// How bytes travel to nodes.
-    pub(crate) fn carrier(&self) -> &Arc<TcpCarrier> {
-        &self.inner.carrier
+    pub(crate) fn carriers(&self) -> &Carriers {
+        &self.inner.carriers
+    }
+
+    /// What this client has learned of the ways to nodes, for the next one to
+    /// [begin with](Self::connect_knowing).
+    pub fn remembered(&self) -> Vec<Remembered> {
+        self.inner.carriers.remembered()
     }
 
     /// The key that our tickets name.
@@ -202,14 +218,7 @@ pub async fn login(at: &LoginAt, user: &UserName, password: String) -> Result<Pr
     match stream.receive::<JoinReply>().await.map_err(failed())? {
         JoinReply::LoggedIn(NewSession { credential, token, .. }) => {
             stream.close().await;
-            Ok(Profile {
-                address: *address,
-                user: user.clone(),
-                token,
-                authority: authority.clone(),
-                session: Some(credential),
-                over_network: false,
-            })
+            Ok(Profile { session: Some(credential), ..Profile::of(*address, user.clone(), token, authority.clone()) })
         }
         JoinReply::Refused(refusal) => Err(refusal.into()),
         JoinReply::Accepted { .. } | JoinReply::Admission(_) | JoinReply::Device(_) => {

@@ -4,7 +4,10 @@
 
 use std::{sync::Arc, time::Duration};
 
-use net::transfer::{Frame, TransferStream};
+use net::{
+    NetError,
+    transfer::{Frame, TransferStream},
+};
 use protocol::{
     SliceId, SliceMetadata,
     message::{
@@ -120,8 +123,16 @@ pub(crate) async fn ask(
             stream.go_plain().await?;
         }
     }
-    let reply = exchange(&mut stream, request).await?;
-    Ok((stream, reply))
+    match exchange(&mut stream, request).await {
+        // A connection that other conversations have used may be dead without our knowing, as where the peer was started
+        // again. The first word shows it, and the next try gets one that is new.
+        Err(NodeError::Net(NetError::Closed { .. } | NetError::Broken { .. })) if stream.is_shared() => {
+            let mut stream = hands.peers.dial(peer).await?;
+            let reply = exchange(&mut stream, request).await?;
+            Ok((stream, reply))
+        }
+        reply => Ok((stream, reply?)),
+    }
 }
 
 /// An answer that makes no sense.

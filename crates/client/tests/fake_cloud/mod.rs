@@ -122,14 +122,8 @@ impl FakeCloud {
                 break (listener, messenger, events);
             }
         };
-        let profile = Profile {
-            over_network: false,
-            session: None,
-            address: listener.address(),
-            user: UserName::new("alice").unwrap(),
-            token: [1; 32],
-            authority: authority.certificate_pem().into(),
-        };
+        let alice = UserName::new("alice").unwrap();
+        let profile = Profile::of(listener.address(), alice, [1; 32], authority.certificate_pem().into());
         tokio::spawn(serve_joins(listener, messenger.clone()));
         tokio::spawn(serve_master(Arc::clone(&world), messenger, events));
         Self { world, profile }

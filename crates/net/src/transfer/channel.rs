@@ -118,6 +118,11 @@ impl Channel {
         }
     }
 
+    /// Whether other conversations use the same connection.
+    pub(super) fn is_shared(&self) -> bool {
+        matches!(self, Self::Quic(_))
+    }
+
     /// 32 bytes that both ends derive alike from this connection and nobody else can (RFC 8446, 7.5).
     pub(super) fn export_key(&self, label: &[u8], context: &[u8]) -> Result<[u8; 32], rustls::Error> {
         match self {

@@ -96,6 +96,11 @@ impl TransferStream {
         self.channel.is_plain()
     }
 
+    /// Whether other conversations with the same peer use the connection under this one.
+    pub fn is_shared(&self) -> bool {
+        self.channel.is_shared()
+    }
+
     /// 32 bytes that both ends derive from the TLS connection (RFC 8446 exporter).
     ///
     /// # Errors

@@ -10,11 +10,12 @@ use rustls::{AlertDescription, CertificateError, ClientConnection, Connection, S
 use socket2::{Domain, SockRef, Socket, TcpKeepalive, Type};
 use tokio::{
     net::{TcpListener, TcpSocket, TcpStream},
-    time::{sleep, timeout},
+    time::{Instant, sleep, timeout},
 };
 
 use super::{
     Carrier, TransferStream,
+    carriers::Dial,
     channel::Channel,
     quic::{QuicCarrier, QuicListener, QuicSettings},
     tls_socket::TlsSocket,
@@ -39,14 +40,37 @@ impl TcpCarrier {
 
 impl Carrier for TcpCarrier {
     async fn connect(&self, address: SocketAddr, server: &str) -> Result<TransferStream, NetError> {
-        let name = server_name(server)?;
+        let (dialed, _) = self.dial(address, server).await?;
+        self.finish(dialed, server).await
+    }
+}
+
+/// A TCP connection that we made, before its TLS handshake.
+pub(super) struct Dialed {
+    socket: TcpStream,
+    address: SocketAddr,
+}
+
+impl Dial for TcpCarrier {
+    type Dialed = Dialed;
+
+    async fn dial(&self, address: SocketAddr, server: &str) -> Result<(Dialed, Duration), NetError> {
+        // A name that is none is told before anyone is bothered.
+        server_name(server)?;
         let socket = socket_for(address).map_err(|source| NetError::Socket { operation: "open a socket", source })?;
         let failed = |source| NetError::Connect { server: server.to_owned(), address, source };
+        let began = Instant::now();
         let socket = timeout(CONNECT_DEADLINE, socket.connect(address))
             .await
             .unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))
             .map_err(failed)?;
+        let round_trip = began.elapsed();
         set_options(&socket).map_err(failed)?;
+        Ok((Dialed { socket, address }, round_trip))
+    }
+
+    async fn finish(&self, Dialed { socket, address }: Dialed, server: &str) -> Result<TransferStream, NetError> {
+        let name = server_name(server)?;
         let peer = || format!("{server} at {address}");
         let session = ClientConnection::new(self.identity.connecting(), name)
             .map_err(|error| NetError::Handshake { peer: peer(), why: error.to_string() })?;

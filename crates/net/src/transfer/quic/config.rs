@@ -11,6 +11,7 @@ use noq::{
     AckFrequencyConfig, IdleTimeout, MtuDiscoveryConfig, TransportConfig, VarInt,
     congestion::{Bbr3Config, ControllerFactory, CubicConfig},
 };
+use protocol::ControllerKind;
 
 /// What may be chosen about QUIC connections.
 #[derive(Clone, Debug, Default)]
@@ -22,22 +23,10 @@ pub struct QuicSettings {
     pub datagram_bytes_max: Option<u16>,
 }
 
-/// The congestion controllers that can be chosen.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum ControllerKind {
-    /// BBR, version 3.
-    #[default]
-    Bbr,
-    /// CUBIC (RFC 9438): what TCP usually has. It takes each loss for congestion.
-    Cubic,
-}
-
-impl ControllerKind {
-    fn factory(self) -> Arc<dyn ControllerFactory + Send + Sync> {
-        match self {
-            Self::Bbr => Arc::new(Bbr3Config::default()),
-            Self::Cubic => Arc::new(CubicConfig::default()),
-        }
+fn factory(controller: ControllerKind) -> Arc<dyn ControllerFactory + Send + Sync> {
+    match controller {
+        ControllerKind::Bbr => Arc::new(Bbr3Config::default()),
+        ControllerKind::Cubic => Arc::new(CubicConfig::default()),
     }
 }
 
@@ -62,7 +51,7 @@ impl QuicSettings {
             .max_ack_delay(Some(ACK_DELAY));
         let window = if is_wide { RECEIVE_WINDOW_BYTES } else { NARROW_WINDOW_BYTES };
         transport
-            .congestion_controller_factory(self.controller.factory())
+            .congestion_controller_factory(factory(self.controller))
             .max_concurrent_bidi_streams(VarInt::from_u32(CONVERSATIONS_MAX))
             .max_concurrent_uni_streams(VarInt::from_u32(CONVERSATIONS_MAX * u32::from(LANES - 1)))
             .datagram_receive_buffer_size(None)

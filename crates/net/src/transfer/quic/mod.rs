@@ -25,7 +25,7 @@ use noq::{
 };
 use tokio::{sync::Mutex as AsyncMutex, time::timeout};
 
-pub use config::{ControllerKind, QuicSettings};
+pub use config::QuicSettings;
 pub(super) use listener::QuicListener;
 pub(super) use socket::QuicSocket;
 use socket::{Shared, WeakShared, connection_failure};
