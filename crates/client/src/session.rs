@@ -3,8 +3,11 @@
 use std::{
     collections::BTreeSet,
     net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
-    sync::Arc,
-    time::Duration,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::{Duration, Instant},
 };
 
 use net::{
@@ -49,6 +52,8 @@ struct Inner {
     messenger: Messenger,
     /// Replaced by a new login when the master forgot it.
     session: Mutex<SessionId>,
+    /// The shortest time, in microseconds, in which the master answered anything: its round trip, and a little.
+    answer_micros_min: AtomicU64,
     /// Leases of writes that are under way, given back at logout.
     leases: std::sync::Mutex<BTreeSet<LeaseId>>,
 }
@@ -90,6 +95,7 @@ impl Client {
             connections,
             messenger,
             session: Mutex::new(session),
+            answer_micros_min: AtomicU64::new(u64::MAX),
             leases: std::sync::Mutex::default(),
         };
         Ok(Self { inner: Arc::new(inner) })
@@ -138,6 +144,14 @@ impl Client {
         &self.inner.carriers
     }
 
+    /// How long a word and its answer take, at the farthest of master and nodes, as far as that was seen by now: how much
+    /// should be under way at once depends on it.
+    pub fn round_trip(&self) -> Option<Duration> {
+        let micros = self.inner.answer_micros_min.load(Ordering::Relaxed);
+        let master = (micros < u64::MAX).then(|| Duration::from_micros(micros));
+        master.max(self.inner.carriers.longest_round_trip())
+    }
+
     /// What this client has learned of the ways to nodes, for the next one to
     /// [begin with](Self::connect_knowing).
     pub fn remembered(&self) -> Vec<Remembered> {
@@ -157,12 +171,15 @@ impl Client {
     async fn ask_in(&self, session: SessionId, request: &ClientRequest) -> Result<ClientReply, ClientError> {
         let address = self.inner.profile.address;
         let deadline = if matches!(request, ClientRequest::Commit { .. }) { COMMIT_DEADLINE } else { ANSWER_DEADLINE };
+        let asked = Instant::now();
         let bytes = self
             .inner
             .messenger
             .request_as(class_of(request), session, codec::encode(request), deadline)
             .await
             .map_err(ClientError::net(format!("the master at {address} does not answer")))?;
+        let micros = u64::try_from(asked.elapsed().as_micros()).unwrap_or(u64::MAX);
+        self.inner.answer_micros_min.fetch_min(micros, Ordering::Relaxed);
         match codec::decode(&bytes) {
             Ok(ClientReply::Refused(refusal)) => Err(refusal.into()),
             Ok(reply) => Ok(reply),

@@ -94,6 +94,16 @@ impl Carriers {
         self.chooser.tcp.connect(address, server).await
     }
 
+    /// Whether a peer is at another site, as far as that is known by now.
+    pub fn is_far(&self, address: SocketAddr, way: Way) -> bool {
+        !address.ip().is_loopback() && self.chooser.book.lock().is_far(address, way)
+    }
+
+    /// The longest round trip to any peer that was spoken to.
+    pub fn longest_round_trip(&self) -> Option<Duration> {
+        self.chooser.book.lock().longest_round_trip()
+    }
+
     /// What is worth being kept for the next process.
     pub fn remembered(&self) -> Vec<Remembered> {
         self.chooser.book.remembered()
@@ -131,8 +141,8 @@ impl<T: Dial, Q: Carrier> Chooser<T, Q> {
         let way = if is_near { Way::Near } else { way };
         let plan = || self.book.lock().plan(self.book.now(), address, self.choice, way);
         match plan() {
-            Plan::Tcp => self.tcp.connect(address, server).await,
-            Plan::Quic => self.quic.connect(address, server).await,
+            Plan::Tcp => self.tcp.finish(self.dial(address, server).await?, server).await,
+            Plan::Quic => Ok(self.got_through(address, self.quic.connect(address, server).await?)),
             Plan::QuicFirst(head_start) => self.race(address, server, head_start, None).await,
             Plan::Measure => {
                 let dialed = self.dial(address, server).await?;
@@ -167,20 +177,14 @@ impl<T: Dial, Q: Carrier> Chooser<T, Q> {
             // Where both are ready, QUIC is meant.
             biased;
             connected = &mut quic => match connected {
-                Ok(stream) => {
-                    self.book.lock().note_udp_through(self.book.now(), address);
-                    Ok(stream)
-                }
+                Ok(stream) => Ok(self.got_through(address, stream)),
                 // No reason to wait: the port said no, or a stranger is at it, which TCP will say better.
                 Err(error) => self.fall_back(address, tcp.await, &error.to_string()),
             },
             connected = &mut tcp => {
                 let Ok(stream) = connected else { return quic.await };
                 match timeout_at(began + QUIC_PATIENCE, &mut quic).await {
-                    Ok(Ok(stream)) => {
-                        self.book.lock().note_udp_through(self.book.now(), address);
-                        Ok(stream)
-                    }
+                    Ok(Ok(stream)) => Ok(self.got_through(address, stream)),
                     Ok(Err(error)) => self.fall_back(address, Ok(stream), &error.to_string()),
                     Err(_) => self.fall_back(address, Ok(stream), "no answer"),
                 }
@@ -192,6 +196,17 @@ impl<T: Dial, Q: Carrier> Chooser<T, Q> {
         let (dialed, round_trip) = self.tcp.dial(address, server).await?;
         self.book.lock().note_round_trip(self.book.now(), address, round_trip);
         Ok(dialed)
+    }
+
+    /// A conversation that QUIC brought.
+    fn got_through(&self, address: SocketAddr, stream: TransferStream) -> TransferStream {
+        let (now, mut book) = (self.book.now(), self.book.lock());
+        book.note_udp_through(now, address);
+        if let Some(round_trip) = stream.round_trip() {
+            book.note_round_trip(now, address, round_trip);
+        }
+        drop(book);
+        stream
     }
 
     /// What TCP brought, where QUIC did not come about; where TCP brought something, UDP is what is blocked.

@@ -3,7 +3,7 @@
 //!
 //! It never interprets the bytes; plain bytes leave the process only behind [`Channel::go_plain`].
 
-use std::io;
+use std::{io, time::Duration};
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
@@ -121,6 +121,14 @@ impl Channel {
     /// Whether other conversations use the same connection.
     pub(super) fn is_shared(&self) -> bool {
         matches!(self, Self::Quic(_))
+    }
+
+    /// The round trip as it is measured.
+    pub(super) fn round_trip(&self) -> Option<Duration> {
+        match self {
+            Self::Quic(socket) => socket.round_trip(),
+            Self::Tls(_) | Self::Memory(_) => None,
+        }
     }
 
     /// 32 bytes that both ends derive alike from this connection and nobody else can (RFC 8446, 7.5).

@@ -82,23 +82,34 @@ impl PeerBook {
     /// How to begin a conversation with `address`, at `now` since any fixed moment.
     pub(super) fn plan(&self, now: Duration, address: SocketAddr, choice: CarrierChoice, way: Way) -> Plan {
         let known = self.peers.get(&address).copied().unwrap_or_default();
-        let is_far = match (choice, way) {
-            (CarrierChoice::Tcp, _) => return Plan::Tcp,
-            (CarrierChoice::Quic, _) => return Plan::Quic,
-            (CarrierChoice::Auto, Way::Near) => false,
-            (CarrierChoice::Auto, Way::Far) => true,
-            (CarrierChoice::Auto, Way::Unknown) => match known.round_trip {
-                Some(round_trip) => round_trip >= FAR_ROUND_TRIP_MIN,
-                None => return Plan::Measure,
-            },
-        };
-        if !is_far || known.blocked_until.is_some_and(|until| now < until) {
+        match choice {
+            CarrierChoice::Tcp => return Plan::Tcp,
+            CarrierChoice::Quic => return Plan::Quic,
+            CarrierChoice::Auto if way == Way::Unknown && known.round_trip.is_none() => return Plan::Measure,
+            CarrierChoice::Auto => {}
+        }
+        if !self.is_far(address, way) || known.blocked_until.is_some_and(|until| now < until) {
             return Plan::Tcp;
         }
         let head_start = known.round_trip.map_or(HEAD_START_UNKNOWN, |round_trip| {
             (round_trip * HEAD_START_ROUND_TRIPS).clamp(HEAD_START_MIN, HEAD_START_MAX)
         });
         Plan::QuicFirst(head_start)
+    }
+
+    /// Whether a peer is far, as far as that is known.
+    pub(super) fn is_far(&self, address: SocketAddr, way: Way) -> bool {
+        let round_trip = self.peers.get(&address).and_then(|known| known.round_trip);
+        match way {
+            Way::Near => false,
+            Way::Far => true,
+            Way::Unknown => round_trip.is_some_and(|round_trip| round_trip >= FAR_ROUND_TRIP_MIN),
+        }
+    }
+
+    /// The longest of all round trips.
+    pub(super) fn longest_round_trip(&self) -> Option<Duration> {
+        self.peers.values().filter_map(|known| known.round_trip).max()
     }
 
     /// A round trip was measured.

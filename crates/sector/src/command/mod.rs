@@ -9,6 +9,7 @@ mod check;
 mod disk_bench;
 mod doctor;
 pub(crate) mod files;
+mod flight;
 mod folders;
 mod import;
 mod inspect;

@@ -1,4 +1,4 @@
-//! Carriers that answer after a given time, or never, under a clock that stands still.
+//! Carriers that answer after a given time, or never, under a clock that stands still; and the real ones on the loopback.
 
 #![allow(clippy::unwrap_used)]
 
@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use tokio::time::sleep;
 
 use super::*;
+use crate::identity::Authority;
 
 /// Of a network that no machine is in.
 const FAR: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::new(240, 0, 0, 1)), 7410);
@@ -149,4 +150,53 @@ fn who_shares_a_network_with_us_is_beside_us() {
     assert!(share("10.1.2.3", "10.1.2.77") && !share("10.1.2.3", "10.1.3.3"));
     assert!(share("10.1.2.3", "::ffff:10.1.2.77") && share("2001:db8::1", "2001:db8::2:1"));
     assert!(!share("2001:db8::1", "2001:db8:0:1::1") && !share("10.1.2.3", "2001:db8::1"));
+}
+
+/// The real carriers, and the identity of a node that they may reach.
+fn real(choice: CarrierChoice) -> (Carriers, TlsIdentity) {
+    let authority = Authority::create("cloud").unwrap();
+    let node = TlsIdentity::role(authority.certificate_pem(), &authority.issue("node-1").unwrap()).unwrap();
+    let client = TlsIdentity::client(authority.certificate_pem()).unwrap();
+    (Carriers::new(client, CarrierSettings { choice, ..CarrierSettings::default() }), node)
+}
+
+#[tokio::test]
+async fn both_carriers_reach_one_port_and_the_loopback_is_never_far() {
+    for (choice, is_quic) in [(CarrierChoice::Quic, true), (CarrierChoice::Auto, false), (CarrierChoice::Tcp, false)] {
+        let (carriers, node) = real(choice);
+        let listener = Listener::bind_both(([127, 0, 0, 1], 0).into(), node, QuicSettings::default()).await.unwrap();
+        let taking = async {
+            let mut theirs = listener.accept().await.unwrap().handshake().await.unwrap();
+            let word = theirs.receive::<u32>().await.unwrap();
+            theirs.send(&(word + 1)).await.unwrap();
+            theirs.receive_or_end::<u32>().await.unwrap()
+        };
+        let asking = async {
+            let mut ours = carriers.connect(listener.address(), "node-1", Way::Far).await.unwrap();
+            assert_eq!(ours.is_shared(), is_quic, "{choice}");
+            ours.send(&7u32).await.unwrap();
+            assert_eq!(ours.receive::<u32>().await.unwrap(), 8);
+            ours.close().await;
+        };
+        tokio::join!(taking, asking);
+    }
+}
+
+#[tokio::test]
+async fn a_node_whose_udp_port_swallows_everything_is_reached_by_tcp() {
+    let (carriers, node) = real(CarrierChoice::Auto);
+    let (listener, _silent) = loop {
+        let listener = Listener::bind(([127, 0, 0, 1], 0).into(), node.clone()).await.unwrap();
+        // The same number may be taken for UDP.
+        if let Ok(silent) = UdpSocket::bind(listener.address()) {
+            break (listener, silent);
+        }
+    };
+    let address = listener.address();
+    let taking = async { listener.accept().await.unwrap().handshake().await.unwrap() };
+    let asking = carriers.chooser.race(address, "node-1", Duration::ZERO, None);
+    let (_theirs, ours) = tokio::join!(taking, asking);
+    assert!(!ours.unwrap().is_shared());
+    let kept = carriers.remembered();
+    assert!(kept.len() == 1 && kept[0].address == address && kept[0].udp_blocked_for.is_some(), "{kept:?}");
 }
