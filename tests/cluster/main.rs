@@ -21,4 +21,5 @@ mod rights;
 #[path = "../../crates/security/tests/ldap/slapd.rs"]
 mod slapd;
 mod starting;
+mod testbed;
 mod uploads;

@@ -5,6 +5,7 @@
 
 mod network;
 mod roles;
+mod testbed;
 
 use std::{
     env,
@@ -20,6 +21,7 @@ use tempfile::TempDir;
 
 pub use network::Network;
 pub use roles::Roles;
+pub use testbed::Testbed;
 
 /// A running cloud with a home of its own.
 pub struct Cloud {

@@ -12,7 +12,7 @@ use std::{
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
-use net::transfer::{Learned, Remembered};
+use net::transfer::{Remembered, udt::Learned};
 use serde::{Deserialize, Serialize};
 
 /// What the file holds, for a client to begin with; nothing where there is none or it is broken.

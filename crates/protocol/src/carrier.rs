@@ -51,8 +51,10 @@ impl FromStr for CarrierChoice {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ControllerKind {
-    /// BBR, version 3.
+    /// This system's own, after UDT: it holds its rate through random loss.
     #[default]
+    Udt,
+    /// BBR, version 3.
     Bbr,
     /// CUBIC (RFC 9438): what TCP usually has. It takes each loss for congestion.
     Cubic,
@@ -60,11 +62,12 @@ pub enum ControllerKind {
 
 impl ControllerKind {
     /// All of them.
-    pub const ALL: [Self; 2] = [Self::Bbr, Self::Cubic];
+    pub const ALL: [Self; 3] = [Self::Udt, Self::Bbr, Self::Cubic];
 
     /// As it is written.
     pub fn name(self) -> &'static str {
         match self {
+            Self::Udt => "udt",
             Self::Bbr => "bbr",
             Self::Cubic => "cubic",
         }
@@ -103,7 +106,7 @@ mod tests {
         for kind in ControllerKind::ALL {
             assert_eq!(kind.to_string().parse(), Ok(kind));
         }
-        assert!("reno".parse::<ControllerKind>().unwrap_err().contains("bbr, cubic"));
+        assert!("reno".parse::<ControllerKind>().unwrap_err().contains("udt, bbr, cubic"));
         assert!("udp".parse::<CarrierChoice>().unwrap_err().contains("auto, tcp or quic"));
     }
 }

@@ -1,4 +1,30 @@
 //! Sites and links on one machine, so that anyone can try, and measure, a cloud over wide-area links without having one
 //! (Open Cloud Testbed, section 2).
 
+mod buffers;
+pub mod control;
+mod direction;
+mod emulator;
+mod error;
 pub mod link;
+mod matrix;
+mod network;
+mod packet;
+mod plan;
+mod quantity;
+mod rules;
+mod site;
+mod system;
+mod testbed;
+
+pub use crate::{
+    direction::Passed,
+    error::TestbedError,
+    matrix::RttMatrix,
+    network::{NetworkStatus, WayStatus},
+    plan::{NODES_PER_SITE_MAX, Plan, SITES_MAX, Scope, node_address, site_address, site_range},
+    quantity::{Rate, Share},
+    rules::{Blocked, Change, WayRules},
+    site::enter,
+    testbed::{Controls, Testbed},
+};

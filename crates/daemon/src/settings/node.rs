@@ -94,9 +94,9 @@ settings! {
         /// does not get through; `tcp` and `quic` are taken everywhere. Who reads from this node chooses for himself: it
         /// listens for both.
         carrier: CarrierChoice = default("auto"),
-        /// Who decides how fast QUIC sends: `bbr`, or `cubic`, which takes each lost packet for congestion as most TCP
-        /// does.
-        controller: ControllerKind = default("bbr"),
+        /// Who decides how fast QUIC sends: `udt` keeps its rate through random loss, `bbr` is BBR version 3, `cubic` takes
+        /// each lost packet for congestion, as most TCP does.
+        controller: ControllerKind = default("udt"),
         /// Milliseconds between two reports of how it is, which are also the sign that it lives; 100 to 60000. Keep it
         /// several times below the master's `node_lost_after_seconds`.
         status_interval_millis: u64 = default(1_000),

@@ -18,9 +18,9 @@ use std::{net::SocketAddr, sync::Arc};
 use tokio::io::{AsyncRead, AsyncWrite};
 
 pub use carriers::{CarrierSettings, Carriers};
-pub use peers::{Learned, Remembered, Way};
+pub use peers::{Remembered, Way};
 pub use protocol::ControllerKind;
-pub use quic::{QuicCarrier, QuicSettings};
+pub use quic::{QuicCarrier, QuicSettings, udt};
 pub use stream::{Frame, TransferStream};
 pub use tcp::{CONNECT_DEADLINE, HANDSHAKE_DEADLINE, Incoming, Listener, TcpCarrier};
 

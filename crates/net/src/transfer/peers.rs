@@ -7,6 +7,8 @@ use std::{collections::BTreeMap, net::SocketAddr, time::Duration};
 
 use protocol::{CarrierChoice, topology::Distance};
 
+use super::quic::udt::Learned;
+
 /// How far the other end of a conversation is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Way {
@@ -29,17 +31,8 @@ impl Way {
     }
 }
 
-/// What a transfer has learned of the way to a peer, for the next one to begin with.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Learned {
-    /// Bytes a second that went through without congestion.
-    pub rate_bytes_per_second: u64,
-    /// The shortest round trip that was seen.
-    pub round_trip: Duration,
-}
-
 /// What is kept of a peer from one process to the next.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Remembered {
     /// The peer's transfer address.
     pub address: SocketAddr,

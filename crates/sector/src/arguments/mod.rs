@@ -8,12 +8,14 @@ mod cloud;
 mod files;
 mod jobs;
 mod measure;
+mod testbed;
 
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
 use client::{CarrierChoice, ControllerKind};
 
+pub(crate) use self::testbed::{Testbed, TestbedRun, TestbedSet, TestbedUp};
 pub(crate) use accounts::{GroupCommand, Login, SessionCommand, TokenCommand, UserCommand};
 pub(crate) use acl::AclCommand;
 pub(crate) use admission::{
@@ -186,6 +188,9 @@ pub(crate) enum Command {
     /// Measure a disk, messages, or the running cloud
     #[command(subcommand, after_help = "Example: sector bench names --files 10000")]
     Bench(Bench),
+    /// Sites and wide-area links on this machine, and a cloud over them
+    #[command(subcommand, after_help = "Example: sector testbed up --sites 4 --rate 1gbit --rtt 60ms --detach")]
+    Testbed(Testbed),
     /// Take in files that already lie on a node, in place
     #[command(after_help = "Example: sector import --node node-1 survey /sky/survey")]
     Import(ImportFiles),
@@ -206,6 +211,7 @@ impl Command {
         matches!(
             self,
             Self::Up(_)
+                | Self::Testbed(Testbed::Up(_))
                 | Self::Security(SecurityRole { command: None, .. })
                 | Self::Master(MasterRole { command: None, .. })
                 | Self::Node(Node { verb: None, .. })

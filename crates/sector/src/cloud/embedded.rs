@@ -32,7 +32,7 @@ impl Embedded {
             spawn("master", |stopping| async move { server.run(stopping).await.map_err(|error| error.to_string()) });
 
         let mut roles = Vec::new();
-        for number in 1..=layout.shape.nodes {
+        for number in layout.shape.numbers() {
             let (_, settings) = layout.node(number, address)?;
             let server = node::Server::bind(
                 &settings,

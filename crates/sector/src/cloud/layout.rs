@@ -7,6 +7,7 @@
 //! ```
 
 use std::{
+    ffi::OsString,
     fs,
     net::{Ipv4Addr, SocketAddr},
     path::{Path, PathBuf},
@@ -19,19 +20,56 @@ use security::create_cloud;
 
 use crate::failure::Failure;
 
-/// How large a cloud.
-#[derive(Clone, Copy, Debug)]
+/// How large a cloud, and where it stands.
+#[derive(Clone, Debug)]
 pub(crate) struct Shape {
-    /// Nodes.
-    pub(crate) nodes: u32,
-    /// Sites to spread them over.
-    pub(crate) sites: u32,
+    /// Where security server and master stand.
+    pub(crate) servers: Place,
+    /// Where each node stands.
+    pub(crate) nodes: Vec<Place>,
     /// The master's port; 0 for a free one.
     pub(crate) port: u16,
+    /// Those of the security server and of each node; free ones where nothing is said.
+    pub(crate) other_ports: Option<(u16, u16)>,
+    /// The file of the topology, where there is one.
+    pub(crate) topology: Option<PathBuf>,
     /// Data folders of each node.
     pub(crate) disks_per_node: u32,
     /// Whether data within a site goes unencrypted.
     pub(crate) insecure_data: bool,
+}
+
+/// Where a role stands.
+#[derive(Clone, Debug)]
+pub(crate) struct Place {
+    /// Its site.
+    pub(crate) site: String,
+    /// Where it listens.
+    pub(crate) address: Ipv4Addr,
+    /// What this program is to be told before the role's own words, so that the role runs there.
+    pub(crate) behind: Vec<OsString>,
+}
+
+impl Shape {
+    /// So many nodes on this machine's loopback, taking turns at so many sites.
+    pub(crate) fn on_loopback(nodes: u32, sites: u32) -> Self {
+        let place =
+            |site: u32| Place { site: format!("site-{site}"), address: Ipv4Addr::LOCALHOST, behind: Vec::new() };
+        Self {
+            servers: place(1),
+            nodes: (0..nodes).map(|number| place(number % sites + 1)).collect(),
+            port: 0,
+            other_ports: None,
+            topology: None,
+            disks_per_node: 1,
+            insecure_data: false,
+        }
+    }
+
+    /// The numbers of its nodes.
+    pub(crate) fn numbers(&self) -> std::ops::RangeInclusive<u32> {
+        1..=self.nodes.len() as u32
+    }
 }
 
 /// A prepared folder.
@@ -49,7 +87,7 @@ impl Layout {
         fs::create_dir_all(&folder).map_err(|error| Failure::local("make the folder", &folder, &error))?;
         let mut cloud = create_cloud(&folder.join("security"), "sector")?;
         cloud.ensure_master(&folder.join("master"))?;
-        for number in 1..=shape.nodes {
+        for number in shape.numbers() {
             let id = node_id(number)?;
             cloud.ensure_node(&id, &folder.join(id.as_str()), &[])?;
         }
@@ -63,7 +101,7 @@ impl Layout {
             None => Some(cloud.add_token(&admin)?),
         };
         if let Some(token) = token {
-            let address = SocketAddr::new(Ipv4Addr::LOCALHOST.into(), shape.port);
+            let address = SocketAddr::new(shape.servers.address.into(), shape.port);
             let profile = Profile::of(address, admin, token, authority_pem.clone());
             write_private(&file, profile.to_text().as_bytes())?;
         }
@@ -78,13 +116,16 @@ impl Layout {
 
     /// The security server's settings, written to its folder.
     pub(crate) fn security(&self) -> Result<(PathBuf, Checked<SecuritySettings>), Failure> {
-        self.write("security", SecuritySettings { listen: loopback(0), ..SecuritySettings::default() })
+        let port = self.shape.other_ports.map_or(0, |(security, _)| security);
+        let listen = SocketAddr::new(self.shape.servers.address.into(), port);
+        self.write("security", SecuritySettings { listen, ..SecuritySettings::default() })
     }
 
     /// The master's settings, for the security server at `security`.
     pub(crate) fn master(&self, security: SocketAddr) -> Result<(PathBuf, Checked<MasterSettings>), Failure> {
         let settings = MasterSettings {
-            listen: loopback(self.shape.port),
+            listen: SocketAddr::new(self.shape.servers.address.into(), self.shape.port),
+            topology: self.shape.topology.clone(),
             security,
             node_lost_after_seconds: NODE_LOST_AFTER_SECONDS,
             replicate_after_seconds: REPLICATE_AFTER_SECONDS,
@@ -99,14 +140,15 @@ impl Layout {
     pub(crate) fn node(&self, number: u32, master: SocketAddr) -> Result<(PathBuf, Checked<NodeSettings>), Failure> {
         let id = node_id(number)?;
         let cores = std::thread::available_parallelism().map_or(1, usize::from) as u32;
-        let disks = self.shape.disks_per_node;
+        let (disks, nodes) = (self.shape.disks_per_node, self.shape.nodes.len() as u32);
+        let place = &self.shape.nodes[number as usize - 1];
         let settings = NodeSettings {
-            site: format!("site-{}", (number - 1) % self.shape.sites + 1),
+            site: place.site.clone(),
             rack: "rack-1".into(),
-            listen: loopback(0),
+            listen: SocketAddr::new(place.address.into(), self.shape.other_ports.map_or(0, |(_, node)| node)),
             advertise: None,
             // The nodes of one machine share its processors.
-            spe_slots: (cores / self.shape.nodes).max(1),
+            spe_slots: (cores / nodes).max(1),
             folders: (disks > 1).then(|| (2..=disks).map(|disk| format!("disk-{disk}").into()).collect()),
             reserve_bytes: RESERVE_BYTES,
             id: id.clone(),
@@ -135,10 +177,6 @@ pub(crate) fn write_private(file: &Path, bytes: &[u8]) -> Result<(), Failure> {
 
 fn node_id(number: u32) -> Result<NodeId, Failure> {
     NodeId::new(format!("node-{number}")).map_err(|error| Failure::failed(error.to_string()))
-}
-
-fn loopback(port: u16) -> SocketAddr {
-    SocketAddr::new(Ipv4Addr::LOCALHOST.into(), port)
 }
 
 impl From<security::SecurityError> for Failure {

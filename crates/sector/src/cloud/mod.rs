@@ -1,22 +1,21 @@
 //! `sector up` and `down`: a whole cloud on this machine, in one process or one a role. The roles are those of a real
 //! cluster and read the same settings; only who starts them differs.
 
+pub(crate) mod background;
 pub(crate) mod embedded;
 mod layout;
-mod processes;
+pub(crate) mod process;
+pub(crate) mod processes;
 pub(crate) mod role;
 mod running;
 
-use std::{
-    path::PathBuf,
-    process::{Command, Stdio},
-};
+use std::{ffi::OsString, path::PathBuf};
 
 use client::{Client, NodeState, Profile};
 use daemon::{ready, stop::Signals};
 use protocol::Status;
 
-pub(crate) use self::layout::{Layout, Shape};
+pub(crate) use self::layout::{Layout, Place, Shape, write_private};
 use self::running::Running;
 use crate::{
     arguments::{Global, Up},
@@ -30,12 +29,12 @@ pub(crate) async fn up(up: Up, global: &Global) -> Result<(), Failure> {
         return Err(Failure::usage(format!("{} nodes cannot stand in {} sites", up.nodes, up.sites)));
     }
     let home = Profile::home()?;
-    if let Some(running) = Running::load(&home)?.filter(Running::is_alive) {
+    if let Some(running) = Running::load(&home)?.filter(|running| running.process.is_alive()) {
         return Err(Failure::new(
             Status::Exists,
             format!(
                 "a cloud runs already at {} (process {}); stop it with `sector down`",
-                running.address, running.pid
+                running.address, running.process.pid
             ),
         ));
     }
@@ -45,11 +44,10 @@ pub(crate) async fn up(up: Up, global: &Global) -> Result<(), Failure> {
     let data = up.data.clone().unwrap_or_else(|| home.join("data"));
     let data = std::path::absolute(&data).map_err(|error| Failure::local("use the folder", &data, &error))?;
     let shape = Shape {
-        nodes: up.nodes,
-        sites: up.sites,
         port: up.port,
         disks_per_node: up.disks_per_node,
         insecure_data: up.insecure_data,
+        ..Shape::on_loopback(up.nodes, up.sites)
     };
     // Before anything starts, so that no signal is lost.
     let mut signals = Signals::listen().map_err(|error| Failure::failed(error.to_string()))?;
@@ -68,10 +66,10 @@ pub(crate) async fn up(up: Up, global: &Global) -> Result<(), Failure> {
 /// `sector down`.
 pub(crate) async fn down(global: &Global) -> Result<(), Failure> {
     let home = Profile::home()?;
-    let Some(running) = Running::load(&home)?.filter(Running::is_alive) else {
+    let Some(running) = Running::load(&home)?.filter(|running| running.process.is_alive()) else {
         return Err(Failure::new(Status::NotFound, "no cloud that `sector up` started runs here"));
     };
-    running.stop().await?;
+    running.process.stop().await?;
     if !global.quiet {
         show::line(format!("stopped; `sector up --data {}` has what it had", running.data.display()));
     }
@@ -135,7 +133,7 @@ async fn serve(
     let profile = cloud.profile(layout)?;
     let client = Client::connect(&profile).await?;
     tokio::select! {
-        up = wait_for_nodes(&client, layout.shape.nodes) => up?,
+        up = wait_for_nodes(&client, layout.shape.nodes.len() as u32) => up?,
         _ = signals.next() => return Ok(()),
         all_ended = cloud.watch() => return Err(all_ended),
     }
@@ -144,7 +142,7 @@ async fn serve(
         Some(file) => file.clone(),
         None => home.join("profile.toml"),
     };
-    layout::write_private(&file, profile.to_text().as_bytes())?;
+    write_private(&file, profile.to_text().as_bytes())?;
     Running::here(profile.address, &layout.folder).save(&home)?;
     ready::announce(format_args!("sector://{}", profile.address))
         .map_err(|error| Failure::failed(error.to_string()))?;
@@ -159,57 +157,24 @@ async fn serve(
 
 /// Starts the same command in the background and waits for its ready line.
 fn detach(up: &Up, global: &Global) -> Result<(), Failure> {
-    let home = Profile::home()?;
-    let log = home.join("sector.log");
-    std::fs::create_dir_all(&home).map_err(|error| Failure::local("make the folder", &home, &error))?;
-    let errors = std::fs::File::create(&log).map_err(|error| Failure::local("write", &log, &error))?;
-    let own = std::env::current_exe().map_err(|error| Failure::failed(format!("cannot find this program: {error}")))?;
-    let mut command = Command::new(own);
-    command.args([
-        "up",
-        "--nodes",
-        &up.nodes.to_string(),
-        "--sites",
-        &up.sites.to_string(),
-        "--port",
-        &up.port.to_string(),
-        "--disks-per-node",
-        &up.disks_per_node.to_string(),
-    ]);
-    if up.processes {
-        command.arg("--processes");
-    }
-    if up.insecure_data {
-        command.arg("--insecure-data");
-    }
+    let mut words: Vec<OsString> = Vec::new();
+    let numbers = [
+        ("--nodes", up.nodes.to_string()),
+        ("--sites", up.sites.to_string()),
+        ("--port", up.port.to_string()),
+        ("--disks-per-node", up.disks_per_node.to_string()),
+    ];
+    words.push("up".into());
+    words.extend(numbers.into_iter().flat_map(|(name, number)| [name.into(), number.into()]));
+    words.extend(up.processes.then(|| "--processes".into()));
+    words.extend(up.insecure_data.then(|| "--insecure-data".into()));
     if let Some(data) = &up.data {
-        command.arg("--data").arg(data);
+        words.extend(["--data".into(), data.into()]);
     }
     if let Some(profile) = &global.profile {
-        command.arg("--profile").arg(profile);
+        words.extend(["--profile".into(), profile.into()]);
     }
-    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(errors).env(running::DETACHED, "1");
-    let mut child =
-        command.spawn().map_err(|error| Failure::failed(format!("cannot start in the background: {error}")))?;
-    let stdout = child.stdout.take().ok_or_else(|| Failure::failed("the background process has no output"))?;
-    for line in std::io::BufRead::lines(std::io::BufReader::new(stdout)).map_while(Result::ok) {
-        if ready::parse(&line).is_some() {
-            show::line(&line);
-            return Ok(());
-        }
-    }
-    let code = child.wait().ok().and_then(|status| status.code()).unwrap_or(1);
-    let said = std::fs::read_to_string(&log).unwrap_or_default();
-    let sentence =
-        said.lines().rev().find_map(|line| line.strip_prefix("sector: ")).unwrap_or("the cloud did not start");
-    Err(Failure::new(status_of(code), format!("{sentence} (log: {})", log.display())))
-}
-
-/// The status that has this exit code.
-fn status_of(code: i32) -> Status {
-    use Status::{Corrupt, Exists, Failed, NotFound, Refused, Unavailable, Usage};
-    let all = [Usage, NotFound, Refused, Unavailable, Corrupt, Exists];
-    all.into_iter().find(|status| i32::from(status.exit_code()) == code).unwrap_or(Failed)
+    background::start(&words, "the cloud", &Profile::home()?.join("sector.log"))
 }
 
 /// How long nodes may take to tell what they hold.

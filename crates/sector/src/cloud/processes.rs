@@ -11,7 +11,7 @@ use tokio::{
     process::{Child, Command},
 };
 
-use super::Layout;
+use super::{Layout, Place};
 use crate::failure::Failure;
 
 /// A cloud of processes.
@@ -34,14 +34,15 @@ struct Role {
 impl Processes {
     /// Starts security server, master and nodes.
     pub(crate) async fn start(layout: &Layout) -> Result<Self, Failure> {
+        let servers = &layout.shape.servers;
         let (file, _) = layout.security()?;
-        let (security, security_address) = start("security", "security server".into(), &file).await?;
+        let (security, security_address) = start("security", "security server".into(), servers, &file).await?;
         let (file, _) = layout.master(security_address)?;
-        let (master, address) = start("master", "master".into(), &file).await?;
+        let (master, address) = start("master", "master".into(), servers, &file).await?;
         let mut nodes = Vec::new();
-        for number in 1..=layout.shape.nodes {
+        for (number, place) in layout.shape.numbers().zip(&layout.shape.nodes) {
             let (file, _) = layout.node(number, address)?;
-            nodes.push(start("node", format!("node-{number}"), &file).await?.0);
+            nodes.push(start("node", format!("node-{number}"), place, &file).await?.0);
         }
         Ok(Self { address, security, master, nodes })
     }
@@ -109,10 +110,11 @@ pub(crate) fn end_with_parent() {
     }
 }
 
-/// Starts one role and waits for its ready line, which names its address.
-async fn start(role: &str, name: String, settings: &Path) -> Result<(Role, SocketAddr), Failure> {
+/// Starts one role at its place and waits for its ready line, which names its address.
+async fn start(role: &str, name: String, place: &Place, settings: &Path) -> Result<(Role, SocketAddr), Failure> {
     let own = std::env::current_exe().map_err(|error| Failure::failed(format!("cannot find this program: {error}")))?;
     let mut child = Command::new(own)
+        .args(&place.behind)
         .args([role, "--config"])
         .arg(settings)
         .env(PART_OF_UP, "1")

@@ -26,6 +26,7 @@ mod rebuild;
 mod secrets;
 mod sessions;
 pub(crate) mod terasort;
+mod testbed;
 mod topology;
 mod trash;
 
@@ -77,6 +78,7 @@ pub(crate) async fn run(arguments: Arguments) -> Result<(), Failure> {
         Command::Bench(Bench::Io(bench)) => disk_bench::io(&bench, global),
         Command::Bench(Bench::Messages(bench)) => message_bench::messages(bench, global).await,
         Command::Inspect(inspect) => inspect::run(inspect, global),
+        Command::Testbed(verb) => testbed::run(verb, global).await,
         Command::Audit(asked) => match audit::offline(&asked, global) {
             Some(done) => done,
             None => with_client(Command::Audit(asked), global).await,
@@ -156,6 +158,7 @@ async fn run_with(cloud: &Client, command: Command, global: &Global) -> Result<(
         | Command::Login(_)
         | Command::Bench(Bench::Io(_) | Bench::Messages(_))
         | Command::Inspect(_)
+        | Command::Testbed(_)
         | Command::Spe => Err(Failure::failed("this command needs no login")),
     }
 }

@@ -47,11 +47,10 @@ async fn tour(
     global: &Global,
 ) -> Result<Vec<Step>, Failure> {
     say(global, "a cloud of 4 nodes in 2 sites, in this process");
-    let layout =
-        Layout::prepare(folder, Shape { nodes: 4, sites: 2, port: 0, disks_per_node: 1, insecure_data: false })?;
+    let layout = Layout::prepare(folder, Shape::on_loopback(4, 2))?;
     let cloud = Embedded::start(&layout).await?;
     let client = Client::connect(&layout.profile(cloud.address())?).await?;
-    wait_for_nodes(&client, layout.shape.nodes).await?;
+    wait_for_nodes(&client, layout.shape.nodes.len() as u32).await?;
     let result = walk(&client, demo, uploads, global).await;
     client.logout().await;
     cloud.stop().await;

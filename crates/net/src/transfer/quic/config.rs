@@ -6,7 +6,10 @@ use std::{
     time::Duration,
 };
 
-use super::lanes::{LANE_WINDOW_BYTES, LANES};
+use super::{
+    lanes::{LANE_WINDOW_BYTES, LANES},
+    udt::UdtFactory,
+};
 use noq::{
     AckFrequencyConfig, IdleTimeout, MtuDiscoveryConfig, TransportConfig, VarInt,
     congestion::{Bbr3Config, ControllerFactory, CubicConfig},
@@ -25,6 +28,7 @@ pub struct QuicSettings {
 
 fn factory(controller: ControllerKind) -> Arc<dyn ControllerFactory + Send + Sync> {
     match controller {
+        ControllerKind::Udt => Arc::new(UdtFactory::new(u64::from_be_bytes(crate::identity::random()), None)),
         ControllerKind::Bbr => Arc::new(Bbr3Config::default()),
         ControllerKind::Cubic => Arc::new(CubicConfig::default()),
     }

@@ -10,6 +10,7 @@ mod endpoint;
 mod lanes;
 mod listener;
 mod socket;
+pub mod udt;
 
 use std::{
     collections::BTreeMap,

@@ -1,0 +1,21 @@
+//! The congestion controller for bulk transfers between sites, after UDT (Sector/Sphere, section 2.4): it sets a *rate* and
+//! keeps it through random loss, where a controller that answers each loss with a smaller window starves.
+//!
+//! Read in this order: [`rules`] is the control law; it is told what was sent, acknowledged and lost, and says how fast to
+//! send. Its eyes are `delivery.rs` (how fast packets arrive), `delay.rs` (how long the queue is) and `losses.rs` (whether
+//! the loss is the link's or ours). `controller.rs` plugs the law into QUIC, `capped.rs` puts a limit over any controller.
+//!
+//! Why it is so, and how it does beside others: `docs/decisions/0016-udt-controller.md`, `docs/performance.md`.
+//!
+//! None of it reads a clock, draws lots from elsewhere than its seed, or knows what the bytes mean.
+
+mod capped;
+mod controller;
+mod delay;
+mod delivery;
+mod losses;
+pub mod rules;
+
+pub use capped::{Capped, CappedFactory, RateLimit};
+pub use controller::{Udt, UdtFactory};
+pub use rules::Learned;

@@ -1,0 +1,530 @@
+//! The control law: how fast to send, from what was sent, acknowledged and lost. It serves every bulk conversation between
+//! sites.
+//!
+//! After UDT (UDT4; Sector/Sphere, section 2.4): the rate is set every [`SYN`], rises by a step that is a power of ten of
+//! the spare capacity, and falls by one ninth where packets show that the path is full, once for all that one overload
+//! caused. The window is only a net. What differs, and why, is in `docs/decisions/0016-udt-controller.md`.
+//!
+//! Pure: times are told, since the connection began; lots are drawn from a seed. It never panics whatever it is told, never
+//! sends slower than [`RATE_BYTES_PER_SECOND_MIN`], and takes no silence of the sender for a property of the path.
+
+use std::time::Duration;
+
+use fastrand::Rng;
+
+use super::{
+    delay::Delay,
+    delivery::{Delivery, Sample},
+    losses::Losses,
+};
+
+/// What one connection learned of a path, for the next one to begin with.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Learned {
+    /// What the path carried.
+    pub rate_bytes_per_second: u64,
+    /// The shortest round trip.
+    pub round_trip: Duration,
+}
+
+/// The law for one path.
+#[derive(Clone, Debug)]
+pub struct Rules {
+    rng: Rng,
+    packet_bytes: f64,
+    learned: Option<Learned>,
+    delivery: Delivery,
+    delay: Delay,
+    losses: Losses,
+    phase: Phase,
+    /// Bytes a second.
+    rate: f64,
+    /// Bytes a second that the path was last seen to carry; zero before it was.
+    carried: f64,
+    round: Round,
+    tick: Tick,
+    overload: Overload,
+    newest_sent_at: Option<Duration>,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Phase {
+    /// The rate is unknown: doubles each round trip.
+    Start { window: f64, granted: f64, best: f64, rounds_without_growth: u32, goal_bytes_per_second: Option<f64> },
+    /// The start overshot: waits until no more is on its way than the path holds.
+    Settle,
+    /// UDT's law.
+    Steady,
+}
+
+/// A round trip, as packets count it.
+#[derive(Clone, Copy, Debug, Default)]
+struct Round {
+    began_at: Duration,
+    /// Best samples of this one and of the one before.
+    best: f64,
+    best_before: f64,
+    /// Least rate in both: no sample of theirs was sent faster than the best, nor all slower than this.
+    least_rate: f64,
+    least_rate_before: f64,
+}
+
+/// The last evaluation of the rate.
+#[derive(Clone, Copy, Debug, Default)]
+struct Tick {
+    at: Duration,
+    sent_bytes: u64,
+    /// Share of the rate that is made use of.
+    used: f64,
+    /// Since when the rate rises without a queue to show for it.
+    rising_since: Option<Duration>,
+}
+
+/// What is known of the last overload of the path.
+#[derive(Clone, Copy, Debug, Default)]
+struct Overload {
+    /// Packets that left before this were sent too fast, and were answered.
+    answered_at: Duration,
+    has_been: bool,
+    reports: u32,
+    cuts: u32,
+    reports_usual: f64,
+    cut_every: u32,
+    /// Until when the queue empties.
+    drain_until: Option<Duration>,
+    /// The queue at the last cut, and how many cuts did not shorten it.
+    queue: Duration,
+    in_vain: u32,
+}
+
+impl Rules {
+    /// The law of a new connection. `seed` decides its lots; `learned` is what an earlier connection to the same peer knew.
+    pub fn new(seed: u64, packet_bytes: u16, learned: Option<Learned>) -> Self {
+        let packet_bytes = f64::from(packet_bytes.max(1));
+        let window = START_PACKETS * packet_bytes;
+        Self {
+            rng: Rng::with_seed(seed),
+            packet_bytes,
+            learned,
+            delivery: Delivery::default(),
+            delay: Delay::default(),
+            losses: Losses::default(),
+            phase: Phase::Start {
+                window,
+                granted: window,
+                best: 0.0,
+                rounds_without_growth: 0,
+                goal_bytes_per_second: None,
+            },
+            rate: window / START_ROUND_TRIP.as_secs_f64(),
+            carried: 0.0,
+            round: Round::default(),
+            tick: Tick::default(),
+            overload: Overload::default(),
+            newest_sent_at: None,
+        }
+    }
+
+    /// A packet that will be acknowledged leaves at `now`.
+    pub fn on_sent(&mut self, now: Duration, bytes: u64) {
+        self.delivery.on_sent(now, bytes);
+        self.tick.sent_bytes = self.tick.sent_bytes.saturating_add(bytes);
+    }
+
+    /// A packet that left at `sent_at` has arrived.
+    pub fn on_acknowledged(&mut self, sent_at: Duration, bytes: u64) {
+        self.delivery.on_acknowledged(bytes);
+        self.losses.on_arrived(bytes as f64 / self.packet_bytes);
+        self.newest_sent_at = Some(self.newest_sent_at.map_or(sent_at, |newest| newest.max(sent_at)));
+        if let Phase::Start { window, .. } = &mut self.phase {
+            *window += bytes as f64;
+        }
+    }
+
+    /// All packets of an acknowledgement were told. `in_flight_bytes` is what the connection counts, `is_idle` that it had
+    /// nothing more to send.
+    pub fn on_acknowledgement(&mut self, now: Duration, in_flight_bytes: u64, is_idle: bool) {
+        let Some(newest_sent_at) = self.newest_sent_at.take() else { return };
+        let is_first = self.delay.smoothed().is_none();
+        self.delay.on_round_trip(now, now.saturating_sub(newest_sent_at));
+        let sample = self.delivery.on_batch(now, newest_sent_at, in_flight_bytes, is_idle);
+        if let Some(sample) = sample {
+            self.round.best = self.round.best.max(sample.rate_bytes_per_second);
+        }
+        if is_first {
+            self.resume();
+        }
+        match self.phase {
+            Phase::Start { .. } => self.start(now, sample),
+            Phase::Settle => self.settle(now),
+            Phase::Steady => {}
+        }
+        if newest_sent_at >= self.round.began_at {
+            self.end_round(now, sample);
+        }
+        self.on_time(now);
+    }
+
+    /// Packets were lost, the newest of which left at `sent_at`. `is_persistent`: nothing came through for long.
+    pub fn on_lost(&mut self, now: Duration, sent_at: Duration, bytes: u64, is_persistent: bool) {
+        self.delivery.on_lost(bytes);
+        if is_persistent {
+            self.begin_anew(now);
+            return;
+        }
+        if self.overload.has_been && sent_at < self.overload.answered_at {
+            self.cut_further(now);
+            return;
+        }
+        self.losses.on_lost((bytes as f64 / self.packet_bytes).ceil());
+        let expected = self.carried.min(self.rate) * self.round_trip().as_secs_f64() / self.packet_bytes;
+        let is_congestion = self.losses.is_congestion(expected);
+        match self.phase {
+            Phase::Start { .. } if is_congestion => self.leave_start(now),
+            Phase::Steady if is_congestion || self.is_contended() => self.cut(now),
+            Phase::Start { .. } | Phase::Settle | Phase::Steady => {}
+        }
+    }
+
+    /// The path marks packets instead of dropping them: it is full.
+    pub fn on_marked(&mut self, now: Duration, sent_at: Duration) {
+        if !self.overload.has_been || sent_at >= self.overload.answered_at {
+            match self.phase {
+                Phase::Start { .. } => self.leave_start(now),
+                Phase::Settle => {}
+                Phase::Steady => self.cut(now),
+            }
+        }
+    }
+
+    /// Packets are of this length from now on.
+    pub fn set_packet_bytes(&mut self, packet_bytes: u16) {
+        self.packet_bytes = f64::from(packet_bytes.max(1));
+    }
+
+    /// Bytes a second to send.
+    pub fn rate_bytes_per_second(&self) -> u64 {
+        let rate = match self.phase {
+            Phase::Start { window, .. } => START_PACE * window / self.round_trip().as_secs_f64(),
+            Phase::Settle | Phase::Steady => self.rate,
+        };
+        rate.clamp(RATE_BYTES_PER_SECOND_MIN, RATE_BYTES_PER_SECOND_MAX) as u64
+    }
+
+    /// Bytes that may be on their way: what the rate brings in a round trip and one [`SYN`], and [`WINDOW_PACKETS`].
+    pub fn window_bytes(&self) -> u64 {
+        let least = WINDOW_PACKETS * self.packet_bytes;
+        let window = match self.phase {
+            Phase::Start { window, .. } => window,
+            Phase::Settle => self.path_bytes() + least,
+            Phase::Steady => {
+                let round_trip = self.delay.smoothed().unwrap_or(START_ROUND_TRIP).min(ROUND_TRIP_MAX);
+                self.rate * (round_trip + SYN).as_secs_f64() + least
+            }
+        };
+        window.clamp(least, WINDOW_BYTES_MAX) as u64
+    }
+
+    /// What a later connection to this peer may begin with.
+    pub fn learned(&self) -> Option<Learned> {
+        let round_trip = self.delay.shortest()?;
+        (self.carried > 0.0).then_some(Learned { rate_bytes_per_second: self.carried as u64, round_trip })
+    }
+
+    /// How long packets wait in the path's queue.
+    pub fn queue(&self) -> Duration {
+        self.delay.queue()
+    }
+
+    /// Something the path was measured at may be taken over from an earlier connection, if it is the same path: half the
+    /// rate at once, the rest when that has arrived.
+    fn resume(&mut self) {
+        let (Some(learned), Some(round_trip)) = (self.learned, self.delay.shortest()) else { return };
+        let Phase::Start { window, granted, goal_bytes_per_second, .. } = &mut self.phase else { return };
+        let same = learned.round_trip / 2..=learned.round_trip.saturating_mul(2) + SYN;
+        if same.contains(&round_trip) {
+            let rate = learned.rate_bytes_per_second as f64;
+            *window = window.max(rate * round_trip.as_secs_f64() * RESUME_SHARE / START_PACE);
+            *granted = *window;
+            *goal_bytes_per_second = Some(rate);
+        }
+    }
+
+    /// Doubles until the path is full: a queue, or no growth.
+    fn start(&mut self, now: Duration, sample: Option<Sample>) {
+        let path_bytes = self.path_bytes();
+        let target = self.queue_target();
+        // A newcomer meets the queue of those who are there.
+        let is_queueing = self.delay.queue() > target.max((target * 2).min(self.round_trip() / 4));
+        let Phase::Start { window, granted, goal_bytes_per_second, .. } = &mut self.phase else { return };
+        if sample.is_none_or(|sample| sample.is_idle) {
+            // What was not made use of is not doubled.
+            let most = self.delivery.in_flight_bytes() as f64 * 2.0;
+            *window = window.min(most.max(path_bytes).max(*granted));
+        }
+        if goal_bytes_per_second.is_none() {
+            *window = window.min((path_bytes * START_WINDOWS).max(*granted));
+        }
+        let (window, goal) = (*window, *goal_bytes_per_second);
+        let round_trip = self.round_trip();
+        match goal {
+            _ if is_queueing => self.leave_start(now),
+            // What the path carried once it carries again: more than a window of it arrived without a queue.
+            Some(goal) if window * START_PACE >= goal * round_trip.as_secs_f64() => {
+                self.carried = goal;
+                self.leave_start(now);
+            }
+            Some(_) | None => {}
+        }
+    }
+
+    fn leave_start(&mut self, now: Duration) {
+        self.carried = self.carried.max(self.round.best).max(self.round.best_before);
+        self.rate = self.carried.max(RATE_BYTES_PER_SECOND_MIN);
+        self.phase = Phase::Settle;
+        self.answer(now);
+    }
+
+    fn settle(&mut self, now: Duration) {
+        self.carried = self.carried.max(self.round.best);
+        self.rate = self.carried.max(RATE_BYTES_PER_SECOND_MIN);
+        if self.delivery.in_flight_bytes() as f64 <= self.path_bytes() + WINDOW_PACKETS * self.packet_bytes {
+            self.phase = Phase::Steady;
+            self.tick.at = now;
+        }
+    }
+
+    fn end_round(&mut self, now: Duration, sample: Option<Sample>) {
+        let is_idle = sample.is_none_or(|sample| sample.is_idle);
+        let mut is_full = false;
+        if let Phase::Start { best, rounds_without_growth, .. } = &mut self.phase {
+            if self.round.best > *best * START_GROWTH {
+                *best = self.round.best;
+                *rounds_without_growth = 0;
+            } else if !is_idle {
+                *rounds_without_growth += 1;
+            }
+            is_full = *rounds_without_growth >= START_ROUNDS_WITHOUT_GROWTH;
+        }
+        if is_full {
+            self.leave_start(now);
+        }
+        if !is_idle && matches!(self.phase, Phase::Steady) {
+            let seen = self.round.best.max(self.round.best_before);
+            // What arrives says how little the path carries only when no less was sent.
+            let least_rate = self.round.least_rate.min(self.round.least_rate_before);
+            self.carried = if least_rate < self.carried * CRUISE { self.carried.max(seen) } else { seen };
+        }
+        let is_steady = matches!(self.phase, Phase::Steady);
+        self.round = Round {
+            began_at: now,
+            best: 0.0,
+            best_before: self.round.best,
+            least_rate: if is_steady { self.rate } else { 0.0 },
+            least_rate_before: self.round.least_rate,
+        };
+        self.losses.restart();
+    }
+
+    /// UDT's evaluation of the rate, when at least one [`SYN`] has passed.
+    fn on_time(&mut self, now: Duration) {
+        let passed = now.saturating_sub(self.tick.at);
+        if passed < SYN {
+            return;
+        }
+        let used = self.tick.sent_bytes as f64 / (self.rate * passed.as_secs_f64());
+        self.tick.used += (used.min(2.0) - self.tick.used) / USED_OVER;
+        self.tick.at = now;
+        self.tick.sent_bytes = 0;
+        if !matches!(self.phase, Phase::Steady) {
+            return;
+        }
+        let queue = self.delay.queue();
+        let target = self.queue_target();
+        if queue < target / 2 {
+            self.overload.in_vain = 0;
+        }
+        if queue > target && !self.is_contended() {
+            self.tick.rising_since = None;
+            // What was done shows in a round trip, and when the queue had time to empty.
+            let shows_at = self.overload.drain_until.unwrap_or(self.overload.answered_at) + self.round_trip();
+            let is_answered = self.overload.has_been && now < shows_at;
+            if !is_answered {
+                self.cut(now);
+            }
+            return;
+        }
+        if let Some(until) = self.overload.drain_until {
+            if now < until {
+                return;
+            }
+            self.overload.drain_until = None;
+            self.rate = self.rate.max(self.carried * CRUISE);
+        }
+        if self.tick.used > USED_ENOUGH {
+            let ticks = (passed.as_secs_f64() / SYN.as_secs_f64()).min(TICKS_MAX);
+            self.rise(now, queue > target / 2, ticks);
+        } else {
+            self.tick.rising_since = None;
+        }
+    }
+
+    /// One step up for each [`SYN`]: a power of ten of the spare capacity.
+    fn rise(&mut self, now: Duration, is_queueing: bool, ticks: f64) {
+        let least = if self.is_contended() { self.carried } else { self.carried / 9.0 };
+        let spare = (self.carried - self.rate).max(least).max(1.0);
+        let mut step = 10_f64.powf((spare * 8.0).log10().ceil()) * STEP_SHARE;
+        if is_queueing || self.is_contended() {
+            self.tick.rising_since = None;
+        } else {
+            let since = *self.tick.rising_since.get_or_insert(now);
+            let doublings = now.saturating_sub(since).as_secs_f64() / self.round_trip().max(DOUBLING_MIN).as_secs_f64();
+            step = (step * doublings.floor().min(20.0).exp2()).min(self.rate * STEP_RATE_SHARE_MAX);
+        }
+        self.rate = (self.rate + step * ticks).min(RATE_BYTES_PER_SECOND_MAX);
+        if self.carried > 0.0 {
+            self.rate = self.rate.min(self.carried * RATE_OVER_CARRIED_MAX);
+        }
+    }
+
+    /// The path is full: one ninth less than it carries, until the queue is empty.
+    fn cut(&mut self, now: Duration) {
+        let queue = self.delay.queue();
+        let is_contended = self.is_contended();
+        if queue >= self.overload.queue.mul_f64(0.7) && self.overload.has_been {
+            self.overload.in_vain += 1;
+        } else {
+            self.overload.in_vain = 0;
+        }
+        self.overload.queue = queue;
+        let seen = self.round.best.max(self.round.best_before);
+        if seen > 0.0 {
+            self.carried = seen;
+        }
+        let base =
+            if self.carried > 0.0 && self.tick.used > USED_ENOUGH { self.rate.min(self.carried) } else { self.rate };
+        self.rate = (base * CUT).max(RATE_BYTES_PER_SECOND_MIN);
+        self.round.least_rate = self.round.least_rate.min(self.rate);
+        self.overload.drain_until = (!is_contended).then(|| now.saturating_add(queue.saturating_mul(9).min(DRAIN_MAX)));
+        self.answer(now);
+    }
+
+    /// More losses of an overload that was answered: at random some are answered again, so that flows which lost together
+    /// do not rise together; never below half (UDT).
+    fn cut_further(&mut self, now: Duration) {
+        self.overload.reports += 1;
+        let is_due = self.overload.reports.is_multiple_of(self.overload.cut_every.max(1));
+        if matches!(self.phase, Phase::Steady) && self.is_contended() && is_due && self.overload.cuts < CUTS_MAX {
+            self.overload.cuts += 1;
+            self.rate = (self.rate * CUT).max(RATE_BYTES_PER_SECOND_MIN);
+            self.overload.answered_at = now;
+        }
+    }
+
+    /// What has left up to now was sent too fast, and that was answered.
+    fn answer(&mut self, now: Duration) {
+        let overload = &mut self.overload;
+        overload.reports_usual += (f64::from(overload.reports) - overload.reports_usual) / 8.0;
+        overload.cut_every = self.rng.u32(1..=(overload.reports_usual.ceil().clamp(1.0, 1e6) as u32));
+        overload.reports = 1;
+        overload.cuts = 1;
+        overload.answered_at = now;
+        overload.has_been = true;
+        self.losses.restart();
+        self.tick.rising_since = None;
+    }
+
+    /// The path was gone for long: begins as at first, with what was learned.
+    fn begin_anew(&mut self, now: Duration) {
+        let learned = self.learned().or(self.learned);
+        let rng = self.rng.fork();
+        let mut delivery = Delivery::default();
+        std::mem::swap(&mut delivery, &mut self.delivery);
+        *self = Self { rng, delivery, ..Self::new(0, self.packet_bytes as u16, learned) };
+        self.round.began_at = now;
+        self.tick.at = now;
+        self.overload = Overload { answered_at: now, has_been: true, ..Overload::default() };
+    }
+
+    /// The queue is someone else's: it stays long though we sent less.
+    fn is_contended(&self) -> bool {
+        self.overload.in_vain >= CUTS_IN_VAIN
+    }
+
+    /// The queue at which the path counts as full. The faster a flow the earlier, so that of two the faster yields; the
+    /// same for all round trips, so that near and far flows share.
+    fn queue_target(&self) -> Duration {
+        let decades = (QUEUE_RATE_REFERENCE / self.rate.max(1.0)).log10();
+        let seconds = QUEUE_AT_REFERENCE.as_secs_f64() + decades * QUEUE_PER_DECADE.as_secs_f64();
+        Duration::from_secs_f64(seconds.clamp(QUEUE_MIN.as_secs_f64(), QUEUE_MAX.as_secs_f64()))
+    }
+
+    /// What the path holds without a queue.
+    fn path_bytes(&self) -> f64 {
+        let carried = self.carried.max(self.round.best).max(self.round.best_before);
+        carried * self.round_trip().as_secs_f64()
+    }
+
+    fn round_trip(&self) -> Duration {
+        self.delay.shortest().unwrap_or(START_ROUND_TRIP).clamp(ROUND_TRIP_MIN, ROUND_TRIP_MAX)
+    }
+}
+
+/// UDT's period of control, the same for all round trips: that is why near and far flows rise alike.
+pub const SYN: Duration = Duration::from_millis(10);
+/// No path is slower: ten packets a second.
+pub const RATE_BYTES_PER_SECOND_MIN: f64 = 15_000.0;
+/// No path is faster: 10 Tbit/s.
+pub const RATE_BYTES_PER_SECOND_MAX: f64 = 1.25e12;
+/// UDT's window beside the rate.
+const WINDOW_PACKETS: f64 = 16.0;
+/// More than any path holds.
+const WINDOW_BYTES_MAX: f64 = 1e12;
+/// First window.
+const START_PACKETS: f64 = 64.0;
+/// Taken for the round trip before it is known.
+const START_ROUND_TRIP: Duration = Duration::from_millis(100);
+const ROUND_TRIP_MIN: Duration = Duration::from_micros(50);
+const ROUND_TRIP_MAX: Duration = Duration::from_secs(10);
+/// A window that doubles each round trip is sent at 2 ln 2 windows a round trip.
+const START_PACE: f64 = 1.4;
+/// More windows than the path holds are never on their way.
+const START_WINDOWS: f64 = 1.9;
+/// Growth in a round that shows that the path is not full.
+const START_GROWTH: f64 = 1.25;
+const START_ROUNDS_WITHOUT_GROWTH: u32 = 3;
+/// Share of a learned rate that is tried at once.
+const RESUME_SHARE: f64 = 0.5;
+/// UDT's decrease.
+const CUT: f64 = 8.0 / 9.0;
+/// UDT's most cuts for one overload.
+const CUTS_MAX: u32 = 5;
+/// Cuts without a shorter queue after which the queue is someone else's.
+const CUTS_IN_VAIN: u32 = 3;
+/// Longest time for a queue to empty.
+const DRAIN_MAX: Duration = Duration::from_secs(2);
+/// Share of what the path carries that is sent once the queue is empty.
+const CRUISE: f64 = 0.985;
+/// UDT's step: bytes a second more each [`SYN`] for a bit a second spare.
+const STEP_SHARE: f64 = 1.5e-4;
+/// Largest step.
+const STEP_RATE_SHARE_MAX: f64 = 0.02;
+/// A rise that no queue answers doubles its steps each round trip, or each such time where that is longer.
+const DOUBLING_MIN: Duration = Duration::from_millis(100);
+/// Steps that are made up for where no acknowledgement came.
+const TICKS_MAX: f64 = 4.0;
+/// The rate is never further over what was seen to arrive.
+const RATE_OVER_CARRIED_MAX: f64 = 1.06;
+/// Over so many evaluations the use of the rate is averaged.
+const USED_OVER: f64 = 8.0;
+/// A rate less used than that is not raised.
+const USED_ENOUGH: f64 = 0.85;
+/// The queue at which the path counts as full.
+const QUEUE_AT_REFERENCE: Duration = Duration::from_millis(5);
+const QUEUE_RATE_REFERENCE: f64 = 125e6;
+const QUEUE_PER_DECADE: Duration = Duration::from_millis(10);
+const QUEUE_MIN: Duration = Duration::from_millis(3);
+const QUEUE_MAX: Duration = Duration::from_millis(25);
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,58 @@
+//! Commands that go on in the background (`--detach`): the same command once more, with a log instead of a terminal, waited
+//! for until it says that it is ready.
+
+use std::{
+    ffi::OsStr,
+    fs::{self, File},
+    io::{BufRead, BufReader},
+    path::Path,
+    process::{Command, Stdio},
+};
+
+use daemon::ready;
+use protocol::Status;
+
+use crate::{failure::Failure, show};
+
+/// Runs this program with `words` in the background; prints its ready line, or says why it did not come to that.
+pub(crate) fn start(words: &[impl AsRef<OsStr>], what: &str, log: &Path) -> Result<(), Failure> {
+    if let Some(folder) = log.parent() {
+        fs::create_dir_all(folder).map_err(|error| Failure::local("make the folder", folder, &error))?;
+    }
+    let errors = File::create(log).map_err(|error| Failure::local("write", log, &error))?;
+    let own = std::env::current_exe().map_err(|error| Failure::failed(format!("cannot find this program: {error}")))?;
+    let mut command = Command::new(own);
+    command.args(words).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(errors).env(DETACHED, "1");
+    let mut child =
+        command.spawn().map_err(|error| Failure::failed(format!("cannot start in the background: {error}")))?;
+    let stdout = child.stdout.take().ok_or_else(|| Failure::failed("the background process has no output"))?;
+    for line in BufReader::new(stdout).lines().map_while(Result::ok) {
+        if ready::parse(&line).is_some() {
+            show::line(&line);
+            return Ok(());
+        }
+    }
+    let code = child.wait().ok().and_then(|status| status.code()).unwrap_or(1);
+    let said = fs::read_to_string(log).unwrap_or_default();
+    let unsaid = format!("{what} did not start");
+    let sentence = said.lines().rev().find_map(|line| line.strip_prefix("sector: ")).unwrap_or(&unsaid);
+    Err(Failure::new(status_of(code), format!("{sentence} (log: {})", log.display())))
+}
+
+/// Leaves the terminal's session, where this process is one in the background.
+pub(crate) fn leave_terminal() {
+    if std::env::var_os(DETACHED).is_some() {
+        // Fails only for a leader of a group, which has no terminal to lose.
+        let _ = rustix::process::setsid();
+    }
+}
+
+/// The status that has this exit code.
+fn status_of(code: i32) -> Status {
+    use Status::{Corrupt, Exists, Failed, NotFound, Refused, Unavailable, Usage};
+    let all = [Usage, NotFound, Refused, Unavailable, Corrupt, Exists];
+    all.into_iter().find(|status| i32::from(status.exit_code()) == code).unwrap_or(Failed)
+}
+
+/// Set for a process in the background.
+const DETACHED: &str = "SECTOR_DETACHED";

@@ -1,0 +1,96 @@
+//! `sector testbed`: sites and links on this machine, held by one process (`up`), and asked and changed by others through
+//! its note and its control socket. What links do is the matter of the crate `testbed`.
+
+mod cloud;
+mod note;
+mod show;
+mod up;
+
+use std::{
+    fs::File,
+    os::{fd::AsFd, unix::process::CommandExt},
+    process::Command,
+};
+
+use protocol::Status;
+use testbed::{
+    Scope, TestbedError,
+    control::{Answer, Request, ask},
+};
+
+use self::note::{Note, control_socket, profile_file};
+use crate::{
+    arguments::{Global, Testbed, TestbedRun, TestbedSet},
+    failure::Failure,
+    show as print,
+};
+
+/// Runs the command.
+pub(super) async fn run(verb: Testbed, global: &Global) -> Result<(), Failure> {
+    match verb {
+        Testbed::Up(up) => up::up(*up, global).await,
+        Testbed::Run(run) => become_program(&run),
+        Testbed::Set(set) => change(&set, global),
+        Testbed::Status => show::status(global),
+        Testbed::Down => down(global).await,
+    }
+}
+
+/// Enters a site and becomes the program. Where that succeeds, it does not return: the program has this process's number,
+/// and its exit code is the command's.
+fn become_program(run: &TestbedRun) -> Result<(), Failure> {
+    let folder = note::folder()?;
+    let note = Note::needed(&folder)?;
+    let site = note.site(&run.site)?;
+    let gone = |error| Failure::local("enter the site through", &note.entrance(site), &error);
+    let entrance = File::open(note.entrance(site)).map_err(gone)?;
+    testbed::enter(entrance.as_fd())?;
+    let Some((program, arguments)) = run.command.split_first() else {
+        return Err(Failure::usage("name the program to run"));
+    };
+    let mut command = Command::new(program);
+    command.args(arguments).env("SECTOR_TESTBED_SITE", &site.name);
+    let profile = profile_file(&folder);
+    if profile.exists() {
+        command.env("SECTOR_PROFILE", profile);
+    }
+    let error = command.exec();
+    let status = if error.kind() == std::io::ErrorKind::NotFound { Status::NotFound } else { Status::Failed };
+    Err(Failure::new(status, format!("cannot run `{}`: {error}", program.display())))
+}
+
+/// `sector testbed set`.
+fn change(set: &TestbedSet, global: &Global) -> Result<(), Failure> {
+    let change = set.change();
+    if change.is_empty() {
+        return Err(Failure::usage("say what shall change, such as `--cut` or `--loss 0.1%`"));
+    }
+    let scope = match (&set.one, &set.other) {
+        (Some(one), Some(other)) => Scope::Between(one.clone(), other.clone()),
+        (Some(one), None) => Scope::Site(one.clone()),
+        _ => Scope::All,
+    };
+    let folder = note::folder()?;
+    Note::needed(&folder)?;
+    if let Answer::Changed(ways) = ask(&control_socket(&folder), &Request::Set { scope, change })?
+        && !global.quiet
+    {
+        print::line(format!("{ways} link{} changed", if ways == 1 { "" } else { "s" }));
+    }
+    Ok(())
+}
+
+/// `sector testbed down`.
+async fn down(global: &Global) -> Result<(), Failure> {
+    Note::needed(&note::folder()?)?.process.stop().await?;
+    if !global.quiet {
+        print::line("stopped; sites and links are gone");
+    }
+    Ok(())
+}
+
+impl From<TestbedError> for Failure {
+    fn from(error: TestbedError) -> Self {
+        error.refusal().into()
+    }
+}

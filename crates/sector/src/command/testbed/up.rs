@@ -1,0 +1,127 @@
+//! `sector testbed up`: the process that holds sites, links and the cloud over them. All of it is children and open
+//! descriptors of this process, so that nothing is left however it ends.
+
+use std::{fs, os::unix::fs::DirBuilderExt, path::Path, sync::Arc};
+
+use daemon::{ready, stop::Signals};
+use protocol::Status;
+use testbed::{Plan, RttMatrix, Testbed, control::ControlDoor};
+
+use super::{
+    cloud::TestbedCloud,
+    note::{self, Note, control_socket, profile_file},
+};
+use crate::{
+    arguments::{Global, TestbedUp},
+    cloud::background,
+    failure::Failure,
+};
+
+/// `sector testbed up`.
+pub(super) async fn up(up: TestbedUp, global: &Global) -> Result<(), Failure> {
+    let folder = note::folder()?;
+    if let Some(running) = Note::running(&folder)? {
+        let pid = running.process.pid;
+        return Err(Failure::new(
+            Status::Exists,
+            format!("a testbed runs already (process {pid}); stop it with `sector testbed down`"),
+        ));
+    }
+    // Before it goes to the background: what is wrong with the words is said here.
+    let plan = plan(&up)?;
+    make_private(&folder)?;
+    if up.detach {
+        let words: Vec<_> = std::env::args_os().skip(1).filter(|word| word != "--detach").collect();
+        background::start(&words, "the testbed", &folder.join("testbed.log"))?;
+        say_what_to_do(global, &plan);
+        return Ok(());
+    }
+    background::leave_terminal();
+    // Before anything starts, so that no signal is lost.
+    let mut signals = Signals::listen()?;
+    // One of an earlier testbed would lead programs to a cloud that is no more.
+    let _ = fs::remove_file(profile_file(&folder));
+    let running = Arc::new(Testbed::start(plan.clone(), !up.no_offload)?);
+    if running.is_slow_with_datagrams() && !up.no_offload && !global.quiet {
+        eprintln!(
+            "sector: this kernel hands over UDP datagrams one by one (Linux 6.2 is the first that does not): fast \
+                   links take more of the processors"
+        );
+    }
+    let door = ControlDoor::open(&control_socket(&folder), running.controls().clone())?;
+    Note::here(plan.sites(), &running.descriptors()).save(&folder)?;
+    let result = serve(&up, &plan, &running, &folder, global, &mut signals).await;
+    Note::forget(&folder);
+    drop(door);
+    result
+}
+
+/// From the network to the end of it.
+async fn serve(
+    up: &TestbedUp,
+    plan: &Plan,
+    running: &Arc<Testbed>,
+    folder: &Path,
+    global: &Global,
+    signals: &mut Signals,
+) -> Result<(), Failure> {
+    let sites = plan.sites();
+    let cloud = match up.nodes_per_site {
+        0 => None,
+        _ => Some(TestbedCloud::start(plan, up.data.as_deref(), folder).await?),
+    };
+    let Some(mut cloud) = cloud else {
+        ready::announce(format_args!("testbed of {}", sites.join(", ")))?;
+        say_what_to_do(global, plan);
+        signals.next().await;
+        return Ok(());
+    };
+    let result = tokio::select! {
+        up = cloud.wait(running) => up,
+        _ = signals.next() => Err(Failure::failed("stopped before the cloud was up")),
+        all_ended = cloud.processes.watch() => Err(all_ended),
+    };
+    let result = match result {
+        Ok(()) => {
+            ready::announce(format_args!("sector://{} over {}", cloud.processes.address(), sites.join(", ")))?;
+            say_what_to_do(global, plan);
+            tokio::select! {
+                _ = signals.next() => Ok(()),
+                all_ended = cloud.processes.watch() => Err(all_ended),
+            }
+        }
+        Err(failure) => Err(failure),
+    };
+    cloud.stop().await;
+    result
+}
+
+fn plan(up: &TestbedUp) -> Result<Plan, Failure> {
+    let rules = up.link.rules();
+    let Some(file) = &up.rtt_matrix else { return Ok(Plan::new(up.sites, up.nodes_per_site, &rules, up.seed)?) };
+    let text = fs::read_to_string(file).map_err(|error| Failure::local("read", file, &error))?;
+    Ok(Plan::of_matrix(&RttMatrix::parse(&text)?, up.nodes_per_site, &rules, up.seed)?)
+}
+
+/// Makes the testbed's folder, for its owner alone.
+fn make_private(folder: &Path) -> Result<(), Failure> {
+    fs::DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(folder)
+        .map_err(|error| Failure::local("make the folder", folder, &error))
+}
+
+fn say_what_to_do(global: &Global, plan: &Plan) {
+    if global.quiet {
+        return;
+    }
+    let site = &plan.sites()[1];
+    let example = match plan.nodes_per_site() {
+        0 => format!("sector testbed run {site} PROGRAM` (site N has the address 10.77.N.1)"),
+        _ => format!("sector testbed run {site} sector put FILE /`"),
+    };
+    eprintln!(
+        "now: `{example}, `sector testbed status`, `sector testbed set --loss 0.1%`; stop: `sector testbed down`"
+    );
+}

@@ -1,0 +1,324 @@
+//! One direction of the way between two sites: every segment meets the link by itself, as on a wire; those that come out
+//! one right behind the other go on under one header, so that a fast link costs a tenth of the work. Pure: told the time
+//! and what enters, it says what comes out when.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    buffers::Buffers,
+    link::{Counts, Fate, Link},
+    packet::{Parcel, Piece, TCP, UDP},
+    rules::{Blocked, WayRules},
+};
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct Direction {
+    link: Link,
+    mtu_bytes: usize,
+    tells_mtu: bool,
+    blocks: Blocked,
+    too_large: u64,
+    blocked: u64,
+}
+
+/// What one direction has done so far, in packets unless the name says otherwise.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Passed {
+    /// Packets that entered the link.
+    pub sent: u64,
+    /// Bytes of IPv4 of those that left the queue, lost afterwards or not.
+    pub carried_bytes: u64,
+    /// Lost by chance.
+    pub lost: u64,
+    /// Lost because the way was cut.
+    pub cut: u64,
+    /// Dropped because the queue was full.
+    pub overflowed: u64,
+    /// Held back.
+    pub reordered: u64,
+    /// Arrived twice.
+    pub duplicated: u64,
+    /// Longer than the path's MTU.
+    pub too_large: u64,
+    /// Of a protocol that is blocked.
+    pub blocked: u64,
+    /// Most bytes that ever waited in the queue.
+    pub queue_bytes_max: u64,
+}
+
+/// What became of a parcel at the entrance.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Entrance {
+    /// It met the link.
+    Taken,
+    /// It is too large, and its sender is to be told.
+    TellMtu(u16),
+    /// It is gone.
+    Refused,
+}
+
+impl Direction {
+    /// A direction whose chances come from `seed`.
+    pub(crate) fn new(rules: &WayRules, seed: u64) -> Self {
+        let mut direction = Self {
+            link: Link::new(rules.link(), seed),
+            mtu_bytes: 0,
+            tells_mtu: false,
+            blocks: Blocked::Nothing,
+            too_large: 0,
+            blocked: 0,
+        };
+        direction.set_rules(rules);
+        direction
+    }
+
+    /// Changes the rules for what enters from now on.
+    pub(crate) fn set_rules(&mut self, rules: &WayRules) {
+        self.link.set_rules(rules.link());
+        self.mtu_bytes = rules.mtu_bytes.map_or(usize::MAX, usize::from);
+        self.tells_mtu = rules.tells_mtu;
+        self.blocks = rules.blocks;
+    }
+
+    /// How long a packet takes that does not wait.
+    pub(crate) fn delay(&self) -> Duration {
+        self.link.rules().delay
+    }
+
+    /// A parcel enters; `arrives` is told what comes out and when, in no particular order.
+    pub(crate) fn enter(
+        &mut self,
+        now: Duration,
+        parcel: &Parcel<'_>,
+        buffers: &mut Buffers,
+        mut arrives: impl FnMut(Duration, Vec<u8>),
+    ) -> Entrance {
+        let segments = parcel.segments();
+        if self.is_blocked(parcel.protocol) {
+            self.blocked += segments as u64;
+            return Entrance::Refused;
+        }
+        // The first is never shorter than others of its row.
+        if parcel.wire_bytes(0) > self.mtu_bytes && !self.link.rules().is_cut {
+            self.too_large += segments as u64;
+            // Fits: it is smaller than a packet.
+            return if self.tells_mtu { Entrance::TellMtu(self.mtu_bytes as u16) } else { Entrance::Refused };
+        }
+        let mut open: Option<Open> = None;
+        for index in 0..segments {
+            let reordered = self.link.counts().reordered;
+            match self.link.send(now, parcel.wire_bytes(index) as u32) {
+                Fate::Lost | Fate::Overflow => {}
+                Fate::Arrives { at, again } => {
+                    if let Some(again) = again {
+                        arrives(again, Piece::begin(room(buffers, parcel, 1), parcel, index).finish(parcel));
+                    }
+                    let is_held_back = self.link.counts().reordered != reordered;
+                    if let Some(open) = &mut open
+                        && !is_held_back
+                        && open.takes(parcel, index, at)
+                    {
+                        open.piece.append(parcel, index);
+                        open.at = at;
+                        continue;
+                    }
+                    let piece = Piece::begin(room(buffers, parcel, segments - index), parcel, index);
+                    let next = Open { piece, begins: at, at, is_held_back };
+                    if let Some(done) = open.replace(next) {
+                        arrives(done.at, done.piece.finish(parcel));
+                    }
+                }
+            }
+        }
+        if let Some(done) = open {
+            arrives(done.at, done.piece.finish(parcel));
+        }
+        Entrance::Taken
+    }
+
+    /// What was done so far.
+    pub(crate) fn passed(&self) -> Passed {
+        let Counts { sent, carried_bytes, lost, cut, overflowed, reordered, duplicated, queue_bytes_max } =
+            self.link.counts();
+        let Self { too_large, blocked, .. } = *self;
+        Passed {
+            sent,
+            carried_bytes,
+            lost,
+            cut,
+            overflowed,
+            reordered,
+            duplicated,
+            too_large,
+            blocked,
+            queue_bytes_max,
+        }
+    }
+
+    fn is_blocked(&self, protocol: u8) -> bool {
+        match self.blocks {
+            Blocked::Nothing => false,
+            Blocked::Udp => protocol == UDP,
+            Blocked::Tcp => protocol == TCP,
+        }
+    }
+}
+
+/// A piece that may still grow.
+struct Open {
+    piece: Piece,
+    /// When its first segment arrives.
+    begins: Duration,
+    /// When its last one does; then it arrives as a whole.
+    at: Duration,
+    /// Others must not wait with it.
+    is_held_back: bool,
+}
+
+impl Open {
+    /// Whether a segment that arrives at `at` may travel with it.
+    fn takes(&self, parcel: &Parcel<'_>, index: usize, at: Duration) -> bool {
+        let follows = parcel.joins_over_gaps() || self.piece.last() + 1 == index;
+        let soon = at >= self.at && at - self.begins <= TOGETHER_MAX;
+        follows && soon && !self.is_held_back && self.piece.segments() < SEGMENTS_TOGETHER_MAX
+    }
+}
+
+/// A buffer for a piece of at most so many segments.
+fn room(buffers: &mut Buffers, parcel: &Parcel<'_>, segments: usize) -> Vec<u8> {
+    buffers.take(parcel.frame_bytes(segments.min(SEGMENTS_TOGETHER_MAX)))
+}
+
+/// Segments that arrive as one: as many as a receiving card usually gathers before it says so.
+const SEGMENTS_TOGETHER_MAX: usize = 16;
+/// And within this time, so that a slow link stays smooth.
+const TOGETHER_MAX: Duration = Duration::from_millis(1);
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+    use crate::{
+        packet::samples::{cut, tcp_row, udp_row},
+        quantity::{Rate, Share},
+    };
+
+    fn rules() -> WayRules {
+        WayRules::new(Rate(1_000_000_000), Duration::from_millis(20))
+    }
+
+    /// What comes out, in the order of time.
+    fn enter(direction: &mut Direction, now: Duration, frame: &[u8]) -> Vec<(Duration, Vec<u8>)> {
+        let mut arrived = Vec::new();
+        let parcel = Parcel::read(frame).unwrap();
+        direction.enter(now, &parcel, &mut Buffers::default(), |at, frame| arrived.push((at, frame)));
+        arrived.sort_by_key(|(at, _)| *at);
+        arrived
+    }
+
+    #[test]
+    fn a_row_arrives_in_pieces_that_bring_every_byte_in_order() {
+        for frame in [tcp_row(44 * 1448, 1448), udp_row(44 * 1448, 1448)] {
+            let mut direction = Direction::new(&rules(), 1);
+            let arrived = enter(&mut direction, Duration::ZERO, &frame);
+            assert_eq!(arrived.len(), 3, "16, 16 and 12 segments");
+            let found: Vec<_> = arrived.iter().flat_map(|(_, frame)| cut(frame)).collect();
+            assert_eq!(found, cut(&frame));
+            assert_eq!(direction.passed().sent, 44);
+        }
+    }
+
+    #[test]
+    fn a_row_takes_as_long_as_its_segments_one_by_one() {
+        let frame = udp_row(10 * 1000, 1000);
+        let mut together = Direction::new(&rules(), 1);
+        let last = enter(&mut together, Duration::ZERO, &frame).pop().unwrap().0;
+        let mut apart = Direction::new(&rules(), 1);
+        let times: Vec<_> = cut(&frame).iter().map(|frame| enter(&mut apart, Duration::ZERO, frame)[0].0).collect();
+        assert_eq!(last, times[9]);
+        assert_eq!(together.passed(), apart.passed());
+    }
+
+    #[test]
+    fn a_slow_link_brings_segments_one_by_one() {
+        let slow = WayRules { rate: Rate(8_000_000), ..rules() };
+        let arrived = enter(&mut Direction::new(&slow, 1), Duration::ZERO, &udp_row(5 * 1000, 1000));
+        assert_eq!(arrived.len(), 5);
+    }
+
+    #[test]
+    fn what_is_lost_is_missing_and_the_rest_is_as_it_was_sent() {
+        let lossy = WayRules { loss: Share(0.2), ..rules() };
+        for (seed, frame) in [(3, tcp_row(40 * 1000, 1000)), (4, udp_row(40 * 1000, 1000))] {
+            let mut direction = Direction::new(&lossy, seed);
+            let found: Vec<_> =
+                enter(&mut direction, Duration::ZERO, &frame).iter().flat_map(|(_, frame)| cut(frame)).collect();
+            let passed = direction.passed();
+            assert!(passed.lost > 2, "the fault has fired: {passed:?}");
+            assert_eq!(found.len() as u64, passed.sent - passed.lost);
+            let payload = |frame: &Vec<u8>| frame[frame.len() - 1000..].to_vec();
+            let sent: Vec<_> = cut(&frame).iter().map(payload).collect();
+            assert!(found.iter().all(|frame| sent.contains(&payload(frame))));
+        }
+    }
+
+    #[test]
+    fn a_segment_that_is_held_back_holds_no_other_back() {
+        let unordered = WayRules { reorder: Share(0.2), reorder_by: Some(Duration::from_micros(50)), ..rules() };
+        let mut direction = Direction::new(&unordered, 5);
+        let arrived = enter(&mut direction, Duration::ZERO, &tcp_row(40 * 1000, 1000));
+        let held_back = direction.passed().reordered;
+        assert!(held_back > 2, "the fault has fired");
+        // One by one over the same link, each arrives when it does in a row, or less than a moment before.
+        let sequence = |frame: &Vec<u8>| u32::from_be_bytes(frame[34..38].try_into().unwrap());
+        let order: Vec<_> = arrived.iter().flat_map(|(_, frame)| cut(frame)).map(|frame| sequence(&frame)).collect();
+        let alone = arrived.iter().filter(|(_, frame)| cut(frame).len() == 1).count() as u64;
+        assert!(alone >= held_back);
+        assert_eq!(order.len(), 40);
+        assert!(!order.is_sorted(), "later ones have overtaken");
+    }
+
+    #[test]
+    fn a_packet_that_comes_twice_is_the_same_packet() {
+        let doubling = WayRules { duplicate: Share(1.0), ..rules() };
+        let frame = udp_row(4 * 1000, 1000);
+        let mut found: Vec<_> = enter(&mut Direction::new(&doubling, 1), Duration::ZERO, &frame)
+            .iter()
+            .flat_map(|(_, frame)| cut(frame))
+            .collect();
+        let mut expected = [cut(&frame), cut(&frame)].concat();
+        found.sort();
+        expected.sort();
+        assert_eq!(found, expected);
+    }
+
+    #[test]
+    fn packets_larger_than_the_path_vanish_or_are_answered() {
+        let narrow = WayRules { mtu_bytes: Some(1000), ..rules() };
+        let frame = udp_row(3 * 1000, 1000);
+        let parcel = Parcel::read(&frame).unwrap();
+        let mut direction = Direction::new(&narrow, 1);
+        let mut arrived = 0;
+        let mut enter = |direction: &mut Direction, parcel| {
+            direction.enter(Duration::ZERO, parcel, &mut Buffers::default(), |_, _| arrived += 1)
+        };
+        assert_eq!(enter(&mut direction, &parcel), Entrance::Refused);
+        direction.set_rules(&WayRules { tells_mtu: true, ..narrow });
+        assert_eq!(enter(&mut direction, &parcel), Entrance::TellMtu(1000));
+        let fits = udp_row(3 * 972, 972);
+        assert_eq!(enter(&mut direction, &Parcel::read(&fits).unwrap()), Entrance::Taken);
+        assert_eq!((direction.passed().too_large, direction.passed().sent, arrived), (6, 3, 1));
+    }
+
+    #[test]
+    fn a_blocked_protocol_does_not_pass_and_others_do() {
+        let mut direction = Direction::new(&WayRules { blocks: Blocked::Udp, ..rules() }, 1);
+        assert!(enter(&mut direction, Duration::ZERO, &udp_row(2000, 1000)).is_empty());
+        assert_eq!(enter(&mut direction, Duration::ZERO, &tcp_row(2000, 1000)).len(), 1);
+        assert_eq!((direction.passed().blocked, direction.passed().sent), (2, 2));
+    }
+}

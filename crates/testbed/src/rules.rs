@@ -1,0 +1,203 @@
+//! How a way between two sites behaves, in the words of people, and what a change of it says. Both directions of a way
+//! behave alike, each with a link and a queue of its own. Pure.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    link::{LinkRules, Loss, queue_bytes_usual},
+    quantity::{Rate, Share},
+};
+
+/// How a way behaves.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct WayRules {
+    /// What a link carries, headers of IPv4 included.
+    pub rate: Rate,
+    /// There and back.
+    pub rtt: Duration,
+    /// Room before the link, in bytes; by default what the link carries in one round trip.
+    pub queue_bytes: Option<u64>,
+    /// Packets lost by chance.
+    pub loss: Share,
+    /// Packets that are lost in a row, on average; 1 or less: each by itself.
+    pub burst_packets: f64,
+    /// Packets held back, so that later ones overtake them.
+    pub reorder: Share,
+    /// For how long; by default an eighth of the round trip.
+    pub reorder_by: Option<Duration>,
+    /// Packets that arrive twice.
+    pub duplicate: Share,
+    /// Packets longer than that, in bytes of IPv4, do not pass; `None`: all that a device sends.
+    pub mtu_bytes: Option<u16>,
+    /// Whether their sender is told (ICMP); else it is a black hole.
+    pub tells_mtu: bool,
+    /// What does not pass.
+    pub blocks: Blocked,
+    /// Whether nothing passes.
+    pub is_cut: bool,
+}
+
+/// Which protocols a way does not let through, as firewalls do.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Blocked {
+    /// None.
+    #[default]
+    Nothing,
+    /// UDP.
+    Udp,
+    /// TCP.
+    Tcp,
+}
+
+impl WayRules {
+    /// A way that loses nothing.
+    pub fn new(rate: Rate, rtt: Duration) -> Self {
+        Self {
+            rate,
+            rtt,
+            queue_bytes: None,
+            loss: Share::NONE,
+            burst_packets: 1.0,
+            reorder: Share::NONE,
+            reorder_by: None,
+            duplicate: Share::NONE,
+            mtu_bytes: None,
+            tells_mtu: false,
+            blocks: Blocked::Nothing,
+            is_cut: false,
+        }
+    }
+
+    /// The rules of one direction's link.
+    pub fn link(&self) -> LinkRules {
+        let loss = match self.loss {
+            Share(share) if share <= 0.0 => Loss::None,
+            Share(share) if self.burst_packets <= 1.0 => Loss::Random(share),
+            Share(share) => Loss::Bursts { share, length: self.burst_packets },
+        };
+        LinkRules {
+            rate_bits_per_second: self.rate.0,
+            delay: self.rtt / 2,
+            queue_bytes: self.queue(),
+            loss,
+            reorder: self.reorder.0,
+            reorder_by: self.reorder_by.unwrap_or(self.rtt / 8),
+            duplicate: self.duplicate.0,
+            is_cut: self.is_cut,
+        }
+    }
+
+    /// Bytes that can be on their way or waiting in one direction.
+    pub fn bytes_underway_max(&self) -> u64 {
+        self.bytes_within(self.rtt / 2 + self.reorder_by.unwrap_or(self.rtt / 8)) + self.queue()
+    }
+
+    fn queue(&self) -> u64 {
+        self.queue_bytes.unwrap_or_else(|| queue_bytes_usual(self.rate.0, self.rtt))
+    }
+
+    fn bytes_within(&self, time: Duration) -> u64 {
+        (self.rate.0 as f64 / 8.0 * time.as_secs_f64()) as u64
+    }
+}
+
+/// What shall be different from now on; what is `None` stays.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Change {
+    /// See [`WayRules::rate`].
+    pub rate: Option<Rate>,
+    /// See [`WayRules::rtt`].
+    pub rtt: Option<Duration>,
+    /// See [`WayRules::queue_bytes`].
+    pub queue_bytes: Option<u64>,
+    /// See [`WayRules::loss`].
+    pub loss: Option<Share>,
+    /// See [`WayRules::burst_packets`].
+    pub burst_packets: Option<f64>,
+    /// See [`WayRules::reorder`].
+    pub reorder: Option<Share>,
+    /// See [`WayRules::reorder_by`].
+    pub reorder_by: Option<Duration>,
+    /// See [`WayRules::duplicate`].
+    pub duplicate: Option<Share>,
+    /// See [`WayRules::mtu_bytes`]; 0 takes the limit away.
+    pub mtu_bytes: Option<u16>,
+    /// See [`WayRules::tells_mtu`].
+    pub tells_mtu: Option<bool>,
+    /// See [`WayRules::blocks`].
+    pub blocks: Option<Blocked>,
+    /// See [`WayRules::is_cut`].
+    pub is_cut: Option<bool>,
+}
+
+impl Change {
+    /// The rules after the change.
+    pub fn apply(&self, old: &WayRules) -> WayRules {
+        WayRules {
+            rate: self.rate.unwrap_or(old.rate),
+            rtt: self.rtt.unwrap_or(old.rtt),
+            queue_bytes: self.queue_bytes.or(old.queue_bytes),
+            loss: self.loss.unwrap_or(old.loss),
+            burst_packets: self.burst_packets.unwrap_or(old.burst_packets),
+            reorder: self.reorder.unwrap_or(old.reorder),
+            reorder_by: self.reorder_by.or(old.reorder_by),
+            duplicate: self.duplicate.unwrap_or(old.duplicate),
+            mtu_bytes: self.mtu_bytes.or(old.mtu_bytes).filter(|bytes| *bytes > 0),
+            tells_mtu: self.tells_mtu.unwrap_or(old.tells_mtu),
+            blocks: self.blocks.unwrap_or(old.blocks),
+            is_cut: self.is_cut.unwrap_or(old.is_cut),
+        }
+    }
+
+    /// Whether it says nothing.
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const RTT: Duration = Duration::from_millis(100);
+
+    #[test]
+    fn a_link_has_half_the_round_trip_and_room_for_all_of_it() {
+        let rules = WayRules::new(Rate(1_000_000_000), RTT);
+        let link = rules.link();
+        assert_eq!((link.delay, link.queue_bytes), (RTT / 2, 12_500_000));
+        assert_eq!(link.loss, Loss::None);
+        let near = WayRules::new(Rate(1_000_000), Duration::from_millis(1));
+        assert_eq!(near.link().queue_bytes, 64 << 10);
+    }
+
+    #[test]
+    fn loss_comes_in_bursts_only_where_that_is_said() {
+        let rules = WayRules { loss: Share(0.01), ..WayRules::new(Rate(1_000_000), RTT) };
+        assert_eq!(rules.link().loss, Loss::Random(0.01));
+        let rules = WayRules { burst_packets: 5.0, ..rules };
+        assert_eq!(rules.link().loss, Loss::Bursts { share: 0.01, length: 5.0 });
+    }
+
+    #[test]
+    fn a_change_leaves_what_it_does_not_name() {
+        let old = WayRules { mtu_bytes: Some(1200), ..WayRules::new(Rate(1_000_000), RTT) };
+        assert_eq!(Change::default().apply(&old), old);
+        assert!(Change::default().is_empty());
+        let cut = Change { is_cut: Some(true), ..Change::default() };
+        assert_eq!(cut.apply(&old), WayRules { is_cut: true, ..old.clone() });
+        let free = Change { mtu_bytes: Some(0), ..Change::default() };
+        assert_eq!(free.apply(&old).mtu_bytes, None);
+    }
+
+    #[test]
+    fn a_queue_of_its_own_follows_a_change_of_the_rate() {
+        let old = WayRules::new(Rate(1_000_000_000), RTT);
+        let slower = Change { rate: Some(Rate(80_000_000)), ..Change::default() };
+        assert_eq!(slower.apply(&old).link().queue_bytes, 1_000_000);
+    }
+}

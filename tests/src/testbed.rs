@@ -1,0 +1,114 @@
+//! Sites and links for a test, through the command line as a person makes them (`sector testbed`). Needs root; gone at the
+//! end, also when the test fails.
+
+use std::{
+    path::PathBuf,
+    process::{Command, Stdio},
+};
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+use crate::{Ended, ended, program};
+
+/// See the module.
+pub struct Testbed {
+    folder: TempDir,
+}
+
+impl Testbed {
+    /// Starts one; `None`, with a line that says so, where that is not permitted.
+    pub fn up(arguments: &[&str]) -> Option<Self> {
+        let testbed = Self { folder: tempfile::tempdir().unwrap() };
+        let mut words = vec!["testbed", "up", "--detach"];
+        words.extend(arguments);
+        let up = testbed.run(&words);
+        if let 4 | 5 = up.code
+            && (up.errors.contains("needs root") || up.errors.contains("/dev/net/tun"))
+        {
+            println!("SKIPPED: {}", up.errors.trim());
+            return None;
+        }
+        assert_eq!(up.code, 0, "sector testbed up: {}", up.errors);
+        Some(testbed)
+    }
+
+    /// A folder for the test's own files.
+    pub fn folder(&self) -> PathBuf {
+        self.folder.path().into()
+    }
+
+    /// A command on this machine's own network, not yet run.
+    pub fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(program());
+        command
+            .args(arguments)
+            .env("SECTOR_HOME", self.folder.path().join("home"))
+            .env_remove("SECTOR_PROFILE")
+            .current_dir(self.folder.path())
+            .stdin(Stdio::null());
+        command
+    }
+
+    /// The same, at a site.
+    pub fn command_at(&self, site: &str, arguments: &[&str]) -> Command {
+        let program = program();
+        let mut words = vec!["testbed", "run", site, program.to_str().unwrap()];
+        words.extend(arguments);
+        self.command(&words)
+    }
+
+    /// Runs a command and gives how it ended.
+    pub fn run(&self, arguments: &[&str]) -> Ended {
+        ended(self.command(arguments).output().unwrap())
+    }
+
+    /// Runs a command at a site and gives how it ended.
+    pub fn run_at(&self, site: &str, arguments: &[&str]) -> Ended {
+        ended(self.command_at(site, arguments).output().unwrap())
+    }
+
+    /// Runs a command that must succeed; its standard output.
+    pub fn ok(&self, arguments: &[&str]) -> String {
+        succeeded(arguments, self.run(arguments))
+    }
+
+    /// Runs a command at a site that must succeed; its standard output.
+    pub fn ok_at(&self, site: &str, arguments: &[&str]) -> String {
+        succeeded(arguments, self.run_at(site, arguments))
+    }
+
+    /// Changes links.
+    pub fn set(&self, words: &[&str]) {
+        self.ok(&[&["testbed", "set"], words].concat());
+    }
+
+    /// How all is.
+    pub fn status(&self) -> Value {
+        serde_json::from_str(&self.ok(&["testbed", "status", "--json"])).expect("one JSON document")
+    }
+
+    /// What one direction of a link did so far, by its name in the JSON.
+    pub fn passed(&self, from: &str, to: &str, what: &str) -> u64 {
+        let status = self.status();
+        let links = status["links"].as_array().unwrap();
+        let link = links.iter().find(|link| link["from"] == from && link["to"] == to).expect("a link");
+        link["passed"][what].as_u64().unwrap()
+    }
+
+    /// The process that holds it.
+    pub fn pid(&self) -> u32 {
+        u32::try_from(self.status()["pid"].as_u64().unwrap()).unwrap()
+    }
+}
+
+impl Drop for Testbed {
+    fn drop(&mut self) {
+        let _ = self.command(&["testbed", "down"]).output();
+    }
+}
+
+fn succeeded(arguments: &[&str], ended: Ended) -> String {
+    assert_eq!(ended.code, 0, "sector {arguments:?}: {}", ended.errors);
+    ended.text()
+}
