@@ -16,7 +16,7 @@ use net::{
     transfer::{Carriers, TransferStream, Way},
 };
 use protocol::{
-    NodeId,
+    NodeId, Pace,
     message::{
         client_master::Source,
         transfer::{TransferReply, TransferRequest},
@@ -60,22 +60,23 @@ impl Connections {
         source: &Source,
         request: &TransferRequest,
     ) -> Result<(TransferStream, TransferReply), NetError> {
-        self.open_on(None, source, request).await
+        self.open_on(None, source, Pace::default(), request).await
     }
 
     /// The same, with a connection that the caller has used for this node before and would use again: a node serves a
-    /// slice that it has open on a connection with the least work.
+    /// slice that it has open on a connection with the least work. What the node sends comes at `pace`.
     pub(crate) async fn open_on(
         &self,
         line: Option<TransferStream>,
         source: &Source,
+        pace: Pace,
         request: &TransferRequest,
     ) -> Result<(TransferStream, TransferReply), NetError> {
         let wants_plain = may_go_plain(source) && !self.lock().sealed_only.contains(&source.node);
         let mut kept = line.filter(|line| line.is_plain() == wants_plain);
         while let Some(mut stream) = kept.or_else(|| self.take(&source.node, wants_plain)) {
             kept = None;
-            if let Ok(reply) = ask(&mut stream, request).await {
+            if let Ok(reply) = ask_at(&mut stream, pace, request).await {
                 return Ok((stream, reply));
             }
         }
@@ -83,7 +84,7 @@ impl Connections {
             let mut stream = self.carriers.connect_by_tcp(source.address, source.node.as_str()).await?;
             prove(&mut stream, &self.holder).await?;
             self.go_plain(&mut stream, source).await?;
-            let reply = ask(&mut stream, request).await?;
+            let reply = ask_at(&mut stream, pace, request).await?;
             return Ok((stream, reply));
         }
         let mut tries_left = TRIES_SHARED;
@@ -93,7 +94,7 @@ impl Connections {
             let is_shared = stream.is_shared();
             let asking = async {
                 prove(&mut stream, &self.holder).await?;
-                ask(&mut stream, request).await
+                ask_at(&mut stream, pace, request).await
             };
             tries_left -= 1;
             match asking.await {
@@ -147,6 +148,14 @@ pub(crate) async fn prove(stream: &mut TransferStream, holder: &HolderPair) -> R
 fn may_go_plain(source: &Source) -> bool {
     let within = codec::decode::<Ticket>(&source.ticket.ticket).ok().and_then(|ticket| ticket.plain_within);
     within.is_some_and(|site| site == source.place.site)
+}
+
+/// Asks for what is to come, or go on from there, at this pace.
+async fn ask_at(stream: &mut TransferStream, pace: Pace, request: &TransferRequest) -> Result<TransferReply, NetError> {
+    if pace != Pace::default() {
+        stream.queue(&TransferRequest::Pace(pace)).await?;
+    }
+    ask(stream, request).await
 }
 
 async fn ask(stream: &mut TransferStream, request: &TransferRequest) -> Result<TransferReply, NetError> {

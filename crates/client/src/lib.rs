@@ -37,6 +37,7 @@ pub mod profile;
 pub mod rebuild;
 pub mod rights;
 pub mod session;
+pub mod throttle;
 
 pub use admission::{Admitted, Decision, Newcomer, Trust};
 pub use browser_login::BrowserLogin;
@@ -45,8 +46,8 @@ pub use file::{get::GetOptions, put::PutOptions, reader::FileReader};
 pub use folder::PolicyStatus;
 pub use profile::Profile;
 pub use protocol::{
-    Acl, AclEntry, CarrierChoice, ControllerKind, CredentialId, Policy, RecordFormat, Rights, SectorPath, UserName,
-    Who,
+    Acl, AclEntry, CarrierChoice, ControllerKind, CredentialId, Policy, Priority, RecordFormat, Rights, SectorPath,
+    UserName, Who,
     message::{
         accounts::{GroupStatus, NewSession, NewUser, Password, SessionStatus, TokenStatus, UserChange, UserStatus},
         acl::AclStatus,
@@ -62,3 +63,4 @@ pub use protocol::{
     },
 };
 pub use session::{Client, LoginAt, login};
+pub use throttle::Throttle;

@@ -33,12 +33,13 @@ use protocol::{
 };
 use tokio::sync::Mutex;
 
-use crate::{ClientError, Profile, connections::Connections};
+use crate::{ClientError, Profile, Throttle, connections::Connections, file::local::LocalDoors};
 
 /// A logged-in client. Clones share the session.
 #[derive(Clone)]
 pub struct Client {
     inner: Arc<Inner>,
+    throttle: Throttle,
 }
 
 struct Inner {
@@ -98,7 +99,7 @@ impl Client {
             answer_micros_min: AtomicU64::new(u64::MAX),
             leases: std::sync::Mutex::default(),
         };
-        Ok(Self { inner: Arc::new(inner) })
+        Ok(Self { inner: Arc::new(inner), throttle: Throttle::default() })
     }
 
     /// Ends the session in order and gives back the leases of writes that were broken off, so that nobody has to wait
@@ -112,6 +113,22 @@ impl Client {
         // The session ends whatever the answer.
         let _ = self.ask(ClientRequest::Logout).await;
         self.inner.messenger.close().await;
+    }
+
+    /// The same client, in the same session, whose transfers keep to a limit.
+    pub fn throttled(&self, throttle: Throttle) -> Self {
+        Self { inner: Arc::clone(&self.inner), throttle }
+    }
+
+    /// The limit that the transfers of this client keep to.
+    pub fn throttle(&self) -> &Throttle {
+        &self.throttle
+    }
+
+    /// The local sockets of nodes on this machine, where transfers may use them: under a limit all bytes go where they are
+    /// counted.
+    pub(crate) fn local_doors(&self) -> Option<&LocalDoors> {
+        self.throttle.rate_bytes_per_second().is_none().then(|| self.connections().local())
     }
 
     /// Who is logged in.

@@ -14,7 +14,7 @@ use std::{
     time::Duration,
 };
 
-use client::{CarrierChoice, Client, GetOptions, SectorPath};
+use client::{CarrierChoice, Client, GetOptions, Priority, SectorPath, Throttle};
 use fake_cloud::{FakeCloud, reading::ReadFault};
 use protocol::Status;
 
@@ -111,6 +111,22 @@ async fn over_quic_faults_of_far_nodes_are_made_good_by_others_as_over_tcp() {
             assert!(got.unwrap() == bytes, "{fault:?}");
         }
     }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_nodes_of_a_download_are_asked_to_keep_to_its_limit_together_also_on_this_machine() {
+    let cloud = FakeCloud::start(&["n1", "n2", "n3"]).await;
+    cloud.open_local_door("n2", None);
+    let throttle = Throttle::new(Some(1_200_000_000), Priority::Low);
+    let (client, bytes) = (cloud.client().await.throttled(throttle.clone()), content(LARGE_BYTES));
+    let path = cloud.add_bytes("/large", bytes.clone());
+    let folder = tempfile::tempdir().unwrap();
+    assert!(get(&client, &path, &folder.path().join("large")).await.unwrap() == bytes);
+    let paces: Vec<_> = cloud.world().log.iter().filter(|line| line.starts_with("pace")).cloned().collect();
+    let third = "pace Pace { rate_bytes_per_second: Some(400000000), priority: Low }";
+    assert!(!paces.is_empty() && paces.iter().all(|pace| pace == third), "{paces:?}");
+    assert_eq!(cloud.take_reads().len(), paces.len(), "each request says it");
+    assert!(throttle.passed_bytes() >= bytes.len() as u64, "no byte went by another way");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 
 use protocol::{
-    FileId, Now, SliceHeader, SliceId, Status,
+    FileId, Now, Pace, Priority, SliceHeader, SliceId, Status,
     message::node_master::{Ack, Order},
 };
 
@@ -323,9 +323,18 @@ impl Master {
         let of = self.for_node(&header.owner, self.nodes.get(target), source);
         let from =
             self.tickets.read(now, source, of, tickets::file(&header.path, header.version), slice, copying.bytes);
-        let rate_bytes_per_second = copying.share.map(|share| share.rate_bytes_per_second);
+        let pace = Pace {
+            rate_bytes_per_second: copying.share.map(|share| share.rate_bytes_per_second),
+            priority: self.priority_of_copy(slice),
+        };
         let bytes = copying.bytes;
-        Some((Ordered::Replicate(slice), Order::Replicate { header, bytes, from, rate_bytes_per_second }))
+        Some((Ordered::Replicate(slice), Order::Replicate { header, bytes, from, pace }))
+    }
+
+    /// A copy for which a client waits, or that is to be a file's second, goes with what people do; others wait.
+    fn priority_of_copy(&self, slice: SliceId) -> Priority {
+        let good = self.replicas.of(slice).iter().filter(|replica| replica.is_good()).count();
+        if good <= 1 || self.leases.of_slice(slice).is_some() { Priority::Normal } else { Priority::Low }
     }
 
     fn note_placed(&mut self, now: Now, slice: SliceId, node: NodeKey, mark: HeaderMark) {

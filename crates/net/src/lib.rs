@@ -10,6 +10,7 @@ pub mod identity;
 pub mod local;
 pub mod memory;
 pub mod messenger;
+pub mod pace;
 pub mod transfer;
 
 pub use error::NetError;

@@ -23,7 +23,7 @@ use net::{
     transfer::{Incoming, Listener, TransferStream},
 };
 use protocol::{
-    Status,
+    Pace, Status,
     message::transfer::{TransferReply, TransferRequest},
     ticket::SignedTicket,
 };
@@ -108,6 +108,7 @@ pub(crate) async fn answer_requests(
 ) -> Result<(), NodeError> {
     let mut open = OpenSlices::default();
     let mut bearer = Bearer::of(&stream)?;
+    let mut pace = Pace::default();
     loop {
         let next = stopping.unless(timeout(REQUEST_IDLE_MAX, next_request(&mut stream, &mut open)));
         let Some(Ok(received)) = next.await else { break };
@@ -120,6 +121,10 @@ pub(crate) async fn answer_requests(
                     refuse(&mut stream, &hands.tickets.refuse_proof(&bearer)).await?;
                     break;
                 }
+                continue;
+            }
+            TransferRequest::Pace(wanted) => {
+                pace = wanted;
                 continue;
             }
             TransferRequest::Plain { ticket } => {
@@ -146,8 +151,9 @@ pub(crate) async fn answer_requests(
                 }
             }
         }
+        let asked = Asked { request, pace: std::mem::take(&mut pace) };
         let after = tokio::select! {
-            after = answer(hands, &mut stream, &bearer, &mut open, request, stopping) => after?,
+            after = answer(hands, &mut stream, &bearer, &mut open, asked, stopping) => after?,
             // Cut off in the middle, without a word: whoever has a good session asks for a new ticket.
             () = revoked => return Ok(()),
         };
@@ -159,20 +165,27 @@ pub(crate) async fn answer_requests(
     Ok(())
 }
 
+/// A request, and how it is to go.
+struct Asked {
+    request: TransferRequest,
+    pace: Pace,
+}
+
 /// Answers one request that leaves the connection here.
 async fn answer(
     hands: &Arc<Hands>,
     stream: &mut TransferStream,
     bearer: &Bearer,
     open: &mut OpenSlices,
-    request: TransferRequest,
+    Asked { request, pace }: Asked,
     stopping: &Stopping,
 ) -> Result<After, NodeError> {
     match request {
         TransferRequest::Read { ticket, slice, from, until } => {
             let Some(_turn) = turn(hands, stream).await? else { return Ok(After::Next) };
             // Boxed, as below: the largest of the conversations decides the size of all.
-            Box::pin(read::read(hands, stream, bearer, open, ticket, slice, from..until)).await
+            Box::pin(read::read(hands, stream, bearer, open, read::Wanted { ticket, slice, range: from..until, pace }))
+                .await
         }
         TransferRequest::Write { ticket, chain } => {
             let Some(_turn) = turn_to_write(hands, stream).await? else { return Ok(After::Next) };
@@ -199,7 +212,10 @@ async fn answer(
             Box::pin(import::leave(hands, stream, bearer, &ticket, wanted, slice)).await
         }
         // Taken out before: these change what the connection is.
-        TransferRequest::Spe { .. } | TransferRequest::Hold { .. } | TransferRequest::Plain { .. } => Ok(After::Close),
+        TransferRequest::Spe { .. }
+        | TransferRequest::Hold { .. }
+        | TransferRequest::Pace(_)
+        | TransferRequest::Plain { .. } => Ok(After::Close),
     }
 }
 
@@ -235,7 +251,7 @@ fn ticket_of(request: &TransferRequest) -> Option<&SignedTicket> {
         | TransferRequest::LeaveFile { ticket, .. }
         | TransferRequest::Plain { ticket }
         | TransferRequest::Spe { ticket } => Some(ticket),
-        TransferRequest::Hold { .. } => None,
+        TransferRequest::Hold { .. } | TransferRequest::Pace(_) => None,
     }
 }
 

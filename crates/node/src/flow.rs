@@ -5,11 +5,14 @@
 
 use std::{mem, time::Duration};
 
-use net::transfer::{Frame, TransferStream};
+use net::{
+    pace::Toll,
+    transfer::{Frame, TransferStream},
+};
 use protocol::limits;
 use tokio::{
     task::{JoinHandle, spawn_blocking},
-    time::{Instant, sleep_until, timeout},
+    time::timeout,
 };
 
 use crate::NodeError;
@@ -18,11 +21,6 @@ use crate::NodeError;
 pub(crate) trait FrameSink: Send + 'static {
     /// Takes the next frame.
     fn take(&mut self, frame: &Frame) -> Result<(), NodeError>;
-
-    /// Before when no further frame should be read, where the bytes must not come faster.
-    fn next_at(&self) -> Option<Instant> {
-        None
-    }
 }
 
 /// Where the bytes of sent frames come from. Called on blocking threads, one call at a time.
@@ -55,9 +53,6 @@ pub(crate) async fn receive<S: FrameSink>(
         let (sink, spare) = work.finish().await.map_err(ReceiveError::Sink)?;
         if !more {
             return Ok(sink);
-        }
-        if let Some(at) = sink.next_at() {
-            sleep_until(at).await;
         }
         work = Taking::start(sink, mem::replace(&mut frame, spare));
     }
@@ -117,12 +112,13 @@ impl<S: FrameSource> Outflow<S> {
     }
 
     /// Sends all frames and the end of the data.
-    pub(crate) async fn send(self, stream: &mut TransferStream, stall: Duration) -> Result<(), NodeError> {
+    /// What `toll` makes it wait for is no stall.
+    pub(crate) async fn send(self, stream: &mut TransferStream, toll: &Toll, stall: Duration) -> Result<(), NodeError> {
         let Self { first: mut frame, mut source } = self;
         // What is in memory is read by the thread that seals it: the bytes are then still in its processor's cache, and
         // no other thread must be woken.
         while !frame.payload.is_empty() {
-            send_frame(stream, &frame, stall).await?;
+            toll.send(stream, &frame, stall).await?;
             frame.checksums.clear();
             if !source.fill_at_once(&mut frame)? {
                 (source, frame) = filled(fill(source, frame)).await?;
@@ -133,7 +129,7 @@ impl<S: FrameSource> Outflow<S> {
         let mut spare = Frame::default();
         while !frame.payload.is_empty() {
             let next = fill(source, spare);
-            send_frame(stream, &frame, stall).await?;
+            toll.send(stream, &frame, stall).await?;
             spare = frame;
             (source, frame) = filled(next).await?;
         }
@@ -167,13 +163,6 @@ impl<S: FrameSink> Taking<S> {
                 Err(_) => Err(NodeError::Panicked { operation: "storing received bytes" }),
             },
         }
-    }
-}
-
-async fn send_frame(stream: &mut TransferStream, frame: &Frame, stall: Duration) -> Result<(), NodeError> {
-    match timeout(stall, stream.send_checked_or_sum(frame)).await {
-        Ok(sent) => Ok(sent?),
-        Err(_) => Err(stalled("sending bytes", stall)),
     }
 }
 
@@ -257,7 +246,12 @@ mod tests {
     async fn bytes_arrive_whole_and_in_order() {
         let (mut here, mut there) = pair();
         let sending = async {
-            Outflow::begin(Bytes(content(), None)).await.unwrap().send(&mut here, STALL_MAX).await.unwrap();
+            Outflow::begin(Bytes(content(), None))
+                .await
+                .unwrap()
+                .send(&mut here, &Toll::free(), STALL_MAX)
+                .await
+                .unwrap();
         };
         let receiving = receive(&mut there, Bounded(Vec::new(), usize::MAX), STALL_MAX);
         let ((), received) = tokio::join!(sending, receiving);
@@ -277,7 +271,7 @@ mod tests {
         let sending = async {
             let error = NodeError::refused(Status::Corrupt, "bad block");
             let flow = Outflow::begin(Bytes(content(), Some(error))).await.unwrap();
-            assert!(flow.send(&mut here, STALL_MAX).await.is_err());
+            assert!(flow.send(&mut here, &Toll::free(), STALL_MAX).await.is_err());
             drop(here);
         };
         let receiving = receive(&mut there, Bounded(Vec::new(), usize::MAX), STALL_MAX);
@@ -289,7 +283,12 @@ mod tests {
     async fn after_a_full_disk_the_peer_is_drained_and_reads_the_refusal() {
         let (mut here, mut there) = pair();
         let sending = async {
-            Outflow::begin(Bytes(content(), None)).await.unwrap().send(&mut here, STALL_MAX).await.unwrap();
+            Outflow::begin(Bytes(content(), None))
+                .await
+                .unwrap()
+                .send(&mut here, &Toll::free(), STALL_MAX)
+                .await
+                .unwrap();
             here.receive::<String>().await.unwrap()
         };
         let receiving = async {

@@ -6,7 +6,8 @@ use std::sync::{
     atomic::{AtomicU32, Ordering},
 };
 
-use protocol::{NodeId, SliceId, names};
+use net::pace::{Gate, Toll};
+use protocol::{NodeId, Pace, SliceId, names, pace::RATE_BYTES_PER_SECOND_MIN};
 use store::DiskSet;
 use tokio::sync::{Semaphore, mpsc};
 
@@ -81,6 +82,12 @@ impl Hands {
             // Reported all the same: the master must replace it, whatever this disk still does.
             Err(error) => tracing::error!(%slice, %error, "the corrupt slice could not be put aside"),
         }
+    }
+
+    /// What the bytes of one conversation must wait for, at a pace that was asked for.
+    pub(crate) fn toll(&self, pace: Pace) -> Toll {
+        let own = pace.rate_bytes_per_second.map(|rate| Arc::new(Gate::new(Some(rate.max(RATE_BYTES_PER_SECOND_MIN)))));
+        Toll::of(own.into_iter().collect(), pace.priority)
     }
 
     /// Looks at an error of a job's files for what it says of their disk.

@@ -14,7 +14,7 @@ mod tests;
 use std::{collections::VecDeque, time::Duration};
 
 use protocol::{
-    JobId, NodeId, Now, Refusal, SessionId, SliceHeader, SliceId, SliceMetadata, Status,
+    JobId, NodeId, Now, Pace, Refusal, SessionId, SliceHeader, SliceId, SliceMetadata, Status,
     message::{
         client_master::Source,
         node_master::{Ack, HeldPartial, HeldSlice, Order, Report, Revocation},
@@ -88,8 +88,8 @@ impl Node {
             return;
         }
         match order {
-            Order::Replicate { header, bytes, from: source, rate_bytes_per_second } => {
-                self.replicate(from, CopyOrder { header, bytes, from: source, rate_bytes_per_second });
+            Order::Replicate { header, bytes, from: source, pace } => {
+                self.replicate(from, CopyOrder { header, bytes, from: source, pace });
             }
             Order::Place { header } => {
                 let refused = self.moves.add(Waiting { work: Move::Place { header }, asker: Some(from) });
@@ -256,6 +256,8 @@ impl Node {
 
 /// What the node's hands are asked to do. Nothing here needs to be saved before another is sent: what a report says is
 /// on the disk before its completion is handled.
+// Actions are carried out at once; a box would be an allocation for nothing.
+#[allow(clippy::large_enum_variant)]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Action {
     /// Refuse tickets that were given out before, and cut off what runs on them.
@@ -380,8 +382,8 @@ pub struct CopyOrder {
     pub bytes: u64,
     /// Who has it.
     pub from: Source,
-    /// Most bytes per second at which it may be fetched.
-    pub rate_bytes_per_second: Option<u64>,
+    /// How it is to go.
+    pub pace: Pace,
 }
 
 /// Who is to be answered: a session and its request.

@@ -11,7 +11,7 @@ use std::{
 use fake_cloud::{FakeCloud, JOB, content, damage, get, header, path, put, write_right};
 use net::{local::LocalStream, transfer::TransferStream};
 use protocol::{
-    CarrierChoice, JobId, JournalId, NodeId, SliceHeader, SliceId, Status,
+    CarrierChoice, JobId, JournalId, NodeId, Pace, SliceHeader, SliceId, Status,
     message::{
         local::{LocalReply, LocalRequest},
         node_master::{Ack, HeldState, Order, Report},
@@ -243,8 +243,7 @@ async fn a_copy_that_was_made_again_is_not_blamed_for_the_bad_one_that_a_connect
     let (first, second) = (cloud.node("n1").await, cloud.node("n2").await);
     let bytes = content(2_500_000);
     cloud.put(&first, 1, &bytes).await;
-    let copy =
-        |from| Order::Replicate { header: header(1), bytes: bytes.len() as u64, from, rate_bytes_per_second: None };
+    let copy = |from| Order::Replicate { header: header(1), bytes: bytes.len() as u64, from, pace: Pace::default() };
     assert_eq!(cloud.order(&second, copy(cloud.source(&second, &first, 1))).await, Ack::Done);
     assert!(matches!(cloud.report(second.session).await, Report::Stored(_)));
     let (mut early, mut midway) = (cloud.connect(&first).await, cloud.connect(&first).await);
@@ -304,7 +303,7 @@ async fn copy_and_restart(mut cloud: FakeCloud) {
         header: header(1),
         bytes: bytes.len() as u64,
         from: cloud.source(&to, &from, 1),
-        rate_bytes_per_second: Some(1 << 40),
+        pace: Pace { rate_bytes_per_second: Some(1 << 40), ..Pace::default() },
     };
     assert_eq!(cloud.order(&to, order.clone()).await, Ack::Done);
     let stored = cloud.report(to.session).await;
@@ -382,12 +381,8 @@ async fn native_files_are_listed_and_imported_with_a_ticket_for_that_alone() {
 async fn a_copy_from_a_node_without_the_slice_fails_with_its_words() {
     let mut cloud = FakeCloud::start().await;
     let (from, to) = (cloud.node("n1").await, cloud.node("n2").await);
-    let order = Order::Replicate {
-        header: header(1),
-        bytes: 3,
-        from: cloud.source(&to, &from, 1),
-        rate_bytes_per_second: None,
-    };
+    let order =
+        Order::Replicate { header: header(1), bytes: 3, from: cloud.source(&to, &from, 1), pace: Pace::default() };
     assert_eq!(cloud.order(&to, order).await, Ack::Done);
     let report = cloud.report(to.session).await;
     let Report::ReplicateFailed { slice: SliceId(1), refusal } = report else { panic!("{report:?}") };

@@ -16,6 +16,7 @@ pub mod join_ticket;
 pub mod limits;
 pub mod message;
 pub mod names;
+pub mod pace;
 pub mod path;
 pub mod policy;
 pub mod rate;
@@ -35,6 +36,7 @@ pub use ids::{
     Version,
 };
 pub use join_ticket::{JoinTicket, MachineKind, TicketSecret};
+pub use pace::{Pace, Priority};
 pub use path::SectorPath;
 pub use policy::Policy;
 pub use slice::{Digest, RecordFormat, SliceHeader, SliceMetadata};

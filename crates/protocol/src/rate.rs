@@ -1,5 +1,5 @@
-//! Rates of bytes as people write them: `200 Mbit/s`, `25 MB/s`, or a plain number of bytes per second. They serve the
-//! limits between sites. Never a measured rate: those are numbers all along.
+//! Rates of bytes as people write them: `200 Mbit/s`, `200mbit`, `25 MB/s`, or a plain number of bytes per second. They
+//! serve the limits of transfers and between sites. Never a measured rate: those are numbers all along.
 
 use std::fmt;
 
@@ -24,7 +24,8 @@ pub fn parse(text: &str) -> Result<u64, RateError> {
         return number.parse().map_err(|_| error());
     }
     let number: f64 = number.parse().map_err(|_| error())?;
-    let (_, bytes) = UNITS.iter().find(|(name, _)| *name == unit).ok_or_else(error)?;
+    let short = |name: &str| name.strip_suffix("bit/s").is_some_and(|scale| is_short(unit, scale));
+    let (_, bytes) = UNITS.iter().find(|(name, _)| *name == unit || short(name)).ok_or_else(error)?;
     let rate = number * bytes;
     if rate.is_finite() && rate < MOST { Ok(rate as u64) } else { Err(error()) }
 }
@@ -46,6 +47,12 @@ impl fmt::Display for Shown {
         let text = format!("{number:.2}");
         write!(f, "{} {unit}", text.trim_end_matches('0').trim_end_matches('.'))
     }
+}
+
+/// Whether a unit is the short form that is quickly typed: `100mbit`.
+fn is_short(unit: &str, scale: &str) -> bool {
+    let unit = unit.to_ascii_lowercase();
+    unit.strip_suffix("bit").is_some_and(|typed| typed == scale.to_ascii_lowercase())
 }
 
 /// Units and their bytes per second.
@@ -73,6 +80,10 @@ mod tests {
         for (text, bytes) in [
             ("200 Mbit/s", 25_000_000),
             ("200Mbit/s", 25_000_000),
+            ("200mbit", 25_000_000),
+            ("200 Mbit", 25_000_000),
+            ("1gbit", 125_000_000),
+            ("64kbit", 8_000),
             ("1.5 Gbit/s", 187_500_000),
             ("25 MB/s", 25_000_000),
             ("24 MiB/s", 25_165_824),
@@ -85,7 +96,19 @@ mod tests {
 
     #[test]
     fn what_is_no_rate_is_refused_with_an_example() {
-        for text in ["", "fast", "200", "200 Mb/s", "-1 Mbit/s", "1e9 B/s", "1.2.3 MB/s", "inf B/s", "99999999 GB/s"] {
+        for text in [
+            "",
+            "fast",
+            "200",
+            "200 Mb/s",
+            "5bit",
+            "5 MBIT/s",
+            "-1 Mbit/s",
+            "1e9 B/s",
+            "1.2.3 MB/s",
+            "inf B/s",
+            "99999999 GB/s",
+        ] {
             let read = parse(text);
             if text == "200" {
                 assert_eq!(read, Ok(200));

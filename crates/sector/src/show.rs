@@ -11,7 +11,9 @@ use std::{
 };
 
 use bytesize::ByteSize;
+use client::{Client, Throttle};
 use indicatif::{ProgressBar, ProgressStyle};
+use protocol::rate;
 use serde::Serialize;
 
 use crate::{arguments::Global, failure::Failure};
@@ -92,6 +94,8 @@ pub(crate) struct Meter {
     begun: Instant,
     done: AtomicU64,
     total: AtomicU64,
+    /// What the work's transfers keep to.
+    throttle: Option<Throttle>,
 }
 
 impl Meter {
@@ -106,7 +110,21 @@ impl Meter {
             bar
         });
         let lines = (!silent && !terminal).then(|| Mutex::new(Instant::now()));
-        Self { what, bar, lines, begun: Instant::now(), done: AtomicU64::new(0), total: AtomicU64::new(total_bytes) }
+        Self {
+            what,
+            bar,
+            lines,
+            begun: Instant::now(),
+            done: AtomicU64::new(0),
+            total: AtomicU64::new(total_bytes),
+            throttle: None,
+        }
+    }
+
+    /// Says too where a limit of these transfers is why they are slow.
+    pub(crate) fn of(mut self, cloud: &Client) -> Self {
+        self.throttle = Some(cloud.throttle().clone());
+        self
     }
 
     /// More was done.
@@ -135,6 +153,9 @@ impl Meter {
     fn show(&self, done: u64) {
         if let Some(bar) = &self.bar {
             bar.set_position(done);
+            if let Some(limit) = self.limit() {
+                bar.set_message(format!("{limit}: {}", self.what));
+            }
         }
         let Some(last) = &self.lines else { return };
         let mut last = last.lock().unwrap_or_else(PoisonError::into_inner);
@@ -145,7 +166,15 @@ impl Meter {
         let rate = done as f64 / self.begun.elapsed().as_secs_f64();
         let total = self.total.load(Ordering::Relaxed);
         let left = if rate > 0.0 { (total.saturating_sub(done) as f64 / rate).ceil() } else { 0.0 };
-        eprintln!("{}: {} of {}, {}/s, {left} s left", self.what, size(done), size(total), size(rate as u64));
+        let held = self.limit().map(|limit| format!(", {limit}")).unwrap_or_default();
+        eprintln!("{}: {} of {}, {}/s, {left} s left{held}", self.what, size(done), size(total), size(rate as u64));
+    }
+
+    /// The limit to which the bytes are held now.
+    fn limit(&self) -> Option<String> {
+        let throttle = self.throttle.as_ref()?;
+        let rate = throttle.rate_bytes_per_second()?;
+        Some(format!("limit {}", rate::Shown(rate)))
     }
 }
 

@@ -218,7 +218,7 @@ impl Process {
             TransferRequest::Verify { .. } => {
                 return Err(Refusal::new(Status::Usage, "copies are not checked in the simulation"));
             }
-            TransferRequest::Hold { .. } | TransferRequest::Plain { .. } => {
+            TransferRequest::Hold { .. } | TransferRequest::Pace(_) | TransferRequest::Plain { .. } => {
                 return Err(Refusal::new(Status::Usage, "nobody proves anything in the simulation"));
             }
             TransferRequest::ListFiles { .. }

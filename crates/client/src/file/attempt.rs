@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use net::transfer::TransferStream;
+use net::{pace::Toll, transfer::TransferStream};
 use protocol::{
     Digest, SectorPath,
     message::{
@@ -69,8 +69,9 @@ impl Attempt<'_> {
             other => other,
         };
         let request = TransferRequest::Write { ticket: created.target.ticket.clone(), chain: created.chain };
-        let (mut stream, reply) =
-            client.connections().open(&created.target, &request).await.map_err(ClientError::net(what.clone()))?;
+        let pace = client.throttle().pace_of_one(1);
+        let opened = client.connections().open_on(None, &created.target, pace, &request).await;
+        let (mut stream, reply) = opened.map_err(ClientError::net(what.clone()))?;
         let (from, kept) = match reply {
             TransferReply::Ready => (from, None),
             TransferReply::Partial { bytes, digest } => go_on(&mut stream, from, (bytes, digest), &what, tries).await?,
@@ -88,7 +89,9 @@ impl Attempt<'_> {
         }
         let hasher = kept.map(|kept| Arc::new(Mutex::new(kept.hasher)));
         let from = Hashed { from: from.into_reader(), hasher: hasher.clone() };
-        let (bytes, digest) = send(&mut stream, from, created.base_bytes + kept_bytes, &what, progress).await?;
+        let (bytes, digest) =
+            send(&mut stream, &client.throttle().toll(), from, created.base_bytes + kept_bytes, &what, progress)
+                .await?;
         // Only here does someone know all bytes who was there at both attempts.
         if let Some(hasher) = hasher
             && Digest(*lock(&hasher).finalize().as_bytes()) != digest
@@ -152,6 +155,7 @@ fn compare(mut file: File, bytes: u64, digest: Digest) -> io::Result<(File, Opti
 /// Sends all of `from` behind `before` bytes that the node has, and gives what it stored in all.
 async fn send(
     stream: &mut TransferStream,
+    toll: &Toll,
     from: impl Read + Send + 'static,
     before: u64,
     what: &str,
@@ -161,7 +165,7 @@ async fn send(
     let mut sent: u64 = 0;
     while let Some(frame) = source.next().await {
         let frame = frame.map_err(|source| ClientError::Stream { what: READ, source })?;
-        if let Err(error) = stream.send_frame(&frame).await {
+        if let Err(error) = toll.send_parts(stream, &frame, &[], SEND_STALL_MAX).await {
             return Err(reason_of_refusal(stream, what, error).await);
         }
         sent += frame.len() as u64;
@@ -219,6 +223,8 @@ fn lock(hasher: &Mutex<blake3::Hasher>) -> std::sync::MutexGuard<'_, blake3::Has
 const READ: &str = "read what is to be written";
 /// How long a node's last word is waited for after something broke.
 const LAST_WORD_DEADLINE: Duration = Duration::from_secs(2);
+/// How long a node may take nothing: it may wait for the next of its chain, for a disk or for a limit between sites.
+const SEND_STALL_MAX: Duration = Duration::from_secs(15 * 60);
 
 #[cfg(test)]
 mod tests {

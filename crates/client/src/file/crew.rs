@@ -23,6 +23,8 @@ pub(super) struct Seat {
 /// The readers of one fetch, at work and in reserve.
 pub(super) struct Crew {
     style: Style,
+    /// Readers at work at once, at most.
+    seats: usize,
     /// The sources, by their numbers, and whether each has all its seats.
     sources: Vec<(Source, bool)>,
     /// Seats that nobody has taken.
@@ -43,10 +45,16 @@ enum Style {
 impl Crew {
     /// For `bytes` bytes from these sources, the nearest first.
     pub(super) fn new(client: &Client, sources: &[Source], bytes: u64, in_order: bool) -> Self {
-        Self::with(sources, bytes, in_order, |source| is_far(client, source))
+        let seats = client.throttle().senders(SEATS_MAX);
+        Self::with(sources, (bytes, in_order), seats, |source| is_far(client, source))
     }
 
-    fn with(sources: &[Source], bytes: u64, in_order: bool, is_far: impl Fn(&Source) -> bool) -> Self {
+    fn with(
+        sources: &[Source],
+        (bytes, in_order): (u64, bool),
+        seats: usize,
+        is_far: impl Fn(&Source) -> bool,
+    ) -> Self {
         let nearest_is_far = sources.first().is_some_and(&is_far);
         let nearest_is_unknown = sources.first().is_some_and(|source| source.distance.is_none());
         let style = match (bytes < SPLIT_FROM_BYTES, in_order) {
@@ -57,7 +65,8 @@ impl Crew {
             (_, false) if sources.len() < 2 && !nearest_is_far && !nearest_is_unknown => Style::Alone,
             (_, false) => Style::Anywhere { is_far: nearest_is_far },
         };
-        let mut crew = Self { style, sources: Vec::new(), reserve: VecDeque::new() };
+        let seats = if style == Style::Alone { 1 } else { seats };
+        let mut crew = Self { style, seats, sources: Vec::new(), reserve: VecDeque::new() };
         crew.seat(sources);
         crew.fill(is_far);
         crew
@@ -76,16 +85,20 @@ impl Crew {
             readers: match self.style {
                 Style::Alone => 1,
                 // One may become several: see `look_again`.
-                _ => self.reserve.len().clamp(2, SEATS_MAX) as u64,
+                _ => self.reserve.len().clamp(2, SEATS_MAX).min(self.seats) as u64,
             },
             window_bytes: (self.style == Style::InOrder).then_some(WINDOW_BYTES),
         }
     }
 
+    /// How many will be at work at once, where so many are.
+    pub(super) fn at_once(&self, taken: usize) -> usize {
+        self.seats.min(taken + self.reserve.len())
+    }
+
     /// The next seat to be taken, where `taken` are.
     pub(super) fn next(&mut self, taken: usize) -> Option<Seat> {
-        let seats = if self.style == Style::Alone { 1 } else { SEATS_MAX };
-        if taken < seats { self.reserve.pop_front() } else { None }
+        if taken < self.seats { self.reserve.pop_front() } else { None }
     }
 
     /// A first seat for each of these sources, which may have had seats before.
@@ -93,8 +106,9 @@ impl Crew {
         for source in sources {
             let known = self.sources.iter().position(|(known, _)| known.node == source.node);
             let number = known.unwrap_or(self.sources.len());
-            if known.is_none() {
-                self.sources.push((source.clone(), false));
+            match known {
+                Some(known) => self.sources[known] = (source.clone(), false),
+                None => self.sources.push((source.clone(), false)),
             }
             self.reserve.push_back(Seat { number, source: source.clone() });
         }
@@ -102,9 +116,7 @@ impl Crew {
 
     /// A source of which nobody knew how far it is may have turned out to be far.
     pub(super) fn look_again(&mut self, client: &Client) {
-        if self.sources.iter().any(|(source, is_full)| !is_full && source.distance.is_none()) {
-            self.fill(|source| is_far(client, source));
-        }
+        self.fill(|source| is_far(client, source));
     }
 
     /// A source has failed: nobody else takes a seat at it.
@@ -190,40 +202,43 @@ mod tests {
 
     #[test]
     fn a_far_source_is_asked_for_several_long_ranges_at_once_and_a_near_one_for_all_in_one_go() {
-        let mut crew = Crew::with(&[source("a", FAR)], LARGE, false, far);
+        let mut crew = Crew::with(&[source("a", FAR)], (LARGE, false), SEATS_MAX, far);
         let shape = crew.shape();
         assert_eq!((shape.readers, shape.piece_bytes, shape.piece_bytes_min), (4, 64 << 20, 8 << 20));
         assert_eq!(taken(&mut crew), ["a"; SEATS_FAR]);
-        let mut crew = Crew::with(&[source("a", NEAR)], LARGE, false, far);
+        let mut crew = Crew::with(&[source("a", NEAR)], (LARGE, false), SEATS_MAX, far);
         assert_eq!((crew.shape().readers, taken(&mut crew)), (1, vec!["a".to_owned()]));
     }
 
     #[test]
     fn seats_are_bounded_and_every_source_has_one_before_any_has_two() {
         let sources: Vec<_> = ["a", "b", "c"].map(|node| source(node, FAR)).into();
-        let mut crew = Crew::with(&sources, LARGE, false, far);
+        let mut crew = Crew::with(&sources, (LARGE, false), SEATS_MAX, far);
         assert_eq!(taken(&mut crew), ["a", "b", "c", "a", "b", "c", "a", "b"]);
-        let mut mixed = Crew::with(&[source("a", NEAR), source("b", FAR)], LARGE, false, far);
+        let mut mixed = Crew::with(&[source("a", NEAR), source("b", FAR)], (LARGE, false), SEATS_MAX, far);
         assert_eq!(mixed.shape().piece_bytes, PIECE_BYTES, "as for the nearest");
         assert_eq!(taken(&mut mixed), ["a", "b", "b", "b", "b"]);
+        let mut limited = Crew::with(&sources, (LARGE, false), 2, far);
+        assert_eq!((limited.shape().readers, limited.at_once(0)), (2, 2), "slow bytes come evenly only from few");
+        assert_eq!(taken(&mut limited), ["a", "b"]);
     }
 
     #[test]
     fn what_is_short_or_written_in_order_from_afar_has_one_reader_and_the_others_stand_by() {
         for (bytes, in_order) in [(SPLIT_FROM_BYTES - 1, false), (LARGE, true)] {
-            let mut crew = Crew::with(&[source("a", FAR), source("b", FAR)], bytes, in_order, far);
+            let mut crew = Crew::with(&[source("a", FAR), source("b", FAR)], (bytes, in_order), SEATS_MAX, far);
             assert_eq!((crew.shape().readers, crew.shape().window_bytes), (1, None));
             assert_eq!(taken(&mut crew), ["a"]);
             assert_eq!(taken(&mut crew), ["b"], "when the first has failed");
         }
-        let mut near = Crew::with(&[source("a", NEAR), source("b", NEAR)], LARGE, true, far);
+        let mut near = Crew::with(&[source("a", NEAR), source("b", NEAR)], (LARGE, true), SEATS_MAX, far);
         assert_eq!((near.shape().readers, near.shape().window_bytes), (2, Some(WINDOW_BYTES)));
         assert_eq!(taken(&mut near), ["a", "b"]);
     }
 
     #[test]
     fn a_source_of_unknown_place_gets_its_further_seats_once_it_has_turned_out_to_be_far() {
-        let mut crew = Crew::with(&[source("a", None)], LARGE, false, far);
+        let mut crew = Crew::with(&[source("a", None)], (LARGE, false), SEATS_MAX, far);
         assert_eq!((crew.shape().readers, crew.shape().piece_bytes), (2, PIECE_BYTES));
         assert_eq!(taken(&mut crew), ["a"]);
         crew.fill(|_| true);
@@ -234,7 +249,7 @@ mod tests {
     #[test]
     fn a_source_that_failed_has_no_seat_until_sources_are_asked_for_again() {
         let sources = [source("a", FAR), source("b", FAR)];
-        let mut crew = Crew::with(&sources, LARGE, false, far);
+        let mut crew = Crew::with(&sources, (LARGE, false), SEATS_MAX, far);
         crew.give_up(&sources[0].node);
         assert_eq!(taken(&mut crew), ["b"; SEATS_FAR]);
         crew.seat(&sources);

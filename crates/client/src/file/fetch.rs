@@ -7,7 +7,10 @@
 
 use std::{
     ops::Range,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicUsize, Ordering},
+    },
     time::Duration,
 };
 
@@ -31,7 +34,7 @@ use tokio::{
 use super::{
     Progress,
     crew::{Crew, Seat},
-    ranges::{ClaimId, Next, Plan, RangeSet, SourceNumber},
+    ranges::{ClaimId, Next, Plan, RangeSet, Shape, SourceNumber},
     sink::FrameSender,
     sources::Sources,
 };
@@ -62,8 +65,10 @@ impl Fetch<'_> {
     /// # Errors
     /// `NoCopy` when no source has what is still missing.
     pub(crate) async fn run(&self, sources: Vec<Source>, missing: RangeSet, outlet: Outlet) -> Result<(), ClientError> {
+        let throttle = self.client.throttle();
         let mut crew = Crew::new(self.client, &sources, missing.bytes(), outlet.in_order);
         let shape = crew.shape();
+        let shape = Shape { piece_bytes: throttle.range_bytes(shape.piece_bytes, crew.at_once(0)), ..shape };
         let (wanted, mut told_bytes) = (missing.bytes(), 0);
         let shared = Arc::new(Shared {
             client: self.client.clone(),
@@ -73,12 +78,15 @@ impl Fetch<'_> {
             sources: Sources::new(self.path.clone(), self.content.slice, sources),
             sender: outlet.sender,
             stall: self.stall,
+            readers: AtomicUsize::new(0),
         });
         let (tell, mut told) = mpsc::channel(TOLD_MAX);
         let mut workers = JoinSet::new();
         let mut last = String::from("no node that holds it is up");
         let mut missing_when_asked = wanted;
         while !shared.plan().is_finished() && !shared.sender.is_closed() {
+            // Before the first of them asks for anything.
+            shared.readers.store(crew.at_once(workers.len()), Ordering::Relaxed);
             while let Some(seat) = crew.next(workers.len()) {
                 let (shared, tell) = (Arc::clone(&shared), tell.clone());
                 workers.spawn(async move {
@@ -137,6 +145,8 @@ struct Shared {
     sources: Sources,
     sender: FrameSender,
     stall: Duration,
+    /// Who read at once when that last changed: they share a limit.
+    readers: AtomicUsize,
 }
 
 /// Why a reader ended that did not fail.
@@ -203,6 +213,7 @@ impl Shared {
                 return Ok(false);
             }
             at += bytes;
+            self.client.throttle().took(bytes).await;
             let (fresh, go_on) = self.plan().arrived(claim.id, bytes);
             if tell.send(fresh).await.is_err() || !go_on {
                 // Others brought the rest: what is still on its way here is of no use, and the connection with it.
@@ -228,7 +239,8 @@ impl Shared {
         let source = sources.iter().find(|known| known.node == source.node).unwrap_or(source);
         let ticket = source.ticket.clone();
         let request = TransferRequest::Read { ticket, slice: self.slice, from: range.start, until: range.end };
-        let opened = self.client.connections().open_on(line, source, &request).await;
+        let pace = self.client.throttle().pace_of_one(self.readers.load(Ordering::Relaxed));
+        let opened = self.client.connections().open_on(line, source, pace, &request).await;
         let failed = ClientError::net(format!("cannot read from node {}", source.node));
         match opened.map_err(failed)? {
             (stream, TransferReply::Reading { bytes }) if bytes == range.end - range.start => Ok(stream),

@@ -71,7 +71,8 @@ impl Client {
         let mut here = located.sources.clone();
         while at < range.end
             && !sink.sender().is_closed()
-            && let Some(slice) = LocalSlice::open(self.connections().local(), &here, &content).await
+            && let Some(doors) = self.local_doors()
+            && let Some(slice) = LocalSlice::open(doors, &here, &content).await
         {
             let (reached, result) = slice.send_to(sink.sender(), at..range.end, progress).await;
             at = reached;
@@ -109,7 +110,8 @@ impl Client {
         progress(resumed_bytes);
         let mut here = located.sources.clone();
         while !missing.is_empty()
-            && let Some(slice) = LocalSlice::open(self.connections().local(), &here, &content).await
+            && let Some(doors) = self.local_doors()
+            && let Some(slice) = LocalSlice::open(doors, &here, &content).await
         {
             let result = slice.copy_to(&part, &mut missing, progress).await;
             note_unreadable(&slice, result, &mut here).await;

@@ -32,10 +32,12 @@ pub(super) async fn pass(
     tries: &Tries,
     progress: Progress<'_>,
 ) -> Result<Passed, ClientError> {
-    let doors = client.connections().local();
-    let Some(name) = created.target.local.as_deref().filter(|name| doors.may_try(name)) else {
+    let Some((doors, name)) = client.local_doors().zip(created.target.local.as_deref()) else {
         return Ok(Passed::Not(file));
     };
+    if !doors.may_try(name) {
+        return Ok(Passed::Not(file));
+    }
     let metadata =
         file.metadata().map_err(|source| ClientError::Stream { what: "look at what is to be written", source })?;
     if !metadata.is_file() || metadata.len() < PASSED_BYTES_MIN {

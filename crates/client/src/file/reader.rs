@@ -69,7 +69,10 @@ impl Client {
     /// `NotFound` where no file is there, `Usage` for a folder.
     pub async fn open(&self, path: &SectorPath) -> Result<FileReader, ClientError> {
         let (content, located) = self.locate(path).await?;
-        let local = LocalSlice::open(self.connections().local(), &located.sources, &content).await;
+        let local = match self.local_doors() {
+            Some(doors) => LocalSlice::open(doors, &located.sources, &content).await,
+            None => None,
+        };
         let inner = Inner {
             client: self.clone(),
             path: path.clone(),
@@ -142,6 +145,7 @@ impl Inner {
                 let at = (first + turn) % sources.len();
                 match timeout(STALL_MAX, self.read_from(&sources[at], range.clone())).await {
                     Ok(Ok(bytes)) => {
+                        self.client.throttle().took(bytes.len() as u64).await;
                         self.preferred.store(at, Ordering::Relaxed);
                         return Ok(bytes);
                     }
@@ -167,7 +171,8 @@ impl Inner {
         let request =
             TransferRequest::Read { ticket: source.ticket.clone(), slice, from: range.start, until: range.end };
         let line = self.take_line(&source.node);
-        let opened = self.client.connections().open_on(line, source, &request).await.map_err(failed())?;
+        let pace = self.client.throttle().pace_of_one(1);
+        let opened = self.client.connections().open_on(line, source, pace, &request).await.map_err(failed())?;
         let mut stream = match opened {
             (stream, TransferReply::Reading { bytes: announced }) if announced == bytes => stream,
             (stream, TransferReply::Refused(refusal)) => {

@@ -416,9 +416,9 @@ async fn serve_node(world: Arc<Mutex<World>>, node: NodeId, listener: Listener) 
 async fn serve_driver(world: Arc<Mutex<World>>, node: NodeId, mut stream: TransferStream) {
     // What it proves is told to nobody here.
     assert!(matches!(stream.receive().await, Ok(TransferRequest::Hold { .. })), "a client proves its key first");
-    match stream.receive().await {
-        Ok(TransferRequest::Spe { .. }) => {}
-        Ok(TransferRequest::Read { slice, from, until, .. }) => {
+    match reading::next_request(&world, &mut stream).await {
+        Ok(Some(TransferRequest::Spe { .. })) => {}
+        Ok(Some(TransferRequest::Read { slice, from, until, .. })) => {
             return reading::serve(&world, &node, stream, slice, from..until).await;
         }
         _ => return,

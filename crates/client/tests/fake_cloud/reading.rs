@@ -124,6 +124,19 @@ enum Fate {
     Stall,
 }
 
+/// The next request of a connection; how it is to go is noted.
+pub(super) async fn next_request(
+    world: &Mutex<World>,
+    stream: &mut TransferStream,
+) -> Result<Option<TransferRequest>, net::NetError> {
+    loop {
+        match stream.receive_or_end().await? {
+            Some(TransferRequest::Pace(pace)) => lock(world).log.push(format!("pace {pace:?}")),
+            other => return Ok(other),
+        }
+    }
+}
+
 /// Serves reads over one connection, of which the first is known.
 pub(super) async fn serve(
     world: &Mutex<World>,
@@ -147,7 +160,7 @@ pub(super) async fn serve(
             let refusal = Refusal::new(Status::NotFound, format!("node {node} has no slice {slice}"));
             stream.send(&TransferReply::Refused(refusal)).await.unwrap();
         }
-        match stream.receive_or_end().await {
+        match next_request(world, &mut stream).await {
             Ok(Some(TransferRequest::Read { slice: next, from, until, .. })) => (slice, range) = (next, from..until),
             _ => return,
         }

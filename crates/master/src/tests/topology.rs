@@ -160,7 +160,7 @@ fn a_wrong_file_is_refused_and_the_topology_before_it_stays() {
 /// The rates of the copies that nodes were ordered to make and have not made.
 fn rates(bench: &Bench) -> Vec<Option<u64>> {
     let rate = |(_, order): &(OrderId, Order)| match order {
-        Order::Replicate { rate_bytes_per_second, .. } => Some(*rate_bytes_per_second),
+        Order::Replicate { pace, .. } => Some(pace.rate_bytes_per_second),
         _ => None,
     };
     bench.nodes.values().flat_map(|fake| fake.unanswered.iter().filter_map(rate)).collect()

@@ -10,7 +10,7 @@ use net::{
     identity::Bearer,
     transfer::{Frame, TransferStream},
 };
-use protocol::{SliceId, Status, limits, message::transfer::TransferReply, ticket::SignedTicket};
+use protocol::{Pace, SliceId, Status, limits, message::transfer::TransferReply, ticket::SignedTicket};
 use store::SliceReader;
 use tokio::time::{Instant, timeout};
 
@@ -21,15 +21,23 @@ use crate::{
     hands::Hands,
 };
 
+/// What a reader asks for.
+pub(super) struct Wanted {
+    pub(super) ticket: SignedTicket,
+    pub(super) slice: SliceId,
+    pub(super) range: Range<u64>,
+    /// How the bytes are to go.
+    pub(super) pace: Pace,
+}
+
 pub(super) async fn read(
     hands: &Hands,
     stream: &mut TransferStream,
     bearer: &Bearer,
     open: &mut OpenSlices,
-    ticket: SignedTicket,
-    slice: SliceId,
-    range: Range<u64>,
+    Wanted { ticket, slice, range, pace }: Wanted,
 ) -> Result<After, NodeError> {
+    let toll = hands.toll(pace);
     let mut begun = begin(hands, bearer, open, ticket.clone(), slice, range.clone()).await;
     if matches!(&begun, Err(error) if open.forget_if_corrupt(slice, error)) {
         // What was kept open was bad; what is here now may be a good copy made since.
@@ -46,14 +54,11 @@ pub(super) async fn read(
     let sent = async {
         stream.queue(&reading).await?;
         if source.next < source.until {
-            return Outflow::resume(first, source).send(stream, STALL_MAX).await;
+            return Outflow::resume(first, source).send(stream, &toll, STALL_MAX).await;
         }
         // The whole answer at once: a word, a frame, the end.
-        let answer = async {
-            stream.send_checked_or_sum(&first).await?;
-            stream.end_frames().await
-        };
-        match timeout(STALL_MAX, answer).await {
+        toll.send(stream, &first, STALL_MAX).await?;
+        match timeout(STALL_MAX, stream.end_frames()).await {
             Ok(sent) => sent?,
             Err(_) => return Err(NodeError::Stalled { operation: "sending bytes", after: STALL_MAX }),
         }

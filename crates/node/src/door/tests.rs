@@ -249,3 +249,29 @@ async fn an_upload_whose_disk_fails_is_refused_and_not_reported() {
     let told = made.events.recv().await.unwrap();
     assert!(matches!(&told, Event::Completion(Completion::Gone(slices)) if *slices == [SliceId(1)]), "{told:?}");
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_node_sends_no_faster_than_it_is_asked_to_and_the_next_request_is_free_again() {
+    let mut fixture = fixture();
+    fixture.store(1, 3_000_000).await;
+    let ticket = fixture.ticket(Right::Read { slice: SliceId(1), from: 0, until: 3_000_000 });
+    let mut stream = fixture.connect().await;
+    let mut spans = Vec::new();
+    for rate_bytes_per_second in [Some(100_000), None] {
+        let begun = tokio::time::Instant::now();
+        if rate_bytes_per_second.is_some() {
+            stream.queue(&TransferRequest::Pace(Pace { rate_bytes_per_second, ..Pace::default() })).await.unwrap();
+        }
+        let request = TransferRequest::Read { ticket: ticket.clone(), slice: SliceId(1), from: 0, until: 3_000_000 };
+        stream.send(&request).await.unwrap();
+        assert_eq!(stream.receive::<TransferReply>().await.unwrap(), TransferReply::Reading { bytes: 3_000_000 });
+        let (mut frame, mut bytes) = (Frame::default(), 0);
+        while stream.receive_frame(&mut frame).await.unwrap() {
+            bytes += frame.payload.len();
+        }
+        assert_eq!(bytes, 3_000_000);
+        spans.push(begun.elapsed());
+    }
+    assert!((Duration::from_secs(29)..Duration::from_secs(31)).contains(&spans[0]), "{spans:?}");
+    assert!(spans[1] < Duration::from_secs(1), "{spans:?}");
+}

@@ -42,7 +42,7 @@ fn replicate(slice: u128) -> Order {
         local: None,
         ticket,
     };
-    Order::Replicate { header: header(slice), bytes: 3, from, rate_bytes_per_second: None }
+    Order::Replicate { header: header(slice), bytes: 3, from, pace: Pace::default() }
 }
 
 fn header_at(slice: u128, path: &str) -> SliceHeader {

@@ -14,7 +14,7 @@ use std::{
 
 use net::transfer::{Frame, Way};
 use protocol::{
-    NodeId,
+    NodeId, Pace,
     message::{
         spe::{AttemptId, BucketId, BucketPlace, Output, PieceId},
         transfer::{TransferReply, TransferRequest},
@@ -144,7 +144,7 @@ async fn send(
     let reply = match reply {
         TransferReply::Ready => {
             let flow = Outflow::begin(PartSource { scratch, chunks: part.chunks.into() }).await?;
-            let sent = flow.send(&mut stream, STALL_MAX).await;
+            let sent = flow.send(&mut stream, &hands.toll(Pace::default()), STALL_MAX).await;
             // Who stops taking says why before closing.
             let patience = if sent.is_ok() { STALL_MAX } else { LAST_WORD_TIME_MAX };
             match (timeout(patience, stream.receive()).await, sent) {

@@ -8,7 +8,7 @@ use std::{fs::File, os::unix::fs::FileExt, path::PathBuf, sync::Arc};
 
 use net::transfer::Frame;
 use protocol::{
-    JobId, RecordFormat, Refusal, SliceId,
+    JobId, Pace, RecordFormat, Refusal, SliceId,
     message::{
         client_master::Source,
         spe::{SegmentOrder, SegmentSource},
@@ -144,13 +144,13 @@ async fn fetch_part(
     if part.from < part.until {
         let ahead = if part.to_line_end { FRAME_BYTES as u64 } else { 0 };
         let mut until = part.until.saturating_add(ahead);
-        sink = fetch(hands, from, slice, part.from..until, sink).await?;
+        sink = fetch(hands, from, slice, part.from..until, Pace::default(), sink).await?;
         // A line longer than was fetched ahead: more, and each time twice as much. Where fewer bytes came than were
         // asked for, the slice has ended, and with it its last line.
         while part.to_line_end && !sink.line_ended && sink.next == until {
             until = until.saturating_add(until - part.until);
             let range = sink.next..until;
-            sink = fetch(hands, from, slice, range, sink).await?;
+            sink = fetch(hands, from, slice, range, Pace::default(), sink).await?;
         }
         if sink.next < part.until {
             let what = format!("the part of slice {slice} from node {}", from.node);

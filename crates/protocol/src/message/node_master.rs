@@ -5,7 +5,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    JobId, NodeId, Refusal, ResumeKey, SliceHeader, SliceId, SliceMetadata, UserName,
+    JobId, NodeId, Pace, Refusal, ResumeKey, SliceHeader, SliceId, SliceMetadata, UserName,
     disk::DiskStatus,
     message::{
         audit::RefusedTickets,
@@ -29,8 +29,8 @@ pub enum Order {
         bytes: u64,
         /// Who has it, with a read ticket.
         from: Source,
-        /// Most bytes per second at which it may be fetched; `None` for as fast as it goes.
-        rate_bytes_per_second: Option<u64>,
+        /// How it is to go: the node asks its source for it.
+        pace: Pace,
     },
     /// Put a slice that you hold at this header's path of your folder, and let its sidecar say what this header says: it
     /// was published, renamed, or given another owner or another number of copies. Whatever lay there and is another

@@ -5,7 +5,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    Digest, Refusal, SliceId,
+    Digest, Pace, Refusal, SliceId,
     message::{client_master::Source, spe::PieceId},
     ticket::{HolderKey, SignedTicket},
 };
@@ -101,6 +101,8 @@ pub enum TransferRequest {
         /// [`HOLDER_LABEL`](crate::ticket::HOLDER_LABEL), 64 bytes.
         proof: Vec<u8>,
     },
+    /// How the next request on this connection is to go: whoever sends its bytes keeps to it. It has no answer of its own.
+    Pace(Pace),
     /// Go on without encryption, as `insecure_data` allows within a site: [`TransferReply::Ready`], still sealed, and
     /// from then on plain bytes both ways.
     Plain {

@@ -39,8 +39,8 @@ use super::{
     transfer::{NativeFile, ResumeFrom, TransferReply, TransferRequest},
 };
 use crate::{
-    Acl, CredentialId, Digest, FileId, JobId, JournalId, LeaseId, NodeId, Place, Policy, RecordFormat, Refusal,
-    ResumeKey, SectorPath, SliceHeader, SliceId, SliceMetadata, Status, Topology, UserName, Version,
+    Acl, CredentialId, Digest, FileId, JobId, JournalId, LeaseId, NodeId, Pace, Place, Policy, Priority, RecordFormat,
+    Refusal, ResumeKey, SectorPath, SliceHeader, SliceId, SliceMetadata, Status, Topology, UserName, Version,
     disk::{DiskState, DiskStatus, ScrubStatus},
     sandbox::SandboxLayer,
     ticket::{HolderKey, SignedTicket, TicketKeys},
@@ -304,7 +304,7 @@ fn the_words_of_node_and_master_have_their_bytes() {
             header: header(),
             bytes: 12,
             from: source(),
-            rate_bytes_per_second: Some(1 << 20),
+            pace: Pace { rate_bytes_per_second: Some(1 << 20), priority: Priority::Low },
         },
         "place": Order::Place { .. } => Order::Place { header: header() },
         "remove": Order::Remove(_) => Order::Remove(slice()),
@@ -381,6 +381,8 @@ fn the_words_of_a_transfer_have_their_bytes() {
             file: "a/b".into(),
             slice: slice(),
         },
+        "pace": TransferRequest::Pace(_) =>
+            TransferRequest::Pace(Pace { rate_bytes_per_second: Some(1 << 20), priority: Priority::High }),
         "hold": TransferRequest::Hold { .. } =>
             TransferRequest::Hold { key: HolderKey([5; 32]), proof: vec![0xcc; 64] },
         "plain": TransferRequest::Plain { .. } => TransferRequest::Plain { ticket: signed() },

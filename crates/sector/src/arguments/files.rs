@@ -1,5 +1,6 @@
 //! Commands over files and folders.
 
+use super::PaceArguments;
 use clap::{Args, Subcommand};
 use protocol::{RecordFormat, UserName};
 
@@ -26,6 +27,8 @@ pub(crate) struct Put {
     /// Only where the file has this version (`sector stat` shows it); else exit with 4, or with 3 where there is none
     #[arg(long, value_name = "VERSION", conflicts_with = "recursive")]
     pub(crate) if_version: Option<u64>,
+    #[command(flatten)]
+    pub(crate) pace: PaceArguments,
     /// Local files, or `-`, and at last the path in Sector
     #[arg(required = true, num_args = 2.., value_names = ["SRC", "DST"])]
     pub(crate) paths: Vec<String>,
@@ -39,6 +42,8 @@ pub(crate) struct Get {
     /// Replace local files of the same name
     #[arg(short, long)]
     pub(crate) force: bool,
+    #[command(flatten)]
+    pub(crate) pace: PaceArguments,
     /// Paths or globs in Sector, and at last a local file or folder, or `-`
     #[arg(required = true, num_args = 2.., value_names = ["SRC", "DST"])]
     pub(crate) paths: Vec<String>,
@@ -103,6 +108,8 @@ pub(crate) struct Cp {
     /// Folders too, with all that they hold
     #[arg(short)]
     pub(crate) recursive: bool,
+    #[command(flatten)]
+    pub(crate) pace: PaceArguments,
     #[command(flatten)]
     pub(crate) from_to: FromTo,
 }

@@ -8,6 +8,7 @@ mod cloud;
 mod files;
 mod jobs;
 mod measure;
+mod pace;
 mod testbed;
 
 use std::path::PathBuf;
@@ -31,6 +32,7 @@ pub(crate) use files::{
 };
 pub(crate) use jobs::{JobArguments, Run, Terasort};
 pub(crate) use measure::{Bench, BenchIo, BenchMessages, BenchNames, BenchReads};
+pub(crate) use pace::{LimitArgument, PaceArguments};
 
 /// A storage cloud for large files over several data centres, and a compute cloud that runs functions where they lie.
 #[derive(Debug, Parser)]
@@ -101,7 +103,7 @@ pub(crate) enum Command {
     #[command(after_help = "Example: sector doctor /mnt/disk1 /mnt/disk2")]
     Doctor(Doctor),
     /// Upload files, or standard input (`-`)
-    #[command(after_help = "Example: sector put -r --records lines logs/ /logs")]
+    #[command(after_help = "Example: sector put -r --records lines --limit 200mbit logs/ /logs")]
     Put(Put),
     /// Download files
     #[command(after_help = "Example: sector get -r /logs .")]

@@ -67,7 +67,7 @@ async fn append_one(
     global: &Global,
 ) -> Result<(), Failure> {
     let [Upload { file, to, bytes }] = &uploads[..] else { return Err(Failure::usage("--append is for one file")) };
-    let meter = Meter::start("append", *bytes, global);
+    let meter = Meter::start("append", *bytes, global).of(cloud);
     cloud.append_file(file, to, options, &|bytes| meter.add(bytes)).await?;
     meter.finish();
     Ok(())
@@ -90,7 +90,7 @@ pub(crate) async fn upload_all(
     global: &Global,
 ) -> Result<(), Failure> {
     let total: u64 = uploads.iter().map(|upload| upload.bytes).sum();
-    let meter = Arc::new(Meter::start(what, total, global));
+    let meter = Arc::new(Meter::start(what, total, global).of(cloud));
     let kept_bytes = Arc::new(AtomicU64::new(0));
     let options = PutOptions { kept_bytes: Some(Arc::clone(&kept_bytes)), ..options.clone() };
     let mut flight = Flight::new();
@@ -133,7 +133,7 @@ pub(crate) async fn get(cloud: &Client, get: Get, global: &Global) -> Result<(),
         return Err(Failure::usage(format!("several files cannot all become `{to}`; name a folder")));
     }
     let total = downloads.iter().map(|download| download.content.bytes).sum();
-    let meter = Arc::new(Meter::start("get", total, global));
+    let meter = Arc::new(Meter::start("get", total, global).of(cloud));
     let options = GetOptions { overwrite: get.force, ..GetOptions::default() };
     let mut flight = Flight::new();
     for Download { path, file, content } in downloads {

@@ -51,7 +51,7 @@ pub(crate) async fn cp(cloud: &Client, cp: Cp, global: &Global) -> Result<(), Fa
             match &entry.kind {
                 EntryKind::Folder => cloud.make_folder(&to, true).await?,
                 EntryKind::File(content) => {
-                    let meter = Meter::start(format!("cp {}", entry.path), content.bytes, global);
+                    let meter = Meter::start(format!("cp {}", entry.path), content.bytes, global).of(cloud);
                     cloud.copy(&entry.path, &to, &options, &|bytes| meter.add(bytes)).await?;
                 }
             }

@@ -19,6 +19,7 @@ mod login;
 mod message_bench;
 mod node;
 mod nodes;
+mod pace;
 mod policy;
 mod quota;
 mod read_bench;
@@ -117,8 +118,8 @@ async fn run_with(cloud: &Client, command: Command, global: &Global) -> Result<(
         Command::Rebalance(rebalance) => node::rebalance(cloud, rebalance, global).await,
         Command::Topology(verb) => topology::run(cloud, verb, global).await,
         Command::Health => nodes::health(cloud, global).await,
-        Command::Put(put) => files::put(cloud, put, global).await,
-        Command::Get(get) => files::get(cloud, get, global).await,
+        Command::Put(put) => files::put(&pace::paced(cloud, &put.pace)?, put, global).await,
+        Command::Get(get) => files::get(&pace::paced(cloud, &get.pace)?, get, global).await,
         Command::Cat(cat) => files::cat(cloud, cat).await,
         Command::Ls(ls) => listing::ls(cloud, ls, global).await,
         Command::Tree(paths) => listing::tree(cloud, &paths.paths, global).await,
@@ -128,7 +129,7 @@ async fn run_with(cloud: &Client, command: Command, global: &Global) -> Result<(
         Command::Check(asked) => check::check(cloud, asked, global).await,
         Command::Mkdir(mkdir) => folders::mkdir(cloud, mkdir).await,
         Command::Mv(from_to) => folders::mv(cloud, from_to).await,
-        Command::Cp(cp) => folders::cp(cloud, cp, global).await,
+        Command::Cp(cp) => folders::cp(&pace::paced(cloud, &cp.pace)?, cp, global).await,
         Command::Rm(rm) => folders::rm(cloud, rm).await,
         Command::Trash(trash) => trash::run(cloud, trash, global).await,
         Command::Policy(policy) => policy::run(cloud, policy, global).await,

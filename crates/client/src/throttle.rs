@@ -1,0 +1,115 @@
+//! How fast a client's transfers go together, and who goes first ([`Throttle`]). It serves upload, download and copies.
+//!
+//! Who sends keeps to it: this client where it sends, else the node, which is told with each request. What is received is
+//! counted here too, so that many short requests are not each given a burst of their own.
+
+use std::{fmt, sync::Arc};
+
+use net::pace::{Gate, Toll};
+use protocol::{Pace, Priority, limits::FRAME_BYTES_MAX, pace::RATE_BYTES_PER_SECOND_MIN};
+
+/// A limit for all transfers of the [clients](crate::Client::throttled) that share it. Copies are the same.
+#[derive(Clone)]
+pub struct Throttle {
+    gate: Arc<Gate>,
+    priority: Priority,
+}
+
+impl Throttle {
+    /// At most so many bytes per second in all (`None`: as fast as it goes; never less than
+    /// [`RATE_BYTES_PER_SECOND_MIN`]), and who goes first where nodes must keep to a limit between sites.
+    pub fn new(rate_bytes_per_second: Option<u64>, priority: Priority) -> Self {
+        Self { gate: Arc::new(Gate::new(rate_bytes_per_second.map(at_least))), priority }
+    }
+
+    /// Another limit, also for what is under way: at once where this client sends, and within some seconds where a node
+    /// does.
+    pub fn set_rate(&self, rate_bytes_per_second: Option<u64>) {
+        self.gate.set_rate(rate_bytes_per_second.map(at_least));
+    }
+
+    /// The limit, in bytes per second.
+    pub fn rate_bytes_per_second(&self) -> Option<u64> {
+        self.gate.rate_bytes_per_second()
+    }
+
+    /// Whether bytes wait for this limit now.
+    pub fn is_holding(&self) -> bool {
+        self.gate.waiting() > 0
+    }
+
+    /// Bytes of files that passed over connections since it was made, in both directions.
+    pub fn passed_bytes(&self) -> u64 {
+        self.gate.passed_bytes()
+    }
+
+    /// What one of `senders` that send at the same time is asked to keep to.
+    pub(crate) fn pace_of_one(&self, senders: usize) -> Pace {
+        let share = |rate: u64| at_least(rate / senders.max(1) as u64);
+        Pace { rate_bytes_per_second: self.rate_bytes_per_second().map(share), priority: self.priority }
+    }
+
+    /// What this client's own bytes wait for.
+    pub(crate) fn toll(&self) -> Toll {
+        Toll::of(vec![Arc::clone(&self.gate)], self.priority)
+    }
+
+    /// Bytes have come: the next ones are not read before these would have come at the limit.
+    pub(crate) async fn took(&self, bytes: u64) {
+        self.gate.pass(self.priority, bytes).await;
+    }
+
+    /// Of so many that could send at once, how many may: slow bytes come evenly only from few.
+    pub(crate) fn senders(&self, wanted: usize) -> usize {
+        let most = self.rate_bytes_per_second().map_or(u64::MAX, |rate| rate / SENDER_BYTES_PER_SECOND_MIN);
+        wanted.min(usize::try_from(most).unwrap_or(usize::MAX).max(1))
+    }
+
+    /// The longest range asked for at once, in whole frames: another limit is to be kept to soon.
+    pub(crate) fn range_bytes(&self, most: u64, senders: usize) -> u64 {
+        let frame = FRAME_BYTES_MAX as u64;
+        let Some(rate) = self.pace_of_one(senders).rate_bytes_per_second else { return most };
+        rate.saturating_mul(RANGE_SECONDS).div_ceil(frame).saturating_mul(frame).min(most)
+    }
+}
+
+impl Default for Throttle {
+    /// No limit.
+    fn default() -> Self {
+        Self::new(None, Priority::default())
+    }
+}
+
+impl fmt::Debug for Throttle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Throttle({:?})", self.pace_of_one(1))
+    }
+}
+
+fn at_least(rate: u64) -> u64 {
+    rate.max(RATE_BYTES_PER_SECOND_MIN)
+}
+
+/// What one sender gets at least before another is asked too: 8 Mbit/s.
+const SENDER_BYTES_PER_SECOND_MIN: u64 = 1_000_000;
+/// How long a node sends at a rate before it is asked again, and may hear of another one.
+const RANGE_SECONDS: u64 = 4;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn those_who_send_at_once_keep_to_the_limit_together() {
+        let throttle = Throttle::new(Some(10_000_000), Priority::Low);
+        assert_eq!(throttle.senders(8), 8);
+        let pace = throttle.pace_of_one(8);
+        assert_eq!((pace.rate_bytes_per_second, pace.priority), (Some(1_250_000), Priority::Low));
+        throttle.set_rate(Some(125_000));
+        assert_eq!((throttle.senders(8), throttle.range_bytes(16 << 20, 1)), (1, 1 << 20));
+        throttle.set_rate(Some(1));
+        assert_eq!(throttle.rate_bytes_per_second(), Some(RATE_BYTES_PER_SECOND_MIN));
+        throttle.set_rate(None);
+        assert_eq!((throttle.senders(8), throttle.range_bytes(16 << 20, 8)), (8, 16 << 20));
+    }
+}
