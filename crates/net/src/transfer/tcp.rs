@@ -123,6 +123,13 @@ impl Listener {
                 }
                 // TCP's free port is another's for UDP: take the next.
                 Err(_) if address.port() == 0 && attempt < FREE_PORT_ATTEMPTS => {}
+                // An earlier life of this role, in this very process, still tells its peers that it has ended.
+                Err(NetError::Bind { source, .. })
+                    if source.kind() == io::ErrorKind::AddrInUse && attempt < TAKEN_PORT_ATTEMPTS =>
+                {
+                    drop(listener);
+                    sleep(TAKEN_PORT_PAUSE).await;
+                }
                 Err(error) => return Err(error),
             }
         }
@@ -320,6 +327,10 @@ const SOCKET_BUFFER_BYTES: u32 = 4 * 1024 * 1024;
 const BACKLOG_CONNECTIONS: u32 = 1024;
 /// Free TCP ports tried until one is free for UDP too.
 const FREE_PORT_ATTEMPTS: u32 = 16;
+/// Tries for a port that is free for TCP and taken for UDP ...
+const TAKEN_PORT_ATTEMPTS: u32 = 40;
+/// ... with pauses between them, together two seconds: QUIC lets a connection die for three of its timeouts.
+const TAKEN_PORT_PAUSE: Duration = Duration::from_millis(50);
 /// Pause before an `accept` that failed is reported, so that a loop around it does not spin.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 /// Silence after which the system asks whether the peer is still there.
