@@ -113,6 +113,7 @@ impl Client {
         // The session ends whatever the answer.
         let _ = self.ask(ClientRequest::Logout).await;
         self.inner.messenger.close().await;
+        self.inner.carriers.close().await;
     }
 
     /// The same client, in the same session, whose transfers keep to a limit.

@@ -100,6 +100,11 @@ impl Carriers {
         may_be && self.chooser.book.lock().is_far(address, way)
     }
 
+    /// Ends all connections over QUIC, of a process that is about to end.
+    pub async fn close(&self) {
+        self.chooser.quic.close().await;
+    }
+
     /// The longest round trip to any peer that was spoken to.
     pub fn longest_round_trip(&self) -> Option<Duration> {
         self.chooser.book.lock().longest_round_trip()
