@@ -6,7 +6,9 @@
 //! It never gives out a frame that was not verified, and never bytes of another version.
 
 use std::{
+    collections::BTreeMap,
     ops::Range,
+    pin::pin,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicUsize, Ordering},
@@ -19,7 +21,7 @@ use net::{
     transfer::{Frame, TransferStream},
 };
 use protocol::{
-    SectorPath, SliceId,
+    NodeId, SectorPath, SliceId,
     message::{
         client_master::{FileContent, Source},
         transfer::{TransferReply, TransferRequest},
@@ -28,7 +30,7 @@ use protocol::{
 use tokio::{
     sync::{Notify, mpsc},
     task::JoinSet,
-    time::timeout,
+    time::{Instant, timeout_at},
 };
 
 use super::{
@@ -78,6 +80,7 @@ impl Fetch<'_> {
             sources: Sources::new(self.path.clone(), self.content.slice, sources),
             sender: outlet.sender,
             stall: self.stall,
+            heard: Mutex::default(),
             readers: AtomicUsize::new(0),
         });
         let (tell, mut told) = mpsc::channel(TOLD_MAX);
@@ -145,6 +148,7 @@ struct Shared {
     sources: Sources,
     sender: FrameSender,
     stall: Duration,
+    heard: Mutex<BTreeMap<NodeId, Instant>>,
     /// Who read at once when that last changed: they share a limit.
     readers: AtomicUsize,
 }
@@ -202,6 +206,7 @@ impl Shared {
             let received = async { stream.receive_frame(&mut frame).await.map_err(failed()) };
             let more = self.within_stall(source, received).await?;
             let bytes = frame.payload.len() as u64;
+            self.heard().insert(source.node.clone(), Instant::now());
             if !more {
                 return Err(failed()(NetError::Closed { peer: source.address, operation: "reading a file" }));
             }
@@ -254,14 +259,26 @@ impl Shared {
         source: &Source,
         work: impl Future<Output = Result<T, ClientError>>,
     ) -> Result<T, ClientError> {
-        match timeout(self.stall, work).await {
-            Ok(done) => done,
-            Err(_) => {
-                let operation = format!("waiting for bytes from {}", source.address);
-                let source = NetError::Deadline { operation, after: self.stall };
-                Err(ClientError::net("a node keeps still")(source))
+        let mut work = pin!(work);
+        let mut until = Instant::now() + self.stall;
+        loop {
+            if let Ok(done) = timeout_at(until, &mut work).await {
+                return done;
+            }
+            // Of several conversations with one node one may take all that the way carries: it does not keep still then.
+            match self.heard().get(&source.node).map(|heard| *heard + self.stall) {
+                Some(later) if later > until => until = later,
+                _ => break,
             }
         }
+        let operation = format!("waiting for bytes from {}", source.address);
+        Err(ClientError::net("a node keeps still")(NetError::Deadline { operation, after: self.stall }))
+    }
+
+    /// When something came from each node.
+    fn heard(&self) -> MutexGuard<'_, BTreeMap<NodeId, Instant>> {
+        // Each change under this lock is complete in itself.
+        self.heard.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn plan(&self) -> MutexGuard<'_, Plan> {

@@ -16,8 +16,9 @@ use protocol::{CarrierChoice, address_range::common_prefix_bits};
 use tokio::time::{Instant, sleep_until, timeout_at};
 
 use super::{
-    Carrier, Listener, QuicCarrier, QuicSettings, TcpCarrier, TransferStream,
+    Carrier, Listener, QuicCarrier, QuicSettings, Rates, TcpCarrier, TransferStream,
     peers::{PeerBook, Plan, Remembered, Way},
+    udt::Learned,
 };
 use crate::{NetError, identity::TlsIdentity};
 
@@ -62,20 +63,22 @@ pub struct Carriers {
 impl Carriers {
     /// Carriers that show `identity`'s certificate, if it has one. A UDP port is opened when QUIC is first wanted.
     pub fn new(identity: TlsIdentity, settings: CarrierSettings) -> Self {
-        let quic = QuicCarrier::new(identity.clone(), settings.quic.clone());
-        Self::of(identity, quic, settings)
+        let book = Book::new(settings.kept);
+        let quic = QuicCarrier::new(identity.clone(), remembering(settings.quic, &book));
+        Self::of(identity, quic, settings.choice, book)
     }
 
     /// Carriers of a process that listens: QUIC connects from the same UDP port, so that there is one for all.
     pub fn beside(listener: &Listener, identity: TlsIdentity, settings: CarrierSettings) -> Self {
+        let book = Book::new(settings.kept);
+        let settings = CarrierSettings { quic: remembering(settings.quic, &book), kept: Vec::new(), ..settings };
         let quic = listener.quic_carrier(settings.quic.clone());
-        let quic = quic.unwrap_or_else(|| QuicCarrier::new(identity.clone(), settings.quic.clone()));
-        Self::of(identity, quic, settings)
+        let quic = quic.unwrap_or_else(|| QuicCarrier::new(identity.clone(), settings.quic));
+        Self::of(identity, quic, settings.choice, book)
     }
 
-    fn of(identity: TlsIdentity, quic: QuicCarrier, settings: CarrierSettings) -> Self {
-        let book = Book::new(settings.kept);
-        Self { chooser: Arc::new(Chooser::new(TcpCarrier::new(identity), quic, settings.choice, book)) }
+    fn of(identity: TlsIdentity, quic: QuicCarrier, choice: CarrierChoice, book: Arc<Book>) -> Self {
+        Self { chooser: Arc::new(Chooser::new(TcpCarrier::new(identity), quic, choice, book)) }
     }
 
     /// Opens a conversation with `server` at `address`, which is as far as `way` says.
@@ -125,6 +128,7 @@ pub(super) struct Chooser<T, Q> {
 }
 
 /// What is known of peers, shared with the carrier that learns it.
+#[derive(Debug)]
 pub(super) struct Book {
     peers: Mutex<PeerBook>,
     began: Instant,
@@ -251,6 +255,22 @@ impl Book {
         // Each change under this lock is complete in itself.
         self.peers.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+impl Rates for Book {
+    fn learned(&self, peer: SocketAddr) -> Option<Learned> {
+        self.lock().learned(peer)
+    }
+
+    fn learn(&self, peer: SocketAddr, learned: Learned) {
+        let now = self.now();
+        self.lock().learn(now, peer, learned);
+    }
+}
+
+/// Settings with which rates are kept in `book`.
+fn remembering(quic: QuicSettings, book: &Arc<Book>) -> QuicSettings {
+    QuicSettings { rates: Some(Arc::clone(book) as Arc<dyn Rates>), ..quic }
 }
 
 /// Whether an address lies in a network of this machine, by the address with which we would speak to it. Sends nothing.

@@ -130,6 +130,11 @@ impl PeerBook {
         self.note(now, address).learned = Some(learned);
     }
 
+    /// What a transfer learned last.
+    pub(super) fn learned(&self, address: SocketAddr) -> Option<Learned> {
+        self.peers.get(&address)?.learned
+    }
+
     /// What is worth being kept for another process.
     pub(super) fn remembered(&self, now: Duration) -> Vec<Remembered> {
         let remembered = self.peers.iter().map(|(address, known)| Remembered {
@@ -193,7 +198,7 @@ mod tests {
     }
 
     fn learned_of(book: &PeerBook, number: u32) -> Option<Learned> {
-        book.peers.get(&address(number))?.learned
+        book.learned(address(number))
     }
 
     fn auto(book: &PeerBook, now: Duration, way: Way) -> Plan {
