@@ -94,7 +94,7 @@ impl BrowserLogin {
                 Ok(DeviceReply::Done { user, session: NewSession { credential, token, .. } }) => {
                     let LoginAt { address, authority, .. } = self.door.at;
                     let session = Some(credential);
-                    return Ok(Profile { address, user, token, authority, session, over_network: false });
+                    return Ok(Profile { session, ..Profile::of(address, user, token, authority) });
                 }
                 Ok(DeviceReply::Pending { interval_seconds }) => {
                     self.interval = Duration::from_secs(interval_seconds.max(1).into());

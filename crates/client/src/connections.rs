@@ -13,7 +13,7 @@ use crate::file::local::LocalDoors;
 use net::{
     NetError,
     identity::HolderPair,
-    transfer::{Carrier, TcpCarrier, TransferStream},
+    transfer::{Carriers, TransferStream, Way},
 };
 use protocol::{
     NodeId, Pace,
@@ -27,7 +27,7 @@ use protocol::{
 
 /// Idle connections by node, and whether they are encrypted.
 pub(crate) struct Connections {
-    carrier: Arc<TcpCarrier>,
+    carriers: Carriers,
     holder: Arc<HolderPair>,
     local: LocalDoors,
     idle: Mutex<Idle>,
@@ -43,9 +43,9 @@ struct Idle {
 
 impl Connections {
     /// No connections yet.
-    pub(crate) fn new(carrier: Arc<TcpCarrier>, holder: Arc<HolderPair>, over_network: bool) -> Self {
+    pub(crate) fn new(carriers: Carriers, holder: Arc<HolderPair>, over_network: bool) -> Self {
         let local = LocalDoors::new(Arc::clone(&holder), over_network);
-        Self { carrier, holder, local, idle: Mutex::default() }
+        Self { carriers, holder, local, idle: Mutex::default() }
     }
 
     /// The local sockets of nodes on this machine.
@@ -80,13 +80,31 @@ impl Connections {
                 return Ok((stream, reply));
             }
         }
-        let mut stream = self.carrier.connect(source.address, source.node.as_str()).await?;
-        prove(&mut stream, &self.holder).await?;
         if wants_plain {
+            let mut stream = self.carriers.connect_by_tcp(source.address, source.node.as_str()).await?;
+            prove(&mut stream, &self.holder).await?;
             self.go_plain(&mut stream, source).await?;
+            let reply = ask_at(&mut stream, pace, request).await?;
+            return Ok((stream, reply));
         }
-        let reply = ask_at(&mut stream, pace, request).await?;
-        Ok((stream, reply))
+        let mut tries_left = TRIES_SHARED;
+        loop {
+            let way = Way::of(source.distance);
+            let mut stream = self.carriers.connect(source.address, source.node.as_str(), way).await?;
+            let is_shared = stream.is_shared();
+            let asking = async {
+                prove(&mut stream, &self.holder).await?;
+                ask_at(&mut stream, pace, request).await
+            };
+            tries_left -= 1;
+            match asking.await {
+                Ok(reply) => return Ok((stream, reply)),
+                // What others have used before may be dead without our knowing, as where the node was started again. The
+                // first word shows it, and the next try gets a connection that is new.
+                Err(NetError::Closed { .. } | NetError::Broken { .. }) if is_shared && tries_left > 0 => {}
+                Err(error) => return Err(error),
+            }
+        }
     }
 
     /// Keeps a connection on which everything was read, for the next transfer.
@@ -145,5 +163,7 @@ async fn ask(stream: &mut TransferStream, request: &TransferRequest) -> Result<T
     stream.receive().await
 }
 
+/// How often a request is made on connections that others may have used before.
+const TRIES_SHARED: u32 = 2;
 /// Most idle connections kept for one node: as many as files are usually in flight to it.
 const IDLE_PER_NODE_MAX: usize = 16;

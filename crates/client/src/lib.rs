@@ -32,6 +32,7 @@ pub mod file;
 pub mod folder;
 pub mod import;
 pub mod job;
+pub mod peers_file;
 pub mod profile;
 pub mod rebuild;
 pub mod rights;
@@ -45,7 +46,8 @@ pub use file::{get::GetOptions, put::PutOptions, reader::FileReader};
 pub use folder::PolicyStatus;
 pub use profile::Profile;
 pub use protocol::{
-    Acl, AclEntry, CredentialId, Policy, Priority, RecordFormat, Rights, SectorPath, UserName, Who,
+    Acl, AclEntry, CarrierChoice, ControllerKind, CredentialId, Policy, Priority, RecordFormat, Rights, SectorPath,
+    UserName, Who,
     message::{
         accounts::{GroupStatus, NewSession, NewUser, Password, SessionStatus, TokenStatus, UserChange, UserStatus},
         acl::AclStatus,

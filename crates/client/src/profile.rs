@@ -9,7 +9,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use protocol::{CredentialId, Status, UserName, message::join::Secret};
+use protocol::{CarrierChoice, ControllerKind, CredentialId, Status, UserName, message::join::Secret};
 use serde::{Deserialize, Serialize};
 
 use crate::ClientError;
@@ -33,9 +33,29 @@ pub struct Profile {
     /// Whether bytes go over the network also where a node is on this machine: to measure it, or to try it out.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub over_network: bool,
+    /// What carries bytes to and from nodes; `$SECTOR_CARRIER` and `--carrier` count more.
+    #[serde(default, skip_serializing_if = "is_auto")]
+    pub carrier: CarrierChoice,
+    /// Who decides how fast QUIC sends, where that is not left to us; `$SECTOR_CONTROLLER` counts more.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub controller: Option<ControllerKind>,
 }
 
 impl Profile {
+    /// A user's profile with nothing said that need not be.
+    pub fn of(address: SocketAddr, user: UserName, token: [u8; 32], authority: String) -> Self {
+        Self {
+            address,
+            user,
+            token,
+            authority,
+            session: None,
+            over_network: false,
+            carrier: CarrierChoice::Auto,
+            controller: None,
+        }
+    }
+
     /// Where commands look: `$SECTOR_PROFILE`, else `profile.toml` in [`home`](Self::home).
     pub fn default_file() -> Result<PathBuf, ClientError> {
         match env::var_os("SECTOR_PROFILE") {
@@ -118,6 +138,10 @@ impl std::fmt::Debug for Profile {
     }
 }
 
+fn is_auto(carrier: &CarrierChoice) -> bool {
+    *carrier == CarrierChoice::Auto
+}
+
 /// A session's id as text, or nothing.
 mod session_text {
     use protocol::CredentialId;
@@ -166,18 +190,17 @@ mod tests {
     use super::*;
 
     fn profile() -> Profile {
-        Profile {
-            address: "127.0.0.1:7000".parse().unwrap(),
-            user: UserName::new("ada").unwrap(),
-            token: [0xab; 32],
-            authority: "-----BEGIN CERTIFICATE-----\n".into(),
-            session: Some(CredentialId(u64::MAX)),
-            over_network: false,
-        }
+        let address = "127.0.0.1:7000".parse().unwrap();
+        let ada = UserName::new("ada").unwrap();
+        let session = Some(CredentialId(u64::MAX));
+        Profile { session, ..Profile::of(address, ada, [0xab; 32], "-----BEGIN CERTIFICATE-----\n".into()) }
     }
 
     #[test]
     fn a_profile_reads_back_as_written_and_does_not_print_its_token() {
+        let by_quic = Profile { carrier: CarrierChoice::Quic, controller: Some(ControllerKind::Cubic), ..profile() };
+        assert!(by_quic.to_text().contains("carrier = \"quic\"\ncontroller = \"cubic\""));
+        assert_eq!(Profile::parse(&by_quic.to_text()).unwrap().carrier, CarrierChoice::Quic);
         let read = Profile::parse(&profile().to_text()).unwrap();
         assert_eq!(read.to_text(), profile().to_text());
         assert!(!format!("{read:?}").contains("abab"));
@@ -203,6 +226,7 @@ mod tests {
         let text = profile().to_text();
         for (bad, reason) in [
             (format!("{text}colour = 1\n"), "colour"),
+            (format!("{text}carrier = \"pigeon\"\n"), "pigeon"),
             (text.replace("127.0.0.1:7000", "nowhere"), "address"),
             (text.replace("abab", "xyxy"), "hexadecimal"),
             (String::new(), "missing field"),

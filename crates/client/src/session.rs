@@ -3,8 +3,11 @@
 use std::{
     collections::BTreeSet,
     net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
-    sync::Arc,
-    time::Duration,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::{Duration, Instant},
 };
 
 use net::{
@@ -12,7 +15,7 @@ use net::{
     datagram::bind_udp,
     identity::{HolderPair, TlsIdentity},
     messenger::{Messenger, MessengerEvent, SessionKeys, Side},
-    transfer::{Carrier, TcpCarrier},
+    transfer::{Carrier, CarrierSettings, Carriers, QuicSettings, Remembered, TcpCarrier},
 };
 use protocol::{
     LeaseId, SessionId, UserName,
@@ -41,13 +44,17 @@ pub struct Client {
 
 struct Inner {
     profile: Profile,
-    carrier: Arc<TcpCarrier>,
+    /// For words at the master's door, which are few and must get through everywhere.
+    carrier: TcpCarrier,
+    carriers: Carriers,
     /// The key that our tickets name, in every session.
     holder: Arc<HolderPair>,
     connections: Connections,
     messenger: Messenger,
     /// Replaced by a new login when the master forgot it.
     session: Mutex<SessionId>,
+    /// The shortest time, in microseconds, in which the master answered anything: its round trip, and a little.
+    answer_micros_min: AtomicU64,
     /// Leases of writes that are under way, given back at logout.
     leases: std::sync::Mutex<BTreeSet<LeaseId>>,
 }
@@ -55,9 +62,16 @@ struct Inner {
 impl Client {
     /// Logs in to the cloud that the profile names.
     pub async fn connect(profile: &Profile) -> Result<Self, ClientError> {
+        Self::connect_knowing(profile, Vec::new()).await
+    }
+
+    /// The same, with what an earlier client [learned](Self::remembered) of the ways to nodes.
+    pub async fn connect_knowing(profile: &Profile, kept: Vec<Remembered>) -> Result<Self, ClientError> {
         let identity =
             TlsIdentity::client(&profile.authority).map_err(ClientError::net("cannot use the profile's authority"))?;
-        let carrier = Arc::new(TcpCarrier::new(identity));
+        let quic = QuicSettings { controller: profile.controller.unwrap_or_default(), ..QuicSettings::default() };
+        let settings = CarrierSettings { choice: profile.carrier, quic, kept };
+        let (carrier, carriers) = (TcpCarrier::new(identity.clone()), Carriers::new(identity, settings));
         let socket = bind_udp(SocketAddr::new(same_family(profile.address.ip()), 0))
             .await
             .map_err(ClientError::net("cannot open a port for messages"))?;
@@ -73,14 +87,16 @@ impl Client {
         });
         let holder = Arc::new(HolderPair::generate());
         let session = open_session(profile, &carrier, &holder, &messenger).await?;
-        let connections = Connections::new(Arc::clone(&carrier), Arc::clone(&holder), profile.over_network);
+        let connections = Connections::new(carriers.clone(), Arc::clone(&holder), profile.over_network);
         let inner = Inner {
             profile: profile.clone(),
             carrier,
+            carriers,
             holder,
             connections,
             messenger,
             session: Mutex::new(session),
+            answer_micros_min: AtomicU64::new(u64::MAX),
             leases: std::sync::Mutex::default(),
         };
         Ok(Self { inner: Arc::new(inner), throttle: Throttle::default() })
@@ -97,6 +113,7 @@ impl Client {
         // The session ends whatever the answer.
         let _ = self.ask(ClientRequest::Logout).await;
         self.inner.messenger.close().await;
+        self.inner.carriers.close().await;
     }
 
     /// The same client, in the same session, whose transfers keep to a limit.
@@ -141,8 +158,22 @@ impl Client {
     }
 
     /// How bytes travel to nodes.
-    pub(crate) fn carrier(&self) -> &Arc<TcpCarrier> {
-        &self.inner.carrier
+    pub(crate) fn carriers(&self) -> &Carriers {
+        &self.inner.carriers
+    }
+
+    /// How long a word and its answer take, at the farthest of master and nodes, as far as that was seen by now: how much
+    /// should be under way at once depends on it.
+    pub fn round_trip(&self) -> Option<Duration> {
+        let micros = self.inner.answer_micros_min.load(Ordering::Relaxed);
+        let master = (micros < u64::MAX).then(|| Duration::from_micros(micros));
+        master.max(self.inner.carriers.longest_round_trip())
+    }
+
+    /// What this client has learned of the ways to nodes, for the next one to
+    /// [begin with](Self::connect_knowing).
+    pub fn remembered(&self) -> Vec<Remembered> {
+        self.inner.carriers.remembered()
     }
 
     /// The key that our tickets name.
@@ -158,12 +189,15 @@ impl Client {
     async fn ask_in(&self, session: SessionId, request: &ClientRequest) -> Result<ClientReply, ClientError> {
         let address = self.inner.profile.address;
         let deadline = if matches!(request, ClientRequest::Commit { .. }) { COMMIT_DEADLINE } else { ANSWER_DEADLINE };
+        let asked = Instant::now();
         let bytes = self
             .inner
             .messenger
             .request_as(class_of(request), session, codec::encode(request), deadline)
             .await
             .map_err(ClientError::net(format!("the master at {address} does not answer")))?;
+        let micros = u64::try_from(asked.elapsed().as_micros()).unwrap_or(u64::MAX);
+        self.inner.answer_micros_min.fetch_min(micros, Ordering::Relaxed);
         match codec::decode(&bytes) {
             Ok(ClientReply::Refused(refusal)) => Err(refusal.into()),
             Ok(reply) => Ok(reply),
@@ -219,14 +253,7 @@ pub async fn login(at: &LoginAt, user: &UserName, password: String) -> Result<Pr
     match stream.receive::<JoinReply>().await.map_err(failed())? {
         JoinReply::LoggedIn(NewSession { credential, token, .. }) => {
             stream.close().await;
-            Ok(Profile {
-                address: *address,
-                user: user.clone(),
-                token,
-                authority: authority.clone(),
-                session: Some(credential),
-                over_network: false,
-            })
+            Ok(Profile { session: Some(credential), ..Profile::of(*address, user.clone(), token, authority.clone()) })
         }
         JoinReply::Refused(refusal) => Err(refusal.into()),
         JoinReply::Accepted { .. } | JoinReply::Admission(_) | JoinReply::Device(_) => {

@@ -14,7 +14,7 @@ use std::{
     time::Duration,
 };
 
-use client::{Client, GetOptions, Priority, SectorPath, Throttle};
+use client::{CarrierChoice, Client, GetOptions, Priority, SectorPath, Throttle};
 use fake_cloud::{FakeCloud, reading::ReadFault};
 use protocol::Status;
 
@@ -78,6 +78,35 @@ async fn a_large_file_comes_from_all_nodes_at_once() {
     assert!(cat(&client, &path).await.unwrap() == bytes, "and in order");
     let part = client.read(&path, Some(5..35 * MIB), Vec::new(), &|_| ()).await.unwrap().1;
     assert!(part == bytes[5..35 * MIB as usize]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn one_far_node_is_asked_for_several_ranges_at_once_each_in_a_conversation_of_its_own() {
+    let cloud = FakeCloud::start(&["n1"]).await;
+    let (client, bytes) = (cloud.far_client(CarrierChoice::Quic).await, content(LARGE_BYTES));
+    let path = cloud.add_bytes("/large", bytes.clone());
+    let folder = tempfile::tempdir().unwrap();
+    assert!(get(&client, &path, &folder.path().join("large")).await.unwrap() == bytes);
+    let mut read: Vec<_> = cloud.take_reads().into_iter().map(|(_, range)| range).collect();
+    read.sort_by_key(|range| range.start);
+    let (lengths, most): (Vec<_>, _) =
+        (read.iter().map(|range| (range.end - range.start) / MIB).collect(), cloud.world().reads_most);
+    assert_eq!(lengths, [8, 8, 8, 8, 8, 0], "each byte once, in long ranges, and what is left over");
+    assert!((2..=4).contains(&most), "{most} at once");
+    assert!(cat(&client, &path).await.unwrap() == bytes);
+    assert_eq!(cloud.take_reads().len(), 1, "in order one conversation brings all");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn over_quic_faults_of_far_nodes_are_made_good_by_others_as_over_tcp() {
+    let cloud = FakeCloud::start(&["n1", "n2"]).await;
+    let (client, folder) = (cloud.far_client(CarrierChoice::Quic).await, tempfile::tempdir().unwrap());
+    let bytes = content(SMALL_BYTES);
+    let path = cloud.add_bytes("/file", bytes.clone());
+    for fault in [ReadFault::Flip(2 * MIB), ReadFault::DieAfter(MIB)] {
+        cloud.fail("n1", fault.clone());
+        assert!(get(&client, &path, &folder.path().join("file")).await.unwrap() == bytes, "{fault:?}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -9,7 +9,7 @@ use crate::{
     hands::Hands,
     peers::Peer,
 };
-use net::transfer::TransferStream;
+use net::{NetError, transfer::TransferStream};
 use protocol::{
     Pace, SliceId,
     message::{
@@ -90,8 +90,16 @@ pub(crate) async fn ask_at(
             stream.go_plain().await?;
         }
     }
-    let reply = exchange_at(&mut stream, pace, request).await?;
-    Ok((stream, reply))
+    match exchange_at(&mut stream, pace, request).await {
+        // A connection that other conversations have used may be dead without our knowing, as where the peer was started
+        // again. The first word shows it, and the next try gets one that is new.
+        Err(NodeError::Net(NetError::Closed { .. } | NetError::Broken { .. })) if stream.is_shared() => {
+            let mut stream = hands.peers.dial(peer).await?;
+            let reply = exchange_at(&mut stream, pace, request).await?;
+            Ok((stream, reply))
+        }
+        reply => Ok((stream, reply?)),
+    }
 }
 
 /// An answer that makes no sense.

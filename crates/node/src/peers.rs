@@ -10,14 +10,14 @@ use std::{
     time::{Duration, Instant},
 };
 
-use net::transfer::{Carrier, TcpCarrier, TransferStream};
+use net::transfer::{Carriers, TransferStream, Way};
 use protocol::{NodeId, message::client_master::Source, ticket::Ticket, wire::codec};
 
 use crate::NodeError;
 
 /// The connections of this node to others.
 pub(crate) struct Peers {
-    carrier: TcpCarrier,
+    carriers: Carriers,
     idle: Mutex<BTreeMap<Peer, Vec<Idle>>>,
 }
 
@@ -28,6 +28,8 @@ pub(crate) struct Peer {
     pub(crate) address: SocketAddr,
     /// Whether it is spoken to without encryption, as a ticket allows.
     pub(crate) is_plain: bool,
+    /// How far it is.
+    pub(crate) way: Way,
 }
 
 impl Peer {
@@ -36,7 +38,7 @@ impl Peer {
     pub(crate) fn of(source: &Source, own_site: &str) -> Self {
         let within = codec::decode::<Ticket>(&source.ticket.ticket).ok().and_then(|ticket| ticket.plain_within);
         let is_plain = source.place.site == own_site && within.as_deref() == Some(own_site);
-        Self { node: source.node.clone(), address: source.address, is_plain }
+        Self { node: source.node.clone(), address: source.address, is_plain, way: Way::of(source.distance) }
     }
 }
 
@@ -46,8 +48,8 @@ struct Idle {
 }
 
 impl Peers {
-    pub(crate) fn new(carrier: TcpCarrier) -> Self {
-        Self { carrier, idle: Mutex::default() }
+    pub(crate) fn new(carriers: Carriers) -> Self {
+        Self { carriers, idle: Mutex::default() }
     }
 
     /// A connection that was used before, if one is left. The peer may have closed it meanwhile: when the first word
@@ -65,7 +67,13 @@ impl Peers {
 
     /// A new connection.
     pub(crate) async fn dial(&self, peer: &Peer) -> Result<TransferStream, NodeError> {
-        Ok(self.carrier.connect(peer.address, peer.node.as_str()).await?)
+        let connecting = async {
+            if peer.is_plain {
+                return self.carriers.connect_by_tcp(peer.address, peer.node.as_str()).await;
+            }
+            self.carriers.connect(peer.address, peer.node.as_str(), peer.way).await
+        };
+        Ok(connecting.await?)
     }
 
     /// Keeps a connection on which every request has been answered in full.

@@ -22,7 +22,7 @@ use net::{
     identity::{Credentials, TlsIdentity},
     local::LocalListener,
     messenger::{Messenger, MessengerEvent},
-    transfer::{Listener, TcpCarrier},
+    transfer::{CarrierSettings, Carriers, Listener, QuicSettings, TcpCarrier},
 };
 use protocol::{
     SessionId,
@@ -101,7 +101,10 @@ impl Server {
         let disks = disks.filter(|(_, status)| works(status)).map(|(folder, _)| folder).collect();
         let folder = settings.folder.clone();
         let kept = blocking("opening the kept rows", move || KeptRows::open(&folder, disks)).await?;
-        let listener = Listener::bind(settings.listen, identity.clone()).await?;
+        let quic = QuicSettings { controller: settings.controller, ..QuicSettings::default() };
+        let listener = Listener::bind_both(settings.listen, identity.clone(), quic.clone()).await?;
+        let carriers = CarrierSettings { choice: settings.carrier, quic, kept: Vec::new() };
+        let carriers = Carriers::beside(&listener, identity.clone(), carriers);
         let local = LocalListener::bind()
             .inspect_err(|error| tracing::warn!(%error, "clients of this machine will read over the network"))
             .ok();
@@ -120,7 +123,7 @@ impl Server {
                 settings.import_folders.as_deref().unwrap_or_default(),
             )),
             tickets: TicketDoor::new(settings.id.clone(), settings.place().site, clock),
-            peers: Peers::new(TcpCarrier::new(identity.clone())),
+            peers: Peers::new(carriers),
             transfers: Arc::new(Semaphore::new(settings.transfers_max as usize)),
             forwards: Arc::new(Semaphore::new(settings.transfers_max as usize)),
             transfers_running: Gauge::default(),

@@ -11,7 +11,7 @@ use std::{
 use fake_cloud::{FakeCloud, JOB, content, damage, get, header, path, put, write_right};
 use net::{local::LocalStream, transfer::TransferStream};
 use protocol::{
-    JobId, JournalId, NodeId, Pace, SliceHeader, SliceId, Status,
+    CarrierChoice, JobId, JournalId, NodeId, Pace, SliceHeader, SliceId, Status,
     message::{
         local::{LocalReply, LocalRequest},
         node_master::{Ack, HeldState, Order, Report},
@@ -290,7 +290,12 @@ async fn many_small_reads_of_many_slices_over_one_connection_are_all_right() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_order_makes_a_copy_that_survives_a_restart() {
-    let mut cloud = FakeCloud::start().await;
+    for carrier in [CarrierChoice::Tcp, CarrierChoice::Quic] {
+        copy_and_restart(FakeCloud::start_with(carrier).await).await;
+    }
+}
+
+async fn copy_and_restart(mut cloud: FakeCloud) {
     let (from, to) = (cloud.node("n1").await, cloud.node("n2").await);
     let bytes = content(2_500_000);
     cloud.put(&from, 1, &bytes).await;

@@ -13,7 +13,7 @@ use rustix::{
 
 use fake_cloud::{Driver, FakeCloud, FakeNode, JOB, content, damage, path};
 use protocol::{
-    JobId, RecordFormat, SliceId, Status,
+    CarrierChoice, JobId, RecordFormat, SliceId, Status,
     message::{
         node_master::{Ack, Order, Report},
         spe::{
@@ -41,7 +41,12 @@ async fn a_task_over_a_local_slice_leaves_its_results_in_a_bucket_of_its_number(
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn results_reach_the_buckets_of_every_node_once() {
-    let mut cloud = FakeCloud::start().await;
+    for carrier in [CarrierChoice::Tcp, CarrierChoice::Quic] {
+        results_reach_the_buckets(FakeCloud::start_with(carrier).await).await;
+    }
+}
+
+async fn results_reach_the_buckets(mut cloud: FakeCloud) {
     let nodes = [cloud.node("n1").await, cloud.node("n2").await, cloud.node("n3").await];
     let bytes = content(800_000);
     cloud.put(&nodes[0], 1, &bytes).await;
@@ -259,7 +264,12 @@ async fn forgetting_a_job_ends_what_still_runs_for_it() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_bucket_node_that_was_restarted_is_reached_over_a_new_connection() {
-    let mut cloud = FakeCloud::start().await;
+    for carrier in [CarrierChoice::Tcp, CarrierChoice::Quic] {
+        restart_a_bucket_node(FakeCloud::start_with(carrier).await).await;
+    }
+}
+
+async fn restart_a_bucket_node(mut cloud: FakeCloud) {
     let (here, there) = (cloud.node("n1").await, cloud.node("n2").await);
     cloud.put(&here, 1, &content(10_000)).await;
     let mut driver = cloud.drive(&here).await;

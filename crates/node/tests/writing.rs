@@ -10,7 +10,7 @@ use fake_cloud::{
 };
 use net::transfer::TransferStream;
 use protocol::{
-    Digest, LeaseId, ResumeKey, SliceId, Status,
+    CarrierChoice, Digest, LeaseId, ResumeKey, SliceId, Status,
     message::{
         client_master::Source,
         local::{LocalReply, LocalRequest},
@@ -111,7 +111,12 @@ async fn try_get(cloud: &FakeCloud, node: &FakeNode, slice: u128) -> Option<Vec<
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn each_node_of_a_chain_reports_for_itself() {
-    let mut cloud = FakeCloud::start().await;
+    for carrier in [CarrierChoice::Tcp, CarrierChoice::Quic] {
+        pass_along(FakeCloud::start_with(carrier).await).await;
+    }
+}
+
+async fn pass_along(mut cloud: FakeCloud) {
     let (first, next) = (cloud.node("n1").await, cloud.node("n2").await);
     let mut stream = cloud.connect(&first).await;
     let chain = vec![cloud.write_source(&first, &next, write_right(1))];
@@ -161,7 +166,12 @@ async fn a_chain_whose_sender_goes_away_leaves_nothing_anywhere() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_broken_upload_goes_on_where_it_broke_off_with_the_digest_of_the_whole() {
-    let mut cloud = FakeCloud::start().await;
+    for carrier in [CarrierChoice::Tcp, CarrierChoice::Quic] {
+        go_on_after_a_break(FakeCloud::start_with(carrier).await).await;
+    }
+}
+
+async fn go_on_after_a_break(mut cloud: FakeCloud) {
     let node = cloud.node("n1").await;
     let bytes = content(22 * MIB + 123);
     break_off(&cloud, &node, 1, &bytes[..BROKEN_OFF_AT]).await;
@@ -222,7 +232,12 @@ async fn another_content_begins_anew_and_a_wrong_ticket_sees_nothing() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_broken_upload_survives_a_restart_of_its_node_which_tells_the_master_of_it() {
-    let mut cloud = FakeCloud::start().await;
+    for carrier in [CarrierChoice::Tcp, CarrierChoice::Quic] {
+        go_on_after_a_restart(FakeCloud::start_with(carrier).await).await;
+    }
+}
+
+async fn go_on_after_a_restart(mut cloud: FakeCloud) {
     let node = cloud.node("n1").await;
     let bytes = content(22 * MIB);
     let (mut stream, _) = go_on(&cloud, &node, 1).await;

@@ -30,7 +30,7 @@ pub mod wire;
 
 pub use acl::{Acl, AclEntry, Rights, Who};
 pub use address_range::AddressRange;
-pub use carrier::CarrierChoice;
+pub use carrier::{CarrierChoice, ControllerKind};
 pub use ids::{
     CredentialId, FileId, JobId, JournalId, KeyDigest, LeaseId, NodeId, ResumeKey, SessionId, SliceId, UserName,
     Version,

@@ -1,12 +1,14 @@
 //! Fetching bytes of a slice over the network (path *download*): from one node, or from several at once, each of which
-//! takes the next range when it has brought one. A node that dies, keeps still or sends bad bytes is replaced, and
-//! whoever waits for the bytes does not notice.
+//! takes the next range when it has brought one. A far node is asked for several ranges at once, each in a conversation
+//! of its own, so that no round trip between two of them shows. A node that dies, keeps still or sends bad bytes is
+//! replaced, and whoever waits for the bytes does not notice.
 //!
 //! It never gives out a frame that was not verified, and never bytes of another version.
 
 use std::{
-    collections::VecDeque,
+    collections::BTreeMap,
     ops::Range,
+    pin::pin,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicUsize, Ordering},
@@ -19,7 +21,7 @@ use net::{
     transfer::{Frame, TransferStream},
 };
 use protocol::{
-    SectorPath, SliceId,
+    NodeId, SectorPath, SliceId,
     message::{
         client_master::{FileContent, Source},
         transfer::{TransferReply, TransferRequest},
@@ -28,12 +30,13 @@ use protocol::{
 use tokio::{
     sync::{Notify, mpsc},
     task::JoinSet,
-    time::timeout,
+    time::{Instant, timeout_at},
 };
 
 use super::{
-    Progress, SPLIT_FROM_BYTES,
-    ranges::{ClaimId, Next, Plan, RangeSet, Shape},
+    Progress,
+    crew::{Crew, Seat},
+    ranges::{ClaimId, Next, Plan, RangeSet, Shape, SourceNumber},
     sink::FrameSender,
     sources::Sources,
 };
@@ -64,17 +67,11 @@ impl Fetch<'_> {
     /// # Errors
     /// `NoCopy` when no source has what is still missing.
     pub(crate) async fn run(&self, sources: Vec<Source>, missing: RangeSet, outlet: Outlet) -> Result<(), ClientError> {
-        let readers = if missing.bytes() < SPLIT_FROM_BYTES { 1 } else { sources.len().clamp(1, READERS_MAX) };
         let throttle = self.client.throttle();
-        let readers = throttle.senders(readers);
-        let piece_bytes = if outlet.in_order { PIECE_IN_ORDER_BYTES } else { PIECE_BYTES };
-        let shape = Shape {
-            piece_bytes: throttle.range_bytes(piece_bytes, readers),
-            readers: readers as u64,
-            window_bytes: outlet.in_order.then_some(WINDOW_BYTES),
-        };
+        let mut crew = Crew::new(self.client, &sources, missing.bytes(), outlet.in_order);
+        let shape = crew.shape();
+        let shape = Shape { piece_bytes: throttle.range_bytes(shape.piece_bytes, crew.at_once(0)), ..shape };
         let (wanted, mut told_bytes) = (missing.bytes(), 0);
-        let mut reserve = VecDeque::from(sources.clone());
         let shared = Arc::new(Shared {
             client: self.client.clone(),
             slice: self.content.slice,
@@ -83,6 +80,7 @@ impl Fetch<'_> {
             sources: Sources::new(self.path.clone(), self.content.slice, sources),
             sender: outlet.sender,
             stall: self.stall,
+            heard: Mutex::default(),
             readers: AtomicUsize::new(0),
         });
         let (tell, mut told) = mpsc::channel(TOLD_MAX);
@@ -91,17 +89,19 @@ impl Fetch<'_> {
         let mut missing_when_asked = wanted;
         while !shared.plan().is_finished() && !shared.sender.is_closed() {
             // Before the first of them asks for anything.
-            shared.readers.store(readers.min(workers.len() + reserve.len()), Ordering::Relaxed);
-            while workers.len() < readers
-                && let Some(source) = reserve.pop_front()
-            {
-                workers.spawn(Arc::clone(&shared).read_from(source, tell.clone()));
+            shared.readers.store(crew.at_once(workers.len()), Ordering::Relaxed);
+            while let Some(seat) = crew.next(workers.len()) {
+                let (shared, tell) = (Arc::clone(&shared), tell.clone());
+                workers.spawn(async move {
+                    let node = seat.source.node.clone();
+                    (node, shared.read_from(seat, tell).await)
+                });
             }
             if workers.is_empty() {
                 // All have failed. As long as that brings bytes, sources and their tickets are asked for again.
                 let is_worth_it = shared.plan().missing_bytes() < missing_when_asked;
                 match shared.sources.ask(self.client).await? {
-                    Some(sources) if is_worth_it => reserve.extend(sources.iter().cloned()),
+                    Some(sources) if is_worth_it => crew.seat(&sources),
                     _ => return Err(ClientError::NoCopy { path: self.path.clone(), last }),
                 }
                 missing_when_asked = shared.plan().missing_bytes();
@@ -111,11 +111,16 @@ impl Fetch<'_> {
                 Some(bytes) = told.recv() => {
                     (self.progress)(bytes);
                     told_bytes += bytes;
+                    // Whoever brought them has been reached: only now it may be known that it is far.
+                    crew.look_again(self.client);
                 }
                 Some(ended) = workers.join_next() => match ended {
-                    Ok(Ok(Ended::Finished)) => {}
-                    Ok(Ok(Ended::SinkClosed)) => return Ok(()),
-                    Ok(Err(error)) => last = self.broken_off(&error),
+                    Ok((_, Ok(Ended::Finished))) => {}
+                    Ok((_, Ok(Ended::SinkClosed))) => return Ok(()),
+                    Ok((node, Err(error))) => {
+                        crew.give_up(&node);
+                        last = self.broken_off(&error);
+                    }
                     Err(_) => last = "a reading task ended early".into(),
                 },
             }
@@ -143,6 +148,7 @@ struct Shared {
     sources: Sources,
     sender: FrameSender,
     stall: Duration,
+    heard: Mutex<BTreeMap<NodeId, Instant>>,
     /// Who read at once when that last changed: they share a limit.
     readers: AtomicUsize,
 }
@@ -154,10 +160,10 @@ enum Ended {
 }
 
 impl Shared {
-    /// One source's part: range after range, until everything has arrived.
-    async fn read_from(self: Arc<Self>, source: Source, tell: mpsc::Sender<u64>) -> Result<Ended, ClientError> {
-        let mut line = None;
-        while let Some(claim) = self.next().await {
+    /// One reader's part: range after range, until everything has arrived.
+    async fn read_from(self: Arc<Self>, seat: Seat, tell: mpsc::Sender<u64>) -> Result<Ended, ClientError> {
+        let (Seat { number, source }, mut line) = (seat, None);
+        while let Some(claim) = self.next(number).await {
             if !self.read(&source, &mut line, &claim, &tell).await? {
                 return Ok(Ended::SinkClosed);
             }
@@ -169,12 +175,12 @@ impl Shared {
     }
 
     /// The next range to read, once there is one; `None` when everything has arrived.
-    async fn next(&self) -> Option<Claimed<'_>> {
+    async fn next(&self, source: SourceNumber) -> Option<Claimed<'_>> {
         loop {
             let mut changed = std::pin::pin!(self.changed.notified());
             // From here on no change is missed.
             changed.as_mut().enable();
-            let next = self.plan().claim(self.sender.written());
+            let next = self.plan().claim(source, self.sender.written());
             match next {
                 Next::Read(id, range) => return Some(Claimed { shared: self, id, range }),
                 Next::Finished => return None,
@@ -200,6 +206,7 @@ impl Shared {
             let received = async { stream.receive_frame(&mut frame).await.map_err(failed()) };
             let more = self.within_stall(source, received).await?;
             let bytes = frame.payload.len() as u64;
+            self.heard().insert(source.node.clone(), Instant::now());
             if !more {
                 return Err(failed()(NetError::Closed { peer: source.address, operation: "reading a file" }));
             }
@@ -256,14 +263,26 @@ impl Shared {
         source: &Source,
         work: impl Future<Output = Result<T, ClientError>>,
     ) -> Result<T, ClientError> {
-        match timeout(self.stall, work).await {
-            Ok(done) => done,
-            Err(_) => {
-                let operation = format!("waiting for bytes from {}", source.address);
-                let source = NetError::Deadline { operation, after: self.stall };
-                Err(ClientError::net("a node keeps still")(source))
+        let mut work = pin!(work);
+        let mut until = Instant::now() + self.stall;
+        loop {
+            if let Ok(done) = timeout_at(until, &mut work).await {
+                return done;
+            }
+            // Of several conversations with one node one may take all that the way carries: it does not keep still then.
+            match self.heard().get(&source.node).map(|heard| *heard + self.stall) {
+                Some(later) if later > until => until = later,
+                _ => break,
             }
         }
+        let operation = format!("waiting for bytes from {}", source.address);
+        Err(ClientError::net("a node keeps still")(NetError::Deadline { operation, after: self.stall }))
+    }
+
+    /// When something came from each node.
+    fn heard(&self) -> MutexGuard<'_, BTreeMap<NodeId, Instant>> {
+        // Each change under this lock is complete in itself.
+        self.heard.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn plan(&self) -> MutexGuard<'_, Plan> {
@@ -289,13 +308,7 @@ impl Drop for Claimed<'_> {
 /// How long a source may bring nothing before another takes its place: far above any hiccup, far below a person's
 /// patience.
 pub(crate) const STALL_MAX: Duration = Duration::from_secs(10);
-/// Sources read at once: a file has no more copies that are near, and each costs a connection.
-const READERS_MAX: usize = 8;
-/// Longest range asked of one source at once, in bytes: a request's round trip is small beside it.
-const PIECE_BYTES: u64 = 16 * 1024 * 1024;
 /// How far sources may read ahead of a stream that is written in order, in bytes; all of it may be in memory.
-const WINDOW_BYTES: u64 = 32 * 1024 * 1024;
-/// Longest range for such a stream, in bytes: the window has one for each source.
-const PIECE_IN_ORDER_BYTES: u64 = WINDOW_BYTES / READERS_MAX as u64;
+pub(super) const WINDOW_BYTES: u64 = 32 * 1024 * 1024;
 /// Words on the way from readers to whoever counts.
 const TOLD_MAX: usize = 64;

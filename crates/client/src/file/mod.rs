@@ -4,6 +4,7 @@
 mod attempt;
 pub mod check;
 pub mod copy;
+mod crew;
 pub(crate) mod fetch;
 pub mod get;
 pub(crate) mod local;

@@ -1,8 +1,9 @@
 //! Sets of bytes, and the plan of a fetch from several sources: who reads which bytes next. Pure; serves the path
 //! *download*.
 //!
-//! Each source takes the next range when it is done with one, so that a faster one takes more. When none is left, what a
-//! slow source still has to bring is read from another too, and whichever comes first counts.
+//! Each reader takes the next range when it is done with one, so that a faster one takes more. When none is left, what a
+//! slow source still has to bring is read from another too, and whichever comes first counts. A far source has several
+//! readers, so that one's next request is on its way while another's range comes.
 
 use std::{collections::BTreeMap, ops::Range};
 
@@ -105,9 +106,11 @@ pub(crate) struct Plan {
 /// How a plan cuts ranges.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Shape {
-    /// Longest range in bytes that is read at once; a whole number of frames. Towards the end they become shorter.
+    /// Longest range in bytes that is read at once; a whole number of frames. Towards the end they become shorter ...
     pub(crate) piece_bytes: u64,
-    /// Sources that read at once; one alone reads all that is missing in one go.
+    /// ... down to this.
+    pub(crate) piece_bytes_min: u64,
+    /// Readers at once; one alone reads all that is missing in one go.
     pub(crate) readers: u64,
     /// Where the bytes must be written in order: how far, in bytes, reading may be ahead of writing.
     pub(crate) window_bytes: Option<u64>,
@@ -116,11 +119,16 @@ pub(crate) struct Shape {
 /// Names a claim for as long as the plan lives.
 pub(crate) type ClaimId = u64;
 
+/// Tells the sources of one plan apart.
+pub(crate) type SourceNumber = usize;
+
 #[derive(Clone, Debug)]
 struct Claim {
     /// The next byte its reader will bring.
     at: u64,
     until: u64,
+    /// Where it reads.
+    source: SourceNumber,
     /// Another that reads the same.
     twin: Option<ClaimId>,
 }
@@ -157,26 +165,28 @@ impl Plan {
         self.missing.first().map(|range| range.start)
     }
 
-    /// What a reader that has nothing to do reads next. `written` is how far the bytes are written, where that must be
-    /// in order.
-    pub(crate) fn claim(&mut self, written: u64) -> Next {
+    /// What a reader of `source` that has nothing to do reads next. `written` is how far the bytes are written, where that
+    /// must be in order.
+    pub(crate) fn claim(&mut self, source: SourceNumber, written: u64) -> Next {
         let Some(first_missing) = self.first_missing() else { return Next::Finished };
         let horizon = self.shape.window_bytes.map_or(u64::MAX, |window| written.saturating_add(window));
         if let Some(free) = self.free.first().filter(|free| free.start < horizon) {
             let until = self.piece_end(free.start).min(free.end);
             self.free.remove(free.start..until);
-            return self.add_claim(free.start..until, None);
+            return self.add_claim(free.start..until, source, None);
         }
         // In order, and the writer still has something to write: no reader is too slow, the writer is.
         if self.shape.window_bytes.is_some() && written < first_missing {
             return Next::Wait;
         }
-        let alone = self.claims.iter_mut().filter(|(_, claim)| claim.twin.is_none() && claim.at < claim.until);
+        // The same source would bring the same bytes no sooner, and what it is at a little later.
+        let is_slow = |claim: &Claim| claim.twin.is_none() && claim.source != source && claim.at < claim.until;
+        let alone = self.claims.iter_mut().filter(|(_, claim)| is_slow(claim));
         match alone.max_by_key(|(_, claim)| claim.until - claim.at) {
             Some((id, claim)) => {
                 claim.twin = Some(self.next_claim + 1);
                 let (id, range) = (*id, claim.at..claim.until);
-                self.add_claim(range, Some(id))
+                self.add_claim(range, source, Some(id))
             }
             None => Next::Wait,
         }
@@ -203,9 +213,9 @@ impl Plan {
         }
     }
 
-    fn add_claim(&mut self, range: Range<u64>, twin: Option<ClaimId>) -> Next {
+    fn add_claim(&mut self, range: Range<u64>, source: SourceNumber, twin: Option<ClaimId>) -> Next {
         self.next_claim += 1;
-        self.claims.insert(self.next_claim, Claim { at: range.start, until: range.end, twin });
+        self.claims.insert(self.next_claim, Claim { at: range.start, until: range.end, source, twin });
         Next::Read(self.next_claim, range)
     }
 
@@ -216,14 +226,11 @@ impl Plan {
             return u64::MAX;
         }
         let fair = self.free.bytes() / (2 * self.shape.readers);
-        let bytes = fair.clamp(PIECE_BYTES_MIN.min(self.shape.piece_bytes), self.shape.piece_bytes);
+        let bytes = fair.clamp(self.shape.piece_bytes_min.min(self.shape.piece_bytes), self.shape.piece_bytes);
         let frame = protocol::limits::FRAME_BYTES_MAX as u64;
         (from / frame).saturating_add(bytes.div_ceil(frame)).saturating_mul(frame)
     }
 }
-
-/// Shortest piece in bytes, but for the last: a request costs a round trip.
-const PIECE_BYTES_MIN: u64 = 2 * 1024 * 1024;
 
 #[cfg(test)]
 mod tests {
@@ -259,7 +266,8 @@ mod tests {
     }
 
     fn plan(bytes: u64, window_bytes: Option<u64>) -> Plan {
-        Plan::new(RangeSet::of(0..bytes), Shape { piece_bytes: 8 * MIB, readers: 2, window_bytes })
+        let shape = Shape { piece_bytes: 8 * MIB, piece_bytes_min: 2 * MIB, readers: 2, window_bytes };
+        Plan::new(RangeSet::of(0..bytes), shape)
     }
 
     fn read(next: Next) -> (ClaimId, Range<u64>) {
@@ -272,11 +280,11 @@ mod tests {
     #[test]
     fn pieces_become_shorter_and_a_slow_reader_ends_up_with_less() {
         let mut plan = plan(100 * MIB, None);
-        let (slow, first) = read(plan.claim(0));
+        let (slow, first) = read(plan.claim(0, 0));
         assert_eq!(first, 0..8 * MIB);
         let (mut fast_bytes, mut lengths) = (0, Vec::new());
         while plan.free.bytes() > 0 {
-            let (id, range) = read(plan.claim(0));
+            let (id, range) = read(plan.claim(1, 0));
             lengths.push(range.end - range.start);
             fast_bytes += plan.arrived(id, range.end - range.start).0;
             plan.release(id);
@@ -285,51 +293,65 @@ mod tests {
         assert!(lengths.is_sorted_by(|a, b| a >= b) && *lengths.last().unwrap_or(&0) <= 2 * MIB, "{lengths:?}");
         // The slow one has brought a little; the rest of its range is read twice, and it is told when it is too late.
         assert_eq!(plan.arrived(slow, MIB), (MIB, true));
-        let (double, rest) = read(plan.claim(0));
+        let (double, rest) = read(plan.claim(1, 0));
         assert_eq!(rest, MIB..8 * MIB);
-        assert_eq!(plan.claim(0), Next::Wait, "twice is enough");
+        assert_eq!(plan.claim(1, 0), Next::Wait, "twice is enough");
         assert_eq!(plan.arrived(double, 7 * MIB), (7 * MIB, true));
         assert_eq!(plan.arrived(slow, MIB), (0, false));
-        assert_eq!(plan.claim(0), Next::Finished);
+        assert_eq!(plan.claim(1, 0), Next::Finished);
     }
 
     #[test]
     fn what_a_failed_reader_did_not_bring_is_read_by_the_next() {
         let mut plan = plan(3 * MIB, None);
-        let (first, range) = read(plan.claim(0));
+        let (first, range) = read(plan.claim(0, 0));
         assert_eq!(range, 0..2 * MIB);
         plan.arrived(first, MIB);
         plan.release(first);
-        assert_eq!(read(plan.claim(0)).1, MIB..3 * MIB);
+        assert_eq!(read(plan.claim(1, 0)).1, MIB..3 * MIB);
     }
 
     #[test]
     fn when_one_of_two_that_read_the_same_fails_nothing_is_forgotten_or_doubled() {
         let mut plan = plan(2 * MIB, None);
-        let (slow, _) = read(plan.claim(0));
-        let (double, _) = read(plan.claim(0));
+        let (slow, _) = read(plan.claim(0, 0));
+        let (double, _) = read(plan.claim(1, 0));
         plan.arrived(slow, MIB);
         plan.release(slow);
-        assert_eq!(plan.claim(0), Next::Read(3, 0..2 * MIB), "the other one may be slow too");
+        assert_eq!(plan.claim(2, 0), Next::Read(3, 0..2 * MIB), "the other one may be slow too");
         plan.release(double);
         plan.release(3);
-        assert_eq!(read(plan.claim(0)).1, MIB..2 * MIB);
+        assert_eq!(read(plan.claim(1, 0)).1, MIB..2 * MIB);
     }
 
     #[test]
     fn in_order_nobody_reads_beyond_the_window_and_a_slow_writer_makes_no_double_work() {
         let mut plan = plan(100 * MIB, Some(10 * MIB));
-        let (first, _) = read(plan.claim(0));
-        let (second, range) = read(plan.claim(0));
+        let (first, _) = read(plan.claim(0, 0));
+        let (second, range) = read(plan.claim(1, 0));
         assert_eq!(range.start, 8 * MIB);
         plan.arrived(second, 8 * MIB);
         plan.release(second);
-        let (double, range) = read(plan.claim(0));
+        let (double, range) = read(plan.claim(1, 0));
         assert_eq!(range, 0..8 * MIB, "the writer waits for the first range: another reads it too");
         plan.arrived(first, 8 * MIB);
         plan.release(first);
         plan.release(double);
-        assert_eq!(plan.claim(0), Next::Wait, "all that the window allows is there, and not yet written");
-        assert_eq!(read(plan.claim(16 * MIB)).1, 16 * MIB..24 * MIB);
+        assert_eq!(plan.claim(1, 0), Next::Wait, "all that the window allows is there, and not yet written");
+        assert_eq!(read(plan.claim(1, 16 * MIB)).1, 16 * MIB..24 * MIB);
+    }
+
+    #[test]
+    fn what_a_source_is_at_is_read_a_second_time_from_another_source_only() {
+        let mut plan = plan(12 * MIB, None);
+        let (first, _) = read(plan.claim(0, 0));
+        while plan.free.bytes() > 0 {
+            read(plan.claim(0, 0));
+        }
+        assert_eq!(plan.claim(0, 0), Next::Wait, "it is at all of it already");
+        let (_, again) = read(plan.claim(1, 0));
+        assert_eq!(again.end - again.start, 3 * MIB, "the longest");
+        plan.release(first);
+        assert_ne!(plan.claim(1, 0), Next::Wait);
     }
 }

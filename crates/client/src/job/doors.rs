@@ -10,7 +10,7 @@ use std::{
 
 use net::{
     identity::HolderPair,
-    transfer::{Carrier, TcpCarrier, TransferStream},
+    transfer::{Carriers, TransferStream, Way},
 };
 use protocol::{
     NodeId, Refusal, Status,
@@ -27,7 +27,7 @@ use crate::connections::prove;
 
 /// See the module.
 pub(super) struct Doors {
-    carrier: Arc<TcpCarrier>,
+    carriers: Carriers,
     holder: Arc<HolderPair>,
     sources: Mutex<BTreeMap<NodeId, Source>>,
     /// Conversations for orders to buckets on which nothing is under way.
@@ -35,8 +35,8 @@ pub(super) struct Doors {
 }
 
 impl Doors {
-    pub(super) fn new(carrier: Arc<TcpCarrier>, holder: Arc<HolderPair>, nodes: &[SpeNode]) -> Self {
-        let doors = Self { carrier, holder, sources: Mutex::default(), idle: Mutex::default() };
+    pub(super) fn new(carriers: Carriers, holder: Arc<HolderPair>, nodes: &[SpeNode]) -> Self {
+        let doors = Self { carriers, holder, sources: Mutex::default(), idle: Mutex::default() };
         doors.refresh(nodes);
         doors
     }
@@ -70,7 +70,7 @@ impl Doors {
     pub(super) async fn open(&self, node: &NodeId) -> Result<TransferStream, Refusal> {
         let source = self.source(node)?;
         let opening = async {
-            let mut stream = self.carrier.connect(source.address, node.as_str()).await?;
+            let mut stream = self.carriers.connect(source.address, node.as_str(), Way::of(source.distance)).await?;
             prove(&mut stream, &self.holder).await?;
             stream.send(&TransferRequest::Spe { ticket: source.ticket }).await?;
             let reply = stream.receive().await?;

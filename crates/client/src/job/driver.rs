@@ -82,7 +82,7 @@ impl<P: FnMut(&JobProgress) + Send> Driver<P> {
         progress: P,
     ) -> Self {
         let context = Context {
-            doors: Doors::new(Arc::clone(client.carrier()), Arc::clone(client.holder()), &admitted.nodes),
+            doors: Doors::new(client.carriers().clone(), Arc::clone(client.holder()), &admitted.nodes),
             job: admitted.job,
             loads: spec.stages.iter().map(|stage| SpeRequest::Load(stage.function.clone())).collect(),
             folder,

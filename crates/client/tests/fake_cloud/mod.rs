@@ -13,13 +13,13 @@ use std::{
     sync::{Arc, Mutex, MutexGuard},
 };
 
-use client::{Client, Profile};
+use client::{CarrierChoice, Client, Profile};
 use net::{
     clock::Clock,
     datagram::bind_udp,
     identity::{Authority, TlsIdentity},
     messenger::{Messenger, MessengerEvent, SessionKeys, Side},
-    transfer::{Listener, TransferStream},
+    transfer::{Listener, QuicSettings, TransferStream},
 };
 use protocol::{
     Digest, FileId, JobId, LeaseId, NodeId, Place, RecordFormat, Refusal, SectorPath, SessionId, SliceId, Status,
@@ -38,6 +38,7 @@ use protocol::{
         transfer::{TransferReply, TransferRequest},
     },
     ticket::{SignedTicket, TicketKeys},
+    topology::Distance,
     wire::codec,
 };
 use tokio::task::JoinHandle;
@@ -78,6 +79,11 @@ pub(crate) struct World {
     pub(crate) record: Option<JobRecord>,
     /// How nodes fail whoever reads from them.
     pub(crate) read_faults: BTreeMap<NodeId, reading::ReadFault>,
+    /// How far the nodes are said to be.
+    pub(crate) distance: Option<Distance>,
+    /// Reads that nodes are answering, and how many of them were at once at most.
+    pub(crate) reads_now: usize,
+    pub(crate) reads_most: usize,
     /// Where the files lie that the local doors of nodes pass.
     folder: Option<tempfile::TempDir>,
     /// What was asked of nodes and master, in a word each.
@@ -109,7 +115,8 @@ impl FakeCloud {
         let world = Arc::new(Mutex::new(World::default()));
         for name in names {
             let node = NodeId::new(*name).unwrap();
-            let listener = Listener::bind("127.0.0.1:0".parse().unwrap(), identity(name)).await.unwrap();
+            let any_port = "127.0.0.1:0".parse().unwrap();
+            let listener = Listener::bind_both(any_port, identity(name), QuicSettings::default()).await.unwrap();
             let address = Some(listener.address());
             let handle = tokio::spawn(serve_node(Arc::clone(&world), node.clone(), listener));
             lock(&world).nodes.insert(node, FakeNode { address, listener: Some(handle), ..FakeNode::default() });
@@ -122,14 +129,8 @@ impl FakeCloud {
                 break (listener, messenger, events);
             }
         };
-        let profile = Profile {
-            over_network: false,
-            session: None,
-            address: listener.address(),
-            user: UserName::new("alice").unwrap(),
-            token: [1; 32],
-            authority: authority.certificate_pem().into(),
-        };
+        let alice = UserName::new("alice").unwrap();
+        let profile = Profile::of(listener.address(), alice, [1; 32], authority.certificate_pem().into());
         tokio::spawn(serve_joins(listener, messenger.clone()));
         tokio::spawn(serve_master(Arc::clone(&world), messenger, events));
         Self { world, profile }
@@ -137,6 +138,12 @@ impl FakeCloud {
 
     pub(crate) async fn client(&self) -> Client {
         Client::connect(&self.profile).await.unwrap()
+    }
+
+    /// A client of nodes that are said to be far, which speaks to them in this way.
+    pub(crate) async fn far_client(&self, carrier: CarrierChoice) -> Client {
+        self.world().distance = Some(Distance::OtherSite);
+        Client::connect(&Profile { carrier, ..self.profile.clone() }).await.unwrap()
     }
 
     pub(crate) fn world(&self) -> MutexGuard<'_, World> {
@@ -219,7 +226,14 @@ impl World {
         let FakeNode { address, local, .. } = self.nodes.get(node)?;
         let (address, local) = ((*address)?, local.clone());
         let ticket = SignedTicket { ticket, signature: vec![], handed: None };
-        Some(Source { node: node.clone(), place: Place::new("site", "rack"), address, distance: None, local, ticket })
+        Some(Source {
+            node: node.clone(),
+            place: Place::new("site", "rack"),
+            address,
+            distance: self.distance,
+            local,
+            ticket,
+        })
     }
 
     fn admitted(&self) -> ClientReply {

@@ -150,7 +150,10 @@ pub(super) async fn serve(
         let known = lock(world).slices.contains_key(&slice);
         if known {
             stream.send(&TransferReply::Reading { bytes: range.end - range.start }).await.unwrap();
-            if !send(world, node, &mut stream, slice, range).await {
+            begun(&mut lock(world));
+            let sent = send(world, node, &mut stream, slice, range).await;
+            lock(world).reads_now -= 1;
+            if !sent {
                 return;
             }
         } else {
@@ -162,6 +165,11 @@ pub(super) async fn serve(
             _ => return,
         }
     }
+}
+
+fn begun(world: &mut World) {
+    world.reads_now += 1;
+    world.reads_most = world.reads_most.max(world.reads_now);
 }
 
 /// Sends a range; false when the connection ends with it.

@@ -7,7 +7,7 @@ use std::{
     time::Duration,
 };
 
-use protocol::{NodeId, Place, limits};
+use protocol::{CarrierChoice, ControllerKind, NodeId, Place, limits};
 
 use super::{
     CredentialFiles, SandboxDemand, Settings, UserRange, Wrong,
@@ -25,7 +25,7 @@ settings! {
         site: String = default("site-1"),
         /// The rack within the site; copies are spread over racks next.
         rack: String = default("rack-1"),
-        /// Address and port (TCP) for transfers. By default on every network of the machine, since clients and nodes of
+        /// Address and port for transfers: TCP, and UDP with the same number for QUIC. By default on every network of the machine, since clients and nodes of
         /// all sites come here. Port 0 takes any free one.
         listen: SocketAddr = default("0.0.0.0:7410"),
         /// Address and port under which others reach `listen`; needed where `listen` is `0.0.0.0` or `[::]`, or behind
@@ -90,6 +90,13 @@ settings! {
         /// Transfers it serves at once, 1 to 65536; more are told to come back. Each holds a connection and about 2 MiB of
         /// buffers.
         transfers_max: u32 = default(256),
+        /// What carries bytes to other nodes: `auto` takes TCP within a site, QUIC between sites, and TCP again where UDP
+        /// does not get through; `tcp` and `quic` are taken everywhere. Who reads from this node chooses for himself: it
+        /// listens for both.
+        carrier: CarrierChoice = default("auto"),
+        /// Who decides how fast QUIC sends: `udt` keeps its rate through random loss, `bbr` is BBR version 3, `cubic` takes
+        /// each lost packet for congestion, as most TCP does.
+        controller: ControllerKind = default("udt"),
         /// Milliseconds between two reports of how it is, which are also the sign that it lives; 100 to 60000. Keep it
         /// several times below the master's `node_lost_after_seconds`.
         status_interval_millis: u64 = default(1_000),

@@ -33,7 +33,9 @@ fn kind(key: &Key) -> &'static str {
         "Option<Vec<String>>" => "list of texts",
         "Option<BTreeMap<String, String>>" => "table of texts",
         "Option<ProviderTables>" => "tables",
-        "String" | "Option<String>" | "NodeId" | "UserClaim" | "SandboxDemand" => "text",
+        "String" | "Option<String>" | "NodeId" | "UserClaim" | "SandboxDemand" | "CarrierChoice" | "ControllerKind" => {
+            "text"
+        }
         "UserRange" => "two numbers",
         "bool" => "yes or no",
         _ => "number",

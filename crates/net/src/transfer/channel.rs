@@ -3,7 +3,7 @@
 //!
 //! It never interprets the bytes; plain bytes leave the process only behind [`Channel::go_plain`].
 
-use std::io;
+use std::{io, time::Duration};
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
@@ -115,6 +115,19 @@ impl Channel {
             Self::Tls(socket) => socket.is_plain(),
             Self::Quic(_) => false,
             Self::Memory(pipe) => pipe.is_plain,
+        }
+    }
+
+    /// Whether other conversations use the same connection.
+    pub(super) fn is_shared(&self) -> bool {
+        matches!(self, Self::Quic(_))
+    }
+
+    /// The round trip as it is measured.
+    pub(super) fn round_trip(&self) -> Option<Duration> {
+        match self {
+            Self::Quic(socket) => socket.round_trip(),
+            Self::Tls(_) | Self::Memory(_) => None,
         }
     }
 

@@ -2,10 +2,12 @@
 //! one conversation with which a session at doors 2 and 4 begins (architecture, "How bytes and words travel").
 //!
 //! [`Carrier`] says how a connection is made; [`TcpCarrier`] makes it of TCP and TLS 1.3, [`QuicCarrier`] of
-//! QUIC; [`Listener`] takes both; [`TransferStream`] is what comes out, whichever carrier made it. Nothing here knows what a word means, and nothing
-//! here touches a file.
+//! QUIC; [`Carriers`] chooses between the two; [`Listener`] takes both; [`TransferStream`] is what comes out, whichever
+//! carrier made it. Nothing here knows what a word means, and nothing here touches a file.
 
+mod carriers;
 mod channel;
+mod peers;
 mod quic;
 mod stream;
 mod tcp;
@@ -15,7 +17,10 @@ use std::{net::SocketAddr, sync::Arc};
 
 use tokio::io::{AsyncRead, AsyncWrite};
 
-pub use quic::{ControllerKind, QuicCarrier, QuicSettings, RateMemory, Rates, udt};
+pub use carriers::{CarrierSettings, Carriers};
+pub use peers::{Remembered, Way};
+pub use protocol::ControllerKind;
+pub use quic::{QuicCarrier, QuicSettings, RateMemory, Rates, udt};
 pub use stream::{Frame, TransferStream};
 pub use tcp::{CONNECT_DEADLINE, HANDSHAKE_DEADLINE, Incoming, Listener, TcpCarrier};
 

@@ -4,7 +4,7 @@
 //! It never reserves memory because a peer says that much will come, and never gives out a frame that it has not
 //! verified.
 
-use std::{io, net::SocketAddr};
+use std::{io, net::SocketAddr, time::Duration};
 
 use protocol::{
     limits::{BLOCK_BYTES, FRAME_BYTES_MAX, TRANSFER_MESSAGE_BYTES_MAX},
@@ -96,6 +96,16 @@ impl TransferStream {
     /// Whether the encryption was [ended](Self::go_plain).
     pub fn is_plain(&self) -> bool {
         self.channel.is_plain()
+    }
+
+    /// Whether other conversations with the same peer use the connection under this one.
+    pub fn is_shared(&self) -> bool {
+        self.channel.is_shared()
+    }
+
+    /// How long a round trip to the peer takes, where what carries the bytes measures it.
+    pub fn round_trip(&self) -> Option<Duration> {
+        self.channel.round_trip()
     }
 
     /// 32 bytes that both ends derive from the TLS connection (RFC 8446 exporter).

@@ -10,11 +10,12 @@ use rustls::{AlertDescription, CertificateError, ClientConnection, Connection, S
 use socket2::{Domain, SockRef, Socket, TcpKeepalive, Type};
 use tokio::{
     net::{TcpListener, TcpSocket, TcpStream},
-    time::{sleep, timeout},
+    time::{Instant, sleep, timeout},
 };
 
 use super::{
     Carrier, TransferStream,
+    carriers::Dial,
     channel::Channel,
     quic::{QuicCarrier, QuicListener, QuicSettings},
     tls_socket::TlsSocket,
@@ -39,14 +40,37 @@ impl TcpCarrier {
 
 impl Carrier for TcpCarrier {
     async fn connect(&self, address: SocketAddr, server: &str) -> Result<TransferStream, NetError> {
-        let name = server_name(server)?;
+        let (dialed, _) = self.dial(address, server).await?;
+        self.finish(dialed, server).await
+    }
+}
+
+/// A TCP connection that we made, before its TLS handshake.
+pub(super) struct Dialed {
+    socket: TcpStream,
+    address: SocketAddr,
+}
+
+impl Dial for TcpCarrier {
+    type Dialed = Dialed;
+
+    async fn dial(&self, address: SocketAddr, server: &str) -> Result<(Dialed, Duration), NetError> {
+        // A name that is none is told before anyone is bothered.
+        server_name(server)?;
         let socket = socket_for(address).map_err(|source| NetError::Socket { operation: "open a socket", source })?;
         let failed = |source| NetError::Connect { server: server.to_owned(), address, source };
+        let began = Instant::now();
         let socket = timeout(CONNECT_DEADLINE, socket.connect(address))
             .await
             .unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))
             .map_err(failed)?;
+        let round_trip = began.elapsed();
         set_options(&socket).map_err(failed)?;
+        Ok((Dialed { socket, address }, round_trip))
+    }
+
+    async fn finish(&self, Dialed { socket, address }: Dialed, server: &str) -> Result<TransferStream, NetError> {
+        let name = server_name(server)?;
         let peer = || format!("{server} at {address}");
         let session = ClientConnection::new(self.identity.connecting(), name)
             .map_err(|error| NetError::Handshake { peer: peer(), why: error.to_string() })?;
@@ -99,6 +123,13 @@ impl Listener {
                 }
                 // TCP's free port is another's for UDP: take the next.
                 Err(_) if address.port() == 0 && attempt < FREE_PORT_ATTEMPTS => {}
+                // An earlier life of this role, in this very process, still tells its peers that it has ended.
+                Err(NetError::Bind { source, .. })
+                    if source.kind() == io::ErrorKind::AddrInUse && attempt < TAKEN_PORT_ATTEMPTS =>
+                {
+                    drop(listener);
+                    sleep(TAKEN_PORT_PAUSE).await;
+                }
                 Err(error) => return Err(error),
             }
         }
@@ -296,6 +327,10 @@ const SOCKET_BUFFER_BYTES: u32 = 4 * 1024 * 1024;
 const BACKLOG_CONNECTIONS: u32 = 1024;
 /// Free TCP ports tried until one is free for UDP too.
 const FREE_PORT_ATTEMPTS: u32 = 16;
+/// Tries for a port that is free for TCP and taken for UDP ...
+const TAKEN_PORT_ATTEMPTS: u32 = 40;
+/// ... with pauses between them, together two seconds: QUIC lets a connection die for three of its timeouts.
+const TAKEN_PORT_PAUSE: Duration = Duration::from_millis(50);
 /// Pause before an `accept` that failed is reported, so that a loop around it does not spin.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 /// Silence after which the system asks whether the peer is still there.

@@ -8,7 +8,7 @@ use daemon::{settings::NodeSettings, stop::Stop};
 use net::{
     clock::Clock,
     identity::{Authority, HolderPair, TicketSigner, TlsIdentity},
-    transfer::{Frame, TcpCarrier},
+    transfer::{CarrierSettings, Carriers, Frame},
 };
 use protocol::{
     LeaseId, NodeId, RecordFormat, SectorPath, SliceHeader, SliceId, UserName, Version,
@@ -62,7 +62,7 @@ pub(crate) fn fixture() -> Fixture {
         kept: Arc::new(KeptRows::on(store::Journal::open_on(kept, Path::new("/kept.redb")).unwrap()).unwrap()),
         import: Arc::new(crate::import::ImportFolders::new(Path::new("/node"), &[])),
         tickets,
-        peers: Peers::new(TcpCarrier::new(identity)),
+        peers: Peers::new(Carriers::new(identity, CarrierSettings::default())),
         transfers: Arc::new(Semaphore::new(1)),
         forwards: Arc::new(Semaphore::new(1)),
         transfers_running: Gauge::default(),

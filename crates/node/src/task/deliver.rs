@@ -12,7 +12,7 @@ use std::{
     time::Duration,
 };
 
-use net::transfer::Frame;
+use net::transfer::{Frame, Way};
 use protocol::{
     NodeId, Pace,
     message::{
@@ -137,8 +137,8 @@ async fn send(
     scratch: Arc<Scratch>,
     part: Part,
 ) -> Result<(), NodeError> {
-    let site = place.site;
-    let peer = Peer { node: place.node, address: place.address, is_plain: false };
+    let (site, way) = (place.site, Way::of(place.distance));
+    let peer = Peer { node: place.node, address: place.address, is_plain: false, way };
     let request = TransferRequest::Piece { ticket: place.ticket, piece, bytes: part.bytes };
     let (mut stream, reply) = ask(hands, &peer, &request).await?;
     let reply = match reply {

@@ -23,12 +23,12 @@ use net::{
     identity::{Authority, HolderPair, TicketSigner, TlsIdentity, random},
     local::LocalStream,
     messenger::{Messenger, MessengerEvent, SessionKeys, Side},
-    transfer::{Carrier, Frame, Listener, TcpCarrier, TransferStream},
+    transfer::{Carrier, CarrierSettings, Carriers, Frame, Listener, TcpCarrier, TransferStream, Way},
 };
 use node::{Server, spe::SpeProgram};
 use protocol::{
-    JobId, LeaseId, NodeId, Place, RecordFormat, Refusal, SectorPath, SessionId, SliceHeader, SliceId, UserName,
-    Version,
+    CarrierChoice, JobId, LeaseId, NodeId, Place, RecordFormat, Refusal, SectorPath, SessionId, SliceHeader, SliceId,
+    UserName, Version,
     message::{
         client_master::Source,
         join::{JoinReply, JoinRequest, KEY_LABEL},
@@ -47,6 +47,7 @@ use tokio::{sync::mpsc, time::timeout};
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
 pub(crate) struct FakeCloud {
+    carrier: CarrierChoice,
     authority: Authority,
     signer: TicketSigner,
     /// The key of the one client.
@@ -75,6 +76,11 @@ pub(crate) struct FakeNode {
 
 impl FakeCloud {
     pub(crate) async fn start() -> Self {
+        Self::start_with(CarrierChoice::Auto).await
+    }
+
+    /// A cloud in which clients and nodes speak to nodes in this way.
+    pub(crate) async fn start_with(carrier: CarrierChoice) -> Self {
         let authority = Authority::create("test").unwrap();
         let identity = TlsIdentity::role(authority.certificate_pem(), &authority.issue("master").unwrap()).unwrap();
         let (listener, socket) = loop {
@@ -116,6 +122,7 @@ impl FakeCloud {
         });
         let folder = tempfile::tempdir().unwrap();
         Self {
+            carrier,
             authority,
             signer,
             holder: HolderPair::generate(),
@@ -184,6 +191,7 @@ impl FakeCloud {
             master: self.master,
             folder: folder.clone(),
             spe_slots: 2,
+            carrier: self.carrier,
             status_interval_millis: 100,
             // A test's disk may be nearly full, and nothing happens in it that it does not ask for.
             reserve_bytes: 0,
@@ -372,7 +380,8 @@ impl FakeCloud {
     /// A connection of someone who has no key that a ticket names.
     pub(crate) async fn connect_as_stranger(&self, node: &FakeNode) -> TransferStream {
         let identity = TlsIdentity::client(self.authority.certificate_pem()).unwrap();
-        TcpCarrier::new(identity).connect(node.address, node.id.as_str()).await.unwrap()
+        let settings = CarrierSettings { choice: self.carrier, ..CarrierSettings::default() };
+        Carriers::new(identity, settings).connect(node.address, node.id.as_str(), Way::Unknown).await.unwrap()
     }
 
     /// The client's conversation at a node's local socket.

@@ -14,6 +14,7 @@ mod testbed;
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
+use client::{CarrierChoice, ControllerKind};
 
 pub(crate) use self::testbed::{Testbed, TestbedRun, TestbedSet, TestbedUp};
 pub(crate) use accounts::{GroupCommand, Login, SessionCommand, TokenCommand, UserCommand};
@@ -51,6 +52,12 @@ pub(crate) struct Global {
     /// The profile: which cloud, and who you are [default: $SECTOR_PROFILE, else profile.toml in $SECTOR_HOME]
     #[arg(long, global = true, value_name = "FILE")]
     pub(crate) profile: Option<PathBuf>,
+    /// What carries bytes to and from nodes: auto, tcp or quic [default: $SECTOR_CARRIER, else the profile's, else auto]
+    #[arg(long, global = true, value_name = "CARRIER", hide_short_help = true)]
+    pub(crate) carrier: Option<CarrierChoice>,
+    /// Who decides how fast QUIC sends [default: $SECTOR_CONTROLLER, else the profile's, else ours]
+    #[arg(long, global = true, value_name = "CONTROLLER", hide_short_help = true)]
+    pub(crate) controller: Option<ControllerKind>,
     /// Print one JSON document
     #[arg(long, global = true)]
     pub(crate) json: bool,

@@ -102,14 +102,7 @@ impl Layout {
         };
         if let Some(token) = token {
             let address = SocketAddr::new(shape.servers.address.into(), shape.port);
-            let profile = Profile {
-                address,
-                user: admin,
-                token,
-                authority: authority_pem.clone(),
-                session: None,
-                over_network: false,
-            };
+            let profile = Profile::of(address, admin, token, authority_pem.clone());
             write_private(&file, profile.to_text().as_bytes())?;
         }
         Ok(Self { folder, shape, authority_pem })

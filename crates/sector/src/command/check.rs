@@ -127,7 +127,7 @@ mod tests {
 
     #[test]
     fn a_damaged_copy_weighs_more_than_a_missing_one_and_both_fail() {
-        let global = Global { profile: None, json: false, quiet: true, verbose: 0 };
+        let global = Global { carrier: None, controller: None, profile: None, json: false, quiet: true, verbose: 0 };
         let view = |result| CopyView { path: "/a".into(), node: Some("n1".into()), result, why: String::new() };
         let status = |results: &[&'static str]| {
             report(&results.iter().map(|result| view(result)).collect::<Vec<_>>(), &global).err().map(|why| why.status)

@@ -12,11 +12,11 @@ use std::{
 
 use client::{Client, Condition, EntryKind, FileContent, GetOptions, PutOptions, SectorPath};
 use protocol::{Status, Version};
-use tokio::task::JoinSet;
 
+use super::flight::Flight;
 use crate::{
     arguments::{Cat, Get, Global, Put},
-    failure::{Failure, Failures},
+    failure::Failure,
     show::{Meter, size},
 };
 
@@ -93,14 +93,12 @@ pub(crate) async fn upload_all(
     let meter = Arc::new(Meter::start(what, total, global).of(cloud));
     let kept_bytes = Arc::new(AtomicU64::new(0));
     let options = PutOptions { kept_bytes: Some(Arc::clone(&kept_bytes)), ..options.clone() };
-    let mut running = JoinSet::new();
-    let mut failures = Failures::default();
+    let mut flight = Flight::new();
     for upload in uploads {
-        if running.len() >= FILES_AT_ONCE {
-            failures.note_task(running.join_next().await);
-        }
-        let (cloud, options, meter) = (cloud.clone(), options.clone(), Arc::clone(&meter));
-        running.spawn(async move {
+        let bytes = upload.bytes;
+        let (session, options, meter) = (cloud.clone(), options.clone(), Arc::clone(&meter));
+        let work = async move {
+            let cloud = session;
             // Who sets a condition wants to know whether it holds.
             if options.condition == Condition::Any && is_there_already(&cloud, &upload).await? {
                 meter.add(upload.bytes);
@@ -108,17 +106,16 @@ pub(crate) async fn upload_all(
             }
             cloud.put_file(&upload.file, &upload.to, &options, &|bytes| meter.add(bytes)).await?;
             Ok(())
-        });
+        };
+        flight.start(bytes, || cloud.round_trip(), work).await;
     }
-    while let Some(ended) = running.join_next().await {
-        failures.note_task(Some(ended));
-    }
+    let landed = flight.finish().await;
     meter.finish();
     let kept_bytes = kept_bytes.load(Ordering::Relaxed);
     if kept_bytes > 0 && !global.quiet && !global.json {
         eprintln!("{what}: {} of {} had arrived before and were not sent again", size(kept_bytes), size(total));
     }
-    failures.into_result()
+    landed
 }
 
 /// `sector get`. A file that is there already, byte for byte, is not fetched again.
@@ -138,14 +135,12 @@ pub(crate) async fn get(cloud: &Client, get: Get, global: &Global) -> Result<(),
     let total = downloads.iter().map(|download| download.content.bytes).sum();
     let meter = Arc::new(Meter::start("get", total, global).of(cloud));
     let options = GetOptions { overwrite: get.force, ..GetOptions::default() };
-    let mut running = JoinSet::new();
-    let mut failures = Failures::default();
+    let mut flight = Flight::new();
     for Download { path, file, content } in downloads {
-        if running.len() >= FILES_AT_ONCE {
-            failures.note_task(running.join_next().await);
-        }
-        let (cloud, meter) = (cloud.clone(), Arc::clone(&meter));
-        running.spawn(async move {
+        let bytes = content.bytes;
+        let (session, meter) = (cloud.clone(), Arc::clone(&meter));
+        let work = async move {
+            let cloud = session;
             if let Some(folder) = file.parent() {
                 std::fs::create_dir_all(folder).map_err(|error| Failure::local("make the folder", folder, &error))?;
             }
@@ -160,13 +155,12 @@ pub(crate) async fn get(cloud: &Client, get: Get, global: &Global) -> Result<(),
                 }
                 _ => error.into(),
             })
-        });
+        };
+        flight.start(bytes, || cloud.round_trip(), work).await;
     }
-    while let Some(ended) = running.join_next().await {
-        failures.note_task(Some(ended));
-    }
+    let landed = flight.finish().await;
     meter.finish();
-    failures.into_result()
+    landed
 }
 
 /// `sector cat`.
@@ -348,9 +342,6 @@ fn parse_range(text: &str, bytes: u64) -> Result<Range<u64>, Failure> {
         }
     }
 }
-
-/// Files under way at once: hides the round trips and the syncs of small ones.
-const FILES_AT_ONCE: usize = 32;
 
 #[cfg(test)]
 mod tests {

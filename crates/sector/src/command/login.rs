@@ -20,7 +20,7 @@ pub(crate) async fn login(asked: Login, global: &Global) -> Result<(), Failure> 
     // Where most commands look, which may be another file.
     let usual = Profile::default_file().ok().and_then(|file| Profile::load(&file).ok());
     check_kept(&file, known.as_ref(), usual.as_ref())?;
-    let over_network = known.as_ref().is_some_and(|known| known.over_network);
+    let kept = known.as_ref().map(|known| (known.over_network, known.carrier, known.controller)).unwrap_or_default();
     let (address, authority) = match (asked.master, &asked.authority, known.or(usual)) {
         (Some(address), Some(authority), _) => (address, read(authority)?),
         (_, _, Some(known)) => (known.address, known.authority),
@@ -39,7 +39,8 @@ pub(crate) async fn login(asked: Login, global: &Global) -> Result<(), Failure> 
         }
         None => in_browser(at, asked.provider.as_deref()).await?,
     };
-    let profile = Profile { over_network, ..profile };
+    let (over_network, carrier, controller) = kept;
+    let profile = Profile { over_network, carrier, controller, ..profile };
     profile.save(&file)?;
     if global.json {
         let session = profile.session.map(|session| session.to_string());

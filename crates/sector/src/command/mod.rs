@@ -9,6 +9,7 @@ mod check;
 mod disk_bench;
 mod doctor;
 pub(crate) mod files;
+mod flight;
 mod folders;
 mod import;
 mod inspect;
@@ -30,6 +31,8 @@ mod testbed;
 mod topology;
 mod transfer_bench;
 mod trash;
+
+use std::str::FromStr;
 
 use client::{Client, Profile};
 
@@ -102,6 +105,11 @@ async fn with_client(command: Command, global: &Global) -> Result<(), Failure> {
     };
     // A master that does not answer any more must not hold the command.
     let _ = tokio::time::timeout(LOGOUT_DEADLINE, cloud.logout()).await;
+    if let Ok(file) = peers_file()
+        && let Err(error) = client::peers_file::save(&file, &cloud.remembered())
+    {
+        tracing::info!(file = %file.display(), %error, "what was learned of the ways to nodes is not kept");
+    }
     result
 }
 
@@ -160,7 +168,24 @@ async fn run_with(cloud: &Client, command: Command, global: &Global) -> Result<(
 
 /// Logs in with the profile that the user means.
 pub(crate) async fn connect(global: &Global) -> Result<Client, Failure> {
-    Ok(Client::connect(&profile(global)?).await?)
+    let mut profile = profile(global)?;
+    profile.carrier = chosen(global.carrier, "SECTOR_CARRIER")?.unwrap_or(profile.carrier);
+    profile.controller = chosen(global.controller, "SECTOR_CONTROLLER")?.or(profile.controller);
+    Ok(Client::connect_knowing(&profile, client::peers_file::load(&peers_file()?)).await?)
+}
+
+/// What the command line says, else what the environment says.
+fn chosen<T: FromStr<Err = String>>(argument: Option<T>, variable: &str) -> Result<Option<T>, Failure> {
+    match (argument, std::env::var(variable)) {
+        (Some(argument), _) => Ok(Some(argument)),
+        (None, Err(_)) => Ok(None),
+        (None, Ok(text)) => text.parse().map(Some).map_err(|why| Failure::usage(format!("{variable}: {why}"))),
+    }
+}
+
+/// Where it is kept what commands learn of the ways to nodes.
+fn peers_file() -> Result<std::path::PathBuf, Failure> {
+    Ok(Profile::home()?.join("peers.toml"))
 }
 
 /// The profile that the user means.

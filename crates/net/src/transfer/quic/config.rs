@@ -10,6 +10,7 @@ use noq::{
     AckFrequencyConfig, IdleTimeout, MtuDiscoveryConfig, TransportConfig, VarInt,
     congestion::{Bbr3Config, ControllerFactory, CubicConfig},
 };
+use protocol::ControllerKind;
 
 use super::{
     lanes::{LANE_WINDOW_BYTES, LANES},
@@ -29,37 +30,14 @@ pub struct QuicSettings {
     pub rates: Option<Arc<dyn Rates>>,
 }
 
-/// The congestion controllers that can be chosen.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum ControllerKind {
-    /// This system's own, after UDT.
-    #[default]
-    Udt,
-    /// BBR, version 3.
-    Bbr,
-    /// CUBIC (RFC 9438): what TCP usually has. It takes each loss for congestion.
-    Cubic,
-}
-
-impl ControllerKind {
-    /// Its name in settings and commands.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Udt => "udt",
-            Self::Bbr => "bbr",
-            Self::Cubic => "cubic",
+fn factory(controller: ControllerKind, learned: Option<Learned>) -> Arc<dyn ControllerFactory + Send + Sync> {
+    match controller {
+        ControllerKind::Udt => {
+            let seed = u64::from_be_bytes(crate::identity::random());
+            Arc::new(UdtFactory::new(seed, learned))
         }
-    }
-
-    fn factory(self, learned: Option<Learned>) -> Arc<dyn ControllerFactory + Send + Sync> {
-        match self {
-            Self::Udt => {
-                let seed = u64::from_be_bytes(crate::identity::random());
-                Arc::new(UdtFactory::new(seed, learned))
-            }
-            Self::Bbr => Arc::new(Bbr3Config::default()),
-            Self::Cubic => Arc::new(CubicConfig::default()),
-        }
+        ControllerKind::Bbr => Arc::new(Bbr3Config::default()),
+        ControllerKind::Cubic => Arc::new(CubicConfig::default()),
     }
 }
 
@@ -97,9 +75,10 @@ impl QuicSettings {
             .ack_eliciting_threshold(VarInt::from_u32(ACK_EVERY_PACKETS - 1))
             .max_ack_delay(Some(ACK_DELAY));
         transport
-            .congestion_controller_factory(
-                self.controller.factory(self.rates.as_ref().and_then(|rates| rates.learned(peer))),
-            )
+            .congestion_controller_factory(factory(
+                self.controller,
+                self.rates.as_ref().and_then(|rates| rates.learned(peer)),
+            ))
             .max_concurrent_bidi_streams(VarInt::from_u32(CONVERSATIONS_MAX))
             .max_concurrent_uni_streams(VarInt::from_u32(CONVERSATIONS_MAX * u32::from(LANES - 1)))
             .datagram_receive_buffer_size(None)

@@ -18,16 +18,17 @@ use std::{
     io,
     net::{Ipv4Addr, Ipv6Addr, SocketAddr},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
 };
 
 use noq::{
-    ClientConfig, ConnectError, Connection, Endpoint,
+    ClientConfig, ConnectError, Connection, Endpoint, VarInt,
     crypto::rustls::QuicClientConfig,
     rustls::{self, client::Resumption},
 };
 use tokio::{sync::Mutex as AsyncMutex, time::timeout};
 
-pub use config::{ControllerKind, QuicSettings};
+pub use config::QuicSettings;
 pub(super) use listener::QuicListener;
 pub use rates::{RateMemory, Rates};
 pub(super) use socket::QuicSocket;
@@ -90,6 +91,22 @@ impl QuicCarrier {
     fn over(identity: TlsIdentity, settings: QuicSettings, endpoints: Endpoints) -> Self {
         let endpoints = Mutex::new(endpoints);
         Self { inner: Arc::new(Inner { identity, settings, endpoints, peers: Mutex::default() }) }
+    }
+
+    /// Ends all connections and tells the peers, so that none of them waits for one who is gone. For a process that is
+    /// about to end.
+    pub async fn close(&self) {
+        let endpoints: Vec<_> = {
+            let endpoints = self.inner.endpoints();
+            [&endpoints.v4, &endpoints.v6].into_iter().flatten().cloned().collect()
+        };
+        for endpoint in &endpoints {
+            endpoint.close(VarInt::from_u32(0), b"");
+        }
+        for endpoint in &endpoints {
+            // Its rest, several round trips, is for peers who did not hear it: that is not worth a person's time.
+            let _ = timeout(FAREWELL, endpoint.wait_all_draining()).await;
+        }
     }
 
     /// The connection to `server` at `address`: the one that stands, or a new one. Who asks meanwhile waits for the same.
@@ -209,6 +226,8 @@ impl Endpoints {
 
 /// What we speak over QUIC, so that no other service is taken for ours.
 const ALPN: &[u8] = b"sector";
+/// How long a farewell may take to leave.
+const FAREWELL: Duration = Duration::from_millis(20);
 /// Peers from which on lines without a connection are swept out.
 const PEERS_SWEEP: usize = 1_024;
 

@@ -194,6 +194,11 @@ impl QuicSocket {
         Ok(())
     }
 
+    /// The round trip as the connection measures it.
+    pub(in crate::transfer) fn round_trip(&self) -> Option<Duration> {
+        self.shared.connection.rtt(PathId::ZERO)
+    }
+
     /// SHA-256 of the peer's certificate, when it showed one.
     pub(in crate::transfer) fn fingerprint(&self) -> Option<[u8; 32]> {
         self.shown().and_then(|shown| shown.first().map(fingerprint_of))

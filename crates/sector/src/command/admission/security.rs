@@ -45,7 +45,7 @@ pub(crate) fn init(arguments: &SecurityInit, global: &Global) -> Result<(), Fail
     let address = master.unwrap_or(SocketAddr::new(listen.ip(), MASTER_PORT));
     let authority = cloud.authority_pem().to_owned();
     // Its file is meant to be carried to where the administrator works, so nothing in it depends on this machine.
-    let profile = Profile { address, user: admin.clone(), token, authority, session: None, over_network: false };
+    let profile = Profile::of(address, admin.clone(), token, authority);
     let profile_file = folder.join("profile.toml");
     write(&profile_file, &profile.to_text())?;
     // Last: where it is there, all is.

@@ -1,0 +1,301 @@
+//! Which carrier a conversation takes: TCP within a site, QUIC between sites, TCP where UDP does not get through
+//! (decision 17). It serves every path that moves bytes between two machines.
+//!
+//! QUIC is tried first, and TCP a little later beside it; but TCP has won only when QUIC keeps still for longer than one
+//! lost packet explains, since on the links that need QUIC a packet is easily lost, and TCP would then crawl for the
+//! whole of a long transfer. It never gives up a peer to whom either gets through.
+
+use std::{
+    net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket},
+    pin::pin,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use protocol::{CarrierChoice, address_range::common_prefix_bits};
+use tokio::time::{Instant, sleep_until, timeout_at};
+
+use super::{
+    Carrier, Listener, QuicCarrier, QuicSettings, Rates, TcpCarrier, TransferStream,
+    peers::{PeerBook, Plan, Remembered, Way},
+    udt::Learned,
+};
+use crate::{NetError, identity::TlsIdentity};
+
+/// A carrier whose connection can be begun apart from its proof of who is there, so that the round trip is known between
+/// the two.
+pub(super) trait Dial: Carrier {
+    /// A connection before its proof.
+    type Dialed: Send;
+
+    /// Reaches for an address; how long the peer's answer took.
+    fn dial(
+        &self,
+        address: SocketAddr,
+        server: &str,
+    ) -> impl Future<Output = Result<(Self::Dialed, Duration), NetError>> + Send;
+
+    /// The rest of [`Carrier::connect`].
+    fn finish(
+        &self,
+        dialed: Self::Dialed,
+        server: &str,
+    ) -> impl Future<Output = Result<TransferStream, NetError>> + Send;
+}
+
+/// What may be chosen about carriers.
+#[derive(Clone, Debug, Default)]
+pub struct CarrierSettings {
+    /// Which carrier is taken.
+    pub choice: CarrierChoice,
+    /// How QUIC goes.
+    pub quic: QuicSettings,
+    /// What an earlier process learned of its peers.
+    pub kept: Vec<Remembered>,
+}
+
+/// TCP and QUIC, of which each conversation takes the one that suits its way. Clones are the same.
+#[derive(Clone)]
+pub struct Carriers {
+    chooser: Arc<Chooser<TcpCarrier, QuicCarrier>>,
+}
+
+impl Carriers {
+    /// Carriers that show `identity`'s certificate, if it has one. A UDP port is opened when QUIC is first wanted.
+    pub fn new(identity: TlsIdentity, settings: CarrierSettings) -> Self {
+        let book = Book::new(settings.kept);
+        let quic = QuicCarrier::new(identity.clone(), remembering(settings.quic, &book));
+        Self::of(identity, quic, settings.choice, book)
+    }
+
+    /// Carriers of a process that listens: QUIC connects from the same UDP port, so that there is one for all.
+    pub fn beside(listener: &Listener, identity: TlsIdentity, settings: CarrierSettings) -> Self {
+        let book = Book::new(settings.kept);
+        let settings = CarrierSettings { quic: remembering(settings.quic, &book), kept: Vec::new(), ..settings };
+        let quic = listener.quic_carrier(settings.quic.clone());
+        let quic = quic.unwrap_or_else(|| QuicCarrier::new(identity.clone(), settings.quic));
+        Self::of(identity, quic, settings.choice, book)
+    }
+
+    fn of(identity: TlsIdentity, quic: QuicCarrier, choice: CarrierChoice, book: Arc<Book>) -> Self {
+        Self { chooser: Arc::new(Chooser::new(TcpCarrier::new(identity), quic, choice, book)) }
+    }
+
+    /// Opens a conversation with `server` at `address`, which is as far as `way` says.
+    ///
+    /// # Errors
+    /// As [`Carrier::connect`].
+    pub async fn connect(&self, address: SocketAddr, server: &str, way: Way) -> Result<TransferStream, NetError> {
+        self.chooser.connect(address, server, way).await
+    }
+
+    /// Opens a conversation by TCP, whatever the settings say: one that will go on without encryption, which QUIC cannot.
+    ///
+    /// # Errors
+    /// As [`Carrier::connect`].
+    pub async fn connect_by_tcp(&self, address: SocketAddr, server: &str) -> Result<TransferStream, NetError> {
+        self.chooser.tcp.connect(address, server).await
+    }
+
+    /// Whether a peer is at another site, as far as that is known by now.
+    pub fn is_far(&self, address: SocketAddr, way: Way) -> bool {
+        let may_be = self.chooser.choice == CarrierChoice::Quic || !address.ip().is_loopback();
+        may_be && self.chooser.book.lock().is_far(address, way)
+    }
+
+    /// Ends all connections over QUIC, of a process that is about to end.
+    pub async fn close(&self) {
+        self.chooser.quic.close().await;
+    }
+
+    /// The longest round trip to any peer that was spoken to.
+    pub fn longest_round_trip(&self) -> Option<Duration> {
+        self.chooser.book.lock().longest_round_trip()
+    }
+
+    /// What is worth being kept for the next process.
+    pub fn remembered(&self) -> Vec<Remembered> {
+        self.chooser.book.remembered()
+    }
+}
+
+/// Chooses between two carriers.
+pub(super) struct Chooser<T, Q> {
+    tcp: T,
+    quic: Q,
+    choice: CarrierChoice,
+    book: Arc<Book>,
+}
+
+/// What is known of peers, shared with the carrier that learns it.
+#[derive(Debug)]
+pub(super) struct Book {
+    peers: Mutex<PeerBook>,
+    began: Instant,
+}
+
+impl<T: Dial, Q: Carrier> Chooser<T, Q> {
+    pub(super) fn new(tcp: T, quic: Q, choice: CarrierChoice, book: Arc<Book>) -> Self {
+        Self { tcp, quic, choice, book }
+    }
+
+    /// Opens a conversation with `server` at `address`, which is as far as `way` says.
+    pub(super) async fn connect(
+        &self,
+        address: SocketAddr,
+        server: &str,
+        way: Way,
+    ) -> Result<TransferStream, NetError> {
+        // On one machine QUIC would only cost processor time, whatever sites are played there.
+        let is_near = address.ip().is_loopback() || way == Way::Unknown && is_beside_us(address);
+        let way = if is_near { Way::Near } else { way };
+        let plan = || self.book.lock().plan(self.book.now(), address, self.choice, way);
+        match plan() {
+            Plan::Tcp => self.tcp.finish(self.dial(address, server).await?, server).await,
+            Plan::Quic => Ok(self.got_through(address, self.quic.connect(address, server).await?)),
+            Plan::QuicFirst(head_start) => self.race(address, server, head_start, None).await,
+            Plan::Measure => {
+                let dialed = self.dial(address, server).await?;
+                match plan() {
+                    Plan::QuicFirst(head_start) => self.race(address, server, head_start, Some(dialed)).await,
+                    _ => self.tcp.finish(dialed, server).await,
+                }
+            }
+        }
+    }
+
+    /// QUIC first, TCP after `head_start` beside it, by `dialed` where that was begun.
+    async fn race(
+        &self,
+        address: SocketAddr,
+        server: &str,
+        head_start: Duration,
+        dialed: Option<T::Dialed>,
+    ) -> Result<TransferStream, NetError> {
+        let began = Instant::now();
+        let tcp_from = began + head_start;
+        let mut quic = pin!(self.quic.connect(address, server));
+        let mut tcp = pin!(async {
+            sleep_until(tcp_from).await;
+            let dialed = match dialed {
+                Some(dialed) => dialed,
+                None => self.dial(address, server).await?,
+            };
+            self.tcp.finish(dialed, server).await
+        });
+        tokio::select! {
+            // Where both are ready, QUIC is meant.
+            biased;
+            connected = &mut quic => match connected {
+                Ok(stream) => Ok(self.got_through(address, stream)),
+                // No reason to wait: the port said no, or a stranger is at it, which TCP will say better.
+                Err(error) => self.fall_back(address, tcp.await, &error.to_string()),
+            },
+            connected = &mut tcp => {
+                let Ok(stream) = connected else { return quic.await };
+                match timeout_at(began + QUIC_PATIENCE, &mut quic).await {
+                    Ok(Ok(stream)) => Ok(self.got_through(address, stream)),
+                    Ok(Err(error)) => self.fall_back(address, Ok(stream), &error.to_string()),
+                    Err(_) => self.fall_back(address, Ok(stream), "no answer"),
+                }
+            }
+        }
+    }
+
+    async fn dial(&self, address: SocketAddr, server: &str) -> Result<T::Dialed, NetError> {
+        let (dialed, round_trip) = self.tcp.dial(address, server).await?;
+        self.book.lock().note_round_trip(self.book.now(), address, round_trip);
+        Ok(dialed)
+    }
+
+    /// A conversation that QUIC brought.
+    fn got_through(&self, address: SocketAddr, stream: TransferStream) -> TransferStream {
+        let (now, mut book) = (self.book.now(), self.book.lock());
+        book.note_udp_through(now, address);
+        if let Some(round_trip) = stream.round_trip() {
+            book.note_round_trip(now, address, round_trip);
+        }
+        drop(book);
+        stream
+    }
+
+    /// What TCP brought, where QUIC did not come about; where TCP brought something, UDP is what is blocked.
+    fn fall_back(
+        &self,
+        address: SocketAddr,
+        tcp: Result<TransferStream, NetError>,
+        why: &str,
+    ) -> Result<TransferStream, NetError> {
+        if tcp.is_ok() {
+            tracing::warn!(%address, why, "UDP does not get through; TCP is taken, and UDP tried again later");
+            self.book.lock().note_udp_blocked(self.book.now(), address);
+        }
+        tcp
+    }
+}
+
+impl Book {
+    /// Nothing is known yet, but for what another process kept.
+    pub(super) fn new(kept: Vec<Remembered>) -> Arc<Self> {
+        let mut peers = PeerBook::default();
+        kept.into_iter().for_each(|peer| peers.remember(Duration::ZERO, peer));
+        Arc::new(Self { peers: Mutex::new(peers), began: Instant::now() })
+    }
+
+    /// What is worth being kept for another process.
+    pub(super) fn remembered(&self) -> Vec<Remembered> {
+        self.lock().remembered(self.now())
+    }
+
+    fn now(&self) -> Duration {
+        self.began.elapsed()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, PeerBook> {
+        // Each change under this lock is complete in itself.
+        self.peers.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Rates for Book {
+    fn learned(&self, peer: SocketAddr) -> Option<Learned> {
+        self.lock().learned(peer)
+    }
+
+    fn learn(&self, peer: SocketAddr, learned: Learned) {
+        let now = self.now();
+        self.lock().learn(now, peer, learned);
+    }
+}
+
+/// Settings with which rates are kept in `book`.
+fn remembering(quic: QuicSettings, book: &Arc<Book>) -> QuicSettings {
+    QuicSettings { rates: Some(Arc::clone(book) as Arc<dyn Rates>), ..quic }
+}
+
+/// Whether an address lies in a network of this machine, by the address with which we would speak to it. Sends nothing.
+fn is_beside_us(peer: SocketAddr) -> bool {
+    let any = if peer.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
+    let own = UdpSocket::bind(SocketAddr::new(any, 0)).and_then(|socket| {
+        socket.connect(peer)?;
+        socket.local_addr()
+    });
+    own.is_ok_and(|own| share_network(own.ip(), peer.ip()))
+}
+
+fn share_network(own: IpAddr, peer: IpAddr) -> bool {
+    let network_bits = if peer.to_canonical().is_ipv4() { NETWORK_BITS_V4 } else { NETWORK_BITS_V6 };
+    common_prefix_bits(own, peer) >= network_bits
+}
+
+/// How long QUIC may keep still while TCP has got through: one flight lost (it is sent again after a second) and the
+/// answer to it from the other side of the planet.
+const QUIC_PATIENCE: Duration = Duration::from_millis(2_500);
+/// Leading bits, as [`common_prefix_bits`] counts them (four for each of IPv4), that two addresses of one network share:
+/// a /24 of IPv4 ...
+const NETWORK_BITS_V4: u8 = 96;
+/// ... and a /64 of IPv6.
+const NETWORK_BITS_V6: u8 = 64;
+
+#[cfg(test)]
+mod tests;
