@@ -123,6 +123,7 @@ impl Master {
             closed: &closed,
             shunned: &shunned,
             incoming_max: if urgent { u32::MAX } else { NODE_COPIES_MAX },
+            preferred: self.replication.part(slice),
             // A file that has one copy left takes any second one sooner than a good one later.
             patient: holders.len() > 1,
         };
@@ -201,16 +202,21 @@ impl Master {
         }
     }
 
-    /// Notes that a copy could not be made; it is tried again a little later, elsewhere if that is possible.
-    pub(crate) fn fail_copy(&mut self, now: Now, slice: SliceId, target: NodeKey) {
+    /// Notes that a copy could not be made; it is tried again a little later, elsewhere if that is possible. Where the
+    /// target has kept a part of it, it is tried there, from another node.
+    pub(crate) fn fail_copy(&mut self, now: Now, slice: SliceId, target: NodeKey, kept_bytes: u64) {
         let Some(copying) = self.end_copy(slice, target) else { return };
-        self.replication.fail(now.monotonic, slice, vec![copying.source, target]);
+        let (shunned, part) = match kept_bytes {
+            0 => (vec![copying.source, target], None),
+            _ => (vec![copying.source], Some(target)),
+        };
+        self.replication.fail(now.monotonic, slice, shunned, part);
     }
 
     /// Takes up again what was put off after a failure, and gives up copies of which nothing was heard.
     pub(crate) fn revive_copies(&mut self, now: Now) {
         for (slice, target) in self.replication.copies_where(|_, copying| copying.until <= now.monotonic) {
-            self.fail_copy(now, slice, target);
+            self.fail_copy(now, slice, target, 0);
         }
         while let Some(slice) = self.replication.wake(now.monotonic) {
             match self.leases.of_slice(slice) {

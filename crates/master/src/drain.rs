@@ -157,6 +157,7 @@ impl Master {
             holders,
             closed,
             shunned: &[],
+            preferred: None,
             incoming_max: u32::MAX,
             patient: false,
         }

@@ -29,6 +29,8 @@ pub(crate) struct Wanted<'a> {
     pub(crate) closed: &'a [NodeKey],
     /// Nodes that are taken only when there is no other: the last try there failed.
     pub(crate) shunned: &'a [NodeKey],
+    /// The node that has a part of it already: it is taken where it is as good by its place as any.
+    pub(crate) preferred: Option<NodeKey>,
     /// Most work coming in at once at the node.
     pub(crate) incoming_max: u32,
     /// Whether to wait for a busy node rather than take a worse place.
@@ -90,6 +92,14 @@ fn classes<'a>(nodes: &'a Nodes, wanted: &'a Wanted<'_>) -> Vec<Places<'a>> {
 fn pick(nodes: &Nodes, wanted: &Wanted<'_>, places: &Places<'_>, shunned: bool, rng: &mut Rng) -> Choice {
     let mut best = Best::default();
     let count = places.len();
+    if let Some(preferred) = wanted.preferred
+        && (0..count).any(|index| places.at(index) == preferred)
+    {
+        best.consider(nodes, wanted, preferred, shunned, rng);
+        if let Some((_, _, key)) = best.node {
+            return Choice::Node(key);
+        }
+    }
     if count > SCANNED_MAX {
         for _ in 0..DRAWN {
             best.consider(nodes, wanted, places.at(rng.usize(..count)), shunned, rng);

@@ -132,7 +132,7 @@ impl Master {
             }
             // Done only means begun: what comes of it is reported.
             (Ordered::Replicate(_), None) => {}
-            (Ordered::Replicate(slice), Some(_)) => self.fail_copy(now, slice, node),
+            (Ordered::Replicate(slice), Some(_)) => self.fail_copy(now, slice, node, 0),
             (Ordered::Forget(job), Some(Status::Unavailable)) => {
                 self.orders.delay(retry_at, node, Work::Forget(job));
             }

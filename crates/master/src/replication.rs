@@ -83,6 +83,8 @@ pub(crate) struct Failure {
     attempts: u32,
     /// The nodes of the last attempt, source and target: others are tried before them.
     pub(crate) shunned: Vec<NodeKey>,
+    /// The target of the last attempt, where it has kept what came.
+    part: Option<NodeKey>,
 }
 
 impl Replication {
@@ -157,9 +159,10 @@ impl Replication {
     }
 
     /// Notes a failed copy; the slice is tried again after a while that grows.
-    pub(crate) fn fail(&mut self, now: Duration, slice: SliceId, shunned: Vec<NodeKey>) {
+    pub(crate) fn fail(&mut self, now: Duration, slice: SliceId, shunned: Vec<NodeKey>, part: Option<NodeKey>) {
         let failure = self.failures.entry(slice).or_default();
         failure.shunned = shunned;
+        failure.part = part;
         let wait = RETRY_AFTER_MIN.saturating_mul(1 << failure.attempts.min(16)).min(RETRY_AFTER_MAX);
         failure.attempts += 1;
         self.wait_until(now + wait, slice);
@@ -176,6 +179,11 @@ impl Replication {
     /// The nodes that the next attempt should avoid.
     pub(crate) fn shunned(&self, slice: SliceId) -> Vec<NodeKey> {
         self.failures.get(&slice).map(|failure| failure.shunned.clone()).unwrap_or_default()
+    }
+
+    /// The node that has kept a part of the slice from the last attempt.
+    pub(crate) fn part(&self, slice: SliceId) -> Option<NodeKey> {
+        self.failures.get(&slice)?.part
     }
 
     /// A slice that has waited long enough after a failure.

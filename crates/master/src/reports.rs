@@ -25,9 +25,9 @@ impl Master {
         match report {
             Report::Inventory { slices, last } => self.note_inventory(now, key, slices, last),
             Report::Stored(metadata) => self.note_stored(now, key, &metadata),
-            Report::ReplicateFailed { slice, refusal } => {
+            Report::ReplicateFailed { slice, refusal, kept_bytes } => {
                 tracing::warn!(%slice, node = %self.nodes.get(key).id, %refusal, "a copy could not be made");
-                self.fail_copy(now, slice, key);
+                self.fail_copy(now, slice, key, kept_bytes);
             }
             Report::Corrupt(slice) => self.note_corrupt(now, key, slice),
             Report::Removed(slice) => {

@@ -78,6 +78,7 @@ impl Master {
                 holders: &targets,
                 closed: &[],
                 shunned: &[],
+                preferred: None,
                 incoming_max: u32::MAX,
                 patient: false,
             };
@@ -172,6 +173,7 @@ impl Master {
                 holders: &[],
                 closed: &[],
                 shunned: &[],
+                preferred: None,
                 incoming_max: u32::MAX,
                 patient: false,
             };

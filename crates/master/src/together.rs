@@ -66,6 +66,7 @@ impl Master {
                 holders: members,
                 closed: &[],
                 shunned: &[],
+                preferred: None,
                 incoming_max: u32::MAX,
                 patient: false,
             };

@@ -12,7 +12,7 @@ mod read;
 #[cfg(test)]
 pub(crate) mod tests;
 mod verify;
-mod write;
+pub(crate) mod write;
 
 use std::{pin::pin, sync::Arc, time::Duration};
 

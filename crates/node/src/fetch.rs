@@ -1,47 +1,22 @@
-//! Bytes of slices from other nodes: whole copies that the master ordered, and parts that a task wants to read.
-//!
-//! It never makes a copy visible that is not complete and synced.
+//! Asking other nodes for bytes of slices: for copies, and for what a task wants to read. It serves the paths replication
+//! and job, and never keeps a connection that stands in the middle of something.
 
-use std::{ops::Range, sync::Arc};
+use std::ops::Range;
 
 use crate::{
-    NodeError, blocking,
+    NodeError,
     flow::{FrameSink, STALL_MAX, receive},
     hands::Hands,
     peers::Peer,
-    rules::CopyOrder,
 };
 use net::transfer::TransferStream;
 use protocol::{
-    Pace, SliceId, SliceMetadata,
+    Pace, SliceId,
     message::{
         client_master::Source,
         transfer::{TransferReply, TransferRequest},
     },
 };
-
-/// Makes a copy of a slice; one that is here already is a success at once.
-pub(crate) async fn copy(hands: &Hands, order: CopyOrder) -> Result<SliceMetadata, NodeError> {
-    let CopyOrder { header, bytes, from, pace } = order;
-    let slice = header.slice;
-    let store = Arc::clone(&hands.store);
-    let begun = blocking("beginning a copy", move || {
-        if store.contains(slice) {
-            return Ok(Err(store.open_slice(slice)?.metadata().clone()));
-        }
-        Ok(Ok(store.begin(header)?))
-    });
-    let writer = match begun.await? {
-        Ok(writer) => writer,
-        Err(held) => return Ok(held),
-    };
-    let writer = fetch(hands, &from, slice, 0..bytes, pace, writer).await?;
-    if writer.bytes() != bytes {
-        let what = format!("the copy of slice {slice}");
-        return Err(NodeError::Length { what, expected: bytes, found: writer.bytes() });
-    }
-    blocking("finishing a copy", move || Ok(writer.finish(None)?)).await
-}
 
 /// Reads a range of a slice of another node into `sink`, up to the slice's end where the range goes beyond it. The other
 /// node sends it at this pace.
@@ -53,21 +28,32 @@ pub(crate) async fn fetch<S: FrameSink>(
     pace: Pace,
     sink: S,
 ) -> Result<S, NodeError> {
-    let peer = Peer::of(from, hands.tickets.site());
-    let request = TransferRequest::Read { ticket: from.ticket.clone(), slice, from: range.start, until: range.end };
-    let (mut stream, reply) = ask_at(hands, &peer, pace, &request).await?;
-    match reply {
-        TransferReply::Reading { .. } => {}
-        TransferReply::Refused(refusal) => {
-            hands.peers.give_back(peer, stream);
-            return Err(NodeError::Refused(refusal));
-        }
-        other => return Err(unexpected(peer, "read a slice", &other)),
-    }
+    let (peer, mut stream) = begin_reading(hands, from, slice, range, pace).await?;
     // The sender cuts the connection when it cannot give all that it announced.
     let sink = receive(&mut stream, sink, STALL_MAX).await?;
     hands.peers.give_back(peer, stream);
     Ok(sink)
+}
+
+/// Asks a node for a range; its frames are the next that come over the connection.
+pub(crate) async fn begin_reading(
+    hands: &Hands,
+    from: &Source,
+    slice: SliceId,
+    range: Range<u64>,
+    pace: Pace,
+) -> Result<(Peer, TransferStream), NodeError> {
+    let peer = Peer::of(from, hands.tickets.site());
+    let request = TransferRequest::Read { ticket: from.ticket.clone(), slice, from: range.start, until: range.end };
+    let (stream, reply) = ask_at(hands, &peer, pace, &request).await?;
+    match reply {
+        TransferReply::Reading { .. } => Ok((peer, stream)),
+        TransferReply::Refused(refusal) => {
+            hands.peers.give_back(peer, stream);
+            Err(NodeError::Refused(refusal))
+        }
+        other => Err(unexpected(peer, "read a slice", &other)),
+    }
 }
 
 /// Sends a request to a node, over a kept connection if there is a good one, and gives the first answer.

@@ -6,6 +6,7 @@
 //! master signed, and never runs a user's code in its own process.
 
 pub mod bucket;
+mod copy;
 mod disks;
 mod door;
 mod error;

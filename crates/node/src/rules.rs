@@ -124,7 +124,7 @@ impl Node {
     /// Something that this struct asked for, or that happened at one of the node's other doors, is complete.
     pub fn handle_completion(&mut self, _now: Now, completion: Completion) {
         match completion {
-            Completion::Copied { slice, result } => self.copied(slice, result),
+            Completion::Copied { slice, result, kept_bytes } => self.copied(slice, result, kept_bytes),
             Completion::Moved { id, result } => self.moved(id, result),
             Completion::Stored(metadata) => self.report(Report::Stored(metadata)),
             Completion::FoundCorrupt(slice) => self.report(Report::Corrupt(slice)),
@@ -194,7 +194,7 @@ impl Node {
         self.ack(asker, result);
     }
 
-    fn copied(&mut self, slice: SliceId, result: Result<SliceMetadata, Refusal>) {
+    fn copied(&mut self, slice: SliceId, result: Result<SliceMetadata, Refusal>, kept_bytes: u64) {
         let unwanted = self.copies.finished(slice);
         match result {
             Ok(_) if unwanted => {
@@ -203,7 +203,7 @@ impl Node {
             }
             Err(_) if unwanted => self.report(Report::Removed(slice)),
             Ok(metadata) => self.report(Report::Stored(metadata)),
-            Err(refusal) => self.report(Report::ReplicateFailed { slice, refusal }),
+            Err(refusal) => self.report(Report::ReplicateFailed { slice, refusal, kept_bytes }),
         }
     }
 
@@ -328,6 +328,8 @@ pub enum Completion {
         slice: SliceId,
         /// Its metadata, or why there is none.
         result: Result<SliceMetadata, Refusal>,
+        /// What is kept of one that broke off, for the next order.
+        kept_bytes: u64,
     },
     /// A [`Move`] is done.
     Moved {

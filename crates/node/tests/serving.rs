@@ -380,7 +380,7 @@ async fn a_copy_from_a_node_without_the_slice_fails_with_its_words() {
         Order::Replicate { header: header(1), bytes: 3, from: cloud.source(&to, &from, 1), pace: Pace::default() };
     assert_eq!(cloud.order(&to, order).await, Ack::Done);
     let report = cloud.report(to.session).await;
-    let Report::ReplicateFailed { slice: SliceId(1), refusal } = report else { panic!("{report:?}") };
+    let Report::ReplicateFailed { slice: SliceId(1), refusal, .. } = report else { panic!("{report:?}") };
     assert_eq!(refusal.status, Status::NotFound);
 }
 
@@ -533,4 +533,26 @@ async fn drain(stream: &mut TransferStream) -> usize {
             Err(_) => return bytes,
         }
     }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_copy_that_breaks_off_goes_on_where_it_stood_from_another_node() {
+    let mut cloud = FakeCloud::start().await;
+    let (first, second, to) = (cloud.node("n1").await, cloud.node("n2").await, cloud.node("n3").await);
+    let bytes = content(9_000_000);
+    for node in [&first, &second] {
+        cloud.put(node, 1, &bytes).await;
+    }
+    // The one is bad near its end, the other at its beginning: neither could give the whole.
+    damage(&first.file_with(&bytes), 8_000_000);
+    damage(&second.file_with(&bytes), 10);
+    let copy = |from| Order::Replicate { header: header(1), bytes: bytes.len() as u64, from, pace: Pace::default() };
+    assert_eq!(cloud.order(&to, copy(cloud.source(&to, &first, 1))).await, Ack::Done);
+    let report = cloud.report(to.session).await;
+    let Report::ReplicateFailed { kept_bytes, .. } = report else { panic!("{report:?}") };
+    assert!((4_000_000..8_000_000).contains(&kept_bytes), "{kept_bytes}");
+    assert_eq!(cloud.order(&to, copy(cloud.source(&to, &second, 1))).await, Ack::Done);
+    let report = cloud.report(to.session).await;
+    assert!(matches!(&report, Report::Stored(stored) if stored.bytes == bytes.len() as u64), "{report:?}");
+    assert!(cloud.get(&to, 1).await.unwrap() == bytes);
 }

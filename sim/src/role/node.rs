@@ -361,7 +361,7 @@ impl Process {
         };
         match begun {
             Ok(writer) => self.fetch_copy(env, &order, writer),
-            Err(result) => self.rules.handle_completion(env.now, Completion::Copied { slice, result }),
+            Err(result) => self.rules.handle_completion(env.now, Completion::Copied { slice, result, kept_bytes: 0 }),
         }
     }
 }

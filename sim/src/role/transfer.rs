@@ -132,7 +132,7 @@ impl Process {
                     other => Err(refusal_of(other)),
                 };
                 env.note(format_args!("n{} copied {slice}: {:?}", self.number, result.as_ref().err()));
-                self.rules.handle_completion(env.now, Completion::Copied { slice, result });
+                self.rules.handle_completion(env.now, Completion::Copied { slice, result, kept_bytes: 0 });
             }
             Some(Outgoing::Forward { .. }) if matches!(reply, CallReply::Stored { .. }) => {}
             Some(Outgoing::Forward { slice, nodes }) => {

@@ -103,6 +103,8 @@ pub(super) struct FakeNode {
     pub(super) answers: bool,
     /// Whether copies that it is to fetch fail.
     pub(super) fails_copies: bool,
+    /// What is kept of copies that fail.
+    keeps_bytes: u64,
     pub(super) free_bytes: u64,
     /// The size of its disk; where it is 0, `free_bytes` are free whatever it holds.
     pub(super) capacity_bytes: u64,
@@ -265,6 +267,7 @@ impl Bench {
             unanswered: Vec::new(),
             answers: true,
             fails_copies: false,
+            keeps_bytes: 0,
             free_bytes: 1_000_000,
             capacity_bytes: 0,
             transfers: 0,
@@ -639,7 +642,10 @@ impl Bench {
                 self.nodes.get_mut(target).unwrap().held.insert(slice, copy);
                 Report::Stored(metadata)
             }
-            None => Report::ReplicateFailed { slice, refusal: Refusal::new(Status::Unavailable, "no") },
+            None => {
+                let kept_bytes = self.nodes[target].keeps_bytes;
+                Report::ReplicateFailed { slice, refusal: Refusal::new(Status::Unavailable, "no"), kept_bytes }
+            }
         }
     }
 

@@ -266,3 +266,26 @@ fn a_copy_too_many_is_kept_after_all_when_another_is_lost_meanwhile() {
     assert_eq!(bench.holders(slice).len(), 3);
     assert_eq!(bench.node(&leaving).paths(), ["/f"]);
 }
+
+#[test]
+fn a_copy_that_broke_off_is_ordered_again_where_its_part_is() {
+    for seed in 0..8 {
+        let mut bench = Bench::new(config(), seed);
+        let targets = ["n2", "n3", "n4", "n5", "n6"];
+        bench.add_node("n1", "a/1");
+        for id in targets {
+            bench.add_node(id, "b/1");
+            bench.node_mut(id).fails_copies = true;
+            bench.node_mut(id).keeps_bytes = 1 << 20;
+        }
+        bench.advance(seconds(61));
+        let request = CreateRequest { at: Some(node("n1")), copies: Some(2), sync_copies: Some(1), ..create("/f") };
+        let slice = content(&bench.put("ann", request, 10)).slice;
+        bench.advance(seconds(20));
+        let tried: Vec<_> = targets.into_iter().filter(|id| replicate_orders(&bench, id) > 0).collect();
+        assert!(tried.len() == 1 && replicate_orders(&bench, tried[0]) > 1, "{tried:?}");
+        bench.node_mut(tried[0]).fails_copies = false;
+        bench.advance(seconds(60));
+        assert_eq!(bench.holders(slice), ["n1", tried[0]]);
+    }
+}

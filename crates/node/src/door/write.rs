@@ -163,7 +163,7 @@ async fn begin_with(hands: &Hands, header: SliceHeader, base: SliceId) -> Result
 }
 
 /// The newest connection of an upload has it.
-pub(super) async fn begin_resumable(
+pub(crate) async fn begin_resumable(
     hands: &Hands,
     header: SliceHeader,
     key: PartialKey,
@@ -207,15 +207,18 @@ pub(super) async fn let_go(turn: Option<&UploadTurn>, stopping: &Stopping) {
     }
 }
 
-/// Keeps what came of a broken upload, where it can be gone on with; else drops it.
-pub(super) async fn keep(writer: SliceWriter, turn: Option<UploadTurn>) {
-    let kept = blocking("keeping a broken upload", move || Ok(writer.split().0.keep()?)).await;
-    match kept {
-        Ok(0) => {}
-        Ok(bytes) => tracing::info!(bytes, "an upload broke off; what came is kept for the next attempt"),
-        Err(error) => tracing::warn!(%error, "an upload broke off, and could not be kept"),
+/// Keeps what came of a broken upload or copy, where it can be gone on with; else drops it. How many bytes are kept.
+pub(crate) async fn keep(writer: SliceWriter, turn: Option<UploadTurn>) -> u64 {
+    let kept = blocking("keeping what broke off", move || Ok(writer.split().0.keep()?)).await;
+    let kept = kept.unwrap_or_else(|error| {
+        tracing::warn!(%error, "what came of a broken transfer could not be kept");
+        0
+    });
+    if kept > 0 {
+        tracing::info!(bytes = kept, "a transfer broke off; what came is kept for the next attempt");
     }
     drop(turn);
+    kept
 }
 
 /// Where the disk is full, what is kept of broken uploads goes first.

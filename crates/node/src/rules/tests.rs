@@ -163,7 +163,7 @@ fn copies_beyond_the_bound_wait_for_a_running_one() {
     let started = actions(&mut node);
     let copies = started.iter().filter(|action| matches!(action, Action::StartCopy(_))).count();
     assert_eq!((copies, node.copies_running()), (2, 2));
-    node.handle_completion(NOW, Completion::Copied { slice: SliceId(1), result: Ok(metadata(1)) });
+    node.handle_completion(NOW, Completion::Copied { slice: SliceId(1), result: Ok(metadata(1)), kept_bytes: 0 });
     let after = actions(&mut node);
     assert!(after.iter().any(|action| matches!(action, Action::StartCopy(copy) if copy.header.slice == SliceId(3))));
     assert!(after.iter().any(
@@ -186,9 +186,9 @@ fn a_failed_copy_is_reported_with_its_reason() {
     let mut node = joined();
     node.handle_message(NOW, asker(1), replicate(1));
     actions(&mut node);
-    node.handle_completion(NOW, Completion::Copied { slice: SliceId(1), result: Err(unavailable()) });
+    node.handle_completion(NOW, Completion::Copied { slice: SliceId(1), result: Err(unavailable()), kept_bytes: 0 });
     let told = reports(&mut node);
-    assert_eq!(told[0].1, Report::ReplicateFailed { slice: SliceId(1), refusal: unavailable() });
+    assert_eq!(told[0].1, Report::ReplicateFailed { slice: SliceId(1), refusal: unavailable(), kept_bytes: 0 });
 }
 
 #[test]
@@ -197,7 +197,7 @@ fn a_slice_removed_while_it_is_copied_is_removed_when_the_copy_ends() {
     node.handle_message(NOW, asker(1), replicate(1));
     node.handle_message(NOW, asker(2), Order::Remove(SliceId(1)));
     actions(&mut node);
-    node.handle_completion(NOW, Completion::Copied { slice: SliceId(1), result: Ok(metadata(1)) });
+    node.handle_completion(NOW, Completion::Copied { slice: SliceId(1), result: Ok(metadata(1)), kept_bytes: 0 });
     let next = actions(&mut node);
     let [Action::Move { id, work: Move::Remove(SliceId(1)) }] = next[..] else { panic!("{next:?}") };
     node.handle_completion(NOW, Completion::Moved { id, result: Ok(()) });

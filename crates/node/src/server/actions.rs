@@ -16,7 +16,8 @@ use protocol::{
 
 use super::{Desk, Event};
 use crate::{
-    NodeError, blocking, fetch,
+    NodeError, blocking,
+    copy::{self, CopyFailed},
     hands::Hands,
     rules::{Action, Asker, Completion, CopyOrder, Move, MoveId, ReportId},
 };
@@ -151,11 +152,14 @@ impl Desk {
         let hands = Arc::clone(&self.hands);
         self.work.spawn(async move {
             let slice = order.header.slice;
-            let copied = fetch::copy(&hands, order).await;
-            if let Err(error) = &copied {
-                tracing::warn!(%slice, %error, "a copy could not be made");
-            }
-            hands.tell(Completion::Copied { slice, result: copied.map_err(|error| error.refusal()) }).await;
+            let completion = match copy::copy(&hands, order).await {
+                Ok(metadata) => Completion::Copied { slice, result: Ok(metadata), kept_bytes: 0 },
+                Err(CopyFailed { error, kept_bytes }) => {
+                    tracing::warn!(%slice, %error, kept_bytes, "a copy could not be made");
+                    Completion::Copied { slice, result: Err(error.refusal()), kept_bytes }
+                }
+            };
+            hands.tell(completion).await;
         });
     }
 

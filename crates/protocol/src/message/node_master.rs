@@ -84,6 +84,8 @@ pub enum Report {
         slice: SliceId,
         /// Why.
         refusal: Refusal,
+        /// What came of it and is kept: the next order for it goes on there, from whichever node.
+        kept_bytes: u64,
     },
     /// A slice's bytes do not match its checksums; it is no longer served.
     Corrupt(SliceId),

@@ -325,7 +325,7 @@ fn the_words_of_node_and_master_have_their_bytes() {
         "inventory": Report::Inventory { .. } => Report::Inventory { slices, last: true },
         "stored": Report::Stored(_) => Report::Stored(metadata()),
         "replicate-failed": Report::ReplicateFailed { .. } =>
-            Report::ReplicateFailed { slice: slice(), refusal: refusal(Status::Unavailable) },
+            Report::ReplicateFailed { slice: slice(), refusal: refusal(Status::Unavailable), kept_bytes: 1 << 20 },
         "corrupt": Report::Corrupt(_) => Report::Corrupt(slice()),
         "removed": Report::Removed(_) => Report::Removed(slice()),
         "status": Report::Status { .. } =>

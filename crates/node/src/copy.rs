@@ -1,0 +1,98 @@
+//! Whole copies of slices that the master ordered (path *replication*). One that breaks off keeps what came, and the next
+//! order for the same slice goes on behind it, from whichever node it names.
+//!
+//! It never makes a copy visible that is not complete and synced, and keeps no more of broken ones than of broken uploads:
+//! they are kept, bounded and dropped with those.
+
+use std::sync::Arc;
+
+use protocol::{ResumeKey, SliceHeader, SliceMetadata};
+use store::{PartialKey, SliceWriter};
+
+use crate::{
+    NodeError, blocking,
+    door::write::{begin_resumable, keep},
+    fetch::{begin_reading, fetch},
+    flow::STALL_MAX,
+    hands::Hands,
+    intake::{self, Ended, Sent},
+    rules::CopyOrder,
+};
+
+/// A copy that was not made.
+#[derive(Debug)]
+pub(crate) struct CopyFailed {
+    pub(crate) error: NodeError,
+    /// What is here of it, for the next order.
+    pub(crate) kept_bytes: u64,
+}
+
+impl From<NodeError> for CopyFailed {
+    fn from(error: NodeError) -> Self {
+        Self { error, kept_bytes: 0 }
+    }
+}
+
+/// Makes a copy of a slice; one that is here already is a success at once.
+pub(crate) async fn copy(hands: &Hands, order: CopyOrder) -> Result<SliceMetadata, CopyFailed> {
+    let slice = order.header.slice;
+    let store = Arc::clone(&hands.store);
+    let held = blocking("looking for a slice", move || {
+        if !store.contains(slice) {
+            return Ok(None);
+        }
+        Ok(Some(store.open_slice(slice)?.metadata().clone()))
+    });
+    if let Some(held) = held.await? {
+        return Ok(held);
+    }
+    let expected = order.bytes;
+    let writer = if expected < KEPT_FROM_BYTES { copy_small(hands, order).await? } else { go_on(hands, order).await? };
+    if writer.bytes() != expected {
+        let what = format!("the copy of slice {slice}");
+        return Err(NodeError::Length { what, expected, found: writer.bytes() }.into());
+    }
+    Ok(blocking("finishing a copy", move || Ok(writer.finish(None)?)).await?)
+}
+
+async fn copy_small(hands: &Hands, order: CopyOrder) -> Result<SliceWriter, NodeError> {
+    let CopyOrder { header, bytes, from, pace } = order;
+    let (store, slice) = (Arc::clone(&hands.store), header.slice);
+    let writer = blocking("beginning a copy", move || Ok(store.begin(header)?)).await?;
+    fetch(hands, &from, slice, 0..bytes, pace, writer).await
+}
+
+/// Fetches what is not here yet.
+async fn go_on(hands: &Hands, order: CopyOrder) -> Result<SliceWriter, CopyFailed> {
+    let CopyOrder { header, bytes, from, pace } = order;
+    let slice = header.slice;
+    let key = key_of(&header);
+    let (turn, writer) = begin_resumable(hands, header, key).await?;
+    let here = writer.bytes();
+    if here >= bytes {
+        return Ok(writer);
+    }
+    if here > 0 {
+        tracing::info!(%slice, bytes = here, from = %from.node, "a broken copy is gone on with");
+    }
+    let (peer, mut stream) = match begin_reading(hands, &from, slice, here..bytes, pace).await {
+        Ok(begun) => begun,
+        Err(error) => return Err(CopyFailed { error, kept_bytes: keep(writer, Some(turn)).await }),
+    };
+    let mut sent = Sent { stream: &mut stream, stall: STALL_MAX };
+    match intake::receive(&mut sent, writer, &mut None, turn.replaced()).await? {
+        (writer, Ended::Whole) => {
+            hands.peers.give_back(peer, stream);
+            Ok(writer)
+        }
+        (writer, Ended::Broken(error)) => Err(CopyFailed { error, kept_bytes: keep(writer, Some(turn)).await }),
+    }
+}
+
+/// Under which key a broken copy is kept. A slice has one content for ever, so that is enough.
+fn key_of(header: &SliceHeader) -> PartialKey {
+    PartialKey { user: header.owner.clone(), key: ResumeKey(header.slice.0) }
+}
+
+/// Copies from this length on, in bytes, are kept when they break off: a smaller one is soon fetched again.
+const KEPT_FROM_BYTES: u64 = 4 << 20;
