@@ -1,7 +1,6 @@
-//! What can happen between two sites while a file travels: the link is cut, for a while or for long; it passes only shorter
-//! packets than before, or no UDP; an end has another address, dies, or has no room. Each transfer goes on, or ends in one
-//! clear error with nothing half-published. Over the links of `sector testbed`, which count what the fault did; needs root,
-//! and says so where it has none.
+//! What can happen between two sites while a file travels: the link is cut, for a while or for long; an end has another
+//! address, dies, or has no room. Each transfer goes on, or ends in one clear error with nothing half-published. Over the
+//! links of `sector testbed`, which count what the fault did; needs root, and says so where it has none.
 
 use std::{
     fs::{self, File},
@@ -13,8 +12,8 @@ use std::{
 use cluster::{Ended, Testbed, ended, kill, random_bytes, watch};
 use serde_json::Value;
 
-/// Enough for some six seconds at the links' rate.
-const FILE_BYTES: usize = 36 << 20;
+/// Enough for some four seconds at the links' rate.
+const FILE_BYTES: usize = 24 << 20;
 
 /// A cloud of three sites with a node each; what lies in `/far` lies at the second alone. The master is at the first, so
 /// that clients of the third reach it whatever happens between the other two.
@@ -118,46 +117,6 @@ fn a_get_over_a_link_that_stays_cut_ends_in_one_sentence_and_leaves_no_half_file
     assert!(cut_packets(&testbed) > 0, "the fault has fired");
     assert!(!testbed.folder().join("out").exists());
     testbed.set(&["site2", "site3", "--restore"]);
-    testbed.ok_at("site3", &["get", "/far/a", "out"]);
-    assert!(fs::read(testbed.folder().join("out")).unwrap() == random_bytes(FILE_BYTES));
-}
-
-#[test]
-fn a_put_and_a_get_go_on_where_the_path_takes_only_shorter_packets_from_now_on() {
-    let Some(testbed) = three_sites() else { return };
-    let too_large = || testbed.passed("site2", "site3", "too_large") + testbed.passed("site3", "site2", "too_large");
-    let putting = put(&testbed, "/far/a");
-    testbed.set(&["site2", "site3", "--mtu", "1300"]);
-    let put = end(putting);
-    let during_put = too_large();
-    assert_eq!(put.code, 0, "{}", put.errors);
-    assert!(during_put > 0, "the fault has fired");
-    is_whole(&testbed, "/far/a");
-    testbed.set(&["site2", "site3", "--mtu", "0"]);
-    let getting = get(&testbed, "/far/a");
-    testbed.set(&["site2", "site3", "--mtu", "1300"]);
-    let got = end(getting);
-    assert_eq!(got.code, 0, "{}", got.errors);
-    assert!(too_large() > during_put, "the fault has fired");
-    assert!(fs::read(testbed.folder().join("out")).unwrap() == random_bytes(FILE_BYTES));
-}
-
-#[test]
-fn a_cloud_works_where_every_path_is_narrower_than_its_devices_say() {
-    let Some(testbed) = three_sites() else { return };
-    testbed.set(&["--mtu", "1300"]);
-    testbed.ok_at("site3", &["put", "in", "/far/a"]);
-    is_whole(&testbed, "/far/a");
-    assert!(testbed.ok_at("site3", &["ls", "/far"]).contains('a'));
-}
-
-#[test]
-fn where_udp_is_blocked_bytes_go_over_tcp() {
-    let Some(testbed) = three_sites() else { return };
-    testbed.set(&["site2", "site3", "--block", "udp"]);
-    testbed.ok_at("site3", &["put", "in", "/far/a"]);
-    assert!(testbed.passed("site3", "site2", "blocked") > 0, "the fault has fired");
-    assert!(testbed.passed("site3", "site2", "carried_bytes") > FILE_BYTES as u64, "and they went over this link");
     testbed.ok_at("site3", &["get", "/far/a", "out"]);
     assert!(fs::read(testbed.folder().join("out")).unwrap() == random_bytes(FILE_BYTES));
 }
@@ -306,4 +265,4 @@ fn free_mib(disk: &Path) -> usize {
 }
 
 /// What has passed when a transfer counts as under way.
-const PART_BYTES: u64 = 6 << 20;
+const PART_BYTES: u64 = 4 << 20;
