@@ -2,3 +2,4 @@
 //! crate of its own, so that no role pays for what only a comparison needs (gRPC).
 
 pub mod messages;
+pub mod transfer;

@@ -15,7 +15,7 @@ use std::{net::SocketAddr, sync::Arc};
 
 use tokio::io::{AsyncRead, AsyncWrite};
 
-pub use quic::{ControllerKind, QuicCarrier, QuicSettings, udt};
+pub use quic::{ControllerKind, QuicCarrier, QuicSettings, RateMemory, Rates, udt};
 pub use stream::{Frame, TransferStream};
 pub use tcp::{CONNECT_DEADLINE, HANDSHAKE_DEADLINE, Incoming, Listener, TcpCarrier};
 

@@ -3,7 +3,8 @@
 use std::path::PathBuf;
 
 use bytesize::ByteSize;
-use clap::{Args, Subcommand};
+use clap::{Args, Subcommand, ValueEnum};
+use testbed::{Rate, Share};
 
 #[derive(Clone, Debug, Subcommand)]
 pub(crate) enum Bench {
@@ -16,6 +17,10 @@ pub(crate) enum Bench {
     /// Messages in a second beside raw UDP, TCP, gRPC and ZeroMQ, on this machine alone
     #[command(after_help = "Example: sector bench messages --json")]
     Messages(BenchMessages),
+    /// Bulk bytes over a way, by each carrier and controller, beside iperf3 where it is installed
+    #[command(after_help = "Example: sector bench transfer --rate 200mbit --rtt 100ms --loss 0.1%\n\n\
+        Without --rate: over the loopback. With it: over an emulated way, which needs root.")]
+    Transfer(BenchTransfer),
     /// What a disk gives: writing, reading, small reads, small syncs
     #[command(after_help = "Example: sector bench io /mnt/disk1 --bytes 4GiB")]
     Io(BenchIo),
@@ -45,6 +50,60 @@ pub(crate) struct BenchMessages {
     /// Be the answering end of one system
     #[arg(long, hide = true)]
     pub(crate) answer: Option<String>,
+}
+
+#[derive(Clone, Debug, Args)]
+pub(crate) struct BenchTransfer {
+    /// What the emulated way carries, such as 1gbit
+    #[arg(long, value_name = "RATE")]
+    pub(crate) rate: Option<Rate>,
+    /// There and back
+    #[arg(long, default_value = "100ms", value_name = "TIME", requires = "rate")]
+    pub(crate) rtt: humantime::Duration,
+    /// Packets that the way loses by chance
+    #[arg(long, default_value = "0%", value_name = "SHARE", requires = "rate")]
+    pub(crate) loss: Share,
+    /// Flows at once, which share the bytes
+    #[arg(long, default_value_t = 1, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=256))]
+    pub(crate) flows: u32,
+    /// Bytes in all
+    #[arg(long, default_value = "1GB", value_name = "N")]
+    pub(crate) bytes: ByteSize,
+    /// Only this carrier
+    #[arg(long, value_name = "CARRIER", value_enum)]
+    pub(crate) carrier: Option<BenchCarrier>,
+    /// Only this controller
+    #[arg(long, value_name = "NAME", value_enum)]
+    pub(crate) controller: Option<BenchController>,
+    /// Turns of each system; the median is shown
+    #[arg(long, default_value_t = 1, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100))]
+    pub(crate) rounds: u32,
+    /// What chance is drawn from
+    #[arg(long, default_value_t = 1, value_name = "N", requires = "rate")]
+    pub(crate) seed: u64,
+    /// Instead: how two flows share the way, for this long
+    #[arg(long, value_name = "TIME", requires = "rate")]
+    pub(crate) sharing: Option<humantime::Duration>,
+}
+
+/// Carriers that can be measured alone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum BenchCarrier {
+    /// QUIC
+    Quic,
+    /// TCP
+    Tcp,
+}
+
+/// Controllers that can be measured alone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum BenchController {
+    /// This system's own, after UDT
+    Udt,
+    /// BBR, version 3 by QUIC, version 1 by kernels
+    Bbr,
+    /// CUBIC
+    Cubic,
 }
 
 #[derive(Clone, Debug, Args)]

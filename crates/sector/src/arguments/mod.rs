@@ -30,7 +30,9 @@ pub(crate) use files::{
     Cat, Check, Cp, FromTo, Get, Ls, Mkdir, Paths, PolicyCommand, Put, QuotaCommand, Rm, TrashCommand,
 };
 pub(crate) use jobs::{JobArguments, Run, Terasort};
-pub(crate) use measure::{Bench, BenchIo, BenchMessages, BenchNames, BenchReads};
+pub(crate) use measure::{
+    Bench, BenchCarrier, BenchController, BenchIo, BenchMessages, BenchNames, BenchReads, BenchTransfer,
+};
 pub(crate) use pace::{LimitArgument, PaceArguments};
 
 /// A storage cloud for large files over several data centres, and a compute cloud that runs functions where they lie.

@@ -28,6 +28,7 @@ mod sessions;
 pub(crate) mod terasort;
 mod testbed;
 mod topology;
+mod transfer_bench;
 mod trash;
 
 use client::{Client, Profile};
@@ -75,6 +76,7 @@ pub(crate) async fn run(arguments: Arguments) -> Result<(), Failure> {
         Command::Doctor(asked) => doctor::doctor(&asked, global).await,
         Command::Bench(Bench::Io(bench)) => disk_bench::io(&bench, global),
         Command::Bench(Bench::Messages(bench)) => message_bench::messages(bench, global).await,
+        Command::Bench(Bench::Transfer(bench)) => transfer_bench::transfer(bench, global).await,
         Command::Inspect(inspect) => inspect::run(inspect, global),
         Command::Testbed(verb) => testbed::run(verb, global).await,
         Command::Audit(asked) => match audit::offline(&asked, global) {
@@ -149,7 +151,7 @@ async fn run_with(cloud: &Client, command: Command, global: &Global) -> Result<(
         | Command::Node(_)
         | Command::Doctor(_)
         | Command::Login(_)
-        | Command::Bench(Bench::Io(_) | Bench::Messages(_))
+        | Command::Bench(Bench::Io(_) | Bench::Messages(_) | Bench::Transfer(_))
         | Command::Inspect(_)
         | Command::Testbed(_)
         | Command::Spe => Err(Failure::failed("this command needs no login")),

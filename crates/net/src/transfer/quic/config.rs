@@ -6,10 +6,15 @@ use std::{
     time::Duration,
 };
 
-use super::lanes::{LANE_WINDOW_BYTES, LANES};
 use noq::{
     AckFrequencyConfig, IdleTimeout, MtuDiscoveryConfig, TransportConfig, VarInt,
     congestion::{Bbr3Config, ControllerFactory, CubicConfig},
+};
+
+use super::{
+    lanes::{LANE_WINDOW_BYTES, LANES},
+    rates::{Learning, Rates},
+    udt::{Learned, UdtFactory},
 };
 
 /// What may be chosen about QUIC connections.
@@ -20,21 +25,38 @@ pub struct QuicSettings {
     /// Largest UDP payload in bytes that path MTU discovery may arrive at; `None` for what fits into Ethernet's 1,500
     /// bytes (and more on the loopback). Networks with jumbo frames gain from 8,972.
     pub datagram_bytes_max: Option<u16>,
+    /// Where rates are kept from one connection to the next; `None`: nowhere.
+    pub rates: Option<Arc<dyn Rates>>,
 }
 
 /// The congestion controllers that can be chosen.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ControllerKind {
-    /// BBR, version 3.
+    /// This system's own, after UDT.
     #[default]
+    Udt,
+    /// BBR, version 3.
     Bbr,
     /// CUBIC (RFC 9438): what TCP usually has. It takes each loss for congestion.
     Cubic,
 }
 
 impl ControllerKind {
-    fn factory(self) -> Arc<dyn ControllerFactory + Send + Sync> {
+    /// Its name in settings and commands.
+    pub fn name(self) -> &'static str {
         match self {
+            Self::Udt => "udt",
+            Self::Bbr => "bbr",
+            Self::Cubic => "cubic",
+        }
+    }
+
+    fn factory(self, learned: Option<Learned>) -> Arc<dyn ControllerFactory + Send + Sync> {
+        match self {
+            Self::Udt => {
+                let seed = u64::from_be_bytes(crate::identity::random());
+                Arc::new(UdtFactory::new(seed, learned))
+            }
             Self::Bbr => Arc::new(Bbr3Config::default()),
             Self::Cubic => Arc::new(CubicConfig::default()),
         }
@@ -42,6 +64,11 @@ impl ControllerKind {
 }
 
 impl QuicSettings {
+    /// Where a connection with `peer` writes down what it has learned.
+    pub(super) fn learning(&self, peer: SocketAddr) -> Option<Learning> {
+        self.rates.clone().map(|rates| Learning { rates, peer })
+    }
+
     /// Largest UDP payload in bytes to `peer`.
     fn datagram_bytes_to(&self, peer: IpAddr) -> u16 {
         self.datagram_bytes_max.unwrap_or(match peer {
@@ -51,7 +78,8 @@ impl QuicSettings {
         })
     }
 
-    /// The setup of a connection with `peer`; its full window at once (`is_wide`), or when bulk is wanted.
+    /// The setup of a connection with `peer`, whose port is 0 where it calls us (callers have any); its full window at once
+    /// (`is_wide`), or when bulk is wanted.
     pub(super) fn transport(&self, peer: SocketAddr, is_wide: bool) -> Arc<TransportConfig> {
         let mut transport = TransportConfig::default();
         let mut discovery = MtuDiscoveryConfig::default();
@@ -62,7 +90,9 @@ impl QuicSettings {
             .max_ack_delay(Some(ACK_DELAY));
         let window = if is_wide { RECEIVE_WINDOW_BYTES } else { NARROW_WINDOW_BYTES };
         transport
-            .congestion_controller_factory(self.controller.factory())
+            .congestion_controller_factory(
+                self.controller.factory(self.rates.as_ref().and_then(|rates| rates.learned(peer))),
+            )
             .max_concurrent_bidi_streams(VarInt::from_u32(CONVERSATIONS_MAX))
             .max_concurrent_uni_streams(VarInt::from_u32(CONVERSATIONS_MAX * u32::from(LANES - 1)))
             .datagram_receive_buffer_size(None)
@@ -87,7 +117,7 @@ const NARROW_WINDOW_BYTES: u32 = 4 * 1024 * 1024;
 /// Conversations that a peer may have on one connection at once.
 const CONVERSATIONS_MAX: u32 = 1_024;
 /// Packets that share an acknowledgement. Each costs as much as a packet of bytes, and the controllers average anyway.
-const ACK_EVERY_PACKETS: u32 = 10;
+const ACK_EVERY_PACKETS: u32 = 40;
 /// How long an acknowledgement may wait for further packets.
 const ACK_DELAY: Duration = Duration::from_millis(10);
 /// The round trip taken for the first packets: between sites it is rarely longer, and a lost first packet is then sent

@@ -107,14 +107,16 @@ impl Taker {
             let peer = incoming.remote_address();
             let peer = SocketAddr::new(peer.ip().to_canonical(), peer.port());
             let Ok(mut configuration) = server_configuration(&identity) else { return };
-            configuration.transport_config(settings.transport(peer, false));
+            // A caller's port is any: what is learned of it is of its machine.
+            let place = SocketAddr::new(peer.ip(), 0);
+            configuration.transport_config(settings.transport(place, false));
             let Ok(connecting) = incoming.accept_with(Arc::new(configuration)) else { return };
             let connection = match timeout(HANDSHAKE_DEADLINE, connecting).await {
                 Ok(Ok(connection)) => connection,
                 Ok(Err(error)) => return tracing::debug!(%peer, %error, "a QUIC connection did not come about"),
                 Err(_) => return tracing::debug!(%peer, "a QUIC connection kept still in its handshake"),
             };
-            let shared = Shared::new(connection.clone(), false);
+            let shared = Shared::new(connection.clone(), false, settings.learning(place));
             while let Ok((send, receive)) = connection.accept_bi().await {
                 let socket = QuicSocket::new(shared.clone(), send, receive);
                 if give.send(TransferStream::new(Channel::Quic(Box::new(socket)), peer)).await.is_err() {

@@ -9,6 +9,7 @@ mod config;
 mod endpoint;
 mod lanes;
 mod listener;
+mod rates;
 mod socket;
 pub mod udt;
 
@@ -28,6 +29,7 @@ use tokio::{sync::Mutex as AsyncMutex, time::timeout};
 
 pub use config::{ControllerKind, QuicSettings};
 pub(super) use listener::QuicListener;
+pub use rates::{RateMemory, Rates};
 pub(super) use socket::QuicSocket;
 use socket::{Shared, WeakShared, connection_failure};
 
@@ -98,7 +100,8 @@ impl QuicCarrier {
         if let Some(shared) = standing.filter(|shared| shared.connection.close_reason().is_none()) {
             return Ok(shared);
         }
-        let shared = Shared::new(self.inner.connect(address, server).await?, true);
+        let shared =
+            Shared::new(self.inner.connect(address, server).await?, true, self.inner.settings.learning(address));
         line.connection = Some(shared.downgrade());
         Ok(shared)
     }

@@ -25,6 +25,7 @@ use tokio::time::timeout;
 use super::{
     config::RECEIVE_WINDOW_BYTES,
     lanes::{LANES, Lanes, STRIPE_BYTES, introduce},
+    rates::Learning,
 };
 use crate::identity::{PeerCertificate, fingerprint_of};
 
@@ -35,13 +36,14 @@ pub(super) struct Shared {
     lanes: Arc<Lanes>,
     /// Whether the connection has its full window; see [`QuicSocket::widen`].
     is_wide: Arc<AtomicBool>,
+    learning: Option<Learning>,
 }
 
 impl Shared {
     /// A connection whose peer may have its full window at once (`is_wide`), or only when its first bytes are wanted.
-    pub(super) fn new(connection: Connection, is_wide: bool) -> Self {
+    pub(super) fn new(connection: Connection, is_wide: bool, learning: Option<Learning>) -> Self {
         let lanes = Lanes::of(&connection);
-        Self { connection, lanes, is_wide: Arc::new(AtomicBool::new(is_wide)) }
+        Self { connection, lanes, is_wide: Arc::new(AtomicBool::new(is_wide)), learning }
     }
 
     /// The same, for one who would use it as long as others do.
@@ -50,6 +52,7 @@ impl Shared {
             connection: self.connection.weak_handle(),
             lanes: Arc::downgrade(&self.lanes),
             is_wide: Arc::clone(&self.is_wide),
+            learning: self.learning.clone(),
         }
     }
 }
@@ -59,13 +62,14 @@ pub(super) struct WeakShared {
     connection: WeakConnectionHandle,
     lanes: Weak<Lanes>,
     is_wide: Arc<AtomicBool>,
+    learning: Option<Learning>,
 }
 
 impl WeakShared {
     /// The connection, while there is a conversation on it.
     pub(super) fn upgrade(&self) -> Option<Shared> {
         let (lanes, connection) = (self.lanes.upgrade()?, self.connection.upgrade()?);
-        Some(Shared { connection, lanes, is_wide: Arc::clone(&self.is_wide) })
+        Some(Shared { connection, lanes, is_wide: Arc::clone(&self.is_wide), learning: self.learning.clone() })
     }
 }
 
@@ -261,6 +265,9 @@ impl QuicSocket {
 impl Drop for QuicSocket {
     fn drop(&mut self) {
         self.shared.lanes.close(self.id);
+        if let Some(learning) = self.shared.learning.as_ref().filter(|_| self.sent_bytes >= LEARN_FROM_BYTES) {
+            learning.write_down(&self.shared.connection);
+        }
         if !self.is_closed {
             for lane in &mut self.send {
                 // Left alone, the library would end the stream in order, and the peer take a part for the whole.
@@ -332,5 +339,7 @@ const OUTBOUND_BYTES_MAX: usize = 16 * 1024;
 /// 100 ms.
 const SEND_WINDOW_BYTES_MIN: u64 = 4 * 1024 * 1024;
 const SEND_WINDOW_BYTES_MAX: u64 = 256 * 1024 * 1024;
+/// Bytes from which on a conversation has something to say of the way: words alone do not fill it.
+const LEARN_FROM_BYTES: u64 = 1024 * 1024;
 /// How long a closing end waits until its last bytes are acknowledged.
 const CLOSE_LINGER: Duration = Duration::from_secs(1);

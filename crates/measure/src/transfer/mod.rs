@@ -1,0 +1,288 @@
+//! Bulk bytes over a way: by this system's carriers, by the bare QUIC library, and by what kernels do (iperf3), in turn and
+//! in one run (Open Cloud Testbed, section 6). It serves `sector bench transfer`, and never talks to a running cloud.
+//!
+//! Every system has the same arrangement: a thread that sends and one that receives, each with a runtime of its own; over
+//! an emulated way each is at a site of its own. The watch runs from before the connection is made until the receiver has
+//! said that it has all: handshake and start are part of what a user waits for.
+
+mod course;
+mod iperf;
+mod ours;
+mod place;
+mod plain;
+
+use std::{fmt, time::Duration};
+
+pub use net::transfer::ControllerKind;
+use serde::Serialize;
+use testbed::{Plan as TestbedPlan, Rate, Share, TestbedError, WayRules};
+use thiserror::Error;
+
+use course::{Course, Run};
+use place::Place;
+
+/// What is measured.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// The way; without one, the loopback.
+    pub way: Option<Way>,
+    /// Which systems, in this order.
+    pub systems: Vec<System>,
+    /// Flows at once, each over a connection of its own, which share the bytes.
+    pub flows: u32,
+    /// Bytes in all.
+    pub bytes: u64,
+    /// Turns of each system; the median is shown.
+    pub rounds: u32,
+}
+
+/// An emulated way.
+#[derive(Clone, Debug)]
+pub struct Way {
+    /// What its links carry.
+    pub rate: Rate,
+    /// There and back.
+    pub round_trip: Duration,
+    /// Packets lost by chance.
+    pub loss: Share,
+    /// What chance is drawn from.
+    pub seed: u64,
+}
+
+/// Who moves the bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum System {
+    /// Our TCP with TLS.
+    Tcp,
+    /// Our QUIC.
+    Quic(ControllerKind),
+    /// Our QUIC, to a peer whose rate is known from a transfer before.
+    QuicKnown(ControllerKind),
+    /// The QUIC library by itself, with BBR and large windows, over eight streams.
+    PlainQuic,
+    /// The kernel's TCP without encryption, with this controller.
+    Iperf(&'static str),
+}
+
+/// One system's figures.
+#[derive(Clone, Debug, Serialize)]
+pub struct Figure {
+    /// `sector`, `noq` or `iperf3`.
+    pub system: &'static str,
+    /// `tcp` or `quic`.
+    pub carrier: &'static str,
+    /// `udt`, `bbr`, `cubic`; of kernels' TCP, what it was set to.
+    pub controller: &'static str,
+    /// Whether the peer's rate was known before.
+    pub is_known: bool,
+    /// What the way carries, in bits a second; nothing for the loopback.
+    pub rate_bps: Option<u64>,
+    /// There and back, in milliseconds.
+    pub rtt_ms: Option<f64>,
+    /// Share of packets that the way loses.
+    pub loss: Option<f64>,
+    /// Flows at once.
+    pub flows: u32,
+    /// Bits of the user's in a second, from the first packet to the last.
+    pub goodput_bps: f64,
+    /// Of what the way carries.
+    pub link_share: Option<f64>,
+    /// Processor seconds of both ends for a gigabyte, the emulation not counted.
+    pub cpu_s_per_gb: f64,
+    /// When nine tenths of the way's rate came through for the first time, in seconds.
+    pub full_rate_after_s: Option<f64>,
+}
+
+/// How two flows share a way.
+#[derive(Clone, Debug, Serialize)]
+pub struct Sharing {
+    /// The first, which has the way alone for a while.
+    pub first: &'static str,
+    /// The second.
+    pub second: &'static str,
+    /// The first's part of what both got while both ran.
+    pub first_share: f64,
+    /// Both together, of what the way carries.
+    pub link_share: f64,
+}
+
+/// Why a measurement failed.
+#[derive(Debug, Error)]
+pub enum TransferError {
+    /// The emulated way could not be made.
+    #[error(transparent)]
+    Testbed(#[from] TestbedError),
+    /// A system failed.
+    #[error("{system} failed: {reason}")]
+    System {
+        /// Which one.
+        system: System,
+        /// In its own words.
+        reason: String,
+    },
+    /// A system is not on this machine.
+    #[error("iperf3 is not on this machine: install it to measure beside the kernel's TCP, or leave it out")]
+    NoIperf,
+}
+
+/// Whether iperf3 is on this machine.
+pub fn has_iperf() -> bool {
+    iperf::is_here()
+}
+
+/// Measures every system in turn, round by round; gives the medians. `tell` hears each turn as it ends.
+pub fn compare(plan: &Plan, tell: &mut dyn FnMut(&Figure)) -> Result<Vec<Figure>, TransferError> {
+    let mut rounds: Vec<Vec<Figure>> = plan.systems.iter().map(|_| Vec::new()).collect();
+    for round in 0..plan.rounds {
+        for (system, figures) in plan.systems.iter().zip(&mut rounds) {
+            let place = Place::make(plan.way.as_ref(), u64::from(round))?;
+            let course = Course { system: *system, amount: Amount::Bytes(plan.bytes), flows: plan.flows };
+            let run = course::run(&place, &[(course, Duration::ZERO)])?.swap_remove(0);
+            let figure = figure(plan, *system, &run);
+            tell(&figure);
+            figures.push(figure);
+        }
+    }
+    Ok(rounds.into_iter().filter_map(median).collect())
+}
+
+/// Lets a second flow come to a first, and says how they share the way.
+pub fn share(way: &Way, first: System, second: System, time: Duration) -> Result<Sharing, TransferError> {
+    let place = Place::make(Some(way), 0)?;
+    let alone = time / 4;
+    let course = |system, time| Course { system, amount: Amount::Time(time), flows: 1 };
+    let both = [(course(first, time), Duration::ZERO), (course(second, time - alone), alone)];
+    let runs = course::run(&place, &both)?;
+    // The second has had its start by then, and neither has ended.
+    let (from, until) = ((time / 2).as_secs_f64(), time.as_secs_f64() * 0.95);
+    let bits = |run: &Run| run.bytes_between(from, until) * 8.0;
+    let (one, other) = (bits(&runs[0]), bits(&runs[1]));
+    Ok(Sharing {
+        first: first.controller(),
+        second: second.controller(),
+        first_share: one / (one + other),
+        link_share: (one + other) / (until - from) / way.rate.0 as f64,
+    })
+}
+
+/// How much a flow carries.
+#[derive(Clone, Copy, Debug)]
+enum Amount {
+    Bytes(u64),
+    Time(Duration),
+}
+
+fn figure(plan: &Plan, system: System, run: &Run) -> Figure {
+    let rate = plan.way.as_ref().map(|way| way.rate.0);
+    let goodput_bps = run.bytes as f64 * 8.0 / run.took.as_secs_f64();
+    Figure {
+        system: system.name(),
+        carrier: system.carrier(),
+        controller: system.controller(),
+        is_known: matches!(system, System::QuicKnown(_)),
+        rate_bps: rate,
+        rtt_ms: plan.way.as_ref().map(|way| way.round_trip.as_secs_f64() * 1e3),
+        loss: plan.way.as_ref().map(|way| way.loss.0),
+        flows: plan.flows,
+        goodput_bps,
+        link_share: rate.map(|rate| goodput_bps / rate as f64),
+        cpu_s_per_gb: run.processor_s / (run.bytes as f64 / 1e9),
+        full_rate_after_s: rate.and_then(|rate| run.reached(rate as f64 / 8.0 * FULL_SHARE)),
+    }
+}
+
+/// The figure in the middle, by goodput.
+fn median(mut figures: Vec<Figure>) -> Option<Figure> {
+    figures.sort_by(|one, other| one.goodput_bps.total_cmp(&other.goodput_bps));
+    let middle = figures.len() / 2;
+    (middle < figures.len()).then(|| figures.swap_remove(middle))
+}
+
+impl System {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Tcp | Self::Quic(_) | Self::QuicKnown(_) => "sector",
+            Self::PlainQuic => "noq",
+            Self::Iperf(_) => "iperf3",
+        }
+    }
+
+    fn carrier(self) -> &'static str {
+        match self {
+            Self::Tcp | Self::Iperf(_) => "tcp",
+            Self::Quic(_) | Self::QuicKnown(_) | Self::PlainQuic => "quic",
+        }
+    }
+
+    fn controller(self) -> &'static str {
+        match self {
+            Self::Tcp => "kernel",
+            Self::Quic(kind) | Self::QuicKnown(kind) => kind.name(),
+            Self::PlainQuic => ControllerKind::Bbr.name(),
+            Self::Iperf(controller) => controller,
+        }
+    }
+}
+
+impl fmt::Display for System {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} ({}, {})", self.name(), self.carrier(), self.controller())
+    }
+}
+
+impl Way {
+    /// Its emulation; `turn` makes another draw of the lots.
+    fn plan(&self, turn: u64) -> Result<TestbedPlan, TestbedError> {
+        let rules = WayRules { loss: self.loss, ..WayRules::new(self.rate, self.round_trip) };
+        TestbedPlan::new(2, 0, &rules, self.seed.wrapping_add(turn))
+    }
+}
+
+/// What counts as the full rate: the headers take a twentieth already.
+const FULL_SHARE: f64 = 0.9;
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    fn plan(way: Option<Way>, systems: &[System], flows: u32, bytes: u64) -> Plan {
+        Plan { way, systems: systems.to_vec(), flows, bytes, rounds: 1 }
+    }
+
+    #[test]
+    fn every_system_of_ours_carries_all_bytes_over_the_loopback() {
+        let systems = [
+            System::Tcp,
+            System::Quic(ControllerKind::Udt),
+            System::QuicKnown(ControllerKind::Udt),
+            System::Quic(ControllerKind::Bbr),
+            System::Quic(ControllerKind::Cubic),
+            System::PlainQuic,
+        ];
+        for flows in [1, 3] {
+            let plan = plan(None, &systems, flows, 3_000_000);
+            let figures = compare(&plan, &mut |_| {}).unwrap();
+            assert_eq!(figures.len(), systems.len());
+            for figure in figures {
+                assert!(figure.goodput_bps > 0.0 && figure.link_share.is_none(), "{figure:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn where_packets_are_lost_by_chance_our_controller_carries_a_multiple_of_what_cubic_does() {
+        let loss = Share(0.005);
+        let way = Way { rate: "50mbit".parse().unwrap(), round_trip: Duration::from_millis(60), loss, seed: 7 };
+        let systems = [System::Quic(ControllerKind::Udt), System::Quic(ControllerKind::Cubic)];
+        let figures = match compare(&plan(Some(way), &systems, 1, 15_000_000), &mut |_| {}) {
+            Err(TransferError::Testbed(TestbedError::NotPermitted { .. } | TestbedError::NoTun(_))) => {
+                eprintln!("left out: an emulated way needs root and TUN devices");
+                return;
+            }
+            figures => figures.unwrap(),
+        };
+        let times = figures[0].goodput_bps / figures[1].goodput_bps;
+        assert!(times >= 2.0, "{figures:?}");
+    }
+}

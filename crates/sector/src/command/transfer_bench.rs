@@ -1,0 +1,133 @@
+//! `sector bench transfer`: how fast bulk bytes travel over a way, beside other ways to send them (crate `measure`). It talks
+//! to no cloud: both ends are threads of this process, and an emulated way goes with the command.
+
+use std::time::Duration;
+
+use measure::transfer::{ControllerKind, Figure, Plan, Sharing, System, TransferError, Way, compare, has_iperf, share};
+
+use crate::{
+    arguments::{BenchCarrier, BenchController, BenchTransfer, Global},
+    failure::Failure,
+    show,
+};
+
+/// `sector bench transfer`.
+pub(crate) async fn transfer(bench: BenchTransfer, global: &Global) -> Result<(), Failure> {
+    let way = bench.rate.map(|rate| Way { rate, round_trip: *bench.rtt, loss: bench.loss, seed: bench.seed });
+    let global = global.clone();
+    // It has runtimes of its own, which this one's threads must not wait for.
+    let measuring = tokio::task::spawn_blocking(move || match (&way, bench.sharing) {
+        (Some(way), Some(time)) => sharing(way, *time, &global),
+        _ => comparing(&bench, way, &global),
+    });
+    tokio::select! {
+        measured = measuring => measured.map_err(|error| Failure::failed(format!("the measurement ended: {error}")))?,
+        () = super::interrupted() => Err(Failure::failed("interrupted")),
+    }
+}
+
+fn comparing(bench: &BenchTransfer, way: Option<Way>, global: &Global) -> Result<(), Failure> {
+    let systems = systems(bench, way.is_some());
+    if systems.is_empty() {
+        return Err(Failure::usage(
+            "TCP's controllers are the kernel's: leave --controller out, or take --carrier quic",
+        ));
+    }
+    let plan = Plan { way, systems, flows: bench.flows, bytes: bench.bytes.as_u64(), rounds: bench.rounds };
+    // A turn may take a minute: whoever waits sees that it goes on.
+    let mut tell = |figure: &Figure| {
+        if !global.json && !global.quiet {
+            eprintln!("{} {} {}: {}", figure.system, figure.carrier, figure.controller, mbit(figure.goodput_bps));
+        }
+    };
+    let figures = compare(&plan, &mut tell).map_err(failed)?;
+    if global.json {
+        return show::json(&figures);
+    }
+    let rows: Vec<_> = figures.iter().map(row).collect();
+    show::table(
+        &["system", "carrier", "controller", " goodput", " of the way", " CPU s/GB", " full rate after"],
+        &rows,
+    );
+    Ok(())
+}
+
+fn sharing(way: &Way, time: Duration, global: &Global) -> Result<(), Failure> {
+    let own = System::Quic(ControllerKind::default());
+    let mut pairs = vec![(own, own), (own, System::Quic(ControllerKind::Cubic))];
+    if has_iperf() {
+        pairs.extend([(own, System::Iperf("cubic")), (System::Iperf("cubic"), own), (own, System::Iperf("bbr"))]);
+    }
+    let shared: Result<Vec<Sharing>, _> = pairs.into_iter().map(|(one, other)| share(way, one, other, time)).collect();
+    let shared = shared.map_err(failed)?;
+    if global.json {
+        return show::json(&shared);
+    }
+    let percent = |share: f64| format!("{:.1} %", share * 100.0);
+    let row = |sharing: &Sharing| {
+        let (first, second) = (sharing.first.to_owned(), sharing.second.to_owned());
+        vec![first, second, percent(sharing.first_share), percent(sharing.link_share)]
+    };
+    show::table(&["first", "second", " first has", " both, of the way"], &shared.iter().map(row).collect::<Vec<_>>());
+    Ok(())
+}
+
+/// What is measured: all that was not left out.
+fn systems(bench: &BenchTransfer, is_far: bool) -> Vec<System> {
+    let mut systems = Vec::new();
+    let wants = |carrier, controller| {
+        bench.carrier.is_none_or(|wanted| wanted == carrier)
+            && bench.controller.is_none_or(|wanted| Some(wanted) == controller)
+    };
+    let kinds = [
+        (ControllerKind::Udt, BenchController::Udt),
+        (ControllerKind::Bbr, BenchController::Bbr),
+        (ControllerKind::Cubic, BenchController::Cubic),
+    ];
+    for (kind, controller) in kinds {
+        if wants(BenchCarrier::Quic, Some(controller)) {
+            systems.push(System::Quic(kind));
+        }
+    }
+    if is_far && wants(BenchCarrier::Quic, Some(BenchController::Udt)) {
+        systems.push(System::QuicKnown(ControllerKind::Udt));
+    }
+    if wants(BenchCarrier::Quic, Some(BenchController::Bbr)) {
+        systems.push(System::PlainQuic);
+    }
+    if wants(BenchCarrier::Tcp, None) {
+        systems.push(System::Tcp);
+    }
+    if has_iperf() {
+        for (name, controller) in [("cubic", BenchController::Cubic), ("bbr", BenchController::Bbr)] {
+            if wants(BenchCarrier::Tcp, Some(controller)) {
+                systems.push(System::Iperf(name));
+            }
+        }
+    } else {
+        tracing::warn!("iperf3 is not on this machine: the kernel's TCP is left out");
+    }
+    systems
+}
+
+fn row(figure: &Figure) -> Vec<String> {
+    let controller =
+        if figure.is_known { format!("{}, known peer", figure.controller) } else { figure.controller.into() };
+    vec![
+        figure.system.to_owned(),
+        figure.carrier.to_owned(),
+        controller,
+        mbit(figure.goodput_bps),
+        figure.link_share.map_or(String::new(), |share| format!("{:.1} %", share * 100.0)),
+        format!("{:.2}", figure.cpu_s_per_gb),
+        figure.full_rate_after_s.map_or(String::new(), |after| format!("{after:.2} s")),
+    ]
+}
+
+fn mbit(bits_per_second: f64) -> String {
+    format!("{:.1} Mbit/s", bits_per_second / 1e6)
+}
+
+fn failed(error: TransferError) -> Failure {
+    Failure::failed(error.to_string())
+}
