@@ -78,9 +78,17 @@ impl QuicSettings {
         })
     }
 
-    /// The setup of a connection with `peer`, whose port is 0 where it calls us (callers have any); its full window at once
-    /// (`is_wide`), or when bulk is wanted.
-    pub(super) fn transport(&self, peer: SocketAddr, is_wide: bool) -> Arc<TransportConfig> {
+    /// The setup of a connection that we make.
+    pub(super) fn to_peer(&self, peer: SocketAddr) -> Arc<TransportConfig> {
+        self.transport(peer, RECEIVE_WINDOW_BYTES)
+    }
+
+    /// The setup of a connection that is made to us, perhaps by a stranger: its window opens when bulk is wanted.
+    pub(super) fn for_caller(&self, peer: IpAddr) -> Arc<TransportConfig> {
+        self.transport(place_of_caller(peer), NARROW_WINDOW_BYTES)
+    }
+
+    fn transport(&self, peer: SocketAddr, window_bytes: u32) -> Arc<TransportConfig> {
         let mut transport = TransportConfig::default();
         let mut discovery = MtuDiscoveryConfig::default();
         discovery.upper_bound(self.datagram_bytes_to(peer.ip()));
@@ -88,7 +96,6 @@ impl QuicSettings {
         acknowledgements
             .ack_eliciting_threshold(VarInt::from_u32(ACK_EVERY_PACKETS - 1))
             .max_ack_delay(Some(ACK_DELAY));
-        let window = if is_wide { RECEIVE_WINDOW_BYTES } else { NARROW_WINDOW_BYTES };
         transport
             .congestion_controller_factory(
                 self.controller.factory(self.rates.as_ref().and_then(|rates| rates.learned(peer))),
@@ -97,7 +104,7 @@ impl QuicSettings {
             .max_concurrent_uni_streams(VarInt::from_u32(CONVERSATIONS_MAX * u32::from(LANES - 1)))
             .datagram_receive_buffer_size(None)
             .stream_receive_window(VarInt::from_u32(LANE_WINDOW_BYTES))
-            .receive_window(VarInt::from_u32(window))
+            .receive_window(VarInt::from_u32(window_bytes))
             // One range after the other: all at once would only end all of them late.
             .send_fairness(false)
             .initial_rtt(ROUND_TRIP_GUESS)
@@ -109,11 +116,16 @@ impl QuicSettings {
     }
 }
 
+/// Under what a caller is remembered: its port is any, so what is learned of it is of its machine.
+pub(super) fn place_of_caller(peer: IpAddr) -> SocketAddr {
+    SocketAddr::new(peer, 0)
+}
+
 /// Bytes of all conversations of a connection that may be under way or unread: sixteen of them can have stalled readers
 /// before the others feel it.
 pub(super) const RECEIVE_WINDOW_BYTES: u32 = 512 * 1024 * 1024;
 /// The same before a peer has shown that it may send bulk.
-const NARROW_WINDOW_BYTES: u32 = 4 * 1024 * 1024;
+pub(super) const NARROW_WINDOW_BYTES: u32 = 4 * 1024 * 1024;
 /// Conversations that a peer may have on one connection at once.
 const CONVERSATIONS_MAX: u32 = 1_024;
 /// Packets that share an acknowledgement. Each costs as much as a packet of bytes, and the controllers average anyway.

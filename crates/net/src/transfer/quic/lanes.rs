@@ -74,6 +74,12 @@ impl Lanes {
         self.lock().open.remove(&number(conversation));
     }
 
+    /// How many conversations have a place.
+    #[cfg(test)]
+    pub(super) fn conversations(&self) -> usize {
+        self.lock().open.len()
+    }
+
     /// A lane of an open conversation, once it has come; `None` when none will.
     pub(super) async fn take(&self, conversation: StreamId, lane: u8) -> Option<RecvStream> {
         let id = number(conversation);

@@ -15,7 +15,7 @@ use tokio::{
 
 use super::{
     ALPN,
-    config::QuicSettings,
+    config::{QuicSettings, place_of_caller},
     endpoint,
     socket::{QuicSocket, Shared},
 };
@@ -107,16 +107,14 @@ impl Taker {
             let peer = incoming.remote_address();
             let peer = SocketAddr::new(peer.ip().to_canonical(), peer.port());
             let Ok(mut configuration) = server_configuration(&identity) else { return };
-            // A caller's port is any: what is learned of it is of its machine.
-            let place = SocketAddr::new(peer.ip(), 0);
-            configuration.transport_config(settings.transport(place, false));
+            configuration.transport_config(settings.for_caller(peer.ip()));
             let Ok(connecting) = incoming.accept_with(Arc::new(configuration)) else { return };
             let connection = match timeout(HANDSHAKE_DEADLINE, connecting).await {
                 Ok(Ok(connection)) => connection,
                 Ok(Err(error)) => return tracing::debug!(%peer, %error, "a QUIC connection did not come about"),
                 Err(_) => return tracing::debug!(%peer, "a QUIC connection kept still in its handshake"),
             };
-            let shared = Shared::new(connection.clone(), false, settings.learning(place));
+            let shared = Shared::new(connection.clone(), false, settings.learning(place_of_caller(peer.ip())));
             while let Ok((send, receive)) = connection.accept_bi().await {
                 let socket = QuicSocket::new(shared.clone(), send, receive);
                 if give.send(TransferStream::new(Channel::Quic(Box::new(socket)), peer)).await.is_err() {
@@ -128,7 +126,7 @@ impl Taker {
 }
 
 /// What we show to who connects now.
-fn server_configuration(identity: &TlsIdentity) -> Result<ServerConfig, NetError> {
+pub(super) fn server_configuration(identity: &TlsIdentity) -> Result<ServerConfig, NetError> {
     let mut tls = (*identity.listening()?).clone();
     tls.alpn_protocols = vec![ALPN.to_vec()];
     let crypto = QuicServerConfig::try_from(tls)

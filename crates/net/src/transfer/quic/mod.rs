@@ -141,7 +141,7 @@ impl Inner {
         let name = server_name(server)?.to_str().into_owned();
         let endpoint = self.endpoints().to(address, &self.identity)?;
         let mut configuration = self.configuration()?;
-        configuration.transport_config(self.settings.transport(address, true));
+        configuration.transport_config(self.settings.to_peer(address));
         let peer = || format!("{server} at {address}");
         let connecting = endpoint.connect_with(configuration, address, &name).map_err(|error| match error {
             ConnectError::EndpointStopping => NetError::Connect {

@@ -220,3 +220,69 @@ async fn where_nobody_answers_it_is_said_so() {
     let error = node.carrier().connect(nobody.local_addr().unwrap(), "node-1").await.err().unwrap();
     assert!(matches!(&error, NetError::Connect { .. }), "{error}");
 }
+
+/// Both ends of a connection without anything of ours on it.
+async fn bare_pair() -> (Connection, Connection) {
+    let authority = Authority::create("cloud").unwrap();
+    let node = TlsIdentity::role(authority.certificate_pem(), &authority.issue("node-1").unwrap()).unwrap();
+    let endpoint = endpoint::open(any_port(), None).unwrap();
+    endpoint.set_server_config(Some(listener::server_configuration(&node).unwrap()));
+    let carrier = QuicCarrier::new(TlsIdentity::client(authority.certificate_pem()).unwrap(), QuicSettings::default());
+    let address = endpoint.local_addr().unwrap();
+    let taken = async { endpoint.accept().await.unwrap().await.unwrap() };
+    let (ours, theirs) = tokio::join!(carrier.inner.connect(address, "node-1"), taken);
+    (ours.unwrap(), theirs)
+}
+
+fn conversation(index: u64) -> noq_proto::StreamId {
+    noq_proto::StreamId::new(noq::Side::Client, noq::Dir::Bi, index)
+}
+
+async fn open_lane(connection: &Connection, conversation: noq_proto::StreamId, lane: u8) -> noq::SendStream {
+    let mut stream = connection.open_uni().await.unwrap();
+    stream.write_all(&lanes::introduce(conversation, lane)).await.unwrap();
+    stream
+}
+
+#[tokio::test]
+async fn a_lane_finds_its_conversation_even_if_it_comes_first() {
+    let (ours, theirs) = bare_pair().await;
+    let lanes = lanes::Lanes::of(&theirs);
+    let mut early = open_lane(&ours, conversation(3), 1).await;
+    early.write_all(b"bytes").await.unwrap();
+    lanes.open(conversation(0));
+    let _first = open_lane(&ours, conversation(0), 2).await;
+    assert!(lanes.take(conversation(0), 2).await.is_some());
+    lanes.open(conversation(3));
+    let mut bytes = [0; 5];
+    lanes.take(conversation(3), 1).await.unwrap().read_exact(&mut bytes).await.unwrap();
+    assert_eq!(&bytes, b"bytes");
+}
+
+#[tokio::test]
+async fn lanes_that_belong_to_no_conversation_are_turned_away() {
+    let (ours, theirs) = bare_pair().await;
+    let lanes = lanes::Lanes::of(&theirs);
+    for index in [0, 1] {
+        lanes.open(conversation(index));
+    }
+    lanes.close(conversation(0));
+    // Of one that is over, of one that will not come for long, and of none at all.
+    for (index, lane) in [(0, 1), (5_000, 1), (1, 0), (1, 16)] {
+        let stopped = open_lane(&ours, conversation(index), lane).await;
+        assert!(stopped.stopped().await.unwrap().is_some(), "conversation {index}, lane {lane}");
+    }
+    assert_eq!(lanes.conversations(), 1);
+}
+
+#[test]
+fn a_stranger_makes_a_node_hold_little_before_it_has_shown_a_ticket() {
+    let window = |transport: Arc<noq::TransportConfig>| {
+        let shown = format!("{transport:?}");
+        let (_, behind) = shown.split_once(" receive_window: ").unwrap();
+        behind.split(',').next().unwrap().parse::<u32>().unwrap()
+    };
+    let settings = QuicSettings::default();
+    assert_eq!(window(settings.for_caller(any_port().ip())), config::NARROW_WINDOW_BYTES);
+    assert_eq!(window(settings.to_peer(any_port())), config::RECEIVE_WINDOW_BYTES);
+}
