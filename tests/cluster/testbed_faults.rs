@@ -139,19 +139,6 @@ fn a_put_to_a_node_that_dies_costs_at_most_that_put_and_shows_nothing_of_it() {
 }
 
 #[test]
-fn a_get_from_a_node_that_dies_goes_on_at_another_site() {
-    let Some(testbed) = three_sites() else { return };
-    testbed.ok_at("site3", &["mkdir", "/both"]);
-    testbed.ok_at("site3", &["policy", "set", "/both", "copies=2", "sites=site1,site2"]);
-    testbed.ok_at("site2", &["put", "--sync-copies", "2", "in", "/both/a"]);
-    let getting = get(&testbed, "/both/a");
-    kill(node(&testbed, "node-2").0);
-    let got = end(getting);
-    assert_eq!(got.code, 0, "{}", got.errors);
-    assert!(fs::read(testbed.folder().join("out")).unwrap() == random_bytes(FILE_BYTES));
-}
-
-#[test]
 fn a_node_that_comes_back_under_another_address_is_found_there() {
     let Some(testbed) = three_sites() else { return };
     testbed.ok_at("site3", &["put", "in", "/far/a"]);
