@@ -49,6 +49,7 @@ mod saves;
 mod security_door;
 mod server;
 mod sessions;
+mod shares;
 mod spread;
 mod standing;
 mod targets;

@@ -461,6 +461,7 @@ impl Master {
             self.begin_expiry(now);
         }
         self.nodes.compare_speeds();
+        self.share_links();
         self.watch_jobs(now);
         self.roll_ticket_key(now);
         self.bring_audit(now);

@@ -20,6 +20,7 @@ use protocol::{
         audit::RefusedTickets,
         client_master::{NodeState, NodeStatus},
         cluster::Standing,
+        node_master::{LinkShare, LinkUse},
     },
     sandbox::SandboxLayer,
 };
@@ -94,6 +95,10 @@ pub(crate) struct Node {
     pub(crate) disks: Vec<DiskStatus>,
     /// Layers of its sandbox that are missing, as it reported.
     pub(crate) sandbox_missing: Option<Vec<SandboxLayer>>,
+    /// What it has under way with other sites, as it last reported.
+    pub(crate) links: Vec<LinkUse>,
+    /// Its shares of limits between sites, as it was last ordered, or will be.
+    pub(crate) link_shares: Vec<LinkShare>,
     /// Tickets it has refused since it was started, as it last reported them.
     pub(crate) refused_tickets: RefusedTickets,
     /// Bytes that leases and copies under way will still bring.
@@ -190,6 +195,11 @@ impl Node {
         (self.used_bytes, self.free_bytes, self.reported_transfers) = (used_bytes, Some(free_bytes), transfers);
     }
 
+    /// Conversations that it has with a site.
+    pub(crate) fn conversations_with(&self, site: &str) -> u32 {
+        self.links.iter().find(|link| link.site == site).map_or(0, |link| link.conversations)
+    }
+
     /// Takes how its disks are, and gives those that are newly out of service.
     pub(crate) fn note_disks(&mut self, disks: Vec<DiskStatus>) -> Vec<DiskStatus> {
         let was_bad = |disk: &DiskStatus| {
@@ -251,6 +261,7 @@ impl Node {
             disks: self.disks.clone(),
             sandbox_missing: self.sandbox_missing.clone(),
             refused_tickets: self.refused_tickets.clone(),
+            links: self.links.clone(),
         }
     }
 
@@ -283,6 +294,8 @@ impl Node {
             disks: Vec::new(),
             sandbox_missing: None,
             refused_tickets: RefusedTickets::new(),
+            links: Vec::new(),
+            link_shares: Vec::new(),
             reported_transfers: 0,
             promised_bytes: 0,
             incoming: 0,
@@ -342,6 +355,7 @@ impl Nodes {
         node.inventory_open = true;
         node.free_bytes = None;
         node.reported_transfers = 0;
+        (node.links, node.link_shares) = (Vec::new(), Vec::new());
         if node.standing == Standing::Drained && node.held > 0 {
             node.standing = Standing::Draining;
         }

@@ -45,6 +45,7 @@ pub(crate) enum Ordered {
     /// By its number.
     Revoke(u64),
     TicketKeys,
+    LinkShares,
 }
 
 /// What waits for a node.
@@ -58,6 +59,8 @@ pub(crate) enum Work {
     Settle(SliceId),
     /// It is to know the keys that sign tickets, now and next.
     TicketKeys,
+    /// It is to know its shares of the limits between sites.
+    LinkShares,
 }
 
 #[derive(Debug, Default)]
@@ -173,7 +176,7 @@ impl Work {
     fn slice(self) -> Option<SliceId> {
         match self {
             Self::Copy(slice) | Self::Settle(slice) => Some(slice),
-            Self::Forget(_) | Self::TicketKeys => None,
+            Self::Forget(_) | Self::TicketKeys | Self::LinkShares => None,
         }
     }
 }
@@ -182,7 +185,9 @@ impl Ordered {
     fn slice(self) -> Option<SliceId> {
         match self {
             Self::Place { slice, .. } | Self::Remove(slice) | Self::Replicate(slice) => Some(slice),
-            Self::Forget(_) | Self::Keep | Self::TellKept | Self::Revoke(_) | Self::TicketKeys => None,
+            Self::Forget(_) | Self::Keep | Self::TellKept | Self::Revoke(_) | Self::TicketKeys | Self::LinkShares => {
+                None
+            }
         }
     }
 }

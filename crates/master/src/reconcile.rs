@@ -144,6 +144,10 @@ impl Master {
                 self.orders.delay(retry_at, node, Work::TicketKeys);
             }
             (Ordered::TicketKeys, _) => {}
+            (Ordered::LinkShares, Some(Status::Unavailable | Status::Failed)) => {
+                self.orders.delay(retry_at, node, Work::LinkShares);
+            }
+            (Ordered::LinkShares, _) => {}
             (Ordered::TellKept, status) => self.note_tell_kept(node, status.is_none()),
         }
     }
@@ -295,6 +299,7 @@ impl Master {
         match work {
             Work::Forget(job) => Some((Ordered::Forget(job), Order::ForgetJob(job))),
             Work::TicketKeys => Some((Ordered::TicketKeys, Order::TicketKeys(self.ticket_keys()))),
+            Work::LinkShares => Some((Ordered::LinkShares, Order::LinkShares(self.nodes.get(key).link_shares.clone()))),
             Work::Copy(slice) => {
                 let order = self.replicate_order(now, key, slice);
                 if order.is_none() {

@@ -37,11 +37,21 @@ impl Master {
                 }
                 self.note_removed(now, slice, key);
             }
-            Report::Status { used_bytes, free_bytes, transfers, disks, sandbox_missing, refused_tickets, .. } => {
+            Report::Status {
+                used_bytes,
+                free_bytes,
+                transfers,
+                disks,
+                sandbox_missing,
+                refused_tickets,
+                links,
+                ..
+            } => {
                 let node = self.nodes.get_mut(key);
                 node.sandbox_missing = sandbox_missing;
                 node.note_status(used_bytes, free_bytes, transfers);
                 node.refused_tickets = refused_tickets;
+                node.links = links;
                 for failed in node.note_disks(disks) {
                     let (folder, why) = (failed.folder, failed.why);
                     tracing::error!(event = EVENT_DISK_FAILED, node = %self.nodes.get(key).id, folder, why, "a disk failed");

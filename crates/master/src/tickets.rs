@@ -58,6 +58,8 @@ pub(crate) struct Bearer {
     pub(crate) plain_within: Option<String>,
     /// How far the node is from who may show it, where that is known.
     pub(crate) distance: Option<Distance>,
+    /// The site where the holder stands, where that is known.
+    pub(crate) site: Option<String>,
 }
 
 /// A client, and at which site it is, where that is known.
@@ -116,7 +118,7 @@ impl Tickets {
 
     fn source(&self, now: Now, node: &Node, of: Bearer, file: Option<TicketFile>, right: Right) -> Source {
         self.last.set(self.last.get() + 1);
-        let Bearer { user, holder, plain_within, distance } = of;
+        let Bearer { user, holder, plain_within, distance, site } = of;
         let ticket = Ticket {
             number: self.last.get(),
             user,
@@ -125,6 +127,7 @@ impl Tickets {
             right,
             file,
             plain_within,
+            holder_site: site,
             until_unix_millis: now.after(limits::TICKET_LIFE).unix_millis,
         };
         Source {
@@ -162,6 +165,7 @@ impl Master {
             holder: Holder::Client(client.holder),
             plain_within: self.plain_within(node, spot.as_ref().map(|spot| spot.site.as_str())),
             distance,
+            site: spot.as_ref().map(|spot| spot.site.clone()),
         }
     }
 
@@ -172,6 +176,7 @@ impl Master {
             holder: Holder::Node(by.id.clone()),
             plain_within: self.plain_within(node, Some(&by.place.site)),
             distance: Some(protocol::topology::distance((&by.id, &by.place), (&node.id, &node.place))),
+            site: Some(by.place.site.clone()),
         }
     }
 

@@ -18,7 +18,7 @@ use protocol::{
 };
 use tokio::{
     sync::oneshot,
-    time::{Instant, sleep_until},
+    time::{Instant, sleep, sleep_until},
 };
 
 use crate::{
@@ -205,6 +205,18 @@ impl Toll {
         piece_bytes(self.gates.iter().filter_map(|gate| gate.rate_bytes_per_second()).min())
     }
 
+    /// Waits as [`pay`](Self::pay), and tells the other end so where it takes long.
+    async fn pay_and_tell(&self, stream: &mut TransferStream, bytes: u64) -> Result<(), NetError> {
+        let mut paid = std::pin::pin!(self.pay(bytes));
+        loop {
+            tokio::select! {
+                biased;
+                () = &mut paid => return Ok(()),
+                () = sleep(TELL_PERIOD) => stream.send_waiting().await?,
+            }
+        }
+    }
+
     /// Sends a frame, cut where its bytes must go slowly. `deadline` is for each piece alone: the wait for the limit is no
     /// stall. The checksums, where the frame has any, are those of its blocks.
     ///
@@ -229,7 +241,7 @@ impl Toll {
             let (piece, rest) = payload.split_at(self.piece_bytes().min(payload.len()));
             let blocks = piece.len().div_ceil(BLOCK_BYTES as usize).min(checksums.len());
             let (of_piece, of_rest) = checksums.split_at(blocks);
-            self.pay(piece.len() as u64).await;
+            self.pay_and_tell(stream, piece.len() as u64).await?;
             let sending = async {
                 match of_piece {
                     [] => stream.send_frame(piece).await,
@@ -245,6 +257,9 @@ impl Toll {
         Ok(())
     }
 }
+
+/// How long a sender waits before it says so: well below the patience of whoever waits for its bytes.
+const TELL_PERIOD: Duration = Duration::from_secs(3);
 
 #[cfg(test)]
 mod tests {
@@ -309,7 +324,7 @@ mod tests {
             let gate = Arc::clone(&gate);
             async move { gate.pass(Priority::Normal, 8 * FRAME).await }
         });
-        tokio::time::sleep(Duration::from_secs(10)).await;
+        sleep(Duration::from_secs(10)).await;
         assert!(!sending.is_finished() && gate.waiting() == 1);
         gate.set_rate(Some(FRAME));
         sending.await.unwrap();
@@ -319,7 +334,7 @@ mod tests {
             let gate = Arc::clone(&gate);
             async move { gate.pass(Priority::Normal, 1 << 50).await }
         });
-        tokio::time::sleep(Duration::from_secs(10)).await;
+        sleep(Duration::from_secs(10)).await;
         gate.set_rate(None);
         tokio::time::timeout(Duration::from_secs(1), endless).await.unwrap().unwrap();
     }
@@ -358,5 +373,27 @@ mod tests {
         let begun = Instant::now();
         gate.pass(Priority::Low, FRAME / 16).await;
         assert!(begun.elapsed() < Duration::from_millis(100), "{:?}", begun.elapsed());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_sender_that_waits_for_a_limit_says_so_and_its_receiver_knows_it_from_a_stall() {
+        let (mut here, mut there) = pair();
+        let toll = Toll::of(vec![Arc::new(Gate::new(Some(1024)))], Priority::Normal);
+        let sending = async {
+            toll.send_parts(&mut here, &vec![7; 2 * BLOCK_BYTES as usize], &[], Duration::from_secs(5)).await.unwrap();
+            here.end_frames().await.unwrap();
+        };
+        let receiving = async {
+            let (mut frame, mut signs, mut bytes) = (Frame::default(), 0, 0);
+            while tokio::time::timeout(Duration::from_secs(5), there.receive_frame(&mut frame)).await.unwrap().unwrap()
+            {
+                signs += u32::from(frame.payload.is_empty());
+                bytes += frame.payload.len() as u64;
+            }
+            (signs, bytes)
+        };
+        let ((), (signs, bytes)) = tokio::join!(sending, receiving);
+        assert_eq!(bytes, 2 * BLOCK_BYTES);
+        assert!((20..23).contains(&signs), "a minute's: {signs}");
     }
 }

@@ -6,6 +6,7 @@
 
 use std::sync::Arc;
 
+use net::pace::Toll;
 use protocol::{ResumeKey, SliceHeader, SliceMetadata};
 use store::{PartialKey, SliceWriter};
 
@@ -79,7 +80,7 @@ async fn go_on(hands: &Hands, order: CopyOrder) -> Result<SliceWriter, CopyFaile
         Ok(begun) => begun,
         Err(error) => return Err(CopyFailed { error, kept_bytes: keep(writer, Some(turn)).await }),
     };
-    let mut sent = Sent { stream: &mut stream, stall: STALL_MAX };
+    let mut sent = Sent { stream: &mut stream, toll: &Toll::free(), stall: STALL_MAX };
     match intake::receive(&mut sent, writer, &mut None, turn.replaced()).await? {
         (writer, Ended::Whole) => {
             hands.peers.give_back(peer, stream);

@@ -189,7 +189,7 @@ async fn answer(
         }
         TransferRequest::Write { ticket, chain } => {
             let Some(_turn) = turn_to_write(hands, stream).await? else { return Ok(After::Next) };
-            Box::pin(write::write(hands, stream, bearer, &ticket, chain, stopping)).await
+            Box::pin(write::write(hands, stream, bearer, write::Wanted { ticket, chain, pace }, stopping)).await
         }
         TransferRequest::Piece { ticket, piece, bytes } => {
             let Some(_turn) = turn(hands, stream).await? else { return Ok(After::Next) };

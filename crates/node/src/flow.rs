@@ -37,10 +37,11 @@ pub(crate) trait FrameSource: Send + 'static {
     }
 }
 
-/// Receives frames into `sink` until the end of the data; gives the sink back.
+/// Receives frames into `sink` until the end of the data, as fast as `toll` lets them pass; gives the sink back.
 pub(crate) async fn receive<S: FrameSink>(
     stream: &mut TransferStream,
     sink: S,
+    toll: &Toll,
     stall: Duration,
 ) -> Result<S, ReceiveError> {
     let mut frame = Frame::default();
@@ -50,6 +51,11 @@ pub(crate) async fn receive<S: FrameSink>(
             Ok(received) => received.map_err(|error| ReceiveError::Stream(error.into()))?,
             Err(_) => return Err(ReceiveError::Stream(stalled("waiting for bytes", stall))),
         };
+        if more && frame.payload.is_empty() {
+            // The sender waits for a limit.
+            continue;
+        }
+        toll.pay(frame.payload.len() as u64).await;
         let (sink, spare) = work.finish().await.map_err(ReceiveError::Sink)?;
         if !more {
             return Ok(sink);
@@ -253,7 +259,8 @@ mod tests {
                 .await
                 .unwrap();
         };
-        let receiving = receive(&mut there, Bounded(Vec::new(), usize::MAX), STALL_MAX);
+        let free = Toll::free();
+        let receiving = receive(&mut there, Bounded(Vec::new(), usize::MAX), &free, STALL_MAX);
         let ((), received) = tokio::join!(sending, receiving);
         assert!(received.unwrap().0 == content());
     }
@@ -274,7 +281,8 @@ mod tests {
             assert!(flow.send(&mut here, &Toll::free(), STALL_MAX).await.is_err());
             drop(here);
         };
-        let receiving = receive(&mut there, Bounded(Vec::new(), usize::MAX), STALL_MAX);
+        let free = Toll::free();
+        let receiving = receive(&mut there, Bounded(Vec::new(), usize::MAX), &free, STALL_MAX);
         let ((), received) = tokio::join!(sending, receiving);
         assert!(matches!(received, Err(ReceiveError::Stream(NodeError::Net(_)))));
     }
@@ -292,7 +300,7 @@ mod tests {
             here.receive::<String>().await.unwrap()
         };
         let receiving = async {
-            let refused = receive(&mut there, Bounded(Vec::new(), 10), STALL_MAX).await;
+            let refused = receive(&mut there, Bounded(Vec::new(), 10), &Toll::free(), STALL_MAX).await;
             assert!(matches!(refused, Err(ReceiveError::Sink(_))));
             there.send(&"full".to_owned()).await.unwrap();
             assert!(drain(&mut there).await);
@@ -304,7 +312,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_peer_that_sends_nothing_is_given_up() {
         let (_here, mut there) = pair();
-        let received = receive(&mut there, Bounded(Vec::new(), 10), STALL_MAX).await;
+        let received = receive(&mut there, Bounded(Vec::new(), 10), &Toll::free(), STALL_MAX).await;
         assert!(matches!(received, Err(ReceiveError::Stream(NodeError::Stalled { .. }))));
     }
 }

@@ -8,7 +8,7 @@ use std::{sync::Arc, time::Duration};
 
 use net::transfer::Frame;
 use protocol::{
-    NodeId, SliceId,
+    NodeId, Pace, Priority, SliceId,
     message::{
         client_master::Source,
         transfer::{TransferReply, TransferRequest},
@@ -18,7 +18,7 @@ use tokio::{sync::mpsc, time::timeout};
 
 use crate::{
     NodeError,
-    fetch::{ask, unexpected},
+    fetch::{ask_at, unexpected},
     flow::STALL_MAX,
     hands::Hands,
     peers::Peer,
@@ -38,7 +38,13 @@ enum Word {
 impl Forward {
     /// Begins to pass a slice on; `None` where the chain has no node. `patience` is how long the next node may take to
     /// say that it is ready.
-    pub(crate) fn begin(hands: &Arc<Hands>, slice: SliceId, chain: Vec<Source>, patience: Duration) -> Option<Self> {
+    pub(crate) fn begin(
+        hands: &Arc<Hands>,
+        slice: SliceId,
+        chain: Vec<Source>,
+        priority: Priority,
+        patience: Duration,
+    ) -> Option<Self> {
         if chain.is_empty() {
             return None;
         }
@@ -47,7 +53,9 @@ impl Forward {
         // It outlives the conversation with the sender, who does not wait for the other nodes' syncs. It ends by itself.
         tokio::spawn(async move {
             let failed: Vec<_> = chain.iter().map(|source| source.node.clone()).collect();
-            if let Err(error) = pass_on(&hands, chain, patience, received).await {
+            if let Err(error) =
+                pass_on(&hands, chain, Pace { rate_bytes_per_second: None, priority }, patience, received).await
+            {
                 tracing::warn!(%slice, next = %failed[0], %error, "a slice cannot be passed on; this node goes on alone");
                 report_failed(&hands, slice, failed).await;
             }
@@ -76,14 +84,16 @@ pub(crate) async fn report_failed(hands: &Hands, slice: SliceId, nodes: impl Int
 async fn pass_on(
     hands: &Hands,
     mut chain: Vec<Source>,
+    pace: Pace,
     patience: Duration,
     mut words: mpsc::Receiver<Word>,
 ) -> Result<(), NodeError> {
     let next = chain.remove(0);
+    let crossing = hands.lanes.cross(Some(&next.place.site), pace);
     let peer = Peer::of(&next, hands.tickets.site());
     let request = TransferRequest::Write { ticket: next.ticket, chain };
     let (mut stream, reply) =
-        within(patience, "waiting for the next node of a chain", ask(hands, &peer, &request)).await?;
+        within(patience, "waiting for the next node of a chain", ask_at(hands, &peer, pace, &request)).await?;
     match reply {
         TransferReply::Ready => {}
         TransferReply::Refused(refusal) => {
@@ -96,8 +106,9 @@ async fn pass_on(
     while let Some(word) = words.recv().await {
         match word {
             Word::Frame(frame) => {
-                let sent = async { Ok(stream.send_checked_frame(&frame.payload, &frame.checksums).await?) };
-                within(FORWARD_STALL_MAX, PASSING, sent).await?;
+                // Unlike a slow node, a limit is waited for.
+                let (payload, checksums) = (&frame.payload, &frame.checksums);
+                crossing.toll().send_parts(&mut stream, payload, checksums, FORWARD_STALL_MAX).await?;
             }
             Word::End => {
                 within(FORWARD_STALL_MAX, PASSING, async { Ok(stream.end_frames().await?) }).await?;

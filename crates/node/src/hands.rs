@@ -6,8 +6,7 @@ use std::sync::{
     atomic::{AtomicU32, Ordering},
 };
 
-use net::pace::{Gate, Toll};
-use protocol::{NodeId, Pace, SliceId, names, pace::RATE_BYTES_PER_SECOND_MIN};
+use protocol::{NodeId, SliceId, names};
 use store::DiskSet;
 use tokio::sync::{Semaphore, mpsc};
 
@@ -16,6 +15,7 @@ use crate::{
     bucket::BucketStore,
     import::ImportFolders,
     keeping::KeptRows,
+    lanes::Lanes,
     peers::Peers,
     rules::Completion,
     scrub::ScrubBoard,
@@ -38,6 +38,8 @@ pub(crate) struct Hands {
     pub(crate) tickets: TicketDoor,
     pub(crate) uploads: Uploads,
     pub(crate) peers: Peers,
+    /// What bytes to and from other sites may take.
+    pub(crate) lanes: Lanes,
     /// Transfers at once (`transfers_max` of the settings).
     pub(crate) transfers: Arc<Semaphore>,
     /// Slices passed on by other nodes at once. Apart from the others, so that of two nodes whose turns are all taken by
@@ -82,12 +84,6 @@ impl Hands {
             // Reported all the same: the master must replace it, whatever this disk still does.
             Err(error) => tracing::error!(%slice, %error, "the corrupt slice could not be put aside"),
         }
-    }
-
-    /// What the bytes of one conversation must wait for, at a pace that was asked for.
-    pub(crate) fn toll(&self, pace: Pace) -> Toll {
-        let own = pace.rate_bytes_per_second.map(|rate| Arc::new(Gate::new(Some(rate.max(RATE_BYTES_PER_SECOND_MIN)))));
-        Toll::of(own.into_iter().collect(), pace.priority)
     }
 
     /// Looks at an error of a job's files for what it says of their disk.

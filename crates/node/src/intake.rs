@@ -5,7 +5,10 @@
 
 use std::{collections::VecDeque, future::Future, sync::Arc, time::Duration};
 
-use net::transfer::{Frame, TransferStream};
+use net::{
+    pace::Toll,
+    transfer::{Frame, TransferStream},
+};
 use protocol::Status;
 use store::{Checkpoint, SliceDigest, SliceFile, SliceWriter};
 use tokio::{
@@ -35,14 +38,24 @@ pub(crate) trait Arrival: Send {
 /// Frames of a connection; a peer that keeps still for `stall` is given up.
 pub(crate) struct Sent<'a> {
     pub(crate) stream: &'a mut TransferStream,
+    /// What the bytes wait for when they have come: no more are read meanwhile, and so sent.
+    pub(crate) toll: &'a Toll,
     pub(crate) stall: Duration,
 }
 
 impl Arrival for Sent<'_> {
     async fn next(&mut self, frame: &mut Frame) -> Result<bool, NodeError> {
-        match timeout(self.stall, self.stream.receive_frame(frame)).await {
-            Ok(received) => Ok(received?),
-            Err(_) => Err(NodeError::Stalled { operation: "waiting for bytes", after: self.stall }),
+        loop {
+            let more = match timeout(self.stall, self.stream.receive_frame(frame)).await {
+                Ok(received) => received?,
+                Err(_) => return Err(NodeError::Stalled { operation: "waiting for bytes", after: self.stall }),
+            };
+            if more && frame.payload.is_empty() {
+                // The sender waits for a limit.
+                continue;
+            }
+            self.toll.pay(frame.payload.len() as u64).await;
+            return Ok(more);
         }
     }
 }

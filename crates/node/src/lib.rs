@@ -17,6 +17,7 @@ mod hands;
 mod import;
 mod intake;
 pub mod keeping;
+mod lanes;
 mod link;
 mod peers;
 mod renewal;

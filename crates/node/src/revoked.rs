@@ -83,6 +83,7 @@ mod tests {
             right: Right::Import,
             file: None,
             plain_within: None,
+            holder_site: None,
             until_unix_millis: unix_millis + LIFE_MILLIS,
         }
     }

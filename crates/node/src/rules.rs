@@ -17,7 +17,7 @@ use protocol::{
     JobId, NodeId, Now, Pace, Refusal, SessionId, SliceHeader, SliceId, SliceMetadata, Status,
     message::{
         client_master::Source,
-        node_master::{Ack, HeldPartial, HeldSlice, Order, Report, Revocation},
+        node_master::{Ack, HeldPartial, HeldSlice, LinkShare, Order, Report, Revocation},
         rebuild::{Keep, KeptKey, KeptMark},
     },
     ticket::TicketKeys,
@@ -111,6 +111,10 @@ impl Node {
             }
             Order::TellKept { after } => {
                 self.actions.push_back(Action::ReadKept { after });
+                self.ack(from, Ok(()));
+            }
+            Order::LinkShares(shares) => {
+                self.actions.push_back(Action::TakeLinkShares(shares));
                 self.ack(from, Ok(()));
             }
             Order::TicketKeys(keys) => {
@@ -305,6 +309,8 @@ pub enum Action {
     ForgetJob(JobId),
     /// Check tickets with these keys from now on.
     TakeTicketKeys(TicketKeys),
+    /// Keep to these shares of the limits between sites.
+    TakeLinkShares(Vec<LinkShare>),
     /// Keep these rows; then [`Completion::Kept`].
     Keep {
         /// Whom to answer.

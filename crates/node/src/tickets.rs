@@ -380,6 +380,7 @@ mod tests {
                 right,
                 file: None,
                 plain_within: None,
+                holder_site: None,
                 until_unix_millis: self.now_unix_millis + 60_000,
             }
         }

@@ -28,6 +28,8 @@ pub struct Ticket {
     pub file: Option<TicketFile>,
     /// The site within which the bytes may go unencrypted; `None`: they may not.
     pub plain_within: Option<String>,
+    /// The site where its holder stands, as far as the master knows: what goes there is counted with all that goes there.
+    pub holder_site: Option<String>,
     /// Valid until this wall-clock time, in milliseconds since the Unix epoch.
     pub until_unix_millis: u64,
 }

@@ -101,7 +101,12 @@ impl Topology {
         said.or(self.between.distance_millis).unwrap_or(DISTANCE_MILLIS_UNKNOWN)
     }
 
-    /// Most bytes per second that copies may take between two sites, or within one; `None` for no limit.
+    /// Whether any link has a limit.
+    pub fn has_limits(&self) -> bool {
+        self.links.values().chain([&self.between]).any(|link| link.limit_bytes_per_second.is_some())
+    }
+
+    /// Most bytes per second that may go between two sites, or within one, both ways together; `None` for no limit.
     pub fn limit_bytes_per_second(&self, a: &str, b: &str) -> Option<u64> {
         let said = self.links.get(&SitePair::new(a, b)).and_then(|link| link.limit_bytes_per_second);
         said.or(if a == b { None } else { self.between.limit_bytes_per_second })

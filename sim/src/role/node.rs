@@ -287,6 +287,8 @@ impl Process {
             // Nobody is ever revoked: there is no security server.
             Action::Revoke(_) => {}
             Action::TakeTicketKeys(keys) => self.door.set_keys(keys),
+            // Nothing of the simulation is slow by a limit.
+            Action::TakeLinkShares(_) => {}
             Action::ReadKept { after } => {
                 if let Ok(Some(page)) = self.kept.page(after) {
                     self.rules.handle_completion(env.now, Completion::KeptPage(page));
@@ -312,6 +314,7 @@ impl Process {
             disks: Vec::new(),
             sandbox_missing: None,
             refused_tickets: BTreeMap::new(),
+            links: Vec::new(),
         };
         self.seat.words.ask(env.now, session, codec::encode(&report), STATUS_TAG, STATUS_ANSWER_TIME_MAX);
     }

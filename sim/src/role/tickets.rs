@@ -163,6 +163,7 @@ mod tests {
             holder: Holder::Client(HolderKey([1; 32])),
             file: None,
             plain_within: None,
+            holder_site: None,
             node: node.clone(),
             right: Right::Read { slice: SliceId(1), from: 0, until: 9 },
             until_unix_millis: 100,

@@ -210,6 +210,10 @@ impl Shared {
             if !more {
                 return Err(failed()(NetError::Closed { peer: source.address, operation: "reading a file" }));
             }
+            if bytes == 0 {
+                // The node waits for a limit.
+                continue;
+            }
             if bytes > range.end - at {
                 return Err(ClientError::Unexpected { who: "node", request: "read" });
             }

@@ -51,7 +51,13 @@ impl Doors {
     pub(super) fn bucket_place(&self, sender: &NodeId, node: &NodeId) -> Result<BucketPlace, Refusal> {
         let source = self.source(node)?;
         let distance = self.distance(sender, &source);
-        Ok(BucketPlace { node: source.node, address: source.address, distance, ticket: source.ticket })
+        Ok(BucketPlace {
+            node: source.node,
+            address: source.address,
+            distance,
+            ticket: source.ticket,
+            site: source.place.site,
+        })
     }
 
     /// How far a node is from the node `from`, where that one is among the job's.

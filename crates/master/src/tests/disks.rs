@@ -115,6 +115,7 @@ fn a_node_whose_sandbox_lacks_a_layer_is_named_with_what_to_do() {
             disks,
             sandbox_missing,
             refused_tickets: RefusedTickets::new(),
+            links: Vec::new(),
         }
     };
     bench.report("n1", status(Some(layers.clone())));

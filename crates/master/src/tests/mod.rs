@@ -105,6 +105,8 @@ pub(super) struct FakeNode {
     pub(super) fails_copies: bool,
     /// What is kept of copies that fail.
     keeps_bytes: u64,
+    /// What it says is under way with other sites.
+    pub(super) links: Vec<protocol::message::node_master::LinkUse>,
     pub(super) free_bytes: u64,
     /// The size of its disk; where it is 0, `free_bytes` are free whatever it holds.
     pub(super) capacity_bytes: u64,
@@ -268,6 +270,7 @@ impl Bench {
             answers: true,
             fails_copies: false,
             keeps_bytes: 0,
+            links: Vec::new(),
             free_bytes: 1_000_000,
             capacity_bytes: 0,
             transfers: 0,
@@ -506,7 +509,7 @@ impl Bench {
         let used_bytes: u64 = fake.held.values().map(|held| held.metadata.bytes).sum();
         let free_bytes =
             if fake.capacity_bytes > 0 { fake.capacity_bytes.saturating_sub(used_bytes) } else { fake.free_bytes };
-        let (transfers, disks) = (fake.transfers, fake.disks.clone());
+        let (transfers, disks, links) = (fake.transfers, fake.disks.clone(), fake.links.clone());
         let status = Report::Status {
             used_bytes,
             free_bytes,
@@ -515,6 +518,7 @@ impl Bench {
             disks,
             sandbox_missing: None,
             refused_tickets: RefusedTickets::new(),
+            links,
         };
         self.report(id, status);
     }
@@ -596,7 +600,7 @@ impl Bench {
                 }
                 None => not_here(),
             },
-            Order::ForgetJob(_) | Order::Revoke(_) | Order::TicketKeys(_) => Ack::Done,
+            Order::ForgetJob(_) | Order::Revoke(_) | Order::TicketKeys(_) | Order::LinkShares(_) => Ack::Done,
             Order::Keep(keep) => self.nodes.get_mut(id).unwrap().keep(keep),
             Order::TellKept { after } => {
                 report = Some(self.nodes[id].kept.as_ref().unwrap().page(after.clone()));

@@ -256,6 +256,7 @@ async fn a_file_goes_from_create_to_its_place() {
         disks: vec![],
         sandbox_missing: None,
         refused_tickets: BTreeMap::new(),
+        links: Vec::new(),
     })
     .await;
 

@@ -4,7 +4,7 @@
 
 use protocol::{
     Topology,
-    message::cluster::TopologyStatus,
+    message::{cluster::TopologyStatus, node_master::LinkUse},
     topology::{Distance, Link, SitePair},
 };
 
@@ -226,4 +226,48 @@ fn a_copy_comes_from_the_nearest_site() {
         _ => None,
     });
     assert_eq!(from, Some(node("n1")));
+}
+
+/// What a node was last told of its shares.
+fn shares(bench: &Bench, id: &str) -> Vec<(String, u64)> {
+    let told = bench.node(id).orders.iter().rev().find_map(|order| match order {
+        Order::LinkShares(shares) => Some(shares.clone()),
+        _ => None,
+    });
+    told.unwrap_or_default().into_iter().map(|share| (share.site, share.rate_bytes_per_second)).collect()
+}
+
+#[test]
+fn a_limit_between_sites_is_divided_by_what_is_under_way_and_a_new_one_is_told_within_seconds() {
+    let mut bench = Bench::with_nodes(&["a/1", "a/1", "b/1", "c/1"]);
+    let limited = |limit| {
+        let mut topology = Topology::default();
+        topology.set_link(SitePair::new("a", "b"), link(20, Some(limit))).unwrap();
+        topology
+    };
+    use_topology(&mut bench, limited(4_800_000));
+    bench.advance(seconds(2));
+    for (id, far) in [("n1", "b"), ("n2", "b"), ("n3", "a")] {
+        assert_eq!(shares(&bench, id), [(far.to_owned(), 1_600_000)]);
+    }
+    let under_way =
+        |conversations| LinkUse { site: "b".into(), conversations, waiting: 0, rate_bytes_per_second: Some(1_600_000) };
+    bench.node_mut("n1").links = vec![under_way(2)];
+    bench.node_mut("n2").links = vec![under_way(1)];
+    bench.advance(seconds(4));
+    let all = |bench: &Bench| ["n1", "n2", "n3"].map(|id| shares(bench, id)[0].1);
+    assert_eq!(all(&bench), [3_000_000, 1_500_000, 300_000]);
+    use_topology(&mut bench, limited(480_000));
+    bench.advance(seconds(2));
+    assert_eq!(all(&bench), [300_000, 150_000, 30_000]);
+    // A node that comes again has forgotten what it was told.
+    bench.node_mut("n3").orders.clear();
+    bench.join("n3");
+    bench.advance(seconds(2));
+    assert_eq!(shares(&bench, "n3").len(), 1);
+    use_topology(&mut bench, Topology::default());
+    bench.advance(seconds(2));
+    assert!(["n1", "n2", "n3"].iter().all(|id| shares(&bench, id).is_empty()), "no limit any more");
+    let is_share = |order: &Order| matches!(order, Order::LinkShares(_));
+    assert!(!bench.node("n4").orders.iter().any(is_share), "it stands at no end of the link");
 }

@@ -187,6 +187,7 @@ mod tests {
             right: Right::Compute { job: JobId(7) },
             file: None,
             plain_within: None,
+            holder_site: None,
             until_unix_millis: 10_000,
         }
     }

@@ -35,6 +35,8 @@ pub struct TransferStream {
     peer: SocketAddr,
     /// Reused for the heads of frames.
     head: Vec<u8>,
+    /// Signs of waiting since the last frame came.
+    waits: u32,
 }
 
 /// A received frame; its buffers are reused.
@@ -48,7 +50,7 @@ pub struct Frame {
 
 impl TransferStream {
     pub(super) fn new(channel: Channel, peer: SocketAddr) -> Self {
-        Self { channel, peer, head: Vec::new() }
+        Self { channel, peer, head: Vec::new(), waits: 0 }
     }
 
     /// A connection over `stream`, which stays in this process: nothing is sealed. Both ends are given the same
@@ -231,6 +233,20 @@ impl TransferStream {
         self.send_checked_frame(&frame.payload, &frame.checksums).await
     }
 
+    /// Says between two frames that the next one waits for a limit, so that its receiver does not take the silence for a
+    /// stall.
+    ///
+    /// # Errors
+    /// [`NetError::Closed`], [`NetError::Broken`].
+    pub async fn send_waiting(&mut self) -> Result<(), NetError> {
+        let sent = async {
+            self.channel.queue(&frame::WAITING).await?;
+            self.channel.flush().await
+        };
+        let sent = sent.await;
+        sent.map_err(|error| self.failure(error, "sending frames"))
+    }
+
     /// Ends the data with an empty frame, and sends all that was queued.
     ///
     /// # Errors
@@ -245,7 +261,8 @@ impl TransferStream {
     }
 
     /// Fills `frame` with the next frame and verifies its checksums; false at the end of the data, which leaves the
-    /// frame empty.
+    /// frame empty. A frame that is left empty though there is more is the sender's sign that it waits for a limit; whoever
+    /// gives nothing else for too long is given up.
     ///
     /// # Errors
     /// [`NetError::Corrupt`] when a block does not have its checksum (the frame is then left empty and the next call
@@ -294,6 +311,16 @@ impl TransferStream {
         self.send_rest().await;
         let mut first = [0; 4];
         self.fill(&mut first, RECEIVING).await?;
+        if first == frame::WAITING {
+            self.waits += 1;
+            if self.waits > WAITS_MAX {
+                return Err(too_long("a wait for a limit", self.waits as usize, WAITS_MAX as usize));
+            }
+            frame.payload.clear();
+            frame.checksums.clear();
+            return Ok(true);
+        }
+        self.waits = 0;
         let Some(length) = frame::payload_bytes(first) else {
             return Err(too_long("a frame from the other end", u32::from_be_bytes(first) as usize, FRAME_BYTES_MAX));
         };
@@ -368,6 +395,8 @@ const SENDING: &str = "sending a message";
 const WAITING: &str = "waiting for a message";
 /// What a receiver of frames does.
 const RECEIVING: &str = "receiving a frame";
+/// Signs of waiting taken in a row: at one every few seconds, an hour's.
+const WAITS_MAX: u32 = 1_200;
 /// Memory a word gets ahead of its bytes.
 const WORD_STEP_BYTES: usize = 64 * 1024;
 /// Frames from this length on are handed to the system at once.

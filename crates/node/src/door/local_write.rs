@@ -8,7 +8,7 @@ use std::{fs::File, io, mem, os::fd::OwnedFd, os::unix::fs::FileExt, sync::Arc};
 use daemon::stop::Stopping;
 use net::{identity::Bearer, local::LocalStream, transfer::Frame};
 use protocol::{
-    Digest, Status,
+    Digest, Priority, Status,
     message::{client_master::Source, local::LocalReply},
     ticket::SignedTicket,
     wire::frame::checksums,
@@ -68,7 +68,7 @@ pub(super) async fn store(
     };
     let from = writer.bytes();
     let mut forward = if from == 0 {
-        Forward::begin(hands, slice, chain, READY_TIME_MAX)
+        Forward::begin(hands, slice, chain, Priority::default(), READY_TIME_MAX)
     } else {
         // What is there already cannot be passed on in frames.
         report_failed(hands, slice, chain.into_iter().map(|source| source.node)).await;

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use net::{
     identity::Bearer,
+    pace::Toll,
     transfer::{Frame, TransferStream},
 };
 use protocol::{
@@ -49,7 +50,7 @@ pub(super) async fn piece(
         }
     };
     stream.send(&TransferReply::Ready).await?;
-    let writer = match receive(stream, writer, STALL_MAX).await {
+    let writer = match receive(stream, writer, &Toll::free(), STALL_MAX).await {
         Ok(writer) => writer,
         Err(ReceiveError::Stream(error)) => return Err(error),
         Err(ReceiveError::Sink(error)) => {

@@ -19,6 +19,7 @@ use crate::{
     NodeError, blocking,
     flow::{FRAME_BYTES, FrameSource, Outflow, STALL_MAX},
     hands::Hands,
+    lanes::far_site,
 };
 
 /// What a reader asks for.
@@ -37,7 +38,7 @@ pub(super) async fn read(
     open: &mut OpenSlices,
     Wanted { ticket, slice, range, pace }: Wanted,
 ) -> Result<After, NodeError> {
-    let toll = hands.toll(pace);
+    let shown = ticket.clone();
     let mut begun = begin(hands, bearer, open, ticket.clone(), slice, range.clone()).await;
     if matches!(&begun, Err(error) if open.forget_if_corrupt(slice, error)) {
         // What was kept open was bad; what is here now may be a good copy made since.
@@ -50,11 +51,13 @@ pub(super) async fn read(
             return refuse(stream, &error).await;
         }
     };
+    let crossing = hands.lanes.cross(far_site(bearer, &shown).as_deref(), pace);
+    let toll = crossing.toll();
     let reading = TransferReply::Reading { bytes: first.payload.len() as u64 + (source.until - source.next) };
     let sent = async {
         stream.queue(&reading).await?;
         if source.next < source.until {
-            return Outflow::resume(first, source).send(stream, &toll, STALL_MAX).await;
+            return Outflow::resume(first, source).send(stream, toll, STALL_MAX).await;
         }
         // The whole answer at once: a word, a frame, the end.
         toll.send(stream, &first, STALL_MAX).await?;

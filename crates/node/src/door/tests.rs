@@ -12,6 +12,7 @@ use net::{
 };
 use protocol::{
     LeaseId, NodeId, RecordFormat, SectorPath, SliceHeader, SliceId, UserName, Version,
+    message::node_master::LinkShare,
     ticket::{Holder, Right, SignedTicket, Ticket},
 };
 use store::{DataFolder, DiskFault, DiskSet, MemoryDisk};
@@ -22,6 +23,7 @@ use crate::{
     bucket::BucketStore,
     hands::Gauge,
     keeping::KeptRows,
+    lanes::Lanes,
     peers::Peers,
     rules::Completion,
     server::Event,
@@ -64,6 +66,7 @@ pub(crate) fn fixture() -> Fixture {
         transfers: Arc::new(Semaphore::new(1)),
         forwards: Arc::new(Semaphore::new(1)),
         transfers_running: Gauge::default(),
+        lanes: Lanes::default(),
         uploads: Uploads::default(),
         spe: SpeProgram { executable: "none".into(), arguments: vec![] },
         sandbox: Arc::new(Sandbox::new(&NodeSettings::default())),
@@ -95,6 +98,7 @@ impl Fixture {
             right,
             file: None,
             plain_within: None,
+            holder_site: Some("jhu".into()),
             until_unix_millis,
         })
     }
@@ -274,4 +278,31 @@ async fn a_node_sends_no_faster_than_it_is_asked_to_and_the_next_request_is_free
     }
     assert!((Duration::from_secs(29)..Duration::from_secs(31)).contains(&spans[0]), "{spans:?}");
     assert!(spans[1] < Duration::from_secs(1), "{spans:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_client_reads_and_writes_keeps_to_the_nodes_share_of_the_limit_to_its_site() {
+    let mut fixture = fixture();
+    let share = |site: &str| LinkShare { site: site.into(), rate_bytes_per_second: 100_000 };
+    fixture.hands.lanes.set_shares(&[share("jhu"), share("starlight")]);
+    let begun = tokio::time::Instant::now();
+    fixture.store(1, 3_000_000).await;
+    let wrote = begun.elapsed();
+    let ticket = fixture.ticket(Right::Read { slice: SliceId(1), from: 0, until: 3_000_000 });
+    let mut stream = fixture.connect().await;
+    let (begun, mut frame, mut bytes) = (tokio::time::Instant::now(), Frame::default(), 0);
+    stream.send(&TransferRequest::Read { ticket, slice: SliceId(1), from: 0, until: 3_000_000 }).await.unwrap();
+    assert_eq!(stream.receive::<TransferReply>().await.unwrap(), TransferReply::Reading { bytes: 3_000_000 });
+    while stream.receive_frame(&mut frame).await.unwrap() {
+        bytes += frame.payload.len();
+        if bytes > 1_500_000 && begun.elapsed() < Duration::from_secs(20) {
+            // It holds at once for what is under way.
+            fixture.hands.lanes.set_shares(&[]);
+        }
+    }
+    let read = begun.elapsed();
+    assert_eq!(bytes, 3_000_000);
+    assert!((Duration::from_secs(28)..Duration::from_secs(31)).contains(&wrote), "{wrote:?}");
+    assert!((Duration::from_secs(14)..Duration::from_secs(17)).contains(&read), "{read:?}");
+    assert_eq!(fixture.hands.lanes.uses(), []);
 }

@@ -7,10 +7,11 @@ use std::{sync::Arc, time::Duration};
 use daemon::stop::Stopping;
 use net::{
     identity::Bearer,
+    pace::Toll,
     transfer::{Frame, TransferStream},
 };
 use protocol::{
-    Digest, SliceHeader, SliceId, SliceMetadata, Status,
+    Digest, Pace, SliceHeader, SliceId, SliceMetadata, Status,
     message::{
         client_master::Source,
         transfer::{ResumeFrom, TransferReply},
@@ -27,34 +28,47 @@ use crate::{
     forward::{BASE_BYTES_PER_SECOND_MIN, Forward, READY_TIME_MAX, report_failed},
     hands::Hands,
     intake::{self, Ended, Sent},
+    lanes::far_site,
     rules::Completion,
     tickets::{WriteClaim, WriteGrant},
     uploads::UploadTurn,
 };
+
+/// What a writer asks for.
+pub(super) struct Wanted {
+    pub(super) ticket: SignedTicket,
+    pub(super) chain: Vec<Source>,
+    /// How the bytes come; they go on to the next node with the same priority.
+    pub(super) pace: Pace,
+}
 
 /// Takes a slice with the ticket's right.
 pub(super) async fn write(
     hands: &Arc<Hands>,
     stream: &mut TransferStream,
     bearer: &Bearer,
-    ticket: &SignedTicket,
-    chain: Vec<Source>,
+    Wanted { ticket, chain, pace }: Wanted,
     stopping: &Stopping,
 ) -> Result<After, NodeError> {
-    let (grant, claim) = match hands.tickets.write(bearer, ticket) {
+    let (grant, claim) = match hands.tickets.write(bearer, &ticket) {
         Ok(allowed) => allowed,
         Err(error) => return refuse(stream, &error).await,
     };
     let WriteGrant { header, user, resume, base } = grant;
     let slice = header.slice;
+    // Another node pays for what it sends.
+    let far = if bearer.is_role() { None } else { far_site(bearer, &ticket) };
+    let priority = pace.priority;
+    let crossing = hands.lanes.cross(far.as_deref(), Pace { rate_bytes_per_second: None, priority });
+    let toll = crossing.toll();
     match (resume, base) {
         (_, Some(base)) => {
             // The next node copies the same bytes at the same time.
             let bytes = hands.store.bytes_of(base).unwrap_or(0);
             let patience = READY_TIME_MAX + Duration::from_secs(bytes / BASE_BYTES_PER_SECOND_MIN);
-            let forward = Forward::begin(hands, slice, chain, patience);
+            let forward = Forward::begin(hands, slice, chain, priority, patience);
             match begin_with(hands, header, base).await {
-                Ok(writer) => take(hands, stream, (writer, forward, None), claim, stopping).await,
+                Ok(writer) => take(hands, (stream, toll), (writer, forward, None), claim, stopping).await,
                 Err(error) => refuse(stream, &error).await,
             }
         }
@@ -71,15 +85,15 @@ pub(super) async fn write(
                 report_failed(hands, slice, chain.into_iter().map(|source| source.node)).await;
                 None
             } else {
-                Forward::begin(hands, slice, chain, READY_TIME_MAX)
+                Forward::begin(hands, slice, chain, priority, READY_TIME_MAX)
             };
-            take(hands, stream, (writer, forward, Some(turn)), claim, stopping).await
+            take(hands, (stream, toll), (writer, forward, Some(turn)), claim, stopping).await
         }
         (None, None) => {
-            let forward = Forward::begin(hands, slice, chain, READY_TIME_MAX);
+            let forward = Forward::begin(hands, slice, chain, priority, READY_TIME_MAX);
             let store = Arc::clone(&hands.store);
             match blocking("beginning a slice", move || Ok(store.begin(header)?)).await {
-                Ok(writer) => take(hands, stream, (writer, forward, None), claim, stopping).await,
+                Ok(writer) => take(hands, (stream, toll), (writer, forward, None), claim, stopping).await,
                 Err(error) => refuse(stream, &error).await,
             }
         }
@@ -89,14 +103,14 @@ pub(super) async fn write(
 /// Receives what comes behind the writer's bytes, and finishes the slice.
 async fn take(
     hands: &Arc<Hands>,
-    stream: &mut TransferStream,
+    (stream, toll): (&mut TransferStream, &Toll),
     (writer, mut forward, turn): (SliceWriter, Option<Forward>, Option<UploadTurn>),
     claim: WriteClaim,
     stopping: &Stopping,
 ) -> Result<After, NodeError> {
     stream.send(&TransferReply::Ready).await?;
     let stop = let_go(turn.as_ref(), stopping);
-    let mut sent = Sent { stream: &mut *stream, stall: UPLOAD_STALL_MAX };
+    let mut sent = Sent { stream: &mut *stream, toll, stall: UPLOAD_STALL_MAX };
     let writer = match intake::receive(&mut sent, writer, &mut forward, stop).await {
         Ok((writer, Ended::Whole)) => writer,
         Ok((writer, Ended::Broken(error))) => {

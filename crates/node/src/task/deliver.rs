@@ -137,14 +137,16 @@ async fn send(
     scratch: Arc<Scratch>,
     part: Part,
 ) -> Result<(), NodeError> {
-    let way = Way::of(place.distance);
+    let (site, way) = (place.site, Way::of(place.distance));
     let peer = Peer { node: place.node, address: place.address, is_plain: false, way };
     let request = TransferRequest::Piece { ticket: place.ticket, piece, bytes: part.bytes };
     let (mut stream, reply) = ask(hands, &peer, &request).await?;
     let reply = match reply {
         TransferReply::Ready => {
             let flow = Outflow::begin(PartSource { scratch, chunks: part.chunks.into() }).await?;
-            let sent = flow.send(&mut stream, &hands.toll(Pace::default()), STALL_MAX).await;
+            let crossing = hands.lanes.cross(Some(&site), Pace::default());
+            let sent = flow.send(&mut stream, crossing.toll(), STALL_MAX).await;
+            drop(crossing);
             // Who stops taking says why before closing.
             let patience = if sent.is_ok() { STALL_MAX } else { LAST_WORD_TIME_MAX };
             match (timeout(patience, stream.receive()).await, sent) {
@@ -245,7 +247,13 @@ mod tests {
 
     fn place(node: &str) -> BucketPlace {
         let ticket = SignedTicket { ticket: vec![], signature: vec![], handed: None };
-        BucketPlace { node: NodeId::new(node).unwrap(), address: ([127, 0, 0, 1], 1).into(), distance: None, ticket }
+        BucketPlace {
+            node: NodeId::new(node).unwrap(),
+            address: ([127, 0, 0, 1], 1).into(),
+            distance: None,
+            ticket,
+            site: "s".into(),
+        }
     }
 
     #[test]

@@ -290,6 +290,7 @@ impl FakeCloud {
             right,
             file: None,
             plain_within: None,
+            holder_site: None,
             until_unix_millis,
         }
     }
@@ -359,7 +360,13 @@ impl FakeCloud {
     }
 
     pub(crate) fn bucket_place(&self, node: &FakeNode) -> BucketPlace {
-        BucketPlace { node: node.id.clone(), address: node.address, distance: None, ticket: self.compute_ticket(node) }
+        BucketPlace {
+            node: node.id.clone(),
+            address: node.address,
+            distance: None,
+            ticket: self.compute_ticket(node),
+            site: "s".into(),
+        }
     }
 
     /// The client's connection: without a certificate, but with its key.

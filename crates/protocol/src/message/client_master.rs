@@ -16,6 +16,7 @@ use crate::{
         acl::{AclReply, AclRequest},
         admission::{AdmissionReply, AdmissionVerb},
         audit::{AuditQuestion, AuditReply, RefusedTickets},
+        node_master::LinkUse,
         rebuild::{RebuildRequest, RebuildStatus},
     },
     sandbox::SandboxLayer,
@@ -553,6 +554,8 @@ pub struct NodeStatus {
     pub sandbox_missing: Option<Vec<SandboxLayer>>,
     /// Tickets it has refused since it was started.
     pub refused_tickets: RefusedTickets,
+    /// What it has under way with each site.
+    pub links: Vec<LinkUse>,
 }
 
 /// How a node is.

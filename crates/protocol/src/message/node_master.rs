@@ -55,6 +55,31 @@ pub enum Order {
     Revoke(Revocation),
     /// Check tickets with these keys from now on.
     TicketKeys(TicketKeys),
+    /// Your shares of the limits between sites: keep to them from now on, also with what is under way. To and from sites
+    /// that are not named there is no limit.
+    LinkShares(Vec<LinkShare>),
+}
+
+/// What a node may take of a limit between its own site and another.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LinkShare {
+    /// The other site; its own where a limit within it is meant.
+    pub site: String,
+    /// Most bytes per second, both ways together.
+    pub rate_bytes_per_second: u64,
+}
+
+/// What a node has under way with another site.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LinkUse {
+    /// The other site.
+    pub site: String,
+    /// Conversations in which bytes go.
+    pub conversations: u32,
+    /// How many of them wait for the limit at this moment.
+    pub waiting: u32,
+    /// The node's share of the limit; `None` where there is none.
+    pub rate_bytes_per_second: Option<u64>,
 }
 
 /// Whose tickets are worthless.
@@ -107,6 +132,8 @@ pub enum Report {
         sandbox_missing: Option<Vec<SandboxLayer>>,
         /// Tickets it has refused since it was started.
         refused_tickets: RefusedTickets,
+        /// What is under way with other sites.
+        links: Vec<LinkUse>,
     },
     /// A slice that is being written here could not be passed on to the next node of its chain, or not whole.
     ForwardFailed {

@@ -178,6 +178,8 @@ pub struct BucketPlace {
     pub distance: Option<Distance>,
     /// Right: compute, at that node.
     pub ticket: SignedTicket,
+    /// The site where it stands.
+    pub site: String,
 }
 
 /// A bucket of a stage of a job. `run` counts how often the job was begun anew because a node with buckets was lost;

@@ -28,7 +28,7 @@ use super::{
         TopologyStatus,
     },
     master_security::{KnownUser, UserRights},
-    node_master::{Ack, HeldPartial, HeldSlice, HeldState, Order, Report, Revocation},
+    node_master::{Ack, HeldPartial, HeldSlice, HeldState, LinkShare, LinkUse, Order, Report, Revocation},
     rebuild::{
         Conflict, ConflictKind, Keep, KeptBase, KeptKey, KeptMark, KeptRow, RebuildRequest, RebuildState, RebuildStatus,
     },
@@ -313,6 +313,8 @@ fn the_words_of_node_and_master_have_their_bytes() {
         "tell-kept": Order::TellKept { .. } => Order::TellKept { after: Some(kept_key()) },
         "revoke": Order::Revoke(_) =>
             Order::Revoke(Revocation { user: user(), until_unix_millis: 1_800_000_000_000 }),
+        "link-shares": Order::LinkShares(_) =>
+            Order::LinkShares(vec![LinkShare { site: "jhu".into(), rate_bytes_per_second: 1 << 20 }]),
         "ticket-keys": Order::TicketKeys(_) => Order::TicketKeys(TicketKeys { current: [9; 32], next: [10; 32] }),
     });
     compare!(vectors, KeptBase {
@@ -337,6 +339,7 @@ fn the_words_of_node_and_master_have_their_bytes() {
                 disks: disks(),
                 sandbox_missing: sandbox(),
                 refused_tickets: audit::refused(),
+            links: vec![link_use()],
             },
         "forward-failed": Report::ForwardFailed { .. } => Report::ForwardFailed { slice: slice(), node: node() },
         "partials": Report::Partials(_) =>
@@ -598,6 +601,10 @@ fn quota() -> QuotaStatus {
     QuotaStatus { of, used_bytes: 1 << 33, used_files: 7, bytes: Some(1 << 34), files: None }
 }
 
+fn link_use() -> LinkUse {
+    LinkUse { site: "jhu".into(), conversations: 3, waiting: 2, rate_bytes_per_second: Some(1 << 20) }
+}
+
 fn node_status(state: NodeState) -> NodeStatus {
     NodeStatus {
         node: node(),
@@ -615,6 +622,7 @@ fn node_status(state: NodeState) -> NodeStatus {
         disks: disks(),
         sandbox_missing: sandbox(),
         refused_tickets: audit::refused(),
+        links: vec![link_use()],
     }
 }
 
@@ -705,6 +713,7 @@ fn task() -> TaskOrder {
             address: address(),
             distance: Some(Distance::SameSite),
             ticket: signed(),
+            site: "jhu".into(),
         }]),
         inputs: Some(signed()),
     }

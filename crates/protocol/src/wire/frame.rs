@@ -8,6 +8,9 @@ use crate::limits;
 /// Longest head in bytes.
 pub const HEAD_BYTES_MAX: usize = 4 + 4 * (limits::FRAME_BYTES_MAX / limits::BLOCK_BYTES as usize);
 
+/// Instead of a frame's length: the next frame waits for a limit. Nothing of a frame follows.
+pub const WAITING: [u8; 4] = [0xff; 4];
+
 /// Checksums that a payload of `payload_bytes` bytes has.
 pub fn checksum_count(payload_bytes: usize) -> usize {
     payload_bytes.div_ceil(limits::BLOCK_BYTES as usize)

@@ -6,7 +6,8 @@ use client::{Client, NodeState, NodeStatus, Standing};
 use protocol::{
     Status,
     disk::{DiskState, DiskStatus},
-    message::{admission::MachineStatus, audit::RefusedTickets},
+    message::{admission::MachineStatus, audit::RefusedTickets, node_master::LinkUse},
+    rate,
     sandbox::SandboxLayer,
     ticket::TicketFault,
 };
@@ -17,6 +18,7 @@ use crate::{arguments::Global, failure::Failure, show};
 /// `sector nodes`.
 pub(crate) async fn nodes(cloud: &Client, global: &Global) -> Result<(), Failure> {
     let nodes = cloud.nodes().await?;
+    let held: Vec<_> = nodes.iter().flat_map(|node| node.links.iter().filter_map(|link| held(node, link))).collect();
     let views: Vec<_> = nodes.into_iter().map(NodeView::from).collect();
     if global.json {
         return show::json(&views);
@@ -38,7 +40,20 @@ pub(crate) async fn nodes(cloud: &Client, global: &Global) -> Result<(), Failure
         })
         .collect();
     show::table(&["id", "site", "rack", "state", " used", " free", " fill", "disks", "address", "data"], &rows);
+    held.iter().for_each(show::line);
     Ok(())
+}
+
+/// That a node's transfers with a site are slow because of a limit, where they are.
+fn held(node: &NodeStatus, link: &LinkUse) -> Option<String> {
+    let rate = link.rate_bytes_per_second.filter(|_| link.waiting > 0)?;
+    Some(format!(
+        "{} with {}: {} transfers are held to {} together, its share of the limit between the sites (`sector topology show`)",
+        node.node,
+        link.site,
+        link.conversations,
+        rate::Shown(rate)
+    ))
 }
 
 /// `sector node list`: as `nodes`, and in JSON also what administrators may know of the nodes' certificates; null where the
@@ -113,6 +128,18 @@ struct NodeView {
     sandbox_missing: Option<Vec<&'static str>>,
     /// Tickets that it has refused since it was started, by fault.
     refused_tickets: BTreeMap<&'static str, u64>,
+    /// What is under way with each site.
+    links: Vec<LinkView>,
+}
+
+#[derive(Serialize)]
+struct LinkView {
+    site: String,
+    transfers: u32,
+    /// How many of them wait for the limit at this moment.
+    waiting: u32,
+    /// The node's share of the limit between the sites; null where there is none.
+    limit_bytes_per_second: Option<u64>,
 }
 
 impl From<NodeStatus> for NodeView {
@@ -144,6 +171,18 @@ impl From<NodeStatus> for NodeView {
             disks: node.disks.into_iter().map(DiskView::new).collect(),
             sandbox_missing: node.sandbox_missing.map(|layers| layers.into_iter().map(SandboxLayer::name).collect()),
             refused_tickets: by_fault(node.refused_tickets),
+            links: node.links.into_iter().map(LinkView::from).collect(),
+        }
+    }
+}
+
+impl From<LinkUse> for LinkView {
+    fn from(link: LinkUse) -> Self {
+        Self {
+            site: link.site,
+            transfers: link.conversations,
+            waiting: link.waiting,
+            limit_bytes_per_second: link.rate_bytes_per_second,
         }
     }
 }

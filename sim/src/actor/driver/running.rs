@@ -365,8 +365,9 @@ impl Running {
                     .iter()
                     .map(|node| {
                         let source = self.sources.get(node)?;
-                        let (address, ticket) = (source.address, source.ticket.clone());
-                        Some(BucketPlace { node: node.clone(), address, distance: None, ticket })
+                        let (address, ticket, site) =
+                            (source.address, source.ticket.clone(), source.place.site.clone());
+                        Some(BucketPlace { node: node.clone(), address, distance: None, ticket, site })
                     })
                     .collect::<Option<_>>()?,
             ),

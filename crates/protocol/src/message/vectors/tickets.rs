@@ -18,6 +18,7 @@ fn tickets_have_their_bytes() {
         right,
         file: Some(file.clone()),
         plain_within: Some("uic".into()),
+        holder_site: Some("jhu".into()),
         until_unix_millis: 1_700_000_060_000,
     };
     compare!(vectors, Ticket {
