@@ -22,4 +22,5 @@ mod rights;
 mod slapd;
 mod starting;
 mod testbed;
+mod testbed_faults;
 mod uploads;

@@ -99,6 +99,21 @@ fn nothing_is_left_of_a_testbed_that_was_killed() {
     testbed.ok(&["testbed", "run", "1", "true"]);
 }
 
+#[test]
+fn a_program_that_outlives_its_testbed_is_named() {
+    let Some(testbed) = Testbed::up(&["--sites", "2", "--nodes-per-site", "0"]) else { return };
+    let mut program = testbed.command(&["testbed", "run", "2", "sleep", "1000"]).spawn().unwrap();
+    let network = fs::read_link("/proc/self/ns/net").unwrap();
+    watch("it has entered the site", || {
+        fs::read_link(format!("/proc/{}/ns/net", program.id())).is_ok_and(|its| its != network).then_some(())
+    });
+    let down = testbed.run(&["testbed", "down"]);
+    assert_eq!(down.code, 0);
+    assert!(down.errors.trim().ends_with(&format!("without a network: {}", program.id())), "{}", down.errors);
+    program.kill().unwrap();
+    program.wait().unwrap();
+}
+
 /// The networks that a process has open beside its own.
 fn networks_open_in(pid: u32) -> BTreeSet<PathBuf> {
     let own = fs::read_link(format!("/proc/{pid}/ns/net")).unwrap();

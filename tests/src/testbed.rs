@@ -2,6 +2,7 @@
 //! end, also when the test fails.
 
 use std::{
+    fs,
     path::PathBuf,
     process::{Command, Stdio},
 };
@@ -9,7 +10,7 @@ use std::{
 use serde_json::Value;
 use tempfile::TempDir;
 
-use crate::{Ended, ended, program};
+use crate::{Ended, ended, program, random_bytes};
 
 /// See the module.
 pub struct Testbed {
@@ -36,6 +37,18 @@ impl Testbed {
     /// A folder for the test's own files.
     pub fn folder(&self) -> PathBuf {
         self.folder.path().into()
+    }
+
+    /// The folder of a role of its cloud, where no other was named for all of them.
+    pub fn role_folder(&self, role: &str) -> PathBuf {
+        self.folder.path().join("home/testbed/data").join(role)
+    }
+
+    /// Writes a file of seeded random bytes.
+    pub fn random_file(&self, name: &str, bytes: usize) -> PathBuf {
+        let file = self.folder.path().join(name);
+        fs::write(&file, random_bytes(bytes)).unwrap();
+        file
     }
 
     /// A command on this machine's own network, not yet run.
@@ -81,6 +94,15 @@ impl Testbed {
     /// Changes links.
     pub fn set(&self, words: &[&str]) {
         self.ok(&[&["testbed", "set"], words].concat());
+    }
+
+    /// Lets nothing pass between two sites for so long.
+    pub fn cut_for(&self, one: &str, other: &str, seconds: u32) {
+        self.set(&[one, other, "--cut"]);
+        // The fault itself takes this time; nothing is waited for.
+        let lasted = Command::new("sleep").arg(seconds.to_string()).status().unwrap();
+        assert!(lasted.success());
+        self.set(&[one, other, "--restore"]);
     }
 
     /// How all is.

@@ -127,7 +127,7 @@ fn timespec(time: Duration) -> Timespec {
     Timespec { tv_sec: time.as_secs() as i64, tv_nsec: time.subsec_nanos().into() }
 }
 
-/// Frames taken from one site before the others have their turn.
-const FRAMES_AT_ONCE: usize = 64;
+/// Frames taken from one site before the others, and what is due, have their turn: 1 MiB, about a third of a millisecond.
+const FRAMES_AT_ONCE: usize = 16;
 /// How late the kernel may wake the loop, by its own choice: not at all.
 const TIMER_SLACK_NANOS: u64 = 1;

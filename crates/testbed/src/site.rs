@@ -125,6 +125,10 @@ const MTU_BYTES: u16 = 1500;
 /// and a frame may be 64 KiB.
 const QUEUE_PACKETS: u16 = 2_000;
 /// TCP's: windows for 2 Gbit/s over 100 ms, and nothing remembered of earlier connections, so that measurements can be
-/// repeated.
-const SETTINGS: &[(&str, &str)] =
-    &[("tcp_rmem", "4096 131072 67108864"), ("tcp_wmem", "4096 131072 67108864"), ("tcp_no_metrics_save", "1")];
+/// repeated. And an address that is taken away leaves those beside it.
+const SETTINGS: &[(&str, &str)] = &[
+    ("tcp_rmem", "4096 131072 67108864"),
+    ("tcp_wmem", "4096 131072 67108864"),
+    ("tcp_no_metrics_save", "1"),
+    ("conf/all/promote_secondaries", "1"),
+];

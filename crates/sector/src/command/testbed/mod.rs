@@ -82,9 +82,16 @@ fn change(set: &TestbedSet, global: &Global) -> Result<(), Failure> {
 
 /// `sector testbed down`.
 async fn down(global: &Global) -> Result<(), Failure> {
-    Note::needed(&note::folder()?)?.process.stop().await?;
-    if !global.quiet {
-        print::line("stopped; sites and links are gone");
+    let note = Note::needed(&note::folder()?)?;
+    let networks = note.networks();
+    note.process.stop().await?;
+    if global.quiet {
+        return Ok(());
+    }
+    print::line("stopped; sites and links are gone");
+    let left: Vec<_> = note::processes_in(&networks).iter().map(i32::to_string).collect();
+    if !left.is_empty() {
+        eprintln!("sector: programs that `testbed run` started still run, without a network: {}", left.join(", "));
     }
     Ok(())
 }

@@ -78,10 +78,24 @@ impl Note {
         })
     }
 
+    /// The networks of its sites, by which processes in them are known; those that cannot be read are gone.
+    pub(super) fn networks(&self) -> Vec<PathBuf> {
+        self.sites.iter().filter_map(|site| fs::read_link(self.entrance(site)).ok()).collect()
+    }
+
     /// Where a site's network can be entered.
     pub(super) fn entrance(&self, site: &SiteNote) -> PathBuf {
         PathBuf::from(format!("/proc/{}/fd/{}", self.process.pid, site.descriptor))
     }
+}
+
+/// The processes that are in one of these networks.
+pub(super) fn processes_in(networks: &[PathBuf]) -> Vec<i32> {
+    let Ok(items) = fs::read_dir("/proc") else { return Vec::new() };
+    let numbers = items.flatten().filter_map(|item| item.file_name().to_str()?.parse().ok());
+    let is_inside =
+        |pid: &i32| fs::read_link(format!("/proc/{pid}/ns/net")).is_ok_and(|network| networks.contains(&network));
+    numbers.filter(is_inside).collect()
 }
 
 /// The folder of the testbed of this home.
@@ -122,6 +136,13 @@ mod tests {
         }
         Note::forget(folder.path());
         assert!(Note::running(folder.path()).unwrap().is_none());
+    }
+
+    #[test]
+    fn this_process_is_in_its_own_network_and_in_no_other() {
+        let own = fs::read_link("/proc/self/ns/net").unwrap();
+        assert!(processes_in(&[own]).contains(&(std::process::id() as i32)));
+        assert_eq!(processes_in(&["net:[1]".into()]), Vec::<i32>::new());
     }
 
     #[test]

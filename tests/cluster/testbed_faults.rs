@@ -1,0 +1,255 @@
+//! What can happen between two sites while a file travels: the link is cut, for a while or for long; an end has another
+//! address, dies, or has no room. Each transfer goes on, or ends in one clear error with nothing half-published. Over the
+//! links of `sector testbed`, which count what the fault did; needs root, and says so where it has none.
+
+use std::{
+    fs::{self, File},
+    io::{BufRead, BufReader},
+    path::Path,
+    process::{Child, Command, Stdio},
+};
+
+use cluster::{Ended, Testbed, ended, kill, random_bytes, watch};
+use serde_json::Value;
+
+/// Enough for some four seconds at the links' rate.
+const FILE_BYTES: usize = 24 << 20;
+
+/// A cloud of three sites with a node each; what lies in `/far` lies at the second alone. The master is at the first, so
+/// that clients of the third reach it whatever happens between the other two.
+fn three_sites() -> Option<Testbed> {
+    let testbed = Testbed::up(&["--sites", "3", "--nodes-per-site", "1", "--rate", "50mbit", "--rtt", "20ms"])?;
+    testbed.ok_at("site3", &["mkdir", "/far"]);
+    testbed.ok_at("site3", &["policy", "set", "/far", "copies=1", "sites=site2"]);
+    testbed.random_file("in", FILE_BYTES);
+    Some(testbed)
+}
+
+/// Begins a command at the third site with a file as its input, and returns when a part of what it moves between that site
+/// and the second has passed.
+fn begin(testbed: &Testbed, words: &[&str]) -> Child {
+    let input = File::open(testbed.folder().join("in")).unwrap();
+    let passed =
+        || testbed.passed("site2", "site3", "carried_bytes") + testbed.passed("site3", "site2", "carried_bytes");
+    let before = passed();
+    let mut command = testbed.command_at("site3", words);
+    let child = command.stdin(input).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    watch("a part has passed", || (passed() > before + PART_BYTES).then_some(()));
+    child
+}
+
+fn end(child: Child) -> Ended {
+    ended(child.wait_with_output().unwrap())
+}
+
+fn put(testbed: &Testbed, path: &str) -> Child {
+    begin(testbed, &["put", "in", path])
+}
+
+fn get(testbed: &Testbed, path: &str) -> Child {
+    begin(testbed, &["get", path, "out"])
+}
+
+/// Nobody sees anything of a file that did not arrive.
+fn is_nowhere(testbed: &Testbed, path: &str) {
+    assert_eq!(testbed.run_at("site1", &["stat", path]).code, 3);
+}
+
+/// A file is whole, wherever it is read.
+fn is_whole(testbed: &Testbed, path: &str) {
+    assert!(testbed.run_at("site1", &["cat", path]).out == random_bytes(FILE_BYTES));
+}
+
+/// A command that failed said so in one sentence.
+fn said_in_one_sentence(failed: &Ended) {
+    let sentences = failed.errors.lines().filter(|line| line.starts_with("sector: ")).count();
+    assert!(sentences == 1 && !failed.errors.contains("panicked"), "{}", failed.errors);
+}
+
+fn cut_packets(testbed: &Testbed) -> u64 {
+    testbed.passed("site2", "site3", "cut") + testbed.passed("site3", "site2", "cut")
+}
+
+#[test]
+fn a_put_and_a_get_wait_for_a_link_that_is_cut_for_five_seconds() {
+    let Some(testbed) = three_sites() else { return };
+    let putting = put(&testbed, "/far/a");
+    testbed.cut_for("site2", "site3", 5);
+    let put = end(putting);
+    assert_eq!(put.code, 0, "{}", put.errors);
+    let during_put = cut_packets(&testbed);
+    assert!(during_put > 0, "the fault has fired");
+    is_whole(&testbed, "/far/a");
+    let getting = get(&testbed, "/far/a");
+    testbed.cut_for("site2", "site3", 5);
+    let got = end(getting);
+    assert_eq!(got.code, 0, "{}", got.errors);
+    assert!(cut_packets(&testbed) > during_put, "the fault has fired");
+    assert!(fs::read(testbed.folder().join("out")).unwrap() == random_bytes(FILE_BYTES));
+}
+
+#[test]
+fn a_put_over_a_link_that_stays_cut_ends_in_one_sentence_and_goes_on_when_it_is_asked_again() {
+    let Some(testbed) = three_sites() else { return };
+    let putting = put(&testbed, "/far/a");
+    testbed.set(&["site2", "site3", "--cut"]);
+    let failed = end(putting);
+    assert_eq!(failed.code, 5, "{}", failed.errors);
+    said_in_one_sentence(&failed);
+    assert!(cut_packets(&testbed) > 0, "the fault has fired");
+    is_nowhere(&testbed, "/far/a");
+    testbed.set(&["site2", "site3", "--restore"]);
+    let again = testbed.run_at("site3", &["put", "in", "/far/a"]);
+    assert_eq!(again.code, 0, "{}", again.errors);
+    assert!(again.errors.contains("had arrived before"), "{}", again.errors);
+    is_whole(&testbed, "/far/a");
+}
+
+#[test]
+fn a_get_over_a_link_that_stays_cut_ends_in_one_sentence_and_leaves_no_half_file() {
+    let Some(testbed) = three_sites() else { return };
+    testbed.ok_at("site2", &["put", "in", "/far/a"]);
+    let getting = get(&testbed, "/far/a");
+    testbed.set(&["site2", "site3", "--cut"]);
+    let failed = end(getting);
+    assert_eq!(failed.code, 5, "{}", failed.errors);
+    said_in_one_sentence(&failed);
+    assert!(cut_packets(&testbed) > 0, "the fault has fired");
+    assert!(!testbed.folder().join("out").exists());
+    testbed.set(&["site2", "site3", "--restore"]);
+    testbed.ok_at("site3", &["get", "/far/a", "out"]);
+    assert!(fs::read(testbed.folder().join("out")).unwrap() == random_bytes(FILE_BYTES));
+}
+
+#[test]
+fn a_put_to_a_node_that_dies_costs_at_most_that_put_and_shows_nothing_of_it() {
+    let Some(testbed) = three_sites() else { return };
+    let putting = put(&testbed, "/far/a");
+    kill(node(&testbed, "node-2").0);
+    let put = end(putting);
+    // Where another node takes it, it is as good; the wish for the second site stays.
+    match put.code {
+        0 => is_whole(&testbed, "/far/a"),
+        5 => {
+            said_in_one_sentence(&put);
+            is_nowhere(&testbed, "/far/a");
+        }
+        code => panic!("exit code {code}: {}", put.errors),
+    }
+}
+
+#[test]
+fn a_node_that_comes_back_under_another_address_is_found_there() {
+    let Some(testbed) = three_sites() else { return };
+    testbed.ok_at("site3", &["put", "in", "/far/a"]);
+    let (pid, address) = node(&testbed, "node-2");
+    assert_eq!(address, "10.77.2.11:7410");
+    kill(pid);
+    let settings = testbed.role_folder("node-2").join("settings.toml");
+    let text = fs::read_to_string(&settings).unwrap();
+    fs::write(&settings, text.replace("10.77.2.11:7410", "10.77.2.1:7411")).unwrap();
+    let started = Started::node(&testbed, "site2", &settings);
+    watch("the master knows", || (node(&testbed, "node-2") == (started.0.id(), "10.77.2.1:7411".into())).then_some(()));
+    testbed.ok_at("site3", &["get", "/far/a", "out"]);
+    assert!(fs::read(testbed.folder().join("out")).unwrap() == random_bytes(FILE_BYTES));
+}
+
+#[test]
+fn a_get_whose_client_changes_its_address_goes_on() {
+    let Some(testbed) = three_sites() else { return };
+    testbed.ok_at("site2", &["put", "in", "/far/a"]);
+    let ip = |words: &[&str]| {
+        let ip = testbed.run(&[&["testbed", "run", "site3", "ip"], words].concat());
+        assert_eq!(ip.code, 0, "`ip`, of the package iproute2: {}", ip.errors);
+    };
+    // One that the system prefers for what goes out once the first is gone.
+    ip(&["addr", "add", "10.77.3.200/16", "dev", "wan0"]);
+    let getting = get(&testbed, "/far/a");
+    ip(&["addr", "del", "10.77.3.1/16", "dev", "wan0"]);
+    let got = end(getting);
+    assert_eq!(got.code, 0, "{}", got.errors);
+    assert!(fs::read(testbed.folder().join("out")).unwrap() == random_bytes(FILE_BYTES));
+}
+
+#[test]
+fn a_put_to_a_disk_that_fills_ends_in_one_sentence_and_shows_nothing_of_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let (data, disk) = (folder.path().join("data"), folder.path().join("data/node-2"));
+    fs::create_dir_all(&disk).unwrap();
+    let Some(_mounted) = Mounted::tmpfs(&disk, "200m") else { return };
+    let words = ["--sites", "3", "--nodes-per-site", "1", "--rate", "50mbit", "--rtt", "20ms", "--data"];
+    let Some(testbed) = Testbed::up(&[&words[..], &[data.to_str().unwrap()]].concat()) else { return };
+    testbed.ok_at("site3", &["mkdir", "/far"]);
+    testbed.ok_at("site3", &["policy", "set", "/far", "copies=1", "sites=site2"]);
+    testbed.random_file("in", FILE_BYTES);
+    // Room for a file of known length is taken at its beginning; of this one the node does not know it.
+    let putting = begin(&testbed, &["put", "-", "/far/a"]);
+    // Somebody else fills the disk, up to the middle of what is kept free.
+    fs::write(disk.join("filler"), vec![7; (free_mib(&disk) - 16) << 20]).unwrap();
+    let failed = end(putting);
+    assert_eq!(failed.code, 5, "{}", failed.errors);
+    said_in_one_sentence(&failed);
+    assert!(failed.errors.contains("room"), "{}", failed.errors);
+    is_nowhere(&testbed, "/far/a");
+    fs::remove_file(disk.join("filler")).unwrap();
+    watch("there is room again", || (testbed.run_at("site3", &["put", "in", "/far/a"]).code == 0).then_some(()));
+    is_whole(&testbed, "/far/a");
+}
+
+/// The process and the address of a node.
+fn node(testbed: &Testbed, id: &str) -> (u32, String) {
+    let nodes: Value = serde_json::from_str(&testbed.ok_at("site1", &["nodes", "--json"])).unwrap();
+    let node = nodes.as_array().unwrap().iter().find(|node| node["id"] == id).expect("a node of the cloud");
+    (node["pid"].as_u64().unwrap_or_default() as u32, node["address"].as_str().unwrap().into())
+}
+
+/// A node that the test started itself; it ends with the test.
+struct Started(Child);
+
+impl Started {
+    fn node(testbed: &Testbed, site: &str, settings: &Path) -> Self {
+        let mut command = testbed.command_at(site, &["node", "--config", settings.to_str().unwrap()]);
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map_while(Result::ok);
+        assert!(lines.any(|line| line.starts_with("ready ")), "the node has started");
+        Self(child)
+    }
+}
+
+impl Drop for Started {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+struct Mounted(std::path::PathBuf);
+
+impl Mounted {
+    fn tmpfs(at: &Path, size: &str) -> Option<Self> {
+        let options = format!("size={size}");
+        let status =
+            Command::new("mount").args(["-t", "tmpfs", "-o", &options, "tmpfs"]).arg(at).stderr(Stdio::null()).status();
+        let mounted = status.is_ok_and(|status| status.success()).then(|| Self(at.into()));
+        if mounted.is_none() {
+            println!("SKIPPED: this test mounts a tmpfs, which is not permitted here");
+        }
+        mounted
+    }
+}
+
+impl Drop for Mounted {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg("-l").arg(&self.0).status();
+    }
+}
+
+/// Free room of a disk.
+fn free_mib(disk: &Path) -> usize {
+    let output = Command::new("df").args(["--output=avail", "-B", "1M"]).arg(disk).output().unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    text.lines().last().unwrap().trim().parse().unwrap()
+}
+
+/// What has passed when a transfer counts as under way.
+const PART_BYTES: u64 = 4 << 20;
