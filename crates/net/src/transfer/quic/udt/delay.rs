@@ -9,6 +9,8 @@ pub(super) struct Delay {
     /// Shortest round trips of the last two periods of [`FORGET_AFTER`], and when the newer began.
     shortest: Option<(Duration, Duration)>,
     period_began: Duration,
+    /// When a packet last took no longer than that.
+    empty_at: Duration,
     /// Round trips of late, each shorter than all that came after it.
     recent: VecDeque<(Duration, Duration)>,
 }
@@ -28,6 +30,10 @@ impl Delay {
         } else {
             (older, newer.min(round_trip))
         });
+        let shortest = older.min(newer).min(round_trip);
+        if round_trip <= shortest + (shortest / 100).max(EMPTY_WITHIN) {
+            self.empty_at = now;
+        }
         while self.recent.back().is_some_and(|(_, longer)| *longer >= round_trip) {
             self.recent.pop_back();
         }
@@ -50,6 +56,11 @@ impl Delay {
         self.smoothed
     }
 
+    /// When the queue was last seen empty.
+    pub(super) fn empty_at(&self) -> Duration {
+        self.empty_at
+    }
+
     /// How long even the luckiest packet of late waited.
     pub(super) fn queue(&self) -> Duration {
         let least = self.recent.front().map(|(_, round_trip)| *round_trip);
@@ -59,6 +70,8 @@ impl Delay {
 
 /// After two such periods a round trip is forgotten, so that a longer path is believed.
 const FORGET_AFTER: Duration = Duration::from_secs(10);
+/// A queue shorter than this, or than one part in a hundred of the round trip, is none.
+const EMPTY_WITHIN: Duration = Duration::from_millis(1);
 /// The luckiest packet of this time says how long the queue is: it filters what acknowledgements and timers add.
 const WINDOW: Duration = Duration::from_millis(25);
 /// Round trips kept for that.

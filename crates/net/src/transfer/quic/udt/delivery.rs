@@ -17,6 +17,8 @@ pub(super) struct Delivery {
     /// While fewer bytes than this were delivered, the sender had at times nothing to send.
     idle_until_bytes: u64,
     departures: VecDeque<Departure>,
+    /// What had been delivered by when, of late.
+    arrivals: VecDeque<(Duration, u64)>,
 }
 
 /// The state at which packets left.
@@ -84,6 +86,10 @@ impl Delivery {
         is_idle: bool,
     ) -> Option<Sample> {
         self.in_flight_bytes = in_flight_bytes;
+        self.arrivals.push_back((now, self.delivered_bytes));
+        if self.arrivals.len() > ARRIVALS_MAX {
+            self.arrivals.pop_front();
+        }
         if is_idle {
             self.idle_until_bytes = self.delivered_bytes.saturating_add(in_flight_bytes).max(1);
         }
@@ -103,6 +109,16 @@ impl Delivery {
         Some(Sample { rate_bytes_per_second: bytes as f64 / seconds, is_idle: departure.is_idle || is_idle })
     }
 
+    /// Bytes a second that arrived in the `time` until now: sooner known than a sample, which takes a round trip, but more
+    /// than the path carries where acknowledgements came late and all at once.
+    pub(super) fn of_late(&self, time: Duration) -> f64 {
+        let Some((now, bytes)) = self.arrivals.back() else { return 0.0 };
+        let since = now.saturating_sub(time);
+        let earlier = self.arrivals.partition_point(|(at, _)| *at <= since).checked_sub(1);
+        let Some((at, before)) = earlier.and_then(|index| self.arrivals.get(index)) else { return 0.0 };
+        (bytes - before) as f64 / now.saturating_sub(*at).as_secs_f64().max(SAMPLE_SECONDS_MIN)
+    }
+
     /// Bytes that are on their way.
     pub(super) fn in_flight_bytes(&self) -> u64 {
         self.in_flight_bytes
@@ -112,6 +128,9 @@ impl Delivery {
 /// Bursts that are remembered on their way. Bursts leave about a millisecond apart, so these are more than the longest
 /// round trips; where it is exceeded the oldest are forgotten and no sample is made of them.
 const DEPARTURES_MAX: usize = 32_768;
+
+/// Acknowledgements that are remembered.
+const ARRIVALS_MAX: usize = 1_024;
 
 /// A shorter measurement is noise of the clock.
 const SAMPLE_SECONDS_MIN: f64 = 0.000_05;

@@ -1,9 +1,9 @@
 //! The control law: how fast to send, from what was sent, acknowledged and lost. It serves every bulk conversation between
 //! sites.
 //!
-//! After UDT (UDT4; Sector/Sphere, section 2.4): the rate is set every [`SYN`], rises by a step that is a power of ten of
-//! the spare capacity, and falls by one ninth where packets show that the path is full, once for all that one overload
-//! caused. The window is only a net. What differs, and why, is in `docs/decisions/0016-udt-controller.md`.
+//! After UDT (UDT4; Sector/Sphere, section 2.4): the rate is set every [`SYN`], rises by a step made of the spare capacity,
+//! and falls by one ninth where packets show that the path is full, once for all that one overload caused. The window is
+//! only a net. What differs, and why, is in `docs/decisions/0017-udt-controller.md`.
 //!
 //! Pure: times are told, since the connection began; lots are drawn from a seed. It never panics whatever it is told, never
 //! sends slower than [`RATE_BYTES_PER_SECOND_MIN`], and takes no silence of the sender for a property of the path.
@@ -49,12 +49,14 @@ pub struct Rules {
 
 #[derive(Clone, Copy, Debug)]
 enum Phase {
-    /// The rate is unknown: doubles each round trip.
+    /// The rate is unknown: a window grows each round trip by [`START_FACTOR`].
     Start { window: f64, granted: f64, best: f64, rounds_without_growth: u32, goal_bytes_per_second: Option<f64> },
     /// The start overshot: waits until no more is on its way than the path holds.
     Settle,
     /// UDT's law.
     Steady,
+    /// The way is shorter than timers are exact: what arrives rules, and the window, which allows for this queue.
+    Short { queue: Duration },
 }
 
 /// A round trip, as packets count it.
@@ -64,9 +66,9 @@ struct Round {
     /// Best samples of this one and of the one before.
     best: f64,
     best_before: f64,
-    /// Least rate in both: no sample of theirs was sent faster than the best, nor all slower than this.
-    least_rate: f64,
-    least_rate_before: f64,
+    /// Best arrival within a part of it, and of the one before.
+    of_late: f64,
+    of_late_before: f64,
 }
 
 /// The last evaluation of the rate.
@@ -137,7 +139,7 @@ impl Rules {
         self.losses.on_arrived(bytes as f64 / self.packet_bytes);
         self.newest_sent_at = Some(self.newest_sent_at.map_or(sent_at, |newest| newest.max(sent_at)));
         if let Phase::Start { window, .. } = &mut self.phase {
-            *window += bytes as f64;
+            *window += bytes as f64 * (START_FACTOR - 1.0);
         }
     }
 
@@ -154,10 +156,11 @@ impl Rules {
         if is_first {
             self.resume();
         }
+        self.choose_law(now);
         match self.phase {
             Phase::Start { .. } => self.start(now, sample),
             Phase::Settle => self.settle(now),
-            Phase::Steady => {}
+            Phase::Steady | Phase::Short { .. } => {}
         }
         if newest_sent_at >= self.round.began_at {
             self.end_round(now, sample);
@@ -182,7 +185,7 @@ impl Rules {
         match self.phase {
             Phase::Start { .. } if is_congestion => self.leave_start(now),
             Phase::Steady if is_congestion || self.is_contended() => self.cut(now),
-            Phase::Start { .. } | Phase::Settle | Phase::Steady => {}
+            Phase::Start { .. } | Phase::Settle | Phase::Steady | Phase::Short { .. } => {}
         }
     }
 
@@ -192,6 +195,7 @@ impl Rules {
             match self.phase {
                 Phase::Start { .. } => self.leave_start(now),
                 Phase::Settle => {}
+                Phase::Short { .. } => self.carried *= CUT,
                 Phase::Steady => self.cut(now),
             }
         }
@@ -207,6 +211,9 @@ impl Rules {
         let rate = match self.phase {
             Phase::Start { window, .. } => START_PACE * window / self.round_trip().as_secs_f64(),
             Phase::Settle | Phase::Steady => self.rate,
+            Phase::Short { .. } => {
+                (self.carried * SHORT_PACE).max(START_PACKETS * self.packet_bytes / SYN.as_secs_f64())
+            }
         };
         rate.clamp(RATE_BYTES_PER_SECOND_MIN, RATE_BYTES_PER_SECOND_MAX) as u64
     }
@@ -220,6 +227,9 @@ impl Rules {
             Phase::Steady => {
                 let round_trip = self.delay.smoothed().unwrap_or(START_ROUND_TRIP).min(ROUND_TRIP_MAX);
                 self.rate * (round_trip + SYN).as_secs_f64() + least
+            }
+            Phase::Short { queue } => {
+                self.carried * (self.round_trip() + queue).as_secs_f64() + START_PACKETS * self.packet_bytes
             }
         };
         window.clamp(least, WINDOW_BYTES_MAX) as u64
@@ -250,23 +260,26 @@ impl Rules {
         }
     }
 
-    /// Doubles until the path is full: a queue, or no growth.
+    /// Grows threefold each round trip until the path is full: a queue, or no growth.
     fn start(&mut self, now: Duration, sample: Option<Sample>) {
         let path_bytes = self.path_bytes();
         let target = self.queue_target();
         // A newcomer meets the queue of those who are there.
         let is_queueing = self.delay.queue() > target.max((target * 2).min(self.round_trip() / 4));
+        let round_trip = self.round_trip();
+        self.round.of_late = self.round.of_late.max(self.delivery.of_late((round_trip / 8).max(START_LATELY_MIN)));
+        let of_late = self.round.of_late.max(self.round.of_late_before);
+        let most = of_late * round_trip.as_secs_f64() * START_WINDOWS + WINDOW_PACKETS * self.packet_bytes;
         let Phase::Start { window, granted, goal_bytes_per_second, .. } = &mut self.phase else { return };
         if sample.is_none_or(|sample| sample.is_idle) {
-            // What was not made use of is not doubled.
-            let most = self.delivery.in_flight_bytes() as f64 * 2.0;
-            *window = window.min(most.max(path_bytes).max(*granted));
+            // What was not made use of does not grow.
+            let used = self.delivery.in_flight_bytes() as f64 * START_FACTOR;
+            *window = window.min(used.max(path_bytes).max(*granted));
         }
         if goal_bytes_per_second.is_none() {
-            *window = window.min((path_bytes * START_WINDOWS).max(*granted));
+            *window = window.min(most.max(*granted));
         }
         let (window, goal) = (*window, *goal_bytes_per_second);
-        let round_trip = self.round_trip();
         match goal {
             _ if is_queueing => self.leave_start(now),
             // What the path carried once it carries again: more than a window of it arrived without a queue.
@@ -276,6 +289,38 @@ impl Rules {
             }
             Some(_) | None => {}
         }
+    }
+
+    /// Whether the way is so short that another law holds.
+    fn choose_law(&mut self, now: Duration) {
+        let is_short = self.delay.shortest().is_some_and(|shortest| shortest < SHORT_WAY);
+        match self.phase {
+            Phase::Short { .. } if !is_short => {
+                self.rate = self.carried.max(RATE_BYTES_PER_SECOND_MIN);
+                self.phase = Phase::Steady;
+                self.answer(now);
+            }
+            Phase::Start { .. } | Phase::Settle | Phase::Steady if is_short => {
+                self.phase = Phase::Short { queue: SHORT_QUEUE_MAX };
+            }
+            Phase::Start { .. } | Phase::Settle | Phase::Steady | Phase::Short { .. } => {}
+        }
+    }
+
+    /// The law of short ways, each [`SYN`]: a window of what arrived of late, and of a short queue, sent faster than that.
+    /// There a round trip is noise, and a rate would only be as good as the timers.
+    fn short(&mut self, queue: Duration) {
+        let arrived = self.delivery.of_late(SYN * 2);
+        let expected = arrived * SYN.as_secs_f64() / self.packet_bytes;
+        if self.losses.is_congestion(expected) {
+            self.carried = arrived.min(self.carried * CUT);
+            self.phase = Phase::Short { queue: queue.mul_f64(SHORT_CUT) };
+        } else {
+            self.carried = arrived.max(self.carried * SHORT_FORGET);
+            self.phase = Phase::Short { queue: (queue + SHORT_QUEUE_STEP).min(SHORT_QUEUE_MAX) };
+        }
+        self.rate = self.carried.max(RATE_BYTES_PER_SECOND_MIN);
+        self.losses.restart();
     }
 
     fn leave_start(&mut self, now: Duration) {
@@ -291,6 +336,8 @@ impl Rules {
         if self.delivery.in_flight_bytes() as f64 <= self.path_bytes() + WINDOW_PACKETS * self.packet_bytes {
             self.phase = Phase::Steady;
             self.tick.at = now;
+            // What is still told of the queue is of before.
+            self.overload.answered_at = now;
         }
     }
 
@@ -309,20 +356,21 @@ impl Rules {
         if is_full {
             self.leave_start(now);
         }
-        if !is_idle && matches!(self.phase, Phase::Steady) {
-            let seen = self.round.best.max(self.round.best_before);
-            // What arrives says how little the path carries only when no less was sent.
-            let least_rate = self.round.least_rate.min(self.round.least_rate_before);
-            self.carried = if least_rate < self.carried * CRUISE { self.carried.max(seen) } else { seen };
+        if matches!(self.phase, Phase::Steady) {
+            // It becomes less only where the path shows that it is full (`cut`): a sender that was late, or had little to
+            // send, says nothing of the path.
+            self.carried = self.carried.max(self.round.best.max(self.round.best_before));
         }
-        let is_steady = matches!(self.phase, Phase::Steady);
         self.round = Round {
             began_at: now,
             best: 0.0,
             best_before: self.round.best,
-            least_rate: if is_steady { self.rate } else { 0.0 },
-            least_rate_before: self.round.least_rate,
+            of_late: 0.0,
+            of_late_before: self.round.of_late,
         };
+        if matches!(self.phase, Phase::Short { .. }) {
+            return;
+        }
         self.losses.restart();
     }
 
@@ -336,9 +384,15 @@ impl Rules {
         self.tick.used += (used.min(2.0) - self.tick.used) / USED_OVER;
         self.tick.at = now;
         self.tick.sent_bytes = 0;
-        if !matches!(self.phase, Phase::Steady) {
-            return;
+        match self.phase {
+            Phase::Start { .. } | Phase::Settle => {}
+            Phase::Steady => self.steady(now, passed),
+            Phase::Short { queue } => self.short(queue),
         }
+    }
+
+    /// UDT's law, each [`SYN`].
+    fn steady(&mut self, now: Duration, passed: Duration) {
         let queue = self.delay.queue();
         let target = self.queue_target();
         if queue < target / 2 {
@@ -363,22 +417,25 @@ impl Rules {
         }
         if self.tick.used > USED_ENOUGH {
             let ticks = (passed.as_secs_f64() / SYN.as_secs_f64()).min(TICKS_MAX);
-            self.rise(now, queue > target / 2, ticks);
+            let margin = 1.0 - queue.as_secs_f64() / target.as_secs_f64();
+            self.rise(now, queue > target / 4, margin.max(0.0), ticks);
         } else {
             self.tick.rising_since = None;
         }
     }
 
-    /// One step up for each [`SYN`]: a power of ten of the spare capacity.
-    fn rise(&mut self, now: Duration, is_queueing: bool, ticks: f64) {
-        let least = if self.is_contended() { self.carried } else { self.carried / 9.0 };
-        let spare = (self.carried - self.rate).max(least).max(1.0);
-        let mut step = 10_f64.powf((spare * 8.0).log10().ceil()) * STEP_SHARE;
+    /// One step up for each [`SYN`]. UDT's step is a power of ten of the spare capacity that its receiver measures; here the
+    /// spare capacity is what the queue leaves of its target (`margin`, a share), and the step grows with the root of
+    /// the rate: else of two flows the poorer would be a power of ten slower, and never catch up.
+    fn rise(&mut self, now: Duration, is_queueing: bool, margin: f64, ticks: f64) {
+        let margin = if self.is_contended() { CONTENDED_MARGIN } else { margin };
+        let mut step = STEP_SHARE * (self.carried.max(self.rate) * STEP_REFERENCE).sqrt() * margin;
         if is_queueing || self.is_contended() {
             self.tick.rising_since = None;
         } else {
             let since = *self.tick.rising_since.get_or_insert(now);
-            let doublings = now.saturating_sub(since).as_secs_f64() / self.round_trip().max(DOUBLING_MIN).as_secs_f64();
+            let period = self.round_trip().max(DOUBLING_MIN) * 2;
+            let doublings = now.saturating_sub(since).as_secs_f64() / period.as_secs_f64();
             step = (step * doublings.floor().min(20.0).exp2()).min(self.rate * STEP_RATE_SHARE_MAX);
         }
         self.rate = (self.rate + step * ticks).min(RATE_BYTES_PER_SECOND_MAX);
@@ -403,9 +460,12 @@ impl Rules {
         }
         let base =
             if self.carried > 0.0 && self.tick.used > USED_ENOUGH { self.rate.min(self.carried) } else { self.rate };
-        self.rate = (base * CUT).max(RATE_BYTES_PER_SECOND_MIN);
-        self.round.least_rate = self.round.least_rate.min(self.rate);
-        self.overload.drain_until = (!is_contended).then(|| now.saturating_add(queue.saturating_mul(9).min(DRAIN_MAX)));
+        // Flows that share a queue may keep it from ever being empty; then none knows how long the way is without it.
+        let is_unseen = !is_contended && now.saturating_sub(self.delay.empty_at()) > EMPTY_SEEN_WITHIN;
+        let (share, times) = if is_unseen { (DEEP_CUT, DEEP_DRAIN) } else { (CUT, DRAIN) };
+        self.rate = (base * share).max(RATE_BYTES_PER_SECOND_MIN);
+        let drain = queue.saturating_mul(times).min(DRAIN_MAX);
+        self.overload.drain_until = (!is_contended).then(|| now.saturating_add(drain));
         self.answer(now);
     }
 
@@ -484,14 +544,31 @@ const WINDOW_BYTES_MAX: f64 = 1e12;
 const START_PACKETS: f64 = 64.0;
 /// Taken for the round trip before it is known.
 const START_ROUND_TRIP: Duration = Duration::from_millis(100);
+/// Bounds of what is believed of a round trip.
 const ROUND_TRIP_MIN: Duration = Duration::from_micros(50);
 const ROUND_TRIP_MAX: Duration = Duration::from_secs(10);
-/// A window that doubles each round trip is sent at 2 ln 2 windows a round trip.
-const START_PACE: f64 = 1.4;
+/// A way shorter than this is measured by what arrives, not by round trips: timers and threads are no more exact.
+const SHORT_WAY: Duration = Duration::from_millis(2);
+/// The queue that a flow on a short way may keep, where there is room for it; what a loss leaves of that, and what comes
+/// back each [`SYN`].
+const SHORT_QUEUE_MAX: Duration = Duration::from_millis(4);
+const SHORT_CUT: f64 = 0.7;
+const SHORT_QUEUE_STEP: Duration = Duration::from_micros(5);
+/// How much faster than what arrived is sent there.
+const SHORT_PACE: f64 = 3.0;
+/// What is left each [`SYN`] of what once arrived there.
+const SHORT_FORGET: f64 = 0.98;
+/// By what the window grows each round trip.
+const START_FACTOR: f64 = 3.0;
+/// A window that grows threefold each round trip is sent at 3/2 ln 3 windows a round trip.
+const START_PACE: f64 = 1.65;
 /// More windows than the path holds are never on their way.
 const START_WINDOWS: f64 = 1.9;
+/// Shortest time over which arrivals are judged at the start.
+const START_LATELY_MIN: Duration = Duration::from_millis(5);
 /// Growth in a round that shows that the path is not full.
 const START_GROWTH: f64 = 1.25;
+/// So many round trips without it, and the path is full.
 const START_ROUNDS_WITHOUT_GROWTH: u32 = 3;
 /// Share of a learned rate that is tried at once.
 const RESUME_SHARE: f64 = 0.5;
@@ -501,29 +578,45 @@ const CUT: f64 = 8.0 / 9.0;
 const CUTS_MAX: u32 = 5;
 /// Cuts without a shorter queue after which the queue is someone else's.
 const CUTS_IN_VAIN: u32 = 3;
+/// A queue empties in so many times its length after a cut.
+const DRAIN: u32 = 9;
+/// A queue that was not seen empty for so long is emptied, by half the rate for twice as long as that takes alone.
+const EMPTY_SEEN_WITHIN: Duration = Duration::from_secs(4);
+/// What is left of the rate then.
+const DEEP_CUT: f64 = 0.5;
+/// For so many times the queue's length.
+const DEEP_DRAIN: u32 = 4;
 /// Longest time for a queue to empty.
 const DRAIN_MAX: Duration = Duration::from_secs(2);
 /// Share of what the path carries that is sent once the queue is empty.
 const CRUISE: f64 = 0.985;
-/// UDT's step: bytes a second more each [`SYN`] for a bit a second spare.
-const STEP_SHARE: f64 = 1.5e-4;
-/// Largest step.
+/// Step each [`SYN`] on an empty path, as a share of the rate, at [`STEP_REFERENCE`]: 1 Gbit/s rises by a fifth in a second.
+const STEP_SHARE: f64 = 0.002;
+/// Bytes a second: 1 Gbit/s. Slower flows rise by a larger share, faster ones by a smaller, with the root of the rate.
+const STEP_REFERENCE: f64 = 125e6;
+/// Largest step, as a share of the rate.
 const STEP_RATE_SHARE_MAX: f64 = 0.02;
-/// A rise that no queue answers doubles its steps each round trip, or each such time where that is longer.
+/// A rise that no queue answers doubles its steps every two round trips, or twice this where that is longer.
 const DOUBLING_MIN: Duration = Duration::from_millis(100);
 /// Steps that are made up for where no acknowledgement came.
 const TICKS_MAX: f64 = 4.0;
+/// How fast a rate rises beside someone who keeps the queue full, as a part of how fast it does on an empty path.
+const CONTENDED_MARGIN: f64 = 0.1;
 /// The rate is never further over what was seen to arrive.
 const RATE_OVER_CARRIED_MAX: f64 = 1.06;
 /// Over so many evaluations the use of the rate is averaged.
 const USED_OVER: f64 = 8.0;
 /// A rate less used than that is not raised.
 const USED_ENOUGH: f64 = 0.85;
-/// The queue at which the path counts as full.
+/// The queue at which the path counts as full for a flow of [`QUEUE_RATE_REFERENCE`].
 const QUEUE_AT_REFERENCE: Duration = Duration::from_millis(5);
+/// Bytes a second: 1 Gbit/s.
 const QUEUE_RATE_REFERENCE: f64 = 125e6;
+/// How much longer a queue a flow of a tenth of that stands: of two flows the richer yields first.
 const QUEUE_PER_DECADE: Duration = Duration::from_millis(10);
+/// Shorter queues are what timers and threads make.
 const QUEUE_MIN: Duration = Duration::from_millis(3);
+/// Longer ones are felt by others.
 const QUEUE_MAX: Duration = Duration::from_millis(25);
 
 #[cfg(test)]

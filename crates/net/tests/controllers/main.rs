@@ -1,0 +1,12 @@
+//! Congestion controllers beside each other without sockets: real QUIC connections over the model of a link, in simulated
+//! time, so that every run is the same and a minute takes seconds.
+//!
+//! `matrix.rs` is one flow over many links, `sharing.rs` several over one, `changes.rs` what changes meanwhile.
+
+#![allow(clippy::unwrap_used)]
+
+mod changes;
+mod host;
+mod matrix;
+mod sharing;
+mod world;
