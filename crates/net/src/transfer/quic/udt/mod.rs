@@ -5,7 +5,7 @@
 //! send. Its eyes are `delivery.rs` (how fast packets arrive), `delay.rs` (how long the queue is) and `losses.rs` (whether
 //! the loss is the link's or ours). `controller.rs` plugs the law into QUIC, `capped.rs` puts a limit over any controller.
 //!
-//! Why it is so, and how it does beside others: `docs/decisions/0017-udt-controller.md`, `docs/performance.md`.
+//! Why it is so, and how it does beside others: `docs/decisions/0020-udt-controller.md`, `docs/performance.md`.
 //!
 //! None of it reads a clock, draws lots from elsewhere than its seed, or knows what the bytes mean.
 

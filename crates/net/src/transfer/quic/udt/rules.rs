@@ -3,7 +3,7 @@
 //!
 //! After UDT (UDT4; Sector/Sphere, section 2.4): the rate is set every [`SYN`], rises by a step made of the spare capacity,
 //! and falls by one ninth where packets show that the path is full, once for all that one overload caused. The window is
-//! only a net. What differs, and why, is in `docs/decisions/0017-udt-controller.md`.
+//! only a net. What differs, and why, is in `docs/decisions/0020-udt-controller.md`.
 //!
 //! Pure: times are told, since the connection began; lots are drawn from a seed. It never panics whatever it is told, never
 //! sends slower than [`RATE_BYTES_PER_SECOND_MIN`], and takes no silence of the sender for a property of the path.
