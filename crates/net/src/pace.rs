@@ -4,7 +4,7 @@
 //! It never holds bytes itself, and decides nothing: who asks sends, or reads on, when it is let through.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicU64, Ordering},
@@ -37,22 +37,18 @@ pub struct Gate {
 #[derive(Debug)]
 struct State {
     turnstile: Turnstile,
-    /// Where those who wait hear that it is their turn, or that their turn has moved.
-    callers: BTreeMap<PassId, oneshot::Sender<Called>>,
-}
-
-/// What one who waits is told.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Called {
-    Pass,
-    LookAgain,
+    /// Whose turn it was, and who has not seen it yet. What is written here counts, not what anyone hears: a call may come
+    /// before its hearer listens, or just when it has stopped.
+    passed: BTreeSet<PassId>,
+    /// Where those who wait hear that there is something new for them.
+    callers: BTreeMap<PassId, oneshot::Sender<()>>,
 }
 
 impl Gate {
     /// A gate at which nobody waits; `None` lets everything pass.
     pub fn new(rate_bytes_per_second: Option<u64>) -> Self {
         let turnstile = Turnstile::new(Duration::ZERO, rate_bytes_per_second);
-        let state = Mutex::new(State { turnstile, callers: BTreeMap::new() });
+        let state = Mutex::new(State { turnstile, passed: BTreeSet::new(), callers: BTreeMap::new() });
         Self { begun: Instant::now(), state, passed_bytes: AtomicU64::new(0) }
     }
 
@@ -106,9 +102,13 @@ impl Gate {
         loop {
             let (called, due) = {
                 let (now, mut state) = (self.now(), self.lock());
+                state.call_next(now);
+                if state.passed.remove(&waiting.id) {
+                    waiting.has_passed = true;
+                    return;
+                }
                 let (caller, called) = oneshot::channel();
                 state.callers.insert(waiting.id, caller);
-                state.call_next(now);
                 (called, state.turnstile.next_at())
             };
             let due = async {
@@ -118,12 +118,7 @@ impl Gate {
                 }
             };
             tokio::select! {
-                // First: whoever is called has passed, however late it is.
-                biased;
-                called = called => if called == Ok(Called::Pass) {
-                    waiting.has_passed = true;
-                    return;
-                },
+                _ = called => {}
                 () = due => {}
             }
         }
@@ -143,15 +138,16 @@ impl State {
     /// Lets everyone pass whose turn it is.
     fn call_next(&mut self, now: Duration) {
         while let Some(id) = self.turnstile.turn(now) {
+            self.passed.insert(id);
             if let Some(caller) = self.callers.remove(&id) {
-                let _ = caller.send(Called::Pass);
+                let _ = caller.send(());
             }
         }
     }
 
     fn tell_all_to_look(&mut self) {
         for (_, caller) in std::mem::take(&mut self.callers) {
-            let _ = caller.send(Called::LookAgain);
+            let _ = caller.send(());
         }
     }
 }
@@ -168,6 +164,7 @@ impl Drop for Waiting<'_> {
         if !self.has_passed {
             let mut state = self.gate.lock();
             state.turnstile.leave(self.id);
+            state.passed.remove(&self.id);
             state.callers.remove(&self.id);
             // Whoever waited behind this one may be due earlier now.
             state.tell_all_to_look();
@@ -395,5 +392,25 @@ mod tests {
         let ((), (signs, bytes)) = tokio::join!(sending, receiving);
         assert_eq!(bytes, 2 * BLOCK_BYTES);
         assert!((20..23).contains(&signs), "a minute's: {signs}");
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+    async fn nobody_is_forgotten_where_many_pass_at_once() {
+        for rate in [None, Some(1_000_000_000)] {
+            let gate = Arc::new(Gate::new(rate));
+            let mut passing = tokio::task::JoinSet::new();
+            for _ in 0..64 {
+                let gate = Arc::clone(&gate);
+                passing.spawn(async move {
+                    for _ in 0..2_000 {
+                        gate.pass(Priority::default(), 100).await;
+                    }
+                });
+            }
+            // The bound is only there so that one who is forgotten is a failure and not a test that never ends.
+            let all = tokio::time::timeout(Duration::from_secs(120), passing.join_all());
+            assert!(all.await.is_ok(), "someone still waits at {rate:?}");
+            assert_eq!((gate.waiting(), gate.passed_bytes()), (0, 64 * 2_000 * 100));
+        }
     }
 }
