@@ -1,8 +1,8 @@
-//! One flow, and what changes while it runs: what was known before, limits, pauses, cuts, another path.
+//! One flow, and what changes while it runs: what was known before, pauses, cuts, another path.
 
 use std::time::Duration;
 
-use net::transfer::udt::{Learned, RateLimit};
+use net::transfer::udt::Learned;
 use testbed::link::LinkRules;
 
 use crate::{
@@ -67,21 +67,6 @@ fn a_peer_that_was_once_ten_times_as_fast_is_not_drowned() {
     let counts = world.counts();
     // What was tried at first is half the learned rate for one round trip: some 2,000 packets.
     assert!(counts.overflowed < 3_000, "{counts:?}");
-}
-
-#[test]
-fn a_limit_is_obeyed_while_it_lasts_whoever_controls() {
-    for kind in [Kind::Udt(None), Kind::Bbr3, Kind::Cubic] {
-        let limit = RateLimit::default();
-        let mut world = World::limited(rules(), 1, &endless(kind), &limit);
-        world.run(Duration::from_secs(3));
-        limit.set((RATE_BYTES / 5.0) as u64);
-        let limited = share(&mut world, 4_000, 7_000);
-        assert!(limited > 0.17 && limited < 0.21, "{kind:?}: {limited:.3}");
-        limit.set(0);
-        let free = share(&mut world, 9_000, 12_000);
-        assert!(free > 0.75, "{kind:?}: {free:.3}");
-    }
 }
 
 #[test]

@@ -10,7 +10,7 @@ use std::{
 };
 
 use bytes::BytesMut;
-use net::transfer::udt::{CappedFactory, Learned, RateLimit, Udt, UdtFactory};
+use net::transfer::udt::{Learned, Udt, UdtFactory};
 use noq_proto::{
     AckFrequencyConfig, MtuDiscoveryConfig, TransportConfig, VarInt,
     congestion::{Bbr3Config, ControllerFactory, CubicConfig},
@@ -54,7 +54,6 @@ pub(crate) struct World {
     events: BinaryHeap<Reverse<(Duration, u64, Happening)>>,
     order: u64,
     trust: Trust,
-    limit: RateLimit,
     /// Queue of the bottleneck over time, for its mean.
     pub(crate) queue: Queue,
 }
@@ -95,11 +94,6 @@ impl Queue {
 impl World {
     /// Flows through one bottleneck.
     pub(crate) fn new(rules: LinkRules, seed: u64, flows: &[Flow]) -> Self {
-        Self::limited(rules, seed, flows, &RateLimit::default())
-    }
-
-    /// Flows that are all under one limit.
-    pub(crate) fn limited(rules: LinkRules, seed: u64, flows: &[Flow], limit: &RateLimit) -> Self {
         // Acknowledgements meet the same faults on their way back, but never a queue.
         let back = LinkRules { queue_bytes: u64::MAX, ..rules.clone() };
         let mut events = BinaryHeap::new();
@@ -118,7 +112,6 @@ impl World {
             events,
             order: flows.len() as u64,
             trust: Trust::new(),
-            limit: limit.clone(),
             queue: Queue::default(),
         }
     }
@@ -210,10 +203,8 @@ impl World {
         let [from, to] = [1, 2].map(|host| SocketAddr::from((Ipv4Addr::new(10, 0, line as u8, host), 9000)));
         let seed = line as u8 * 2 + 1;
         let now = self.epoch + self.now;
-        let sender =
-            Host::sender(now, seed, &self.trust, transport(flow.kind, seed.into(), &self.limit), to, flow.bytes);
-        let receiver =
-            Host::receiver(seed + 1, &self.trust, transport(flow.kind, u64::from(seed) + 1, &self.limit), from);
+        let sender = Host::sender(now, seed, &self.trust, transport(flow.kind, seed.into()), to, flow.bytes);
+        let receiver = Host::receiver(seed + 1, &self.trust, transport(flow.kind, u64::from(seed) + 1), from);
         self.lines[line].hosts = Some([sender, receiver]);
         self.with_host(line, SENDER, |_, _, _| ());
     }
@@ -273,7 +264,7 @@ impl World {
 }
 
 /// The connection's settings, the same for all controllers and those of the real carrier.
-fn transport(kind: Kind, seed: u64, limit: &RateLimit) -> TransportConfig {
+fn transport(kind: Kind, seed: u64) -> TransportConfig {
     let mut transport = TransportConfig::default();
     let mut discovery = MtuDiscoveryConfig::default();
     discovery.upper_bound(1_472);
@@ -288,7 +279,7 @@ fn transport(kind: Kind, seed: u64, limit: &RateLimit) -> TransportConfig {
         Kind::Cubic => Arc::new(CubicConfig::default()),
     };
     transport
-        .congestion_controller_factory(Arc::new(CappedFactory::new(controller, limit.clone())))
+        .congestion_controller_factory(controller)
         .stream_receive_window(VarInt::from_u32(32 << 20))
         .receive_window(VarInt::from_u32(256 << 20))
         .send_window(128 << 20)
