@@ -10,9 +10,12 @@ use std::{
 };
 
 use bytes::BytesMut;
-use net::transfer::udt::{Learned, Udt, UdtFactory};
+use net::transfer::{
+    packet_rules,
+    udt::{Learned, Udt, UdtFactory},
+};
 use noq_proto::{
-    AckFrequencyConfig, MtuDiscoveryConfig, TransportConfig, VarInt,
+    TransportConfig, VarInt,
     congestion::{Bbr3Config, ControllerFactory, CubicConfig},
 };
 use testbed::link::{Counts, Fate, Link, LinkRules};
@@ -263,38 +266,25 @@ impl World {
     }
 }
 
-/// The connection's settings, the same for all controllers and those of the real carrier.
+/// The connection's settings: those of the real carrier, but for windows, since here no lanes are dealt.
 fn transport(kind: Kind, seed: u64) -> TransportConfig {
-    let mut transport = TransportConfig::default();
-    let mut discovery = MtuDiscoveryConfig::default();
-    discovery.upper_bound(1_472);
-    let mut acknowledgements = AckFrequencyConfig::default();
-    acknowledgements
-        .ack_eliciting_threshold(VarInt::from_u32(9))
-        .max_ack_delay(Some(Duration::from_millis(10)))
-        .reordering_threshold(VarInt::from_u32(PACKET_THRESHOLD - 1));
     let controller: Arc<dyn ControllerFactory + Send + Sync> = match kind {
         Kind::Udt(learned) => Arc::new(UdtFactory::new(seed, learned)),
         Kind::Bbr3 => Arc::new(Bbr3Config::default()),
         Kind::Cubic => Arc::new(CubicConfig::default()),
     };
+    let mut transport = packet_rules(DATAGRAM_BYTES_MAX, controller);
     transport
-        .congestion_controller_factory(controller)
         .stream_receive_window(VarInt::from_u32(32 << 20))
         .receive_window(VarInt::from_u32(256 << 20))
         .send_window(128 << 20)
-        .send_fairness(false)
-        .max_concurrent_uni_streams(VarInt::from_u32(1_024))
-        .packet_threshold(PACKET_THRESHOLD)
-        .initial_rtt(Duration::from_millis(100))
-        .mtu_discovery_config(Some(discovery))
-        .ack_frequency_config(Some(acknowledgements));
+        .max_concurrent_uni_streams(VarInt::from_u32(1_024));
     transport
 }
 
-/// Packets that may overtake one before it counts as lost: else what was only held back for a moment is sent again.
-const PACKET_THRESHOLD: u32 = 128;
 const SENDER: usize = 0;
+/// UDP payload of a packet of Ethernet.
+const DATAGRAM_BYTES_MAX: u16 = 1_472;
 /// IP and UDP headers.
 const HEADER_BYTES: u32 = 28;
 /// How finely arrivals are kept.
