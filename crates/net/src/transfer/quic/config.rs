@@ -84,10 +84,7 @@ impl QuicSettings {
 /// How packets of a connection are made, acknowledged and given up, under this controller: all of the setup that a controller
 /// notices. The simulation of controllers takes it from here too, so that it simulates what is used. UDP payloads are at most
 /// `datagram_bytes_max` long.
-pub fn packet_rules(
-    datagram_bytes_max: u16,
-    controller: Arc<dyn ControllerFactory + Send + Sync>,
-) -> TransportConfig {
+pub fn packet_rules(datagram_bytes_max: u16, controller: Arc<dyn ControllerFactory + Send + Sync>) -> TransportConfig {
     let mut discovery = MtuDiscoveryConfig::default();
     discovery.upper_bound(datagram_bytes_max);
     let mut acknowledgements = AckFrequencyConfig::default();
