@@ -20,7 +20,10 @@ use noq_proto::{
 };
 use testbed::link::{Counts, Fate, Link, LinkRules};
 
-use crate::host::{Host, TIMER, Trust};
+use crate::{
+    host::{Host, TIMER, Trust},
+    machine::Machine,
+};
 
 /// Who decides how fast a flow sends.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -28,6 +31,8 @@ pub(crate) enum Kind {
     Udt(Option<Learned>),
     Bbr3,
     Cubic,
+    /// Someone else's CUBIC, as the kernel's TCP: each second packet is acknowledged, and the third overtaking is a loss.
+    Theirs,
 }
 
 /// A flow: one connection with bytes to send.
@@ -57,6 +62,7 @@ pub(crate) struct World {
     events: BinaryHeap<Reverse<(Duration, u64, Happening)>>,
     order: u64,
     trust: Trust,
+    machines: [Machine; 2],
     /// Queue of the bottleneck over time, for its mean.
     pub(crate) queue: Queue,
 }
@@ -115,8 +121,14 @@ impl World {
             events,
             order: flows.len() as u64,
             trust: Trust::new(),
+            machines: Default::default(),
             queue: Queue::default(),
         }
+    }
+
+    /// The machine of all senders, or of all receivers.
+    pub(crate) fn machine(&mut self, side: usize) -> &mut Machine {
+        &mut self.machines[side]
     }
 
     /// Runs until all flows are done, or until `end`.
@@ -128,6 +140,15 @@ impl World {
                 return;
             }
             self.now = at;
+            let side = match happening {
+                Happening::Begins(_) => SENDER,
+                Happening::Arrives(_, side, _) | Happening::Timer(_, side) => side,
+            };
+            let runs_at = self.machines[side].runs_at(at);
+            if runs_at > at {
+                self.events.push(Reverse((runs_at, order, happening)));
+                continue;
+            }
             match happening {
                 Happening::Begins(line) => self.begin(line),
                 Happening::Arrives(line, side, datagram) => {
@@ -271,9 +292,15 @@ fn transport(kind: Kind, seed: u64) -> TransportConfig {
     let controller: Arc<dyn ControllerFactory + Send + Sync> = match kind {
         Kind::Udt(learned) => Arc::new(UdtFactory::new(seed, learned)),
         Kind::Bbr3 => Arc::new(Bbr3Config::default()),
-        Kind::Cubic => Arc::new(CubicConfig::default()),
+        Kind::Cubic | Kind::Theirs => Arc::new(CubicConfig::default()),
     };
-    let mut transport = packet_rules(DATAGRAM_BYTES_MAX, controller);
+    let mut transport = if kind == Kind::Theirs {
+        let mut theirs = TransportConfig::default();
+        theirs.congestion_controller_factory(controller);
+        theirs
+    } else {
+        packet_rules(DATAGRAM_BYTES_MAX, controller)
+    };
     transport
         .stream_receive_window(VarInt::from_u32(32 << 20))
         .receive_window(VarInt::from_u32(256 << 20))
@@ -282,7 +309,8 @@ fn transport(kind: Kind, seed: u64) -> TransportConfig {
     transport
 }
 
-const SENDER: usize = 0;
+pub(crate) const SENDER: usize = 0;
+pub(crate) const RECEIVER: usize = 1;
 /// UDP payload of a packet of Ethernet.
 const DATAGRAM_BYTES_MAX: u16 = 1_472;
 /// IP and UDP headers.
