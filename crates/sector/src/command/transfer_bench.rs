@@ -37,19 +37,32 @@ fn comparing(bench: &BenchTransfer, way: Option<Way>, global: &Global) -> Result
     // A turn may take a minute: whoever waits sees that it goes on.
     let mut tell = |figure: &Figure| {
         if !global.json && !global.quiet {
-            eprintln!("{} {} {}: {}", figure.system, figure.carrier, figure.controller, mbit(figure.goodput_bps));
+            let result = figure.failed.clone().unwrap_or_else(|| mbit(figure.goodput_bps));
+            eprintln!("{} {} {}: {result}", figure.system, figure.carrier, figure.controller);
         }
     };
     let figures = compare(&plan, &mut tell).map_err(failed)?;
     if global.json {
-        return show::json(&figures);
+        show::json(&figures)?;
+        return ours_went_through(&figures);
     }
     let rows: Vec<_> = figures.iter().map(row).collect();
     show::table(
         &["system", "carrier", "controller", " goodput", " of the way", " CPU s/GB", " full rate after"],
         &rows,
     );
-    Ok(())
+    ours_went_through(&figures)
+}
+
+/// What another system cannot do is a result; what ours cannot do is a failure.
+fn ours_went_through(figures: &[Figure]) -> Result<(), Failure> {
+    let ours = figures.iter().filter(|figure| figure.system == "sector");
+    match ours.filter_map(|figure| figure.failed.as_ref().map(|why| (figure, why))).next() {
+        Some((figure, why)) => {
+            Err(Failure::failed(format!("{} ({}) failed: {why}", figure.carrier, figure.controller)))
+        }
+        None => Ok(()),
+    }
 }
 
 fn sharing(way: &Way, time: Duration, global: &Global) -> Result<(), Failure> {
@@ -113,15 +126,17 @@ fn systems(bench: &BenchTransfer, is_far: bool) -> Vec<System> {
 fn row(figure: &Figure) -> Vec<String> {
     let controller =
         if figure.is_known { format!("{}, known peer", figure.controller) } else { figure.controller.into() };
-    vec![
-        figure.system.to_owned(),
-        figure.carrier.to_owned(),
-        controller,
+    let start = vec![figure.system.to_owned(), figure.carrier.to_owned(), controller];
+    if figure.failed.is_some() {
+        return [start, vec!["failed".into(), String::new(), String::new(), String::new()]].concat();
+    }
+    let figures = vec![
         mbit(figure.goodput_bps),
         figure.link_share.map_or(String::new(), |share| format!("{:.1} %", share * 100.0)),
         format!("{:.2}", figure.cpu_s_per_gb),
         figure.full_rate_after_s.map_or(String::new(), |after| format!("{after:.2} s")),
-    ]
+    ];
+    [start, figures].concat()
 }
 
 fn mbit(bits_per_second: f64) -> String {
