@@ -288,18 +288,31 @@ mod tests {
         }
     }
 
+    /// What was measured over an emulated way; nothing where that is not permitted.
+    fn compared(way: Way, systems: &[System], bytes: u64) -> Option<Vec<Figure>> {
+        match compare(&plan(Some(way), systems, 1, bytes), &mut |_| {}) {
+            Err(TransferError::Testbed(TestbedError::NotPermitted { .. } | TestbedError::NoTun(_))) => {
+                eprintln!("SKIPPED: an emulated way needs root and TUN devices");
+                None
+            }
+            figures => Some(figures.unwrap()),
+        }
+    }
+
+    #[test]
+    fn many_lost_packets_at_a_high_rate_leave_many_gaps_and_do_not_end_the_connection() {
+        let loss = Share(0.015);
+        let way = Way { rate: "400mbit".parse().unwrap(), round_trip: Duration::from_millis(100), loss, seed: 3 };
+        let Some(figures) = compared(way, &[System::QuicKnown(ControllerKind::Udt)], 100_000_000) else { return };
+        assert_eq!(figures[0].failed, None, "{figures:?}");
+    }
+
     #[test]
     fn where_packets_are_lost_by_chance_our_controller_carries_a_multiple_of_what_cubic_does() {
         let loss = Share(0.005);
         let way = Way { rate: "50mbit".parse().unwrap(), round_trip: Duration::from_millis(60), loss, seed: 7 };
         let systems = [System::Quic(ControllerKind::Udt), System::Quic(ControllerKind::Cubic)];
-        let figures = match compare(&plan(Some(way), &systems, 1, 15_000_000), &mut |_| {}) {
-            Err(TransferError::Testbed(TestbedError::NotPermitted { .. } | TestbedError::NoTun(_))) => {
-                eprintln!("left out: an emulated way needs root and TUN devices");
-                return;
-            }
-            figures => figures.unwrap(),
-        };
+        let Some(figures) = compared(way, &systems, 15_000_000) else { return };
         let times = figures[0].goodput_bps / figures[1].goodput_bps;
         assert!(times >= 2.0, "{figures:?}");
     }

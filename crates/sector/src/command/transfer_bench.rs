@@ -3,10 +3,11 @@
 
 use std::time::Duration;
 
+use client::CarrierChoice;
 use measure::transfer::{ControllerKind, Figure, Plan, Sharing, System, TransferError, Way, compare, has_iperf, share};
 
 use crate::{
-    arguments::{BenchCarrier, BenchController, BenchTransfer, Global},
+    arguments::{BenchTransfer, Global},
     failure::Failure,
     show,
 };
@@ -27,7 +28,7 @@ pub(crate) async fn transfer(bench: BenchTransfer, global: &Global) -> Result<()
 }
 
 fn comparing(bench: &BenchTransfer, way: Option<Way>, global: &Global) -> Result<(), Failure> {
-    let systems = systems(bench, way.is_some());
+    let systems = systems(global, way.is_some());
     if systems.is_empty() {
         return Err(Failure::usage(
             "TCP's controllers are the kernel's: leave --controller out, or take --carrier quic",
@@ -85,35 +86,30 @@ fn sharing(way: &Way, time: Duration, global: &Global) -> Result<(), Failure> {
     Ok(())
 }
 
-/// What is measured: all that was not left out.
-fn systems(bench: &BenchTransfer, is_far: bool) -> Vec<System> {
+/// What is measured: all, or only what `--carrier` and `--controller` name.
+fn systems(global: &Global, is_far: bool) -> Vec<System> {
     let mut systems = Vec::new();
     let wants = |carrier, controller| {
-        bench.carrier.is_none_or(|wanted| wanted == carrier)
-            && bench.controller.is_none_or(|wanted| Some(wanted) == controller)
+        global.carrier.is_none_or(|wanted| wanted == CarrierChoice::Auto || wanted == carrier)
+            && global.controller.is_none_or(|wanted| Some(wanted) == controller)
     };
-    let kinds = [
-        (ControllerKind::Udt, BenchController::Udt),
-        (ControllerKind::Bbr, BenchController::Bbr),
-        (ControllerKind::Cubic, BenchController::Cubic),
-    ];
-    for (kind, controller) in kinds {
-        if wants(BenchCarrier::Quic, Some(controller)) {
+    for kind in ControllerKind::ALL {
+        if wants(CarrierChoice::Quic, Some(kind)) {
             systems.push(System::Quic(kind));
         }
     }
-    if is_far && wants(BenchCarrier::Quic, Some(BenchController::Udt)) {
+    if is_far && wants(CarrierChoice::Quic, Some(ControllerKind::Udt)) {
         systems.push(System::QuicKnown(ControllerKind::Udt));
     }
-    if wants(BenchCarrier::Quic, Some(BenchController::Bbr)) {
+    if wants(CarrierChoice::Quic, Some(ControllerKind::Bbr)) {
         systems.push(System::PlainQuic);
     }
-    if wants(BenchCarrier::Tcp, None) {
+    if wants(CarrierChoice::Tcp, None) {
         systems.push(System::Tcp);
     }
     if has_iperf() {
-        for (name, controller) in [("cubic", BenchController::Cubic), ("bbr", BenchController::Bbr)] {
-            if wants(BenchCarrier::Tcp, Some(controller)) {
+        for (name, controller) in [("cubic", ControllerKind::Cubic), ("bbr", ControllerKind::Bbr)] {
+            if wants(CarrierChoice::Tcp, Some(controller)) {
                 systems.push(System::Iperf(name));
             }
         }
