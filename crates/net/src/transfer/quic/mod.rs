@@ -29,6 +29,7 @@ use noq::{
 use tokio::{sync::Mutex as AsyncMutex, time::timeout};
 
 pub use config::QuicSettings;
+pub use endpoint::SOCKET_BUFFER_BYTES;
 pub(super) use listener::QuicListener;
 pub use rates::{RateMemory, Rates};
 pub(super) use socket::QuicSocket;
