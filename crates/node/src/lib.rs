@@ -20,6 +20,7 @@ pub mod keeping;
 mod lanes;
 mod link;
 mod peers;
+mod pull;
 mod renewal;
 mod revoked;
 pub mod rules;

@@ -126,6 +126,7 @@ impl Server {
             peers: Peers::new(carriers),
             transfers: Arc::new(Semaphore::new(settings.transfers_max as usize)),
             forwards: Arc::new(Semaphore::new(settings.transfers_max as usize)),
+            pulls: Arc::new(Semaphore::new(settings.transfers_max as usize)),
             transfers_running: Gauge::default(),
             lanes: Lanes::default(),
             uploads: Uploads::default(),
