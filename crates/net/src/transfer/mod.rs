@@ -20,7 +20,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 pub use carriers::{CarrierSettings, Carriers};
 pub use peers::{Remembered, Way};
 pub use protocol::ControllerKind;
-pub use quic::{QuicCarrier, QuicSettings, RateMemory, Rates, udt};
+pub use quic::{QuicCarrier, QuicSettings, RateMemory, Rates, packet_rules, udt};
 pub use stream::{Frame, TransferStream};
 pub use tcp::{CONNECT_DEADLINE, HANDSHAKE_DEADLINE, Incoming, Listener, TcpCarrier};
 
