@@ -115,6 +115,7 @@ pub(crate) fn unexpected(peer: Peer, operation: &'static str, reply: &TransferRe
         TransferReply::Partial { .. } => "\"partial\"",
         TransferReply::Files { .. } => "\"files\"",
         TransferReply::Imported { .. } => "\"imported\"",
+        TransferReply::Pulling { .. } => "\"pulling\"",
     };
     NodeError::Answer { node: peer.node, operation, answer }
 }

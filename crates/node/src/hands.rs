@@ -45,6 +45,8 @@ pub(crate) struct Hands {
     /// Slices passed on by other nodes at once. Apart from the others, so that of two nodes whose turns are all taken by
     /// uploads neither waits for the other.
     pub(crate) forwards: Arc<Semaphore>,
+    /// Copies that clients have ordered here at once. Apart from the others too: each waits for a turn at another node.
+    pub(crate) pulls: Arc<Semaphore>,
     pub(crate) transfers_running: Gauge,
     pub(crate) spe: SpeProgram,
     /// How SPEs are confined, and what of that is missing here.

@@ -19,6 +19,7 @@ mod intake;
 pub mod keeping;
 mod link;
 mod peers;
+mod pull;
 mod renewal;
 mod revoked;
 pub mod rules;

@@ -22,7 +22,7 @@ use net::{
     identity::{Credentials, TlsIdentity},
     local::LocalListener,
     messenger::{Messenger, MessengerEvent},
-    transfer::{CarrierSettings, Carriers, Listener, QuicSettings, TcpCarrier},
+    transfer::{CarrierSettings, Carriers, Listener, QuicSettings, RateMemory, TcpCarrier},
 };
 use protocol::{
     SessionId,
@@ -101,7 +101,9 @@ impl Server {
         let disks = disks.filter(|(_, status)| works(status)).map(|(folder, _)| folder).collect();
         let folder = settings.folder.clone();
         let kept = blocking("opening the kept rows", move || KeptRows::open(&folder, disks)).await?;
-        let quic = QuicSettings { controller: settings.controller, ..QuicSettings::default() };
+        // One memory for those who call and those who are called: a get starts at the rate that the last one found.
+        let rates = Arc::new(RateMemory::default());
+        let quic = QuicSettings { controller: settings.controller, rates: Some(rates), ..QuicSettings::default() };
         let listener = Listener::bind_both(settings.listen, identity.clone(), quic.clone()).await?;
         let carriers = CarrierSettings { choice: settings.carrier, quic, kept: Vec::new() };
         let carriers = Carriers::beside(&listener, identity.clone(), carriers);
@@ -126,6 +128,7 @@ impl Server {
             peers: Peers::new(carriers),
             transfers: Arc::new(Semaphore::new(settings.transfers_max as usize)),
             forwards: Arc::new(Semaphore::new(settings.transfers_max as usize)),
+            pulls: Arc::new(Semaphore::new(settings.transfers_max as usize)),
             transfers_running: Gauge::default(),
             site_gates: SiteGates::default(),
             uploads: Uploads::default(),

@@ -268,9 +268,10 @@ impl Rates for Book {
     }
 }
 
-/// Settings with which rates are kept in `book`.
+/// Settings with which rates are kept in `book`, unless they are kept elsewhere.
 fn remembering(quic: QuicSettings, book: &Arc<Book>) -> QuicSettings {
-    QuicSettings { rates: Some(Arc::clone(book) as Arc<dyn Rates>), ..quic }
+    let rates = quic.rates.unwrap_or_else(|| Arc::clone(book) as Arc<dyn Rates>);
+    QuicSettings { rates: Some(rates), ..quic }
 }
 
 /// Whether an address lies in a network of this machine, by the address with which we would speak to it. Sends nothing.

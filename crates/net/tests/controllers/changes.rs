@@ -1,8 +1,8 @@
-//! One flow, and what changes while it runs: what was known before, limits, pauses, cuts, another path.
+//! One flow, and what changes while it runs: what was known before, pauses, another path.
 
 use std::time::Duration;
 
-use net::transfer::udt::{Learned, RateLimit};
+use net::transfer::udt::Learned;
 use testbed::link::LinkRules;
 
 use crate::{
@@ -70,21 +70,6 @@ fn a_peer_that_was_once_ten_times_as_fast_is_not_drowned() {
 }
 
 #[test]
-fn a_limit_is_obeyed_while_it_lasts_whoever_controls() {
-    for kind in [Kind::Udt(None), Kind::Bbr3, Kind::Cubic] {
-        let limit = RateLimit::default();
-        let mut world = World::limited(rules(), 1, &endless(kind), &limit);
-        world.run(Duration::from_secs(3));
-        limit.set((RATE_BYTES / 5.0) as u64);
-        let limited = share(&mut world, 4_000, 7_000);
-        assert!(limited > 0.17 && limited < 0.21, "{kind:?}: {limited:.3}");
-        limit.set(0);
-        let free = share(&mut world, 9_000, 12_000);
-        assert!(free > 0.75, "{kind:?}: {free:.3}");
-    }
-}
-
-#[test]
 fn after_a_pause_it_goes_on_as_fast_as_before() {
     let mut world = World::new(rules(), 1, &endless(Kind::Udt(None)));
     world.run(Duration::from_secs(3));
@@ -95,19 +80,6 @@ fn after_a_pause_it_goes_on_as_fast_as_before() {
     let share = share(&mut world, 6_500, 8_000);
     assert!(share > 0.9, "{share:.2}");
     assert_eq!(world.counts().overflowed, overflowed);
-}
-
-#[test]
-fn after_a_cut_of_five_seconds_it_is_soon_at_full_rate() {
-    let mut world = World::new(rules(), 1, &endless(Kind::Udt(None)));
-    world.run(Duration::from_secs(3));
-    world.set_rules(&LinkRules { is_cut: true, ..rules() });
-    world.run(Duration::from_secs(8));
-    world.set_rules(&rules());
-    // The connection asks less and less often whether the link is back: some seconds.
-    world.run(Duration::from_secs(14));
-    let share = share(&mut world, 14_000, 16_000);
-    assert!(share > 0.9, "{share:.2}");
 }
 
 #[test]

@@ -46,7 +46,8 @@ fn of_a_near_and_a_far_flow_neither_gets_twice_as_much() {
 #[test]
 fn beside_a_flow_of_cubic_both_keep_a_third() {
     let udt = Kind::Udt(None);
-    for flows in [[Flow::of(Kind::Cubic, u64::MAX), later(udt, 3)], [Flow::of(udt, u64::MAX), later(Kind::Cubic, 3)]] {
+    for flows in [[Flow::of(Kind::Theirs, u64::MAX), later(udt, 3)], [Flow::of(udt, u64::MAX), later(Kind::Theirs, 3)]]
+    {
         let mut world = World::new(rules(100), 1, &flows);
         let [first, second] = shares(&mut world, 20, 40);
         assert!(first.min(second) > 0.3, "{:?} {first:.2}, {:?} {second:.2}", flows[0].kind, flows[1].kind);

@@ -10,14 +10,20 @@ use std::{
 };
 
 use bytes::BytesMut;
-use net::transfer::udt::{CappedFactory, Learned, RateLimit, Udt, UdtFactory};
+use net::transfer::{
+    packet_rules,
+    udt::{Learned, Udt, UdtFactory},
+};
 use noq_proto::{
-    AckFrequencyConfig, MtuDiscoveryConfig, TransportConfig, VarInt,
+    TransportConfig, VarInt,
     congestion::{Bbr3Config, ControllerFactory, CubicConfig},
 };
 use testbed::link::{Counts, Fate, Link, LinkRules};
 
-use crate::host::{Host, TIMER, Trust};
+use crate::{
+    host::{Host, TIMER, Trust},
+    machine::Machine,
+};
 
 /// Who decides how fast a flow sends.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -25,6 +31,8 @@ pub(crate) enum Kind {
     Udt(Option<Learned>),
     Bbr3,
     Cubic,
+    /// Someone else's CUBIC, as the kernel's TCP: each second packet is acknowledged, and the third overtaking is a loss.
+    Theirs,
 }
 
 /// A flow: one connection with bytes to send.
@@ -54,7 +62,7 @@ pub(crate) struct World {
     events: BinaryHeap<Reverse<(Duration, u64, Happening)>>,
     order: u64,
     trust: Trust,
-    limit: RateLimit,
+    machines: [Machine; 2],
     /// Queue of the bottleneck over time, for its mean.
     pub(crate) queue: Queue,
 }
@@ -95,11 +103,6 @@ impl Queue {
 impl World {
     /// Flows through one bottleneck.
     pub(crate) fn new(rules: LinkRules, seed: u64, flows: &[Flow]) -> Self {
-        Self::limited(rules, seed, flows, &RateLimit::default())
-    }
-
-    /// Flows that are all under one limit.
-    pub(crate) fn limited(rules: LinkRules, seed: u64, flows: &[Flow], limit: &RateLimit) -> Self {
         // Acknowledgements meet the same faults on their way back, but never a queue.
         let back = LinkRules { queue_bytes: u64::MAX, ..rules.clone() };
         let mut events = BinaryHeap::new();
@@ -118,9 +121,14 @@ impl World {
             events,
             order: flows.len() as u64,
             trust: Trust::new(),
-            limit: limit.clone(),
+            machines: Default::default(),
             queue: Queue::default(),
         }
+    }
+
+    /// The machine of all senders, or of all receivers.
+    pub(crate) fn machine(&mut self, side: usize) -> &mut Machine {
+        &mut self.machines[side]
     }
 
     /// Runs until all flows are done, or until `end`.
@@ -132,6 +140,15 @@ impl World {
                 return;
             }
             self.now = at;
+            let side = match happening {
+                Happening::Begins(_) => SENDER,
+                Happening::Arrives(_, side, _) | Happening::Timer(_, side) => side,
+            };
+            let runs_at = self.machines[side].runs_at(at);
+            if runs_at > at {
+                self.events.push(Reverse((runs_at, order, happening)));
+                continue;
+            }
             match happening {
                 Happening::Begins(line) => self.begin(line),
                 Happening::Arrives(line, side, datagram) => {
@@ -210,10 +227,8 @@ impl World {
         let [from, to] = [1, 2].map(|host| SocketAddr::from((Ipv4Addr::new(10, 0, line as u8, host), 9000)));
         let seed = line as u8 * 2 + 1;
         let now = self.epoch + self.now;
-        let sender =
-            Host::sender(now, seed, &self.trust, transport(flow.kind, seed.into(), &self.limit), to, flow.bytes);
-        let receiver =
-            Host::receiver(seed + 1, &self.trust, transport(flow.kind, u64::from(seed) + 1, &self.limit), from);
+        let sender = Host::sender(now, seed, &self.trust, transport(flow.kind, seed.into()), to, flow.bytes);
+        let receiver = Host::receiver(seed + 1, &self.trust, transport(flow.kind, u64::from(seed) + 1), from);
         self.lines[line].hosts = Some([sender, receiver]);
         self.with_host(line, SENDER, |_, _, _| ());
     }
@@ -272,38 +287,32 @@ impl World {
     }
 }
 
-/// The connection's settings, the same for all controllers and those of the real carrier.
-fn transport(kind: Kind, seed: u64, limit: &RateLimit) -> TransportConfig {
-    let mut transport = TransportConfig::default();
-    let mut discovery = MtuDiscoveryConfig::default();
-    discovery.upper_bound(1_472);
-    let mut acknowledgements = AckFrequencyConfig::default();
-    acknowledgements
-        .ack_eliciting_threshold(VarInt::from_u32(9))
-        .max_ack_delay(Some(Duration::from_millis(10)))
-        .reordering_threshold(VarInt::from_u32(PACKET_THRESHOLD - 1));
+/// The connection's settings: those of the real carrier, but for windows, since here no lanes are dealt.
+fn transport(kind: Kind, seed: u64) -> TransportConfig {
     let controller: Arc<dyn ControllerFactory + Send + Sync> = match kind {
         Kind::Udt(learned) => Arc::new(UdtFactory::new(seed, learned)),
         Kind::Bbr3 => Arc::new(Bbr3Config::default()),
-        Kind::Cubic => Arc::new(CubicConfig::default()),
+        Kind::Cubic | Kind::Theirs => Arc::new(CubicConfig::default()),
+    };
+    let mut transport = if kind == Kind::Theirs {
+        let mut theirs = TransportConfig::default();
+        theirs.congestion_controller_factory(controller);
+        theirs
+    } else {
+        packet_rules(DATAGRAM_BYTES_MAX, controller)
     };
     transport
-        .congestion_controller_factory(Arc::new(CappedFactory::new(controller, limit.clone())))
         .stream_receive_window(VarInt::from_u32(32 << 20))
         .receive_window(VarInt::from_u32(256 << 20))
         .send_window(128 << 20)
-        .send_fairness(false)
-        .max_concurrent_uni_streams(VarInt::from_u32(1_024))
-        .packet_threshold(PACKET_THRESHOLD)
-        .initial_rtt(Duration::from_millis(100))
-        .mtu_discovery_config(Some(discovery))
-        .ack_frequency_config(Some(acknowledgements));
+        .max_concurrent_uni_streams(VarInt::from_u32(1_024));
     transport
 }
 
-/// Packets that may overtake one before it counts as lost: else what was only held back for a moment is sent again.
-const PACKET_THRESHOLD: u32 = 128;
-const SENDER: usize = 0;
+pub(crate) const SENDER: usize = 0;
+pub(crate) const RECEIVER: usize = 1;
+/// UDP payload of a packet of Ethernet.
+const DATAGRAM_BYTES_MAX: u16 = 1_472;
 /// IP and UDP headers.
 const HEADER_BYTES: u32 = 28;
 /// How finely arrivals are kept.

@@ -204,7 +204,7 @@ impl OpenSlices {
 }
 
 /// Verified bytes of a slice.
-struct SliceSource {
+pub(crate) struct SliceSource {
     reader: Arc<SliceReader>,
     next: u64,
     until: u64,
@@ -212,7 +212,7 @@ struct SliceSource {
 
 impl SliceSource {
     /// The bytes of a range, if a ticket for `allowed` covers it.
-    fn begin(
+    pub(crate) fn begin(
         reader: Arc<SliceReader>,
         slice: SliceId,
         range: &Range<u64>,

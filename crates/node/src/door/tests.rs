@@ -65,6 +65,7 @@ pub(crate) fn fixture() -> Fixture {
         peers: Peers::new(Carriers::new(identity, CarrierSettings::default())),
         transfers: Arc::new(Semaphore::new(1)),
         forwards: Arc::new(Semaphore::new(1)),
+        pulls: Arc::new(Semaphore::new(1)),
         transfers_running: Gauge::default(),
         site_gates: SiteGates::default(),
         uploads: Uploads::default(),

@@ -28,7 +28,7 @@ use noq::{
 };
 use tokio::{sync::Mutex as AsyncMutex, time::timeout};
 
-pub use config::QuicSettings;
+pub use config::{QuicSettings, packet_rules};
 pub use endpoint::SOCKET_BUFFER_BYTES;
 pub(super) use listener::QuicListener;
 pub use rates::{RateMemory, Rates};

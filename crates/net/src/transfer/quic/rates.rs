@@ -4,7 +4,7 @@
 use std::{
     collections::BTreeMap,
     fmt,
-    net::SocketAddr,
+    net::{IpAddr, SocketAddr},
     sync::{Arc, Mutex, PoisonError},
 };
 
@@ -38,29 +38,31 @@ impl Learning {
     }
 }
 
-/// Keeps it in memory.
+/// Keeps it in memory, machine by machine: what one learned by calling a peer holds as well where that peer calls, from a
+/// port that may be any.
 #[derive(Debug, Default)]
 pub struct RateMemory {
-    peers: Mutex<BTreeMap<SocketAddr, Learned>>,
+    machines: Mutex<BTreeMap<IpAddr, Learned>>,
 }
 
 impl Rates for RateMemory {
     fn learned(&self, peer: SocketAddr) -> Option<Learned> {
-        self.peers.lock().unwrap_or_else(PoisonError::into_inner).get(&peer).copied()
+        self.machines.lock().unwrap_or_else(PoisonError::into_inner).get(&peer.ip().to_canonical()).copied()
     }
 
     fn learn(&self, peer: SocketAddr, learned: Learned) {
-        let mut peers = self.peers.lock().unwrap_or_else(PoisonError::into_inner);
-        if peers.len() >= PEERS_MAX && !peers.contains_key(&peer) {
+        let machine = peer.ip().to_canonical();
+        let mut machines = self.machines.lock().unwrap_or_else(PoisonError::into_inner);
+        if machines.len() >= MACHINES_MAX && !machines.contains_key(&machine) {
             // Any one: it is learned anew in a second.
-            peers.pop_first();
+            machines.pop_first();
         }
-        peers.insert(peer, learned);
+        machines.insert(machine, learned);
     }
 }
 
-/// Most peers that are remembered.
-const PEERS_MAX: usize = 4_096;
+/// Most machines that are remembered, some 50 bytes each.
+const MACHINES_MAX: usize = 4_096;
 
 #[cfg(test)]
 mod tests {
@@ -69,15 +71,24 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_learned_is_kept_of_a_bounded_number_of_peers() {
+    fn what_was_learned_is_kept_of_a_bounded_number_of_machines() {
         let memory = RateMemory::default();
         let peer = |number: u32| SocketAddr::from((number.to_be_bytes(), 1));
         let learned = Learned { rate_bytes_per_second: 1_000, round_trip: Duration::from_millis(10) };
-        for number in 0..=PEERS_MAX as u32 {
+        for number in 0..=MACHINES_MAX as u32 {
             memory.learn(peer(number), learned);
             assert_eq!(memory.learned(peer(number)), Some(learned));
         }
         assert_eq!(memory.learned(peer(0)), None);
-        assert_eq!(memory.peers.lock().unwrap_or_else(PoisonError::into_inner).len(), PEERS_MAX);
+        assert_eq!(memory.machines.lock().unwrap_or_else(PoisonError::into_inner).len(), MACHINES_MAX);
+    }
+
+    #[test]
+    fn a_machine_is_the_same_whichever_port_it_speaks_from() {
+        let memory = RateMemory::default();
+        let learned = Learned { rate_bytes_per_second: 1_000, round_trip: Duration::from_millis(10) };
+        memory.learn(SocketAddr::from(([10, 0, 0, 1], 0)), learned);
+        assert_eq!(memory.learned("[::ffff:10.0.0.1]:7000".parse().unwrap()), Some(learned));
+        assert_eq!(memory.learned(SocketAddr::from(([10, 0, 0, 2], 0))), None);
     }
 }

@@ -21,9 +21,14 @@ struct Node {
 
 impl Node {
     async fn start() -> Self {
+        Self::with(QuicSettings::default()).await
+    }
+
+    async fn with(settings: QuicSettings) -> Self {
         let authority = Authority::create("cloud").unwrap();
         let credentials = authority.issue("node-1").unwrap();
-        let listener = listen(&authority, &credentials, any_port()).await;
+        let identity = TlsIdentity::role(authority.certificate_pem(), &credentials).unwrap();
+        let listener = Listener::bind_both(any_port(), identity, settings).await.unwrap();
         Self { authority, credentials, listener }
     }
 
@@ -213,6 +218,37 @@ fn a_node_that_started_again_is_met_anew_at_once() {
         ours.send(&2u32).await.unwrap();
         assert_eq!(theirs.receive::<u32>().await.unwrap(), 2);
     });
+}
+
+#[tokio::test]
+async fn one_who_is_called_remembers_how_fast_the_way_to_the_callers_machine_is() {
+    let rates = Arc::new(RateMemory::default());
+    let node = Node::with(QuicSettings { rates: Some(rates.clone()), ..QuicSettings::default() }).await;
+    let carrier = node.carrier();
+    let bytes = vec![7; FRAME_BYTES_MAX];
+    // Where the machine is fast, the first megabytes are over before anything could be learned.
+    let mut learned = None;
+    for _ in 0..100 {
+        let (mut ours, mut theirs) = node.pair(&carrier).await;
+        let sending = async {
+            for _ in 0..8 {
+                theirs.send_frame(&bytes).await.unwrap();
+            }
+            theirs.end_frames().await.unwrap();
+            theirs.close().await;
+        };
+        let taking = async {
+            let mut frame = Frame::default();
+            while ours.receive_frame(&mut frame).await.unwrap() {}
+            drop(ours);
+        };
+        tokio::join!(sending, taking);
+        learned = rates.learned(any_port());
+        if learned.is_some() {
+            break;
+        }
+    }
+    assert!(learned.is_some_and(|learned| learned.rate_bytes_per_second > 0));
 }
 
 #[tokio::test]

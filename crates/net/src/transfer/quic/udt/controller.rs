@@ -55,9 +55,9 @@ impl Udt {
         self.rules.learned()
     }
 
-    /// The controller that a connection showed, if it is of this kind, limited or not.
+    /// The controller that a connection showed, if it is of this kind.
     pub fn of(shown: Box<dyn Controller>) -> Option<Box<Self>> {
-        super::capped::inner(shown).into_any().downcast().ok()
+        shown.into_any().downcast().ok()
     }
 
     /// The law, to look at.

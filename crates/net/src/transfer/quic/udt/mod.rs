@@ -2,20 +2,22 @@
 //! keeps it through random loss, where a controller that answers each loss with a smaller window starves.
 //!
 //! Read in this order: [`rules`] is the control law; it is told what was sent, acknowledged and lost, and says how fast to
-//! send. Its eyes are `delivery.rs` (how fast packets arrive), `delay.rs` (how long the queue is) and `losses.rs` (whether
-//! the loss is the link's or ours). `controller.rs` plugs the law into QUIC, `capped.rs` puts a limit over any controller.
+//! send. Its eyes are `delivery.rs` (how fast packets arrive), `delay.rs` (how long the queue is), `losses.rs` (whether the
+//! loss is the link's or ours) and `silence.rs` (whether an end or the path stood still). `short.rs` is the law of ways
+//! within a site. `controller.rs` plugs the law into QUIC. Limits are none of its business: who has one writes no faster
+//! (`pace.rs`), and is then taken for a sender that has nothing more to send.
 //!
 //! Why it is so, and how it does beside others: `docs/decisions/0020-udt-controller.md`, `docs/performance.md`.
 //!
 //! None of it reads a clock, draws lots from elsewhere than its seed, or knows what the bytes mean.
 
-mod capped;
 mod controller;
 mod delay;
 mod delivery;
 mod losses;
 pub mod rules;
+mod short;
+mod silence;
 
-pub use capped::{Capped, CappedFactory, RateLimit};
 pub use controller::{Udt, UdtFactory};
 pub use rules::Learned;

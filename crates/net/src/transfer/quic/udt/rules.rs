@@ -16,6 +16,8 @@ use super::{
     delay::Delay,
     delivery::{Delivery, Sample},
     losses::Losses,
+    short::ShortWay,
+    silence::Silence,
 };
 
 /// What one connection learned of a path, for the next one to begin with.
@@ -36,6 +38,7 @@ pub struct Rules {
     delivery: Delivery,
     delay: Delay,
     losses: Losses,
+    silence: Silence,
     phase: Phase,
     /// Bytes a second.
     rate: f64,
@@ -55,8 +58,8 @@ enum Phase {
     Settle,
     /// UDT's law.
     Steady,
-    /// The way is shorter than timers are exact: what arrives rules, and the window, which allows for this queue.
-    Short { queue: Duration },
+    /// The way is shorter than timers are exact.
+    Short(ShortWay),
 }
 
 /// A round trip, as packets count it.
@@ -78,6 +81,8 @@ struct Tick {
     sent_bytes: u64,
     /// Share of the rate that is made use of.
     used: f64,
+    /// When the sender last had nothing more to send.
+    idle_at: Option<Duration>,
     /// Since when the rate rises without a queue to show for it.
     rising_since: Option<Duration>,
 }
@@ -111,6 +116,7 @@ impl Rules {
             delivery: Delivery::default(),
             delay: Delay::default(),
             losses: Losses::default(),
+            silence: Silence::default(),
             phase: Phase::Start {
                 window,
                 granted: window,
@@ -147,20 +153,25 @@ impl Rules {
     /// nothing more to send.
     pub fn on_acknowledgement(&mut self, now: Duration, in_flight_bytes: u64, is_idle: bool) {
         let Some(newest_sent_at) = self.newest_sent_at.take() else { return };
-        let is_first = self.delay.smoothed().is_none();
-        self.delay.on_round_trip(now, now.saturating_sub(newest_sent_at));
+        if is_idle {
+            self.tick.idle_at = Some(now);
+        }
         let sample = self.delivery.on_batch(now, newest_sent_at, in_flight_bytes, is_idle);
+        if !self.silence.on_heard(now, newest_sent_at) && self.delay.shortest().is_some() {
+            // Neither how long it took nor how fast it came.
+            self.on_time(now);
+            return;
+        }
+        self.delay.on_round_trip(now, now.saturating_sub(newest_sent_at));
         if let Some(sample) = sample {
             self.round.best = self.round.best.max(sample.rate_bytes_per_second);
         }
-        if is_first {
-            self.resume();
-        }
+        self.resume();
         self.choose_law(now);
         match self.phase {
             Phase::Start { .. } => self.start(now, sample),
             Phase::Settle => self.settle(now),
-            Phase::Steady | Phase::Short { .. } => {}
+            Phase::Steady | Phase::Short(_) => {}
         }
         if newest_sent_at >= self.round.began_at {
             self.end_round(now, sample);
@@ -185,7 +196,7 @@ impl Rules {
         match self.phase {
             Phase::Start { .. } if is_congestion => self.leave_start(now),
             Phase::Steady if is_congestion || self.is_contended() => self.cut(now),
-            Phase::Start { .. } | Phase::Settle | Phase::Steady | Phase::Short { .. } => {}
+            Phase::Start { .. } | Phase::Settle | Phase::Steady | Phase::Short(_) => {}
         }
     }
 
@@ -195,7 +206,7 @@ impl Rules {
             match self.phase {
                 Phase::Start { .. } => self.leave_start(now),
                 Phase::Settle => {}
-                Phase::Short { .. } => self.carried *= CUT,
+                Phase::Short(_) => self.carried = ShortWay::on_marked(self.carried),
                 Phase::Steady => self.cut(now),
             }
         }
@@ -211,9 +222,7 @@ impl Rules {
         let rate = match self.phase {
             Phase::Start { window, .. } => START_PACE * window / self.round_trip().as_secs_f64(),
             Phase::Settle | Phase::Steady => self.rate,
-            Phase::Short { .. } => {
-                (self.carried * SHORT_PACE).max(START_PACKETS * self.packet_bytes / SYN.as_secs_f64())
-            }
+            Phase::Short(_) => ShortWay::rate(self.carried, self.packet_bytes),
         };
         rate.clamp(RATE_BYTES_PER_SECOND_MIN, RATE_BYTES_PER_SECOND_MAX) as u64
     }
@@ -225,12 +234,12 @@ impl Rules {
             Phase::Start { window, .. } => window,
             Phase::Settle => self.path_bytes() + least,
             Phase::Steady => {
-                let round_trip = self.delay.smoothed().unwrap_or(START_ROUND_TRIP).min(ROUND_TRIP_MAX);
+                // Others' queue is a part of the way, but not one that only grows: a link may have become slow.
+                let smoothed = self.delay.smoothed().unwrap_or(START_ROUND_TRIP);
+                let round_trip = smoothed.min(self.round_trip() + WINDOW_QUEUE_MAX);
                 self.rate * (round_trip + SYN).as_secs_f64() + least
             }
-            Phase::Short { queue } => {
-                self.carried * (self.round_trip() + queue).as_secs_f64() + START_PACKETS * self.packet_bytes
-            }
+            Phase::Short(law) => law.window(self.carried, self.round_trip(), self.packet_bytes),
         };
         window.clamp(least, WINDOW_BYTES_MAX) as u64
     }
@@ -250,13 +259,15 @@ impl Rules {
     /// rate at once, the rest when that has arrived.
     fn resume(&mut self) {
         let (Some(learned), Some(round_trip)) = (self.learned, self.delay.shortest()) else { return };
-        let Phase::Start { window, granted, goal_bytes_per_second, .. } = &mut self.phase else { return };
+        let Phase::Start { window, granted, goal_bytes_per_second: goal @ None, .. } = &mut self.phase else { return };
         let same = learned.round_trip / 2..=learned.round_trip.saturating_mul(2) + SYN;
-        if same.contains(&round_trip) {
+        // What is less than a new path is tried with was learned in a bad moment.
+        let first = *window / round_trip.as_secs_f64();
+        if same.contains(&round_trip) && learned.rate_bytes_per_second as f64 > first {
             let rate = learned.rate_bytes_per_second as f64;
             *window = window.max(rate * round_trip.as_secs_f64() * RESUME_SHARE / START_PACE);
             *granted = *window;
-            *goal_bytes_per_second = Some(rate);
+            *goal = Some(rate);
         }
     }
 
@@ -293,32 +304,26 @@ impl Rules {
 
     /// Whether the way is so short that another law holds.
     fn choose_law(&mut self, now: Duration) {
-        let is_short = self.delay.shortest().is_some_and(|shortest| shortest < SHORT_WAY);
+        let is_short = self.delay.shortest().is_some_and(ShortWay::is_of);
         match self.phase {
-            Phase::Short { .. } if !is_short => {
+            Phase::Short(_) if !is_short => {
                 self.rate = self.carried.max(RATE_BYTES_PER_SECOND_MIN);
                 self.phase = Phase::Steady;
                 self.answer(now);
             }
             Phase::Start { .. } | Phase::Settle | Phase::Steady if is_short => {
-                self.phase = Phase::Short { queue: SHORT_QUEUE_MAX };
+                self.phase = Phase::Short(ShortWay::new());
             }
-            Phase::Start { .. } | Phase::Settle | Phase::Steady | Phase::Short { .. } => {}
+            Phase::Start { .. } | Phase::Settle | Phase::Steady | Phase::Short(_) => {}
         }
     }
 
-    /// The law of short ways, each [`SYN`]: a window of what arrived of late, and of a short queue, sent faster than that.
-    /// There a round trip is noise, and a rate would only be as good as the timers.
-    fn short(&mut self, queue: Duration) {
+    /// The law of short ways, each [`SYN`].
+    fn short(&mut self, mut law: ShortWay) {
         let arrived = self.delivery.of_late(SYN * 2);
         let expected = arrived * SYN.as_secs_f64() / self.packet_bytes;
-        if self.losses.is_congestion(expected) {
-            self.carried = arrived.min(self.carried * CUT);
-            self.phase = Phase::Short { queue: queue.mul_f64(SHORT_CUT) };
-        } else {
-            self.carried = arrived.max(self.carried * SHORT_FORGET);
-            self.phase = Phase::Short { queue: (queue + SHORT_QUEUE_STEP).min(SHORT_QUEUE_MAX) };
-        }
+        self.carried = law.on_time(arrived, self.carried, self.losses.is_congestion(expected));
+        self.phase = Phase::Short(law);
         self.rate = self.carried.max(RATE_BYTES_PER_SECOND_MIN);
         self.losses.restart();
     }
@@ -368,7 +373,7 @@ impl Rules {
             of_late: 0.0,
             of_late_before: self.round.of_late,
         };
-        if matches!(self.phase, Phase::Short { .. }) {
+        if matches!(self.phase, Phase::Short(_)) {
             return;
         }
         self.losses.restart();
@@ -387,7 +392,7 @@ impl Rules {
         match self.phase {
             Phase::Start { .. } | Phase::Settle => {}
             Phase::Steady => self.steady(now, passed),
-            Phase::Short { queue } => self.short(queue),
+            Phase::Short(law) => self.short(law),
         }
     }
 
@@ -415,7 +420,7 @@ impl Rules {
             self.overload.drain_until = None;
             self.rate = self.rate.max(self.carried * CRUISE);
         }
-        if self.tick.used > USED_ENOUGH {
+        if self.is_wanting(now) {
             let ticks = (passed.as_secs_f64() / SYN.as_secs_f64()).min(TICKS_MAX);
             let margin = 1.0 - queue.as_secs_f64() / target.as_secs_f64();
             self.rise(now, queue > target / 4, margin.max(0.0), ticks);
@@ -429,6 +434,7 @@ impl Rules {
     /// the rate: else of two flows the poorer would be a power of ten slower, and never catch up.
     fn rise(&mut self, now: Duration, is_queueing: bool, margin: f64, ticks: f64) {
         let margin = if self.is_contended() { CONTENDED_MARGIN } else { margin };
+        let mut is_free = false;
         let mut step = STEP_SHARE * (self.carried.max(self.rate) * STEP_REFERENCE).sqrt() * margin;
         if is_queueing || self.is_contended() {
             self.tick.rising_since = None;
@@ -436,11 +442,15 @@ impl Rules {
             let since = *self.tick.rising_since.get_or_insert(now);
             let period = self.round_trip().max(DOUBLING_MIN) * 2;
             let doublings = now.saturating_sub(since).as_secs_f64() / period.as_secs_f64();
+            is_free = doublings >= FREE_AFTER_DOUBLINGS;
             step = (step * doublings.floor().min(20.0).exp2()).min(self.rate * STEP_RATE_SHARE_MAX);
         }
         self.rate = (self.rate + step * ticks).min(RATE_BYTES_PER_SECOND_MAX);
         if self.carried > 0.0 {
-            self.rate = self.rate.min(self.carried * RATE_OVER_CARRIED_MAX);
+            let over = if is_free { RATE_OVER_CARRIED_FREE } else { RATE_OVER_CARRIED_MAX };
+            // The slowest are measured by so few packets that timers alone would keep them slow.
+            let least = WINDOW_PACKETS * self.packet_bytes / DOUBLING_MIN.as_secs_f64();
+            self.rate = self.rate.min((self.carried * over).max(self.carried + least));
         }
     }
 
@@ -454,7 +464,13 @@ impl Rules {
             self.overload.in_vain = 0;
         }
         self.overload.queue = queue;
-        let seen = self.round.best.max(self.round.best_before);
+        let mut seen = self.round.best.max(self.round.best_before);
+        let long = self.round_trip().max(QUEUE_LONG_MIN);
+        if queue > long {
+            // No flow makes such a queue: the path became slower, and a round trip is too long to wait for a sample of it.
+            seen = seen.min(self.delivery.of_late(long));
+            (self.round.best, self.round.best_before) = (seen, seen);
+        }
         if seen > 0.0 {
             self.carried = seen;
         }
@@ -500,10 +516,17 @@ impl Rules {
         let rng = self.rng.fork();
         let mut delivery = Delivery::default();
         std::mem::swap(&mut delivery, &mut self.delivery);
-        *self = Self { rng, delivery, ..Self::new(0, self.packet_bytes as u16, learned) };
+        let silence = self.silence;
+        *self = Self { rng, delivery, silence, ..Self::new(0, self.packet_bytes as u16, learned) };
         self.round.began_at = now;
         self.tick.at = now;
         self.overload = Overload { answered_at: now, has_been: true, ..Overload::default() };
+    }
+
+    /// Whether the sender would send more if it might. One that is late does not make use of its rate either.
+    fn is_wanting(&self, now: Duration) -> bool {
+        let idle = self.tick.idle_at.map(|at| now.saturating_sub(at));
+        self.tick.used > USED_ENOUGH || idle.is_none_or(|idle| idle > self.round_trip().max(DOUBLING_MIN))
     }
 
     /// The queue is someone else's: it stays long though we sent less.
@@ -538,6 +561,8 @@ pub const RATE_BYTES_PER_SECOND_MIN: f64 = 15_000.0;
 pub const RATE_BYTES_PER_SECOND_MAX: f64 = 1.25e12;
 /// UDT's window beside the rate.
 const WINDOW_PACKETS: f64 = 16.0;
+/// Longest queue that the window follows.
+const WINDOW_QUEUE_MAX: Duration = Duration::from_millis(500);
 /// More than any path holds.
 const WINDOW_BYTES_MAX: f64 = 1e12;
 /// First window.
@@ -547,23 +572,12 @@ const START_ROUND_TRIP: Duration = Duration::from_millis(100);
 /// Bounds of what is believed of a round trip.
 const ROUND_TRIP_MIN: Duration = Duration::from_micros(50);
 const ROUND_TRIP_MAX: Duration = Duration::from_secs(10);
-/// A way shorter than this is measured by what arrives, not by round trips: timers and threads are no more exact.
-const SHORT_WAY: Duration = Duration::from_millis(2);
-/// The queue that a flow on a short way may keep, where there is room for it; what a loss leaves of that, and what comes
-/// back each [`SYN`].
-const SHORT_QUEUE_MAX: Duration = Duration::from_millis(4);
-const SHORT_CUT: f64 = 0.7;
-const SHORT_QUEUE_STEP: Duration = Duration::from_micros(5);
-/// How much faster than what arrived is sent there.
-const SHORT_PACE: f64 = 3.0;
-/// What is left each [`SYN`] of what once arrived there.
-const SHORT_FORGET: f64 = 0.98;
 /// By what the window grows each round trip.
 const START_FACTOR: f64 = 3.0;
 /// A window that grows threefold each round trip is sent at 3/2 ln 3 windows a round trip.
 const START_PACE: f64 = 1.65;
 /// More windows than the path holds are never on their way.
-const START_WINDOWS: f64 = 1.9;
+const START_WINDOWS: f64 = 1.85;
 /// Shortest time over which arrivals are judged at the start.
 const START_LATELY_MIN: Duration = Duration::from_millis(5);
 /// Growth in a round that shows that the path is not full.
@@ -586,6 +600,8 @@ const EMPTY_SEEN_WITHIN: Duration = Duration::from_secs(4);
 const DEEP_CUT: f64 = 0.5;
 /// For so many times the queue's length.
 const DEEP_DRAIN: u32 = 4;
+/// A queue longer than a round trip, and than this, is that of a path that became slower.
+const QUEUE_LONG_MIN: Duration = Duration::from_millis(100);
 /// Longest time for a queue to empty.
 const DRAIN_MAX: Duration = Duration::from_secs(2);
 /// Share of what the path carries that is sent once the queue is empty.
@@ -604,6 +620,9 @@ const TICKS_MAX: f64 = 4.0;
 const CONTENDED_MARGIN: f64 = 0.1;
 /// The rate is never further over what was seen to arrive.
 const RATE_OVER_CARRIED_MAX: f64 = 1.06;
+/// But where it rose for so many doublings without a queue: what was seen to arrive is then not what the path can carry.
+const RATE_OVER_CARRIED_FREE: f64 = 1.5;
+const FREE_AFTER_DOUBLINGS: f64 = 2.0;
 /// Over so many evaluations the use of the rate is averaged.
 const USED_OVER: f64 = 8.0;
 /// A rate less used than that is not raised.
