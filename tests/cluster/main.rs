@@ -5,6 +5,7 @@
 
 mod accounts;
 mod chaos;
+mod copies;
 mod disks;
 mod faults;
 mod files;

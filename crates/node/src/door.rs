@@ -8,7 +8,8 @@ mod import;
 mod local;
 mod local_write;
 mod piece;
-mod read;
+mod pull;
+pub(crate) mod read;
 #[cfg(test)]
 pub(crate) mod tests;
 mod verify;
@@ -24,7 +25,7 @@ use net::{
 };
 use protocol::{
     Pace, Status,
-    message::transfer::{TransferReply, TransferRequest},
+    message::transfer::{Pull, TransferReply, TransferRequest},
     ticket::SignedTicket,
 };
 use tokio::{
@@ -211,6 +212,10 @@ async fn answer(
             let wanted = import::Wanted { folder, file, keep: false };
             Box::pin(import::leave(hands, stream, bearer, &ticket, wanted, slice)).await
         }
+        TransferRequest::Pull(wanted) => {
+            let Some(_turn) = turn_of(hands, &hands.pulls, stream).await? else { return Ok(After::Next) };
+            Box::pin(pull::pull(hands, stream, bearer, pull::Wanted { pull: wanted, pace }, stopping)).await
+        }
         // Taken out before: these change what the connection is.
         TransferRequest::Spe { .. }
         | TransferRequest::Hold { .. }
@@ -250,7 +255,8 @@ fn ticket_of(request: &TransferRequest) -> Option<&SignedTicket> {
         | TransferRequest::ImportFile { ticket, .. }
         | TransferRequest::LeaveFile { ticket, .. }
         | TransferRequest::Plain { ticket }
-        | TransferRequest::Spe { ticket } => Some(ticket),
+        | TransferRequest::Spe { ticket }
+        | TransferRequest::Pull(Pull { write: ticket, .. }) => Some(ticket),
         TransferRequest::Hold { .. } | TransferRequest::Pace(_) => None,
     }
 }

@@ -15,11 +15,11 @@ use crate::{
     bucket::BucketStore,
     import::ImportFolders,
     keeping::KeptRows,
-    lanes::Lanes,
     peers::Peers,
     rules::Completion,
     scrub::ScrubBoard,
     server::Event,
+    site_gates::SiteGates,
     spe::{Sandbox, SpeProgram},
     tickets::TicketDoor,
     uploads::Uploads,
@@ -39,12 +39,14 @@ pub(crate) struct Hands {
     pub(crate) uploads: Uploads,
     pub(crate) peers: Peers,
     /// What bytes to and from other sites may take.
-    pub(crate) lanes: Lanes,
+    pub(crate) site_gates: SiteGates,
     /// Transfers at once (`transfers_max` of the settings).
     pub(crate) transfers: Arc<Semaphore>,
     /// Slices passed on by other nodes at once. Apart from the others, so that of two nodes whose turns are all taken by
     /// uploads neither waits for the other.
     pub(crate) forwards: Arc<Semaphore>,
+    /// Copies that clients have ordered here at once. Apart from the others too: each waits for a turn at another node.
+    pub(crate) pulls: Arc<Semaphore>,
     pub(crate) transfers_running: Gauge,
     pub(crate) spe: SpeProgram,
     /// How SPEs are confined, and what of that is missing here.

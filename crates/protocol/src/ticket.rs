@@ -113,13 +113,23 @@ pub struct SignedTicket {
     pub handed: Option<Handed>,
 }
 
-/// A client's word that a node may use its ticket in its place: the node that runs a task reads what the task needs.
+/// A client's word that someone may use its ticket in its place: the node that runs a task reads what the task needs, the
+/// node that makes a copy reads what is copied.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Handed {
-    /// The node, which proves itself by its certificate.
-    pub to: NodeId,
+    /// Who may use it.
+    pub to: HandedTo,
     /// Ed25519 signature with the holder's key over [`handing_words`], 64 bytes.
     pub signature: Vec<u8>,
+}
+
+/// To whom a ticket is handed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum HandedTo {
+    /// A node of the same cloud, which proves itself by its certificate.
+    Node(NodeId),
+    /// Whoever proves to hold this key, as a client does: a node of another cloud.
+    Key(HolderKey),
 }
 
 /// The public keys with which a node checks tickets.
@@ -187,10 +197,14 @@ impl Ticket {
     }
 }
 
-/// What a client signs when it hands a ticket on to a node.
-pub fn handing_words(ticket: &[u8], to: &NodeId) -> Vec<u8> {
-    // The name has no zero byte, so the words of two hand-overs are never the same.
-    [HANDING_LABEL, to.as_str().as_bytes(), &[0], ticket].concat()
+/// What a client signs when it hands a ticket on.
+pub fn handing_words(ticket: &[u8], to: &HandedTo) -> Vec<u8> {
+    // The words of two hand-overs are never the same: neither label begins the other, a name has no zero byte, and a key
+    // has always 32 bytes.
+    match to {
+        HandedTo::Node(node) => [HANDING_LABEL, node.as_str().as_bytes(), &[0], ticket].concat(),
+        HandedTo::Key(key) => [HANDING_TO_KEY_LABEL, &key.0, ticket].concat(),
+    }
 }
 
 /// What a client signs at a local socket, whose two ends are on one machine and so have one clock: nothing of one
@@ -205,5 +219,7 @@ pub const HOLDER_LABEL: &[u8] = b"EXPORTER-sector-holder-1";
 pub const LOCAL_PROOF_LIFE_MILLIS: u64 = 60_000;
 /// Sets what is signed for a hand-over apart from all else that is signed with the same key.
 const HANDING_LABEL: &[u8] = b"sector-hand-1\0";
+/// The same where it is handed to a key.
+const HANDING_TO_KEY_LABEL: &[u8] = b"sector-hand-key-1\0";
 /// The same for a local socket.
 const LOCAL_LABEL: &[u8] = b"sector-local-1\0";

@@ -221,6 +221,10 @@ impl Process {
             TransferRequest::Hold { .. } | TransferRequest::Pace(_) | TransferRequest::Plain { .. } => {
                 return Err(Refusal::new(Status::Usage, "nobody proves anything in the simulation"));
             }
+            // Its clients write what they have made up.
+            TransferRequest::Pull(_) => {
+                return Err(Refusal::new(Status::Usage, "nobody orders copies in the simulation"));
+            }
             TransferRequest::ListFiles { .. }
             | TransferRequest::ImportFile { .. }
             | TransferRequest::LeaveFile { .. } => {

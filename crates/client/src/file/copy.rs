@@ -1,16 +1,39 @@
-//! A copy of a file within Sector: read from one node and written to another as it comes, through this client.
+//! A copy of a file within Sector, made by the nodes (path: `docs/paths/third-party-copy.md`): this client names what goes
+//! where, hands its tickets to the node that makes the copy, and publishes it. A copy that breaks off is tried again and goes
+//! on where it broke off, also in another process.
+//!
+//! No byte of the file passes through this client.
 
-use std::io::{self, Read, Write};
+use std::{sync::atomic::Ordering, time::Duration};
 
-use protocol::{SectorPath, message::client_master::Entry};
-use tokio::sync::mpsc::{self, Receiver, Sender};
+use net::{NetError, transfer::TransferStream};
+use protocol::{
+    Digest, ResumeKey, SectorPath,
+    message::{
+        client_master::{CreateRequest, Created, Entry, FileContent, Source},
+        transfer::{PULL_SOURCES_MAX, Pull, PullWord, TransferReply, TransferRequest},
+    },
+    ticket::HandedTo,
+    topology,
+};
 
-use super::{FRAMES_IN_FLIGHT, Progress, put::PutOptions};
+use super::{
+    Progress,
+    attempts::{Attempts, Shown},
+    put::{PutOptions, Tries, create_request, resume_key_of},
+    sources::Sources,
+};
 use crate::{Client, ClientError};
 
 impl Client {
-    /// Copies the file `from` to `to`, with its record format and its user metadata. How many copies are kept is as the
-    /// folder of `to` says, unless `options` do.
+    /// Copies the file `from` to `to`, with its record format and its user metadata, from node to node. How many copies are
+    /// kept is as the folder of `to` says, unless `options` do. Tries again when a connection or a node fails; each attempt,
+    /// also that of a later call for the same content and path, goes on behind what arrived before, as long as the node that
+    /// has it keeps it (an hour).
+    ///
+    /// # Errors
+    /// As [`put`](Self::put); `NotFound` where there is no `from`; `Unavailable` where no node can be read from, or written
+    /// to; [`ClientError::Corrupt`] where what arrived is not what `from` holds: nothing is published then.
     pub async fn copy(
         &self,
         from: &SectorPath,
@@ -18,71 +41,144 @@ impl Client {
         options: &PutOptions,
         progress: Progress<'_>,
     ) -> Result<Entry, ClientError> {
-        let (content, _) = self.locate(from).await?;
+        let (content, located) = self.locate(from).await?;
+        let sources = Sources::new(from.clone(), content.slice, located.sources);
         let options = PutOptions {
             copies: options.copies,
             records: content.records,
-            user: content.user,
+            user: content.user.clone(),
             bytes_expected: Some(content.bytes),
             ..options.clone()
         };
-        let (send, receive) = mpsc::channel(FRAMES_IN_FLIGHT);
-        let reading = self.read(from, None, PipeWriter { frames: Some(send) }, &|_| ());
-        let writing = self.put(PipeReader { frames: receive, frame: io::Cursor::default() }, to, &options, progress);
-        let reading = async {
-            let (_, mut pipe) = reading.await?;
-            pipe.end();
-            Ok(())
+        let (tries, shown, mut attempts) = (Tries::default(), Shown::default(), Attempts::default());
+        loop {
+            // What was kept of an attempt that brought other bytes than it should have is not gone on with.
+            let is_trusted = !tries.begins_anew.load(Ordering::Relaxed);
+            let resume = is_trusted.then(|| resume_key(&content, to));
+            let request = CreateRequest { resume, ..create_request(to, &options) };
+            let progress = shown.of_next_attempt(progress);
+            let copy = |created| {
+                let copy = Copy { client: self, from, content: &content, sources: &sources, tries: &tries };
+                copy.make(created, &progress)
+            };
+            let error = match self.under_lease(request.clone(), &tries, copy).await {
+                Ok(entry) => return Ok(entry),
+                Err(error) => error,
+            };
+            let kept = tries.kept.swap(0, Ordering::Relaxed);
+            let may_repeat = || tries.may_repeat(&error, &request);
+            let Some(pause) = attempts.pause_after(&error, kept, may_repeat) else { return Err(error) };
+            tracing::info!(%from, %to, %error, "a copy is tried again");
+            tokio::time::sleep(pause).await;
+        }
+    }
+}
+
+/// One attempt at a copy.
+struct Copy<'a> {
+    client: &'a Client,
+    from: &'a SectorPath,
+    content: &'a FileContent,
+    sources: &'a Sources,
+    tries: &'a Tries,
+}
+
+impl Copy<'_> {
+    /// Has the bytes fetched and publishes them. The lease is kept alive meanwhile.
+    async fn make(self, created: Created, progress: Progress<'_>) -> Result<Entry, ClientError> {
+        let (client, lease) = (self.client, created.lease);
+        tokio::select! {
+            entry = self.pull_and_commit(created, progress) => entry,
+            error = client.renew_for_ever(lease) => Err(error),
+        }
+    }
+
+    async fn pull_and_commit(self, created: Created, progress: Progress<'_>) -> Result<Entry, ClientError> {
+        let Self { client, from, content, sources, tries } = self;
+        let target = &created.target;
+        let what = format!("cannot copy `{from}` to node {}", target.node);
+        let request = TransferRequest::Pull(Pull {
+            write: target.ticket.clone(),
+            chain: created.chain,
+            slice: content.slice,
+            bytes: content.bytes,
+            sources: self.handed(&sources.current(client).await, target),
+        });
+        let pace = client.throttle().pace_of_one(1);
+        let opened = client.connections().open_on(None, target, pace, &request).await;
+        let (mut stream, mut reply) = opened.map_err(ClientError::net(what.clone()))?;
+        let mut told = 0;
+        let stored = loop {
+            match reply {
+                TransferReply::Pulling { bytes, wants } => {
+                    progress(bytes.saturating_sub(told));
+                    told = bytes.max(told);
+                    tries.kept.store(told, Ordering::Relaxed);
+                    let sources = match wants {
+                        // Whoever it says that it is: these tickets are for the node that was asked.
+                        Some(_) => self.handed(&sources.renewed(client).await, target),
+                        None => Vec::new(),
+                    };
+                    let word = PullWord { pace: client.throttle().pace_of_one(1), sources };
+                    reply = exchange(&mut stream, &word).await.map_err(ClientError::net(what.clone()))?;
+                }
+                TransferReply::Stored { bytes, digest } => break (bytes, digest),
+                TransferReply::Refused(refusal) => {
+                    client.connections().keep(&target.node, stream);
+                    return Err(refusal.into());
+                }
+                _ => return Err(ClientError::Unexpected { who: "node", request: "copy" }),
+            }
         };
-        // The writer must not take a reader that broke off for the end: `try_join` drops it at the reader's error.
-        let ((), entry) = tokio::try_join!(reading, writing)?;
+        self.check(stored)?;
+        progress(content.bytes.saturating_sub(told));
+        tries.commits.store(true, Ordering::Relaxed);
+        let entry = client.commit(created.lease, content.bytes, content.digest).await?;
+        client.connections().keep(&target.node, stream);
         Ok(entry)
     }
-}
 
-/// The writing end: a frame a write.
-struct PipeWriter {
-    frames: Option<Sender<Option<Vec<u8>>>>,
-}
-
-impl PipeWriter {
-    /// Tells the reader that all has been written; a pipe dropped without it is broken.
-    fn end(&mut self) {
-        if let Some(frames) = self.frames.take() {
-            tokio::spawn(async move { frames.send(None).await });
+    /// Only here it is known what should have come.
+    fn check(&self, stored: (u64, Digest)) -> Result<(), ClientError> {
+        if stored == (self.content.bytes, self.content.digest) {
+            return Ok(());
         }
+        Err(ClientError::Corrupt { path: self.from.clone() })
+    }
+
+    /// The sources for the node `target` to read from, the nearest to it first, each with the ticket in its hands; but its
+    /// own copy it reads with the ticket in ours.
+    fn handed(&self, sources: &[Source], target: &Source) -> Vec<Source> {
+        let handed = sources.iter().map(|source| {
+            let distance = topology::distance((&target.node, &target.place), (&source.node, &source.place));
+            let ticket = match source.node == target.node {
+                true => source.ticket.clone(),
+                false => self.client.holder().hand_to(&source.ticket, HandedTo::Node(target.node.clone())),
+            };
+            Source { ticket, distance: Some(distance), local: None, ..source.clone() }
+        });
+        let mut handed: Vec<_> = handed.collect();
+        handed.sort_by_key(|source| source.distance);
+        handed.truncate(PULL_SOURCES_MAX);
+        handed
     }
 }
 
-impl Write for PipeWriter {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let frames = self.frames.as_ref().ok_or(io::ErrorKind::BrokenPipe)?;
-        frames.blocking_send(Some(bytes.to_vec())).map_err(|_| io::ErrorKind::BrokenPipe)?;
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
+/// Answers the node and waits for what it says next. It says something every moment: where it does not, it is gone.
+async fn exchange(stream: &mut TransferStream, word: &PullWord) -> Result<TransferReply, NetError> {
+    let peer = stream.peer();
+    let exchange = async {
+        stream.send(word).await?;
+        stream.receive().await
+    };
+    let silent = |_| NetError::Deadline { operation: format!("waiting for a word from {peer}"), after: SILENCE_MAX };
+    tokio::time::timeout(SILENCE_MAX, exchange).await.map_err(silent)?
 }
 
-/// The reading end.
-struct PipeReader {
-    frames: Receiver<Option<Vec<u8>>>,
-    frame: io::Cursor<Vec<u8>>,
+/// The key of one copy, the same in every process: which bytes go where.
+fn resume_key(content: &FileContent, to: &SectorPath) -> ResumeKey {
+    resume_key_of(&[b"sector copy\0", &content.digest.0, &content.bytes.to_be_bytes(), to.as_str().as_bytes()])
 }
 
-impl Read for PipeReader {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        loop {
-            match self.frame.read(buffer)? {
-                0 => match self.frames.blocking_recv() {
-                    Some(Some(frame)) => self.frame = io::Cursor::new(frame),
-                    Some(None) => return Ok(0),
-                    None => return Err(io::Error::new(io::ErrorKind::BrokenPipe, "the source broke off")),
-                },
-                bytes => return Ok(bytes),
-            }
-        }
-    }
-}
+/// How long the node that makes a copy may be silent: it speaks several times a second.
+const SILENCE_MAX: Duration = Duration::from_secs(60);

@@ -2,6 +2,7 @@
 //! [`FRAMES_IN_FLIGHT`] frames wait in memory between a disk and the network, however large the file.
 
 mod attempt;
+mod attempts;
 pub mod check;
 pub mod copy;
 mod crew;

@@ -22,6 +22,7 @@ use protocol::{
 use super::{
     Progress,
     attempt::{Attempt, Origin},
+    attempts::{Attempts, Shown},
 };
 use crate::{Client, ClientError};
 
@@ -158,8 +159,7 @@ impl Client {
         append: bool,
         progress: Progress<'_>,
     ) -> Result<Entry, ClientError> {
-        let (tries, shown) = (Tries::default(), AtomicU64::new(0));
-        let (mut attempt, mut attempts_max, mut furthest) = (1, ATTEMPTS_MAX, 0);
+        let (tries, shown, mut attempts) = (Tries::default(), Shown::default(), Attempts::default());
         loop {
             let opened = File::open(file).and_then(|opened| opened.metadata().map(|metadata| (opened, metadata)));
             let (source, metadata) = opened.map_err(ClientError::file("open", file))?;
@@ -169,14 +169,8 @@ impl Client {
                 append,
                 ..create_request(path, options)
             };
-            // What was shown of an earlier attempt is not shown again.
-            let position = AtomicU64::new(0);
-            let progress = |bytes: u64| {
-                let now = position.fetch_add(bytes, Ordering::Relaxed) + bytes;
-                let before = shown.fetch_max(now, Ordering::Relaxed);
-                progress(now.saturating_sub(before));
-            };
-            let shown_before = shown.load(Ordering::Relaxed);
+            let shown_before = shown.bytes();
+            let progress = shown.of_next_attempt(progress);
             let written = self.write_once::<io::Empty>(Origin::File(source), request.clone(), &tries, &progress).await;
             let kept = tries.kept.swap(0, Ordering::Relaxed);
             if let Some(kept_bytes) = &options.kept_bytes {
@@ -186,23 +180,14 @@ impl Client {
                 Ok(entry) => return Ok(entry),
                 Err(error) => error,
             };
-            if matches!(error, ClientError::Net { .. }) {
-                attempts_max = ATTEMPTS_AFTER_BREAK_MAX;
-            }
-            // One that comes further each time may take as many attempts as it needs.
-            if kept > furthest {
-                (furthest, attempt) = (kept, 1);
-            }
-            if attempt >= attempts_max || !tries.may_repeat(&error, &request) {
-                return Err(error);
-            }
-            tracing::info!(%path, %error, attempt, "put tries again");
-            tokio::time::sleep(ATTEMPT_PAUSE_MIN.saturating_mul(1 << attempt.min(16)).min(ATTEMPT_PAUSE_MAX)).await;
-            attempt += 1;
+            let may_repeat = || tries.may_repeat(&error, &request);
+            let Some(pause) = attempts.pause_after(&error, kept, may_repeat) else { return Err(error) };
+            tracing::info!(%path, %error, "put tries again");
+            tokio::time::sleep(pause).await;
         }
     }
 
-    /// One attempt; gives the lease back when it fails.
+    /// One attempt.
     async fn write_once<R: Read + Send + 'static>(
         &self,
         from: Origin<R>,
@@ -210,12 +195,23 @@ impl Client {
         tries: &Tries,
         progress: Progress<'_>,
     ) -> Result<Entry, ClientError> {
+        let path = request.path.clone();
+        let write = |created| Attempt { client: self, path: &path, created, tries, progress }.run(from);
+        self.under_lease(request, tries, write).await
+    }
+
+    /// Lets `write` write and publish what a lease allows; gives the lease back when that fails.
+    pub(super) async fn under_lease<F: Future<Output = Result<Entry, ClientError>>>(
+        &self,
+        request: CreateRequest,
+        tries: &Tries,
+        write: impl FnOnce(Created) -> F,
+    ) -> Result<Entry, ClientError> {
         let (path, is_resumable) = (request.path.clone(), request.resume.is_some());
         tries.commits.store(false, Ordering::Relaxed);
         let created = self.create_as(request).await?;
         let lease = created.lease;
-        let attempt = Attempt { client: self, path: &path, created, tries, progress };
-        let error = match attempt.run(from).await {
+        let error = match write(created).await {
             Ok(entry) => return Ok(entry),
             Err(error) => error,
         };
@@ -248,7 +244,7 @@ pub(super) struct Tries {
 
 impl Tries {
     /// Whether another attempt may bring what this one, which failed so, did not.
-    fn may_repeat(&self, error: &ClientError, request: &CreateRequest) -> bool {
+    pub(super) fn may_repeat(&self, error: &ClientError, request: &CreateRequest) -> bool {
         if matches!(error, ClientError::Corrupt { .. }) {
             // Once: the file has changed meanwhile, or the node's copy of its beginning.
             return !self.begins_anew.swap(true, Ordering::Relaxed);
@@ -266,7 +262,7 @@ impl Tries {
     }
 }
 
-fn create_request(path: &SectorPath, options: &PutOptions) -> CreateRequest {
+pub(super) fn create_request(path: &SectorPath, options: &PutOptions) -> CreateRequest {
     CreateRequest {
         path: path.clone(),
         bytes_expected: options.bytes_expected,
@@ -290,27 +286,28 @@ fn resume_key(file: &Path, metadata: &Metadata, path: &SectorPath) -> Option<Res
     }
     let absolute = file.canonicalize().ok()?;
     let changed = metadata.modified().ok()?.duration_since(UNIX_EPOCH).ok()?;
+    Some(resume_key_of(&[
+        b"sector upload\0",
+        absolute.as_os_str().as_encoded_bytes(),
+        path.as_str().as_bytes(),
+        &metadata.len().to_be_bytes(),
+        &changed.as_nanos().to_be_bytes(),
+    ]))
+}
+
+/// The key of what is told by these parts, and of nothing else.
+pub(super) fn resume_key_of(parts: &[&[u8]]) -> ResumeKey {
     let mut hasher = blake3::Hasher::new();
-    // Each part behind its length, so that no two files give the same bytes.
-    for part in [b"sector upload\0", absolute.as_os_str().as_encoded_bytes(), path.as_str().as_bytes()] {
+    // Each behind its length, so that no other parts give the same bytes.
+    for part in parts {
         hasher.update(&(part.len() as u64).to_be_bytes());
         hasher.update(part);
     }
-    hasher.update(&metadata.len().to_be_bytes());
-    hasher.update(&changed.as_nanos().to_be_bytes());
     let mut key = [0; 16];
     hasher.finalize_xof().fill(&mut key);
-    Some(ResumeKey(u128::from_be_bytes(key)))
+    ResumeKey(u128::from_be_bytes(key))
 }
 
-/// How often a file is tried that a node or the master refuses.
-const ATTEMPTS_MAX: u32 = 3;
-/// How often one is tried whose connection broke ...
-const ATTEMPTS_AFTER_BREAK_MAX: u32 = 10;
-/// ... with pauses between attempts, doubled each time: together 24 s, in which a node that was killed has either started
-/// again or been given up by the master, which then names another.
-const ATTEMPT_PAUSE_MIN: Duration = Duration::from_millis(125);
-const ATTEMPT_PAUSE_MAX: Duration = Duration::from_secs(4);
 /// A third of a lease's life, so that two renewals may be lost.
 const RENEWAL_PERIOD: Duration = Duration::from_secs(protocol::limits::LEASE_LIFE.as_secs() / 3);
 /// How long the master's last word is waited for after something broke.

@@ -53,6 +53,14 @@ impl Sources {
         }
     }
 
+    /// The sources as the master names them now; where that brings nothing, as they were.
+    pub(crate) async fn renewed(&self, client: &Client) -> Arc<[Source]> {
+        match self.ask(client).await {
+            Ok(Some(list)) => list,
+            Ok(None) | Err(_) => self.known().list,
+        }
+    }
+
     /// Asks the master again; `None` where the path has another content now.
     pub(crate) async fn ask(&self, client: &Client) -> Result<Option<Arc<[Source]>>, ClientError> {
         let (content, located) = client.locate(&self.path).await?;

@@ -6,7 +6,7 @@
 use protocol::{
     NodeId, Now,
     ticket::{
-        HOLDER_LABEL, Handed, Holder, HolderKey, LOCAL_PROOF_LIFE_MILLIS, SignedTicket, handing_words,
+        HOLDER_LABEL, Handed, HandedTo, Holder, HolderKey, LOCAL_PROOF_LIFE_MILLIS, SignedTicket, handing_words,
         local_proof_words,
     },
 };
@@ -49,10 +49,15 @@ impl HolderPair {
         self.sign(&local_proof_words(socket, unix_millis))
     }
 
-    /// The ticket for `to` to use in this client's place.
+    /// The ticket for the node `to` of the same cloud to use in this client's place.
     pub fn hand(&self, ticket: &SignedTicket, to: &NodeId) -> SignedTicket {
-        let signature = self.sign(&handing_words(&ticket.ticket, to));
-        SignedTicket { handed: Some(Handed { to: to.clone(), signature }), ..ticket.clone() }
+        self.hand_to(ticket, HandedTo::Node(to.clone()))
+    }
+
+    /// The ticket for `to` to use in this client's place.
+    pub fn hand_to(&self, ticket: &SignedTicket, to: HandedTo) -> SignedTicket {
+        let signature = self.sign(&handing_words(&ticket.ticket, &to));
+        SignedTicket { handed: Some(Handed { to, signature }), ..ticket.clone() }
     }
 
     fn sign(&self, words: &[u8]) -> Vec<u8> {
@@ -147,9 +152,13 @@ impl Bearer {
         match (holder, &ticket.handed) {
             (Holder::Node(node), _) => is_node(node),
             (Holder::Client(key), None) => self.key == Some(*key),
-            // The certificate first: it costs less, and few have one.
             (Holder::Client(key), Some(Handed { to, signature })) => {
-                is_node(to) && is_signed(*key, &handing_words(&ticket.ticket, to), signature)
+                // Who it is first: that costs less than the signature.
+                let is_meant = match to {
+                    HandedTo::Node(node) => is_node(node),
+                    HandedTo::Key(to) => self.key == Some(*to),
+                };
+                is_meant && is_signed(*key, &handing_words(&ticket.ticket, to), signature)
             }
         }
     }
@@ -229,5 +238,35 @@ mod tests {
         assert!(!of(Some("node-1")).holds(&other.hand(&ticket(), &node("node-1")), &holder), "by another client");
         let mixed = SignedTicket { ticket: vec![9], ..handed };
         assert!(!of(Some("node-1")).holds(&mixed, &holder), "another ticket was handed over");
+    }
+
+    #[test]
+    fn a_ticket_that_is_handed_to_a_key_opens_for_who_proves_that_key_and_for_nobody_else() {
+        let (pair, puller, thief) = (HolderPair::generate(), HolderPair::generate(), HolderPair::generate());
+        let holder = Holder::Client(pair.public());
+        let handed = pair.hand_to(&ticket(), HandedTo::Key(puller.public()));
+        let (here, elsewhere) = (stream(1, None), stream(2, None));
+        let proved = |with: &HolderPair, on: &TransferStream| {
+            let mut bearer = Bearer::of(&here).unwrap();
+            let _ = bearer.take_proof(with.public(), &with.prove(on).unwrap());
+            bearer
+        };
+        assert!(proved(&puller, &here).holds(&handed, &holder));
+        assert!(!Bearer::of(&here).unwrap().holds(&handed, &holder), "nothing was proved");
+        assert!(!proved(&puller, &elsewhere).holds(&handed, &holder), "it was proved on another connection");
+        assert!(!proved(&thief, &here).holds(&handed, &holder), "another key was proved");
+        assert!(!proved(&pair, &here).holds(&handed, &holder), "who handed it over asks with the ticket as it was");
+        assert!(!Bearer::of(&stream(1, Some("node-1"))).unwrap().holds(&handed, &holder), "a certificate is no key");
+        assert!(!proved(&puller, &here).holds(&ticket(), &holder), "it was not handed over");
+        let by_thief = thief.hand_to(&ticket(), HandedTo::Key(puller.public()));
+        assert!(!proved(&puller, &here).holds(&by_thief, &holder), "by another client");
+        let mixed = SignedTicket { ticket: vec![9], ..handed };
+        assert!(!proved(&puller, &here).holds(&mixed, &holder), "another ticket was handed over");
+        // What is signed for a node is good for no key of the same bytes.
+        let mut swapped = pair.hand(&ticket(), &node("node-1"));
+        if let Some(handed) = &mut swapped.handed {
+            handed.to = HandedTo::Key(puller.public());
+        }
+        assert!(!proved(&puller, &here).holds(&swapped, &holder));
     }
 }

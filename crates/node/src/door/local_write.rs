@@ -3,7 +3,7 @@
 //!
 //! It never writes to the file that it was given, and believes nothing of it but the bytes that it reads.
 
-use std::{fs::File, io, mem, os::fd::OwnedFd, os::unix::fs::FileExt, sync::Arc};
+use std::{fs::File, future::pending, io, mem, os::fd::OwnedFd, os::unix::fs::FileExt, sync::Arc};
 
 use daemon::stop::Stopping;
 use net::{identity::Bearer, local::LocalStream, transfer::Frame};
@@ -17,16 +17,15 @@ use store::{PartialKey, SliceHasher, SliceWriter};
 
 use super::{
     too_busy, wait_for_turn,
-    write::{begin_resumable, finish, keep, let_go, make_room},
+    write::{begin_resumable, finish, make_room, take_arriving},
 };
 use crate::{
     NodeError, blocking,
     flow::FRAME_BYTES,
     forward::{Forward, READY_TIME_MAX, report_failed},
     hands::Hands,
-    intake::{self, Arrival, Ended},
+    intake::Arrival,
     tickets::WriteGrant,
-    uploads::UploadTurn,
 };
 
 /// A file that a client wants to have stored.
@@ -76,7 +75,7 @@ pub(super) async fn store(
         None
     };
     let mut passed = Passed { stream, file, next: from, until: bytes, untold: 0 };
-    let writer = take(hands, &mut passed, (writer, turn), &mut forward, stopping).await?;
+    let writer = take_arriving(hands, &mut passed, (writer, turn), &mut forward, stopping, pending()).await?;
     if let Some(forward) = forward {
         forward.end();
     }
@@ -85,27 +84,6 @@ pub(super) async fn store(
         make_room(hands, error).await;
     }
     finished
-}
-
-async fn take(
-    hands: &Hands,
-    passed: &mut Passed<'_>,
-    (writer, turn): (SliceWriter, Option<UploadTurn>),
-    forward: &mut Option<Forward>,
-    stopping: &Stopping,
-) -> Result<SliceWriter, NodeError> {
-    let stop = let_go(turn.as_ref(), stopping);
-    match intake::receive(passed, writer, forward, stop).await {
-        Ok((writer, Ended::Whole)) => Ok(writer),
-        Ok((writer, Ended::Broken(error))) => {
-            keep(writer, turn).await;
-            Err(error)
-        }
-        Err(error) => {
-            make_room(hands, &error).await;
-            Err(error)
-        }
-    }
 }
 
 /// Goes on behind what an earlier attempt left, where the file begins with just that.

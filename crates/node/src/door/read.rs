@@ -19,7 +19,7 @@ use crate::{
     NodeError, blocking,
     flow::{FRAME_BYTES, FrameSource, Outflow, STALL_MAX},
     hands::Hands,
-    lanes::far_site,
+    site_gates::far_site,
 };
 
 /// What a reader asks for.
@@ -51,7 +51,7 @@ pub(super) async fn read(
             return refuse(stream, &error).await;
         }
     };
-    let crossing = hands.lanes.cross(far_site(bearer, &shown).as_deref(), pace);
+    let crossing = hands.site_gates.cross(far_site(bearer, &shown).as_deref(), pace);
     let toll = crossing.toll();
     let reading = TransferReply::Reading { bytes: first.payload.len() as u64 + (source.until - source.next) };
     let sent = async {
@@ -204,7 +204,7 @@ impl OpenSlices {
 }
 
 /// Verified bytes of a slice.
-struct SliceSource {
+pub(crate) struct SliceSource {
     reader: Arc<SliceReader>,
     next: u64,
     until: u64,
@@ -212,7 +212,7 @@ struct SliceSource {
 
 impl SliceSource {
     /// The bytes of a range, if a ticket for `allowed` covers it.
-    fn begin(
+    pub(crate) fn begin(
         reader: Arc<SliceReader>,
         slice: SliceId,
         range: &Range<u64>,

@@ -27,9 +27,9 @@ use crate::{
     flow::{FrameSink, UPLOAD_STALL_MAX, drain},
     forward::{BASE_BYTES_PER_SECOND_MIN, Forward, READY_TIME_MAX, report_failed},
     hands::Hands,
-    intake::{self, Ended, Sent},
-    lanes::far_site,
+    intake::{self, Arrival, Ended, Sent},
     rules::Completion,
+    site_gates::far_site,
     tickets::{WriteClaim, WriteGrant},
     uploads::UploadTurn,
 };
@@ -59,7 +59,7 @@ pub(super) async fn write(
     // Another node pays for what it sends.
     let far = if bearer.is_role() { None } else { far_site(bearer, &ticket) };
     let priority = pace.priority;
-    let crossing = hands.lanes.cross(far.as_deref(), Pace { rate_bytes_per_second: None, priority });
+    let crossing = hands.site_gates.cross(far.as_deref(), Pace { rate_bytes_per_second: None, priority });
     let toll = crossing.toll();
     match (resume, base) {
         (_, Some(base)) => {
@@ -134,6 +134,36 @@ async fn take(
         Err(error) => {
             make_room(hands, &error).await;
             refuse(stream, &error).await
+        }
+    }
+}
+
+/// Takes what arrives to its end; the writer with all of it. Where it breaks off, also because `gone` or the node's stop
+/// ends it, what came is kept for the next attempt.
+pub(super) async fn take_arriving(
+    hands: &Hands,
+    arrival: &mut impl Arrival,
+    (writer, turn): (SliceWriter, Option<UploadTurn>),
+    forward: &mut Option<Forward>,
+    stopping: &Stopping,
+    gone: impl Future<Output = ()>,
+) -> Result<SliceWriter, NodeError> {
+    let stop = async {
+        tokio::select! {
+            () = let_go(turn.as_ref(), stopping) => {}
+            () = gone => {}
+        }
+    };
+    match intake::receive(arrival, writer, forward, stop).await {
+        Ok((writer, Ended::Whole)) => Ok(writer),
+        Ok((writer, Ended::Broken(error))) => {
+            drop(forward.take());
+            keep(writer, turn).await;
+            Err(error)
+        }
+        Err(error) => {
+            make_room(hands, &error).await;
+            Err(error)
         }
     }
 }

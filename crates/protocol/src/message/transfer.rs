@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::{
     Digest, Pace, Refusal, SliceId,
     message::{client_master::Source, spe::PieceId},
-    ticket::{HolderKey, SignedTicket},
+    ticket::{HandedTo, HolderKey, SignedTicket},
 };
 
 /// What one who connects to a node wants.
@@ -109,6 +109,35 @@ pub enum TransferRequest {
         /// Any right; it says within which site that is allowed.
         ticket: SignedTicket,
     },
+    /// Fetch a slice from the nodes that have it and store it as a new one, while whoever asks sees no byte of it:
+    /// [`TransferReply::Pulling`] now and then, each answered with a [`PullWord`], and at last [`TransferReply::Stored`].
+    Pull(Pull),
+}
+
+/// See [`TransferRequest::Pull`].
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Pull {
+    /// Right: write, for the new slice. Where it has a resume key, what comes is kept when the copy breaks off, and the next
+    /// one with the same key goes on behind it: so the key must stand for the bytes of the slice that is copied.
+    pub write: SignedTicket,
+    /// The nodes that the bytes go on to, as in [`TransferRequest::Write`].
+    pub chain: Vec<Source>,
+    /// The slice to copy.
+    pub slice: SliceId,
+    /// Its length in bytes.
+    pub bytes: u64,
+    /// Who has it, the best first, at most [`PULL_SOURCES_MAX`], with tickets handed to the node that is to fetch it; but
+    /// where that node itself has it, the client's own ticket for it. Each with its distance from that node.
+    pub sources: Vec<Source>,
+}
+
+/// The answer to [`TransferReply::Pulling`].
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PullWord {
+    /// How the copy is to go from now on.
+    pub pace: Pace,
+    /// Who has the slice now, as in [`Pull::sources`], with fresh tickets; empty where none were asked for.
+    pub sources: Vec<Source>,
 }
 
 /// What the node answers.
@@ -161,6 +190,13 @@ pub enum TransferReply {
         /// Bytes so far.
         bytes: u64,
     },
+    /// So much of a copy is here; answer with [`PullWord`].
+    Pulling {
+        /// Bytes, from the slice's beginning.
+        bytes: u64,
+        /// To whom fresh tickets for the sources are to be handed, where they are needed.
+        wants: Option<HandedTo>,
+    },
 }
 
 /// A file on a node's disk that is no slice.
@@ -176,3 +212,6 @@ pub struct NativeFile {
 /// begin anew. [`TransferReply::Ready`] follows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ResumeFrom(pub u64);
+
+/// Sources that a copy is told of: a slice seldom has more copies, and one that is left out is asked for again.
+pub const PULL_SOURCES_MAX: usize = 16;

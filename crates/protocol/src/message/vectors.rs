@@ -36,14 +36,14 @@ use super::{
         AttemptId, BucketId, BucketPlace, Function, FunctionCode, FunctionError, Output, PieceId, SealOrder,
         SegmentOrder, SegmentSource, SpeReply, SpeRequest, TaskOrder, TaskResult, Winner,
     },
-    transfer::{NativeFile, ResumeFrom, TransferReply, TransferRequest},
+    transfer::{NativeFile, Pull, PullWord, ResumeFrom, TransferReply, TransferRequest},
 };
 use crate::{
     Acl, CredentialId, Digest, FileId, JobId, JournalId, LeaseId, NodeId, Pace, Place, Policy, Priority, RecordFormat,
     Refusal, ResumeKey, SectorPath, SliceHeader, SliceId, SliceMetadata, Status, Topology, UserName, Version,
     disk::{DiskState, DiskStatus, ScrubStatus},
     sandbox::SandboxLayer,
-    ticket::{HolderKey, SignedTicket, TicketKeys},
+    ticket::{HandedTo, HolderKey, SignedTicket, TicketKeys},
     topology::{Distance, Link, SitePair},
     wire::codec,
 };
@@ -389,6 +389,13 @@ fn the_words_of_a_transfer_have_their_bytes() {
         "hold": TransferRequest::Hold { .. } =>
             TransferRequest::Hold { key: HolderKey([5; 32]), proof: vec![0xcc; 64] },
         "plain": TransferRequest::Plain { .. } => TransferRequest::Plain { ticket: signed() },
+        "pull": TransferRequest::Pull(_) => TransferRequest::Pull(Pull {
+            write: signed(),
+            chain: vec![source()],
+            slice: slice(),
+            bytes: 1 << 33,
+            sources: vec![source()],
+        }),
     });
     compare!(vectors, TransferReply {
         "reading": TransferReply::Reading { .. } => TransferReply::Reading { bytes: 300 },
@@ -402,8 +409,11 @@ fn the_words_of_a_transfer_have_their_bytes() {
         "files": TransferReply::Files { .. } =>
             TransferReply::Files { files: vec![NativeFile { path: "a/b".into(), bytes: 300 }], more: true },
         "imported": TransferReply::Imported { .. } => TransferReply::Imported { bytes: 300 },
+        "pulling": TransferReply::Pulling { .. } =>
+            TransferReply::Pulling { bytes: 1 << 26, wants: Some(HandedTo::Node(node())) },
     });
     vectors.compare("ResumeFrom", &ResumeFrom(1 << 26));
+    vectors.compare("PullWord", &PullWord { pace: Pace::default(), sources: vec![source()] });
     vectors.finish();
 }
 

@@ -3,7 +3,7 @@
 use super::{Vectors, header, node, path, signed, slice, user};
 use crate::{
     JobId, LeaseId, ResumeKey, Version,
-    ticket::{Handed, Holder, HolderKey, Right, SignedTicket, Ticket, TicketFault, TicketFile},
+    ticket::{Handed, HandedTo, Holder, HolderKey, Right, SignedTicket, Ticket, TicketFault, TicketFile},
 };
 
 #[test]
@@ -38,8 +38,9 @@ fn tickets_have_their_bytes() {
     });
     vectors.compare("Ticket.of-a-node", &Ticket { holder: Holder::Node(node()), ..ticket(Right::Import) });
     vectors.compare("SignedTicket", &signed());
-    let handed = Some(Handed { to: node(), signature: vec![0xdd; 64] });
-    vectors.compare("SignedTicket.handed", &SignedTicket { handed, ..signed() });
+    let handed = |to| SignedTicket { handed: Some(Handed { to, signature: vec![0xdd; 64] }), ..signed() };
+    vectors.compare("SignedTicket.handed", &handed(HandedTo::Node(node())));
+    vectors.compare("SignedTicket.handed-to-key", &handed(HandedTo::Key(HolderKey([5; 32]))));
     vectors.compare("TicketFault.all", &TicketFault::ALL.to_vec());
     vectors.finish();
 }

@@ -1,0 +1,128 @@
+//! How often an upload or a copy is tried again, after which pause, and what a person is shown of it meanwhile (paths:
+//! upload, third-party copy). It decides nothing about what may be repeated: who writes knows that.
+
+use std::{
+    sync::atomic::{AtomicU64, Ordering},
+    time::Duration,
+};
+
+use super::Progress;
+use crate::ClientError;
+
+/// The attempts at one file.
+#[derive(Debug)]
+pub(super) struct Attempts {
+    made: u32,
+    most: u32,
+    furthest: u64,
+}
+
+impl Default for Attempts {
+    fn default() -> Self {
+        Self { made: 0, most: ATTEMPTS_MAX, furthest: 0 }
+    }
+}
+
+impl Attempts {
+    /// How long to wait before the next attempt, if there is to be one: after `error`, with `kept_bytes` of the file at a
+    /// node, and where `may_repeat`, which is only asked where its answer counts, has nothing against it.
+    pub(super) fn pause_after(
+        &mut self,
+        error: &ClientError,
+        kept_bytes: u64,
+        may_repeat: impl FnOnce() -> bool,
+    ) -> Option<Duration> {
+        if matches!(error, ClientError::Net { .. }) {
+            self.most = ATTEMPTS_AFTER_BREAK_MAX;
+        }
+        self.made += 1;
+        // One that comes further each time may take as many attempts as it needs.
+        if kept_bytes > self.furthest {
+            (self.furthest, self.made) = (kept_bytes, 1);
+        }
+        if self.made >= self.most || !may_repeat() {
+            return None;
+        }
+        Some(ATTEMPT_PAUSE_MIN.saturating_mul(1 << self.made.min(16)).min(ATTEMPT_PAUSE_MAX))
+    }
+}
+
+/// What was shown of a file: what comes again with a later attempt is not shown again.
+#[derive(Debug, Default)]
+pub(super) struct Shown {
+    bytes: AtomicU64,
+}
+
+impl Shown {
+    /// Bytes shown so far.
+    pub(super) fn bytes(&self) -> u64 {
+        self.bytes.load(Ordering::Relaxed)
+    }
+
+    /// To be told of the bytes of the next attempt, from the file's beginning on.
+    pub(super) fn of_next_attempt<'a>(&'a self, progress: Progress<'a>) -> impl Fn(u64) + Send + Sync + 'a {
+        let position = AtomicU64::new(0);
+        move |bytes| {
+            let now = position.fetch_add(bytes, Ordering::Relaxed) + bytes;
+            let before = self.bytes.fetch_max(now, Ordering::Relaxed);
+            progress(now.saturating_sub(before));
+        }
+    }
+}
+
+/// How often a file is tried that a node or the master refuses.
+const ATTEMPTS_MAX: u32 = 3;
+/// How often one is tried whose connection broke ...
+const ATTEMPTS_AFTER_BREAK_MAX: u32 = 10;
+/// ... with pauses between attempts, doubled each time: together 24 s, in which a node that was killed has either started
+/// again or been given up by the master, which then names another.
+const ATTEMPT_PAUSE_MIN: Duration = Duration::from_millis(125);
+const ATTEMPT_PAUSE_MAX: Duration = Duration::from_secs(4);
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use protocol::{Refusal, Status};
+
+    use super::*;
+
+    fn refused() -> ClientError {
+        Refusal::new(Status::Unavailable, "try again").into()
+    }
+
+    #[test]
+    fn who_comes_no_further_is_soon_given_up_and_who_does_is_not() {
+        let mut attempts = Attempts::default();
+        assert!(attempts.pause_after(&refused(), 0, || false).is_none());
+        let mut attempts = Attempts::default();
+        let made = (0..100).take_while(|_| attempts.pause_after(&refused(), 0, || true).is_some()).count();
+        assert_eq!(made as u32, ATTEMPTS_MAX - 1);
+        let mut attempts = Attempts::default();
+        assert!((1..100).all(|kept_bytes| attempts.pause_after(&refused(), kept_bytes, || true).is_some()));
+    }
+
+    #[test]
+    fn a_broken_connection_is_tried_for_longer_and_pauses_grow() {
+        let broken = ClientError::net("writing")(net::NetError::Closed {
+            peer: ([127, 0, 0, 1], 9).into(),
+            operation: "waiting",
+        });
+        let mut attempts = Attempts::default();
+        let pauses: Vec<_> = (0..100).map_while(|_| attempts.pause_after(&broken, 0, || true)).collect();
+        assert_eq!(pauses.len() as u32, ATTEMPTS_AFTER_BREAK_MAX - 1);
+        assert!(pauses.is_sorted() && pauses.last() == Some(&ATTEMPT_PAUSE_MAX), "{pauses:?}");
+    }
+
+    #[test]
+    fn bytes_that_come_again_are_shown_once() {
+        let (shown, seen) = (Shown::default(), AtomicU64::new(0));
+        let progress = |bytes: u64| {
+            seen.fetch_add(bytes, Ordering::Relaxed);
+        };
+        for attempt in [[5, 5], [7, 0], [6, 9]] {
+            let told = shown.of_next_attempt(&progress);
+            attempt.into_iter().for_each(told);
+        }
+        assert_eq!((seen.load(Ordering::Relaxed), shown.bytes()), (15, 15));
+    }
+}

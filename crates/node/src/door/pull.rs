@@ -1,0 +1,123 @@
+//! Making a copy of a slice that lies elsewhere, for a client that sees no byte of it (path
+//! `docs/paths/third-party-copy.md`). What comes is taken as an upload's bytes are: hashed, passed on along the chain, synced
+//! before it is acknowledged, kept for the next attempt where it breaks off.
+//!
+//! It never reads with a right of this node's own: every byte comes by a ticket that the client was given and handed on.
+
+use std::sync::Arc;
+
+use daemon::stop::Stopping;
+use net::{identity::Bearer, transfer::TransferStream};
+use protocol::{
+    Digest, Pace, SliceHeader, Status,
+    message::transfer::{Pull, TransferReply},
+    ticket::HandedTo,
+};
+use store::{PartialKey, SliceWriter};
+
+use super::{
+    After, refuse,
+    write::{begin_resumable, finish, make_room, take_arriving},
+};
+use crate::{
+    NodeError, blocking,
+    forward::{Forward, READY_TIME_MAX, report_failed},
+    hands::Hands,
+    pull::{Pulled, talk::Talk},
+    tickets::{WriteClaim, WriteGrant},
+    uploads::UploadTurn,
+};
+
+/// What a client asks for, and how it is to go.
+pub(super) struct Wanted {
+    pub(super) pull: Pull,
+    pub(super) pace: Pace,
+}
+
+/// Makes a copy with the tickets' rights.
+pub(super) async fn pull(
+    hands: &Arc<Hands>,
+    stream: &mut TransferStream,
+    bearer: &Bearer,
+    Wanted { pull, pace }: Wanted,
+    stopping: &Stopping,
+) -> Result<After, NodeError> {
+    let Pull { write, chain, slice, bytes, sources } = pull;
+    let (WriteGrant { header, user, resume, base }, claim) = match hands.tickets.write(bearer, &write) {
+        Ok(allowed) => allowed,
+        Err(error) => return refuse(stream, &error).await,
+    };
+    if base.is_some() {
+        let sentence = "a copy cannot be appended to what is there; copy it to a path of its own";
+        return refuse(stream, &NodeError::refused(Status::Usage, sentence)).await;
+    }
+    let copied = header.slice;
+    let key = resume.map(|key| PartialKey { user, key });
+    let (writer, turn) = match begin(hands, header, key, bytes).await {
+        Ok(begun) => begun,
+        Err(error) => return refuse(stream, &error).await,
+    };
+    let from = writer.bytes();
+    let mut forward = None;
+    if from == 0 {
+        forward = Forward::begin(hands, copied, chain, pace.priority, READY_TIME_MAX);
+    } else {
+        // What is there already cannot be passed on in frames.
+        report_failed(hands, copied, chain.into_iter().map(|source| source.node)).await;
+    }
+    let talk = Talk::new(HandedTo::Node(hands.node.clone()), pace, sources);
+    let mut pulled = Pulled::new(hands, bearer, &talk, slice, from..bytes);
+    let making = async {
+        let made = async {
+            let begun = (writer, turn);
+            let writer = take_arriving(hands, &mut pulled, begun, &mut forward, stopping, talk.gone()).await?;
+            if let Some(forward) = forward.take() {
+                forward.end();
+            }
+            store(hands, writer, bytes, claim).await
+        };
+        let made = made.await;
+        talk.end();
+        made
+    };
+    let (made, spoken) = tokio::join!(making, talk.speak(stream));
+    spoken?;
+    match made {
+        Ok((bytes, digest)) => {
+            stream.send(&TransferReply::Stored { bytes, digest }).await?;
+            Ok(After::Next)
+        }
+        Err(error) => refuse(stream, &error).await,
+    }
+}
+
+/// A writer for the copy, with what an earlier attempt left.
+async fn begin(
+    hands: &Hands,
+    header: SliceHeader,
+    key: Option<PartialKey>,
+    bytes: u64,
+) -> Result<(SliceWriter, Option<UploadTurn>), NodeError> {
+    let Some(key) = key else {
+        let store = Arc::clone(&hands.store);
+        return Ok((blocking("beginning a copy", move || Ok(store.begin(header)?)).await?, None));
+    };
+    let (turn, writer) = begin_resumable(hands, header, key).await?;
+    if writer.bytes() <= bytes {
+        return Ok((writer, Some(turn)));
+    }
+    // It was of something else: the key was not what it should be.
+    Ok((blocking("beginning a copy anew", move || Ok(writer.restart()?)).await?, Some(turn)))
+}
+
+async fn store(hands: &Hands, writer: SliceWriter, bytes: u64, claim: WriteClaim) -> Result<(u64, Digest), NodeError> {
+    if writer.bytes() != bytes {
+        let what = format!("the copy at node {}", hands.node);
+        return Err(NodeError::Length { what, expected: bytes, found: writer.bytes() });
+    }
+    let finished = finish(hands, writer, claim).await;
+    if let Err(error) = &finished {
+        make_room(hands, error).await;
+    }
+    finished
+}

@@ -1,0 +1,228 @@
+//! The bytes of a third-party copy on their way in: read from one node that has them, and where that one fails from the
+//! next, at the byte after. Serves the path `docs/paths/third-party-copy.md`.
+//!
+//! It never gives out a byte of another slice than the one that was asked for, and never goes on without a client: tickets
+//! live for a minute, and only the client gets new ones.
+
+pub(crate) mod talk;
+
+use std::{collections::BTreeSet, ops::Range, sync::Arc, time::Duration};
+
+use net::{
+    identity::Bearer,
+    transfer::{Frame, TransferStream},
+};
+use protocol::{
+    NodeId, Pace, SliceId, Status, limits, limits::FRAME_BYTES_MAX, message::client_master::Source,
+    wire::frame::checksums,
+};
+use tokio::time::timeout;
+
+use crate::{
+    NodeError, blocking, door::read::SliceSource, fetch::begin_reading, flow::FrameSource, hands::Hands,
+    intake::Arrival, peers::Peer, site_gates::Crossing,
+};
+use talk::Talk;
+
+/// See the module.
+pub(crate) struct Pulled<'a> {
+    hands: &'a Hands,
+    /// The client that ordered the copy.
+    bearer: &'a Bearer,
+    talk: &'a Talk,
+    slice: SliceId,
+    /// The next byte.
+    at: u64,
+    until: u64,
+    part: Option<Part>,
+    /// Sources that have failed since they were last named.
+    failed: BTreeSet<NodeId>,
+    /// Where the copy stood when the sources were last named: they are named again only where that has helped.
+    named_at: Option<u64>,
+    /// Why the last source that was tried did not do.
+    last: String,
+}
+
+/// A range that is being read.
+struct Part {
+    node: NodeId,
+    until: u64,
+    pace: Pace,
+    from: Origin,
+}
+
+/// Where its bytes come from.
+enum Origin {
+    /// Another node.
+    Peer { peer: Peer, stream: Box<TransferStream>, crossing: Crossing },
+    /// The disk of this one. `None` while it is read.
+    Here(Option<SliceSource>),
+}
+
+impl<'a> Pulled<'a> {
+    /// Bytes `range` of a slice.
+    pub(crate) fn new(
+        hands: &'a Hands,
+        bearer: &'a Bearer,
+        talk: &'a Talk,
+        slice: SliceId,
+        Range { start, end }: Range<u64>,
+    ) -> Self {
+        let named_at = (!talk.said().sources.is_empty()).then_some(start);
+        let last = String::from("no node that holds it is up");
+        talk.note(start);
+        Self { hands, bearer, talk, slice, at: start, until: end, part: None, failed: BTreeSet::new(), named_at, last }
+    }
+
+    /// Begins to read what is still missing, or as much of it as is asked for at once, from the first source that gives it.
+    async fn begin(&mut self) -> Result<Part, NodeError> {
+        loop {
+            let said = self.talk.said();
+            let is_stale = said.named.elapsed() > RENEW_AFTER;
+            let next = said.sources.iter().find(|source| !self.failed.contains(&source.node));
+            match next {
+                Some(source) if !is_stale => match self.begin_at(source, said.pace).await {
+                    Ok(part) => return Ok(part),
+                    Err(error) => self.give_up(&source.node, &error),
+                },
+                Some(_) => self.talk.ask_for_sources().await,
+                None if self.named_at != Some(self.at) => {
+                    self.talk.ask_for_sources().await;
+                    self.failed.clear();
+                    self.named_at = Some(self.at);
+                }
+                None => {
+                    let (slice, node) = (self.slice, &self.hands.node);
+                    let sentence = format!("node {node} cannot copy slice {slice} from any node now: {}", self.last);
+                    return Err(NodeError::refused(Status::Unavailable, sentence));
+                }
+            }
+        }
+    }
+
+    async fn begin_at(&mut self, source: &Source, pace: Pace) -> Result<Part, NodeError> {
+        let until = match pace.rate_bytes_per_second {
+            None => self.until,
+            Some(rate) => self.until.min(self.at + bytes_at_once(rate)),
+        };
+        let from = if source.node == self.hands.node {
+            Origin::Here(Some(self.open_here(source, self.at..until).await?))
+        } else {
+            let (peer, stream) = begin_reading(self.hands, source, self.slice, self.at..until, pace).await?;
+            // Who reads with a client's ticket pays for the way (`site_gates.rs`).
+            let own = Pace { rate_bytes_per_second: None, priority: pace.priority };
+            let crossing = self.hands.site_gates.cross(Some(&source.place.site), own);
+            Origin::Peer { peer, stream: Box::new(stream), crossing }
+        };
+        Ok(Part { node: source.node.clone(), until, pace, from })
+    }
+
+    /// The slice lies here: the client itself shows the ticket for it.
+    async fn open_here(&mut self, source: &Source, range: Range<u64>) -> Result<SliceSource, NodeError> {
+        let allowed = self.hands.tickets.read(self.bearer, &source.ticket, self.slice)?;
+        let (store, slice) = (Arc::clone(&self.hands.store), self.slice);
+        blocking("reading a slice", move || {
+            SliceSource::begin(Arc::new(store.open_slice(slice)?), slice, &range, &allowed)
+        })
+        .await
+    }
+
+    fn give_up(&mut self, node: &NodeId, error: &NodeError) {
+        tracing::info!(slice = %self.slice, %node, %error, at = self.at, "a copy goes on from another node");
+        self.last = error.to_string();
+        self.failed.insert(node.clone());
+    }
+
+    /// The next frame of a part; how long it is, and `None` at the part's end.
+    async fn next_of(&mut self, part: &mut Part, frame: &mut Frame) -> Result<Option<u64>, NodeError> {
+        let left = part.until - self.at;
+        let more = match &mut part.from {
+            Origin::Peer { stream, .. } => match timeout(SOURCE_STALL_MAX, stream.receive_frame(frame)).await {
+                Ok(received) => received?,
+                Err(_) => {
+                    return Err(NodeError::Stalled { operation: "waiting for bytes", after: SOURCE_STALL_MAX });
+                }
+            },
+            Origin::Here(source) => self.read_here(source, frame).await?,
+        };
+        let bytes = frame.payload.len() as u64;
+        if (more && bytes > left) || (!more && left > 0) {
+            let what = format!("what was asked for of slice {}", self.slice);
+            return Err(NodeError::Length { what, expected: left, found: bytes });
+        }
+        Ok(more.then_some(bytes))
+    }
+
+    async fn read_here(&mut self, source: &mut Option<SliceSource>, frame: &mut Frame) -> Result<bool, NodeError> {
+        let Some(mut reading) = source.take() else { return Err(NodeError::Panicked { operation: "reading a slice" }) };
+        let mut taken = std::mem::take(frame);
+        taken.checksums.clear();
+        let read = blocking("reading a slice", move || {
+            reading.fill(&mut taken)?;
+            if taken.checksums.is_empty() {
+                taken.checksums.extend(checksums(&taken.payload));
+            }
+            Ok((reading, taken))
+        });
+        match read.await {
+            Ok((reading, taken)) => {
+                (*source, *frame) = (Some(reading), taken);
+                Ok(!frame.payload.is_empty())
+            }
+            Err(error) => Err(self.hands.watch_for_corruption(self.slice, error).await),
+        }
+    }
+
+    /// What remains of a part behind a frame: a limit that was set meanwhile is kept to at once, since what is under way
+    /// without one would bring all the rest.
+    fn put_back(&mut self, part: Part) {
+        let pace = self.talk.said().pace;
+        if part.pace.rate_bytes_per_second.is_some() || pace.rate_bytes_per_second.is_none() {
+            self.part = Some(part);
+        }
+    }
+}
+
+impl Arrival for Pulled<'_> {
+    async fn next(&mut self, frame: &mut Frame) -> Result<bool, NodeError> {
+        loop {
+            let mut part = match self.part.take() {
+                Some(part) => part,
+                None if self.at == self.until => return Ok(false),
+                None => self.begin().await?,
+            };
+            match self.next_of(&mut part, frame).await {
+                // The sender waits for a limit.
+                Ok(Some(0)) => self.put_back(part),
+                Ok(Some(bytes)) => {
+                    self.at += bytes;
+                    self.talk.note(self.at);
+                    if let Origin::Peer { crossing, .. } = &part.from {
+                        crossing.toll().pay(bytes).await;
+                    }
+                    self.put_back(part);
+                    return Ok(true);
+                }
+                Ok(None) => {
+                    if let Origin::Peer { peer, stream, .. } = part.from {
+                        self.hands.peers.give_back(peer, *stream);
+                    }
+                }
+                Err(error) => self.give_up(&part.node, &error),
+            }
+        }
+    }
+}
+
+/// What is asked for at once where a limit holds, so that another one is kept to soon: whole frames.
+fn bytes_at_once(rate_bytes_per_second: u64) -> u64 {
+    let frame = FRAME_BYTES_MAX as u64;
+    rate_bytes_per_second.saturating_mul(RANGE_SECONDS).div_ceil(frame).saturating_mul(frame)
+}
+
+/// How long a node sends at a rate before it is asked again.
+const RANGE_SECONDS: u64 = 4;
+/// How long a source may bring nothing before another takes its place: far above any hiccup, far below a person's patience.
+const SOURCE_STALL_MAX: Duration = Duration::from_secs(10);
+/// Tickets are renewed at two thirds of their life: the rest is for clocks that disagree and for the way.
+const RENEW_AFTER: Duration = Duration::from_secs(limits::TICKET_LIFE.as_secs() * 2 / 3);

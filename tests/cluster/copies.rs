@@ -1,0 +1,114 @@
+//! Copies that nodes make among themselves while the client that ordered them sees no byte: between sites, counted by the
+//! links of `sector testbed` (needs root, and says so where it has none), and with a source that dies in the middle.
+
+use std::{
+    fs,
+    path::PathBuf,
+    process::{Child, Stdio},
+};
+
+use cluster::{Roles, Testbed, ended, random_bytes, watch};
+
+/// What a copy has brought when it counts as under way.
+const PART_BYTES: u64 = 4 << 20;
+/// Enough that some seconds pass at the limit that the tests set.
+const FILE_BYTES: usize = 24 << 20;
+
+#[test]
+fn a_copy_between_two_sites_passes_by_the_site_of_its_client() {
+    let Some(testbed) = Testbed::up(&["--sites", "3", "--nodes-per-site", "1", "--rtt", "4ms"]) else { return };
+    for (folder, site) in [("/here", "sites=site1"), ("/there", "sites=site2")] {
+        testbed.ok_at("site3", &["mkdir", folder]);
+        testbed.ok_at("site3", &["policy", "set", folder, "copies=1", site]);
+    }
+    testbed.random_file("in", FILE_BYTES);
+    testbed.ok_at("site2", &["put", "in", "/there/a"]);
+    let carried = |from: &str, to: &str| testbed.passed(from, to, "carried_bytes");
+    let of_the_client = || {
+        let to = ["site1", "site2"].map(|site| carried(site, "site3"));
+        let from = ["site1", "site2"].map(|site| carried("site3", site));
+        to.iter().chain(&from).sum::<u64>()
+    };
+    let (client_before, way_before) = (of_the_client(), carried("site2", "site1"));
+    testbed.ok_at("site3", &["cp", "/there/a", "/here/a"]);
+    let (client, way) = (of_the_client() - client_before, carried("site2", "site1") - way_before);
+    assert!(way > FILE_BYTES as u64, "{way} bytes went from site to site");
+    assert!(client < 1 << 20, "{client} bytes went to and from the client's site");
+    assert!(testbed.run_at("site1", &["cat", "/here/a"]).out == random_bytes(FILE_BYTES));
+}
+
+/// A cloud in which `/from` lies at these sites and `/to` at the last of three.
+fn three_nodes(sites: &str) -> Roles {
+    let cloud = Roles::start(3, 3);
+    let (copies, at) = (format!("copies={}", sites.split(',').count()), format!("sites={sites}"));
+    for (folder, copies, sites) in [("/from", copies.as_str(), at.as_str()), ("/to", "copies=1", "sites=site-3")] {
+        cloud.ok(&["mkdir", folder]);
+        cloud.ok(&["policy", "set", folder, copies, sites]);
+    }
+    let file = cloud.random_file("in", FILE_BYTES);
+    cloud.ok(&["put", file.to_str().unwrap(), "/from/a"]);
+    let wanted = sites.split(',').count();
+    cloud.until("the copies that are wished for are there", |cloud| cloud.good_copies("/from/a").len() == wanted);
+    cloud
+}
+
+/// Bytes of copies that are under way at the third node, or were and are kept.
+fn partial_bytes(cloud: &Roles) -> u64 {
+    let Ok(items) = fs::read_dir(cloud.role_folder("node-3").join("partial")) else { return 0 };
+    items.flatten().filter_map(|item| item.metadata().ok()).map(|metadata| metadata.len()).sum()
+}
+
+fn slice_at(cloud: &Roles, node: &str) -> PathBuf {
+    cloud.role_folder(node).join("slices/from/a")
+}
+
+/// Begins to copy, slowly, and returns when a part has come; the command, and the node that is read from.
+fn begin_copy(cloud: &Roles) -> (Child, String) {
+    let words = ["cp", "--limit", "4MB/s", "/from/a", "/to/a"];
+    let child = cloud.command(&words).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    watch("a part has come", || (partial_bytes(cloud) > PART_BYTES).then_some(()));
+    let source = watch("a node has the slice open", || {
+        ["node-1", "node-2"].into_iter().find(|node| cloud.has_open(node, &slice_at(cloud, node)))
+    });
+    (child, source.to_owned())
+}
+
+#[test]
+fn a_copy_whose_source_is_killed_goes_on_from_another_node() {
+    let mut cloud = three_nodes("site-1,site-2");
+    let (child, source) = begin_copy(&cloud);
+    cloud.kill(&source);
+    let copied = ended(child.wait_with_output().unwrap());
+    assert_eq!(copied.code, 0, "{}", copied.errors);
+    assert!(cloud.run(&["cat", "/to/a"]).out == random_bytes(FILE_BYTES));
+    assert_eq!(cloud.good_copies("/to/a"), ["node-3"]);
+}
+
+#[test]
+fn a_copy_whose_only_source_is_killed_ends_in_one_sentence_and_goes_on_when_it_is_asked_again() {
+    let mut cloud = three_nodes("site-1");
+    let (child, source) = begin_copy(&cloud);
+    cloud.kill(&source);
+    let failed = ended(child.wait_with_output().unwrap());
+    assert_eq!(failed.code, 5, "{}", failed.errors);
+    let sentences = failed.errors.lines().filter(|line| line.starts_with("sector: ")).count();
+    assert!(sentences == 1 && !failed.errors.contains("panicked"), "{}", failed.errors);
+    cloud.fails(3, &["stat", "/to/a"]);
+    assert!(partial_bytes(&cloud) > PART_BYTES, "what came is kept");
+    cloud.run_role(&source);
+    cloud.until_up(3);
+    cloud.until("it can be copied", |cloud| cloud.run(&["cp", "/from/a", "/to/a"]).code == 0);
+    assert!(cloud.run(&["cat", "/to/a"]).out == random_bytes(FILE_BYTES));
+    assert_eq!(partial_bytes(&cloud), 0);
+}
+
+#[test]
+fn a_copy_whose_command_is_killed_ends_and_shows_nothing() {
+    let cloud = three_nodes("site-1");
+    let (mut child, source) = begin_copy(&cloud);
+    cluster::kill(child.id());
+    child.wait().unwrap();
+    watch("nobody reads any more", || (!cloud.has_open(&source, &slice_at(&cloud, &source))).then_some(()));
+    cloud.fails(3, &["stat", "/to/a"]);
+    assert!(partial_bytes(&cloud) < FILE_BYTES as u64);
+}
