@@ -94,7 +94,14 @@ fn resumable(cloud: &FakeCloud, node: &FakeNode) -> SignedTicket {
 
 /// What is to be said to a node that is to copy slice 1.
 fn order(write: SignedTicket, sources: Vec<Source>) -> TransferRequest {
-    TransferRequest::Pull(Pull { write, chain: vec![], slice: SliceId(1), bytes: BYTES as u64, sources })
+    TransferRequest::Pull(Pull {
+        write,
+        chain: vec![],
+        slice: SliceId(1),
+        bytes: BYTES as u64,
+        sources,
+        authority: None,
+    })
 }
 
 /// Orders a copy and answers the node to its end; each time it wants sources it is told of the next of `later`.
