@@ -1,12 +1,8 @@
 //! Disks: a flipped bit that `sector check` finds, one that fills, one whose mount goes away, and a role that dies.
 
-use std::{
-    fs,
-    path::{Path, PathBuf},
-    process::{Command, Stdio},
-};
+use std::{fs, process::Command};
 
-use cluster::{Cloud, kill, random_bytes};
+use cluster::{Cloud, SmallDisk, kill, random_bytes};
 use serde_json::Value;
 
 /// The results of a check by node, and its exit code.
@@ -51,14 +47,13 @@ fn a_disk_that_fills_refuses_writes_and_nothing_else_until_there_is_room() {
     let folder = tempfile::tempdir().unwrap();
     let disk = folder.path().join("disk");
     fs::create_dir(&disk).unwrap();
-    let Some(_mounted) = Mounted::tmpfs(&disk, "200m") else { return };
+    let Some(small) = SmallDisk::mount(&disk, "200m") else { return };
     let cloud = Cloud::start_in(folder, disk.join("data"), &["--nodes", "1", "--sites", "1"]);
     let file = cloud.random_file("in", 1_000_000);
     cloud.ok(&["put", file.to_str().unwrap(), "/before"]);
     // Somebody else fills the disk, up to the middle of what is kept free.
     let filler = disk.join("filler");
-    let free_mib = free_mib(&disk);
-    fs::write(&filler, vec![7; (free_mib - 16) << 20]).unwrap();
+    fs::write(&filler, vec![7; (small.free_mib() - 16) << 20]).unwrap();
     let errors = cloud.fails(5, &["put", file.to_str().unwrap(), "/while-full"]);
     assert!(errors.contains("room"), "{errors}");
     cloud.until("the master knows", |cloud| cloud.json(&["nodes"])[0]["free_bytes"] == 0);
@@ -79,7 +74,7 @@ fn a_disk_whose_mount_goes_away_takes_one_copy_of_its_files_and_its_node_goes_on
     let data = folder.path().join("data");
     let disk = data.join("node-1/disk-2");
     fs::create_dir_all(&disk).unwrap();
-    let Some(mounted) = Mounted::tmpfs(&disk, "300m") else { return };
+    let Some(small) = SmallDisk::mount(&disk, "300m") else { return };
     let arguments = ["--nodes", "2", "--sites", "2", "--disks-per-node", "2"];
     let cloud = Cloud::start_in(folder, data, &arguments);
     let file = cloud.random_file("in", 2_000_000);
@@ -89,7 +84,7 @@ fn a_disk_whose_mount_goes_away_takes_one_copy_of_its_files_and_its_node_goes_on
     }
     let on_disk = || fs::read_dir(disk.join("slices")).map_or(0, Iterator::count);
     assert!(on_disk() > 0, "the fault must fire");
-    drop(mounted);
+    drop(small);
     let state = |cloud: &Cloud| cloud.json(&["nodes"])[0]["disks"][1]["state"].clone();
     cloud.until("the disk is named", |cloud| state(cloud) == "failed");
     assert!(cloud.run(&["health"]).text().contains("disk-2"), "{}", cloud.run(&["health"]).text());
@@ -141,32 +136,4 @@ fn the_doctor_and_the_bench_of_a_disk_say_what_they_found() {
     let figures = cloud.json(&["bench", "io", &folder, "--bytes", "8MiB"]);
     assert!(figures.as_array().unwrap().iter().all(|figure| figure["bytes_per_s"].as_f64().unwrap() > 0.0));
     assert_eq!(figures.as_array().unwrap().len(), 4);
-}
-
-fn free_mib(folder: &Path) -> usize {
-    let output = Command::new("df").args(["--output=avail", "-BM"]).arg(folder).output().unwrap();
-    let text = String::from_utf8_lossy(&output.stdout).into_owned();
-    text.lines().last().unwrap().trim().trim_end_matches('M').parse().unwrap()
-}
-
-/// A mounted file system, unmounted at the end.
-struct Mounted(PathBuf);
-
-impl Mounted {
-    fn tmpfs(at: &Path, size: &str) -> Option<Self> {
-        let options = format!("size={size}");
-        let status =
-            Command::new("mount").args(["-t", "tmpfs", "-o", &options, "tmpfs"]).arg(at).stderr(Stdio::null()).status();
-        let mounted = status.is_ok_and(|status| status.success()).then(|| Self(at.into()));
-        if mounted.is_none() {
-            println!("SKIPPED: this test mounts a tmpfs, which is not permitted here");
-        }
-        mounted
-    }
-}
-
-impl Drop for Mounted {
-    fn drop(&mut self) {
-        let _ = Command::new("umount").arg("-l").arg(&self.0).status();
-    }
 }

@@ -3,11 +3,10 @@
 use std::{
     fs,
     io::Write,
-    path::Path,
     process::{Command, Stdio},
 };
 
-use cluster::{Cloud, kill, random_bytes};
+use cluster::{Cloud, SmallDisk, kill, random_bytes};
 
 #[test]
 fn a_file_outlives_the_node_it_was_written_to() {
@@ -87,10 +86,7 @@ fn a_full_disk_refuses_the_file_and_goes_on_serving() {
     let folder = tempfile::tempdir().unwrap();
     let disk = folder.path().join("disk");
     fs::create_dir(&disk).unwrap();
-    let Some(_mounted) = Mounted::tmpfs(&disk, "160m") else {
-        println!("skipped: this test mounts a tmpfs, which needs root");
-        return;
-    };
+    let Some(_small) = SmallDisk::mount(&disk, "160m") else { return };
     let cloud = Cloud::start_in(folder, disk.join("data"), &["--nodes", "1", "--sites", "1"]);
     let small = cloud.random_file("small", 100_000);
     cloud.ok(&["put", small.to_str().unwrap(), "/before"]);
@@ -104,22 +100,4 @@ fn a_full_disk_refuses_the_file_and_goes_on_serving() {
     cloud.fails(3, &["stat", "/large"]);
     assert_eq!(cloud.run(&["cat", "/before"]).out, random_bytes(100_000));
     cloud.ok(&["put", small.to_str().unwrap(), "/after"]);
-}
-
-/// A mounted file system, unmounted at the end.
-struct Mounted(std::path::PathBuf);
-
-impl Mounted {
-    fn tmpfs(at: &Path, size: &str) -> Option<Self> {
-        let options = format!("size={size}");
-        let status =
-            Command::new("mount").args(["-t", "tmpfs", "-o", &options, "tmpfs"]).arg(at).stderr(Stdio::null()).status();
-        status.is_ok_and(|status| status.success()).then(|| Self(at.into()))
-    }
-}
-
-impl Drop for Mounted {
-    fn drop(&mut self) {
-        let _ = Command::new("umount").arg("-l").arg(&self.0).status();
-    }
 }

@@ -3,6 +3,7 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::missing_panics_doc)]
 
+mod disk;
 mod network;
 mod roles;
 mod testbed;
@@ -19,6 +20,7 @@ use std::{
 use serde_json::Value;
 use tempfile::TempDir;
 
+pub use disk::SmallDisk;
 pub use network::Network;
 pub use roles::Roles;
 pub use testbed::Testbed;

@@ -44,6 +44,11 @@ impl Testbed {
         self.folder.path().join("home/testbed/data").join(role)
     }
 
+    /// What its cloud has said so far, for a test that fails.
+    pub fn log(&self) -> String {
+        fs::read_to_string(self.folder.path().join("home/testbed/testbed.log")).unwrap_or_default()
+    }
+
     /// Writes a file of seeded random bytes.
     pub fn random_file(&self, name: &str, bytes: usize) -> PathBuf {
         let file = self.folder.path().join(name);

@@ -32,7 +32,7 @@ pub(crate) async fn fetch<S: FrameSink>(
     // The sender cuts the connection when it cannot give all that it announced.
     // With its own ticket the other node pays for the way; one that a client has handed to us says nothing of where we are.
     let pays = from.ticket.handed.is_some();
-    let crossing = hands.lanes.cross(pays.then_some(from.place.site.as_str()), Pace::default());
+    let crossing = hands.site_gates.cross(pays.then_some(from.place.site.as_str()), Pace::default());
     let sink = receive(&mut stream, sink, crossing.toll(), STALL_MAX).await?;
     hands.peers.give_back(peer, stream);
     Ok(sink)

@@ -89,7 +89,7 @@ async fn pass_on(
     mut words: mpsc::Receiver<Word>,
 ) -> Result<(), NodeError> {
     let next = chain.remove(0);
-    let crossing = hands.lanes.cross(Some(&next.place.site), pace);
+    let crossing = hands.site_gates.cross(Some(&next.place.site), pace);
     let peer = Peer::of(&next, hands.tickets.site());
     let request = TransferRequest::Write { ticket: next.ticket, chain };
     let (mut stream, reply) =

@@ -15,12 +15,12 @@ use crate::{
     bucket::BucketStore,
     import::ImportFolders,
     keeping::KeptRows,
-    lanes::Lanes,
     peers::Peers,
     pull::abroad::Borders,
     rules::Completion,
     scrub::ScrubBoard,
     server::Event,
+    site_gates::SiteGates,
     spe::{Sandbox, SpeProgram},
     tickets::TicketDoor,
     uploads::Uploads,
@@ -42,7 +42,7 @@ pub(crate) struct Hands {
     /// What the operator says of copies from other clouds.
     pub(crate) borders: Borders,
     /// What bytes to and from other sites may take.
-    pub(crate) lanes: Lanes,
+    pub(crate) site_gates: SiteGates,
     /// Transfers at once (`transfers_max` of the settings).
     pub(crate) transfers: Arc<Semaphore>,
     /// Slices passed on by other nodes at once. Apart from the others, so that of two nodes whose turns are all taken by

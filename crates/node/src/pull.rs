@@ -22,7 +22,7 @@ use tokio::time::timeout;
 
 use crate::{
     NodeError, blocking, door::read::SliceSource, fetch::begin_reading, flow::FrameSource, hands::Hands,
-    intake::Arrival, lanes::Crossing, peers::Peer,
+    intake::Arrival, peers::Peer, site_gates::Crossing,
 };
 use abroad::Abroad;
 use talk::Talk;
@@ -138,9 +138,9 @@ impl<'a> Pulled<'a> {
             Origin::Here(Some(self.open_here(source, self.at..until).await?))
         } else {
             let (peer, stream) = begin_reading(self.hands, source, self.slice, self.at..until, pace).await?;
-            // Who reads with a client's ticket pays for the way (`lanes.rs`).
+            // Who reads with a client's ticket pays for the way (`site_gates.rs`).
             let own = Pace { rate_bytes_per_second: None, priority: pace.priority };
-            let crossing = self.hands.lanes.cross(Some(&source.place.site), own);
+            let crossing = self.hands.site_gates.cross(Some(&source.place.site), own);
             Origin::Peer { peer, stream: Box::new(stream), crossing }
         };
         Ok(Part { source: source.clone(), until, pace, from })

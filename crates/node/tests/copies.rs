@@ -257,7 +257,7 @@ async fn the_copy_goes_on_along_a_chain_while_it_comes() {
     let TransferRequest::Pull(pull) = order(cloud.write_ticket(&to, 2), vec![handed(&cloud, &to, &from)]) else {
         panic!("a copy")
     };
-    let request = TransferRequest::Pull(Pull { chain: vec![cloud.write_source(&to, &next, right())], ..pull });
+    let request = TransferRequest::Pull(Pull { chain: vec![cloud.source_with(&to, &next, right())], ..pull });
     assert_eq!(copy(&mut client, request, vec![]).await.unwrap(), whole());
     for node in [&to, &next] {
         let report = cloud.report(node.session).await;

@@ -83,7 +83,7 @@ async fn a_slice_that_is_sent_once_is_stored_by_all_nodes_of_its_chain() {
     let nodes = [cloud.node("n1").await, cloud.node("n2").await, cloud.node("n3").await];
     let mut stream = cloud.connect(&nodes[0]).await;
     for (slice, bytes) in [(1, content(9 * MIB + 17)), (2, content(3)), (3, vec![])] {
-        let chain = nodes.windows(2).map(|pair| cloud.write_source(&pair[0], &pair[1], write_right(slice))).collect();
+        let chain = nodes.windows(2).map(|pair| cloud.source_with(&pair[0], &pair[1], write_right(slice))).collect();
         let reply = put_along(&mut stream, cloud.write_ticket(&nodes[0], slice), chain, &bytes).await;
         assert_eq!(reply, stored(&bytes));
         for node in &nodes {
@@ -119,7 +119,7 @@ async fn each_node_of_a_chain_reports_for_itself() {
 async fn pass_along(mut cloud: FakeCloud) {
     let (first, next) = (cloud.node("n1").await, cloud.node("n2").await);
     let mut stream = cloud.connect(&first).await;
-    let chain = vec![cloud.write_source(&first, &next, write_right(1))];
+    let chain = vec![cloud.source_with(&first, &next, write_right(1))];
     put_along(&mut stream, cloud.write_ticket(&first, 1), chain, &content(MIB)).await;
     report_of(&mut cloud, &next, 1).await;
     report_of(&mut cloud, &first, 1).await;
@@ -134,8 +134,8 @@ async fn a_node_goes_on_alone_where_the_next_one_is_gone_or_refuses_and_says_so(
     let mut stream = cloud.connect(&first).await;
     // A port at which nobody listens any more.
     let gone = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-    let absent = Source { address: gone, ..cloud.write_source(&first, &next, write_right(1)) };
-    let wrong = cloud.write_source(&first, &next, Right::Read { slice: SliceId(2), from: 0, until: 9 });
+    let absent = Source { address: gone, ..cloud.source_with(&first, &next, write_right(1)) };
+    let wrong = cloud.source_with(&first, &next, Right::Read { slice: SliceId(2), from: 0, until: 9 });
     for (slice, source) in [(1, absent), (2, wrong)] {
         let reply = put_along(&mut stream, cloud.write_ticket(&first, slice), vec![source], &bytes).await;
         assert_eq!(reply, stored(&bytes));
@@ -153,7 +153,7 @@ async fn a_chain_whose_sender_goes_away_leaves_nothing_anywhere() {
     let mut cloud = FakeCloud::start().await;
     let (first, next) = (cloud.node("n1").await, cloud.node("n2").await);
     let mut stream = cloud.connect(&first).await;
-    let chain = vec![cloud.write_source(&first, &next, write_right(1))];
+    let chain = vec![cloud.source_with(&first, &next, write_right(1))];
     let reply = ask_to_write(&mut stream, cloud.write_ticket(&first, 1), chain).await;
     assert_eq!(reply, TransferReply::Ready);
     send_frames(&mut stream, &content(8 * MIB)).await;
@@ -259,7 +259,7 @@ async fn what_is_resumed_is_not_passed_on_and_the_master_is_told() {
     let bytes = content(22 * MIB);
     break_off(&cloud, &first, 1, &bytes[..BROKEN_OFF_AT]).await;
     let mut stream = cloud.connect(&first).await;
-    let chain = vec![cloud.write_source(&first, &next, write_right(2))];
+    let chain = vec![cloud.source_with(&first, &next, write_right(2))];
     let reply = ask_to_write(&mut stream, cloud.ticket(&first.id, resumable(2, 1)), chain).await;
     let there = partial_bytes(&reply, &bytes);
     assert_eq!(send_rest(stream, &bytes, there).await, stored(&bytes));
@@ -278,7 +278,7 @@ async fn an_append_begins_with_the_verified_bytes_of_its_base_at_every_node_of_i
     let more = content(MIB + 5);
     let whole = [&old[..], &more].concat();
     let mut stream = cloud.connect(&first).await;
-    let chain = vec![cloud.write_source(&first, &next, behind(2, 1))];
+    let chain = vec![cloud.source_with(&first, &next, behind(2, 1))];
     let reply = put_along(&mut stream, cloud.ticket(&first.id, behind(2, 1)), chain, &more).await;
     assert_eq!(reply, stored(&whole));
     report_of(&mut cloud, &next, 2).await;
@@ -335,7 +335,7 @@ async fn a_file_that_is_passed_is_stored_and_sent_along_the_chain_without_being_
     let mut cloud = FakeCloud::start().await;
     let (first, second) = (cloud.node("n1").await, cloud.node("n2").await);
     let bytes = content(35 * MIB + 11);
-    let chain = vec![cloud.write_source(&first, &second, write_right(1))];
+    let chain = vec![cloud.source_with(&first, &second, write_right(1))];
     let file = file_of(&bytes);
     let (told, reply) = pass(&cloud, &first, cloud.write_ticket(&first, 1), chain, &file, bytes.len() as u64).await;
     assert_eq!(reply, LocalReply::Stored { bytes: bytes.len() as u64, digest: digest(&bytes) });

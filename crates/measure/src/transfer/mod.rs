@@ -91,6 +91,8 @@ pub struct Figure {
     pub cpu_s_per_gb: f64,
     /// When nine tenths of the way's rate came through for the first time, in seconds.
     pub full_rate_after_s: Option<f64>,
+    /// Why it did not come to its end, in its own words; it counts as having carried nothing then.
+    pub failed: Option<String>,
 }
 
 /// How two flows share a way.
@@ -130,15 +132,19 @@ pub fn has_iperf() -> bool {
     iperf::is_here()
 }
 
-/// Measures every system in turn, round by round; gives the medians. `tell` hears each turn as it ends.
+/// Measures every system in turn, round by round; gives the medians. `tell` hears each turn as it ends. A system that fails
+/// has a figure that says so, and the others are measured all the same: on a way that loses packets that is a result.
 pub fn compare(plan: &Plan, tell: &mut dyn FnMut(&Figure)) -> Result<Vec<Figure>, TransferError> {
     let mut rounds: Vec<Vec<Figure>> = plan.systems.iter().map(|_| Vec::new()).collect();
     for round in 0..plan.rounds {
         for (system, figures) in plan.systems.iter().zip(&mut rounds) {
             let place = Place::make(plan.way.as_ref(), u64::from(round))?;
             let course = Course { system: *system, amount: Amount::Bytes(plan.bytes), flows: plan.flows };
-            let run = course::run(&place, &[(course, Duration::ZERO)])?.swap_remove(0);
-            let figure = figure(plan, *system, &run);
+            let figure = match course::run(&place, &[(course, Duration::ZERO)]) {
+                Ok(mut runs) => figure(plan, *system, &runs.swap_remove(0)),
+                Err(TransferError::System { reason, .. }) => failed(plan, *system, reason),
+                Err(error) => return Err(error),
+            };
             tell(&figure);
             figures.push(figure);
         }
@@ -173,21 +179,33 @@ enum Amount {
 }
 
 fn figure(plan: &Plan, system: System, run: &Run) -> Figure {
-    let rate = plan.way.as_ref().map(|way| way.rate.0);
+    let figure = failed(plan, system, String::new());
     let goodput_bps = run.bytes as f64 * 8.0 / run.took.as_secs_f64();
+    Figure {
+        goodput_bps,
+        link_share: figure.rate_bps.map(|rate| goodput_bps / rate as f64),
+        cpu_s_per_gb: run.processor_s / (run.bytes as f64 / 1e9),
+        full_rate_after_s: figure.rate_bps.and_then(|rate| run.reached(rate as f64 / 8.0 * FULL_SHARE)),
+        failed: None,
+        ..figure
+    }
+}
+
+fn failed(plan: &Plan, system: System, reason: String) -> Figure {
     Figure {
         system: system.name(),
         carrier: system.carrier(),
         controller: system.controller(),
         is_known: matches!(system, System::QuicKnown(_)),
-        rate_bps: rate,
+        rate_bps: plan.way.as_ref().map(|way| way.rate.0),
         rtt_ms: plan.way.as_ref().map(|way| way.round_trip.as_secs_f64() * 1e3),
         loss: plan.way.as_ref().map(|way| way.loss.0),
         flows: plan.flows,
-        goodput_bps,
-        link_share: rate.map(|rate| goodput_bps / rate as f64),
-        cpu_s_per_gb: run.processor_s / (run.bytes as f64 / 1e9),
-        full_rate_after_s: rate.and_then(|rate| run.reached(rate as f64 / 8.0 * FULL_SHARE)),
+        goodput_bps: 0.0,
+        link_share: None,
+        cpu_s_per_gb: 0.0,
+        full_rate_after_s: None,
+        failed: Some(reason),
     }
 }
 
@@ -270,18 +288,31 @@ mod tests {
         }
     }
 
+    /// What was measured over an emulated way; nothing where that is not permitted.
+    fn compared(way: Way, systems: &[System], bytes: u64) -> Option<Vec<Figure>> {
+        match compare(&plan(Some(way), systems, 1, bytes), &mut |_| {}) {
+            Err(TransferError::Testbed(TestbedError::NotPermitted { .. } | TestbedError::NoTun(_))) => {
+                eprintln!("SKIPPED: an emulated way needs root and TUN devices");
+                None
+            }
+            figures => Some(figures.unwrap()),
+        }
+    }
+
+    #[test]
+    fn many_lost_packets_at_a_high_rate_leave_many_gaps_and_do_not_end_the_connection() {
+        let loss = Share(0.015);
+        let way = Way { rate: "400mbit".parse().unwrap(), round_trip: Duration::from_millis(100), loss, seed: 3 };
+        let Some(figures) = compared(way, &[System::QuicKnown(ControllerKind::Udt)], 100_000_000) else { return };
+        assert_eq!(figures[0].failed, None, "{figures:?}");
+    }
+
     #[test]
     fn where_packets_are_lost_by_chance_our_controller_carries_a_multiple_of_what_cubic_does() {
         let loss = Share(0.005);
         let way = Way { rate: "50mbit".parse().unwrap(), round_trip: Duration::from_millis(60), loss, seed: 7 };
         let systems = [System::Quic(ControllerKind::Udt), System::Quic(ControllerKind::Cubic)];
-        let figures = match compare(&plan(Some(way), &systems, 1, 15_000_000), &mut |_| {}) {
-            Err(TransferError::Testbed(TestbedError::NotPermitted { .. } | TestbedError::NoTun(_))) => {
-                eprintln!("left out: an emulated way needs root and TUN devices");
-                return;
-            }
-            figures => figures.unwrap(),
-        };
+        let Some(figures) = compared(way, &systems, 15_000_000) else { return };
         let times = figures[0].goodput_bps / figures[1].goodput_bps;
         assert!(times >= 2.0, "{figures:?}");
     }

@@ -2,6 +2,8 @@
 //! no checksums. What this system's carrier adds must not make it slower than this.
 
 use std::{
+    error::Error,
+    iter,
     net::{IpAddr, SocketAddr},
     sync::{Arc, mpsc::SyncSender},
 };
@@ -135,8 +137,11 @@ async fn all(mut ends: JoinSet<Result<(), String>>) -> Result<(), String> {
     Ok(())
 }
 
-fn text(error: impl ToString) -> String {
-    error.to_string()
+/// An error with its causes: that a connection is lost says nothing of why.
+fn text(error: impl Into<Box<dyn Error>>) -> String {
+    let error = error.into();
+    let causes = iter::successors(error.source(), |cause: &&dyn Error| (*cause).source());
+    causes.fold(error.to_string(), |text, cause| format!("{text}: {cause}"))
 }
 
 /// The role of the receiver.

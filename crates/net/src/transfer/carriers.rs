@@ -275,7 +275,7 @@ fn remembering(quic: QuicSettings, book: &Arc<Book>) -> QuicSettings {
 }
 
 /// Whether an address lies in a network of this machine, by the address with which we would speak to it. Sends nothing.
-fn is_beside_us(peer: SocketAddr) -> bool {
+pub(super) fn is_beside_us(peer: SocketAddr) -> bool {
     let any = if peer.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
     let own = UdpSocket::bind(SocketAddr::new(any, 0)).and_then(|socket| {
         socket.connect(peer)?;

@@ -20,7 +20,9 @@ use tokio::io::{AsyncRead, AsyncWrite};
 pub use carriers::{CarrierSettings, Carriers};
 pub use peers::{Remembered, Way};
 pub use protocol::ControllerKind;
-pub use quic::{QuicCarrier, QuicSettings, RateMemory, Rates, packet_rules, udt};
+pub use quic::{
+    QuicCarrier, QuicSettings, RateMemory, Rates, SOCKET_BUFFER_BYTES as QUIC_SOCKET_BUFFER_BYTES, packet_rules, udt,
+};
 pub use stream::{Frame, TransferStream};
 pub use tcp::{CONNECT_DEADLINE, HANDSHAKE_DEADLINE, Incoming, Listener, TcpCarrier};
 

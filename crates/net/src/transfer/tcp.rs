@@ -15,7 +15,7 @@ use tokio::{
 
 use super::{
     Carrier, TransferStream,
-    carriers::Dial,
+    carriers::{Dial, is_beside_us},
     channel::Channel,
     quic::{QuicCarrier, QuicListener, QuicSettings},
     tls_socket::TlsSocket,
@@ -57,7 +57,9 @@ impl Dial for TcpCarrier {
     async fn dial(&self, address: SocketAddr, server: &str) -> Result<(Dialed, Duration), NetError> {
         // A name that is none is told before anyone is bothered.
         server_name(server)?;
-        let socket = socket_for(address).map_err(|source| NetError::Socket { operation: "open a socket", source })?;
+        let is_near = address.ip().is_loopback() || is_beside_us(address);
+        let socket =
+            socket_for(address, is_near).map_err(|source| NetError::Socket { operation: "open a socket", source })?;
         let failed = |source| NetError::Connect { server: server.to_owned(), address, source };
         let began = Instant::now();
         let socket = timeout(CONNECT_DEADLINE, socket.connect(address))
@@ -95,7 +97,8 @@ impl Listener {
     pub async fn bind(address: SocketAddr, identity: TlsIdentity) -> Result<Self, NetError> {
         identity.listening()?;
         let failed = |source| NetError::Bind { address, source };
-        let socket = socket_for(address).map_err(failed)?;
+        // What it accepts has the same buffers, and on any other address than this it may come from afar.
+        let socket = socket_for(address, address.ip().is_loopback()).map_err(failed)?;
         // A role that restarts takes its port back at once; a port where someone listens is refused all the same.
         socket.set_reuseaddr(true).map_err(failed)?;
         socket.bind(address).map_err(failed)?;
@@ -278,11 +281,12 @@ async fn shake_hands(
     }
 }
 
-/// A TCP socket for `address` with its buffers, which must be there before the connection is: the window's scale is
-/// agreed in its first packet.
-fn socket_for(address: SocketAddr) -> io::Result<TcpSocket> {
+/// A TCP socket for `address`; for a near one with large buffers at once, which must be there before the connection is,
+/// since the window's scale is agreed in its first packet. For a far one the system finds out how large they must be: ours
+/// would be too small for a long fat pipe, and would stay so.
+fn socket_for(address: SocketAddr, is_near: bool) -> io::Result<TcpSocket> {
     let socket = if address.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
-    if grants_large_buffers() {
+    if is_near && grants_large_buffers() {
         socket.set_recv_buffer_size(SOCKET_BUFFER_BYTES)?;
         socket.set_send_buffer_size(SOCKET_BUFFER_BYTES)?;
     }

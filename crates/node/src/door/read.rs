@@ -19,7 +19,7 @@ use crate::{
     NodeError, blocking,
     flow::{FRAME_BYTES, FrameSource, Outflow, STALL_MAX},
     hands::Hands,
-    lanes::far_site,
+    site_gates::far_site,
 };
 
 /// What a reader asks for.
@@ -51,7 +51,7 @@ pub(super) async fn read(
             return refuse(stream, &error).await;
         }
     };
-    let crossing = hands.lanes.cross(far_site(bearer, &shown).as_deref(), pace);
+    let crossing = hands.site_gates.cross(far_site(bearer, &shown).as_deref(), pace);
     let toll = crossing.toll();
     let reading = TransferReply::Reading { bytes: first.payload.len() as u64 + (source.until - source.next) };
     let sent = async {

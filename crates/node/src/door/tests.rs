@@ -26,11 +26,11 @@ use crate::{
     bucket::BucketStore,
     hands::Gauge,
     keeping::KeptRows,
-    lanes::Lanes,
     peers::Peers,
     pull::{abroad::Borders, reach::Reach},
     rules::Completion,
     server::Event,
+    site_gates::SiteGates,
     spe::{Sandbox, SpeProgram},
     tickets::TicketDoor,
     uploads::Uploads,
@@ -77,7 +77,7 @@ pub(crate) fn fixture() -> Fixture {
             carrier: protocol::CarrierChoice::Auto,
             controller: protocol::ControllerKind::Udt,
         },
-        lanes: Lanes::default(),
+        site_gates: SiteGates::default(),
         uploads: Uploads::default(),
         spe: SpeProgram { executable: "none".into(), arguments: vec![] },
         sandbox: Arc::new(Sandbox::new(&NodeSettings::default())),
@@ -295,7 +295,7 @@ async fn a_node_sends_no_faster_than_it_is_asked_to_and_the_next_request_is_free
 async fn what_a_client_reads_and_writes_keeps_to_the_nodes_share_of_the_limit_to_its_site() {
     let mut fixture = fixture();
     let share = |site: &str| LinkShare { site: site.into(), rate_bytes_per_second: 100_000 };
-    fixture.hands.lanes.set_shares(&[share("jhu"), share("starlight")]);
+    fixture.hands.site_gates.set_shares(&[share("jhu"), share("starlight")]);
     let begun = tokio::time::Instant::now();
     fixture.store(1, 3_000_000).await;
     let wrote = begun.elapsed();
@@ -308,12 +308,12 @@ async fn what_a_client_reads_and_writes_keeps_to_the_nodes_share_of_the_limit_to
         bytes += frame.payload.len();
         if bytes > 1_500_000 && begun.elapsed() < Duration::from_secs(20) {
             // It holds at once for what is under way.
-            fixture.hands.lanes.set_shares(&[]);
+            fixture.hands.site_gates.set_shares(&[]);
         }
     }
     let read = begun.elapsed();
     assert_eq!(bytes, 3_000_000);
     assert!((Duration::from_secs(28)..Duration::from_secs(31)).contains(&wrote), "{wrote:?}");
     assert!((Duration::from_secs(14)..Duration::from_secs(17)).contains(&read), "{read:?}");
-    assert_eq!(fixture.hands.lanes.uses(), []);
+    assert_eq!(fixture.hands.site_gates.uses(), []);
 }

@@ -28,8 +28,8 @@ use crate::{
     forward::{BASE_BYTES_PER_SECOND_MIN, Forward, READY_TIME_MAX, report_failed},
     hands::Hands,
     intake::{self, Arrival, Ended, Sent},
-    lanes::far_site,
     rules::Completion,
+    site_gates::far_site,
     tickets::{WriteClaim, WriteGrant},
     uploads::UploadTurn,
 };
@@ -59,7 +59,7 @@ pub(super) async fn write(
     // Another node pays for what it sends.
     let far = if bearer.is_role() { None } else { far_site(bearer, &ticket) };
     let priority = pace.priority;
-    let crossing = hands.lanes.cross(far.as_deref(), Pace { rate_bytes_per_second: None, priority });
+    let crossing = hands.site_gates.cross(far.as_deref(), Pace { rate_bytes_per_second: None, priority });
     let toll = crossing.toll();
     match (resume, base) {
         (_, Some(base)) => {

@@ -67,7 +67,7 @@ impl Desk {
                     self.hands.tickets.revoked().revoke(self.clock.now(), revocation);
                 }
                 Action::ReadKept { after } => self.read_kept(after),
-                Action::TakeLinkShares(shares) => self.hands.lanes.set_shares(&shares),
+                Action::TakeLinkShares(shares) => self.hands.site_gates.set_shares(&shares),
                 Action::TakeTicketKeys(keys) => self.hands.tickets.set_keys(keys),
                 Action::ForgetJob(job) => {
                     let buckets = Arc::clone(&self.hands.buckets);
@@ -210,7 +210,7 @@ async fn status(hands: &Hands) -> Report {
         disks,
         sandbox_missing: hands.sandbox.missing().map(<[_]>::to_vec),
         refused_tickets: hands.tickets.refused(),
-        links: hands.lanes.uses(),
+        links: hands.site_gates.uses(),
     }
 }
 

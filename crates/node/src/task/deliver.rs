@@ -144,7 +144,7 @@ async fn send(
     let reply = match reply {
         TransferReply::Ready => {
             let flow = Outflow::begin(PartSource { scratch, chunks: part.chunks.into() }).await?;
-            let crossing = hands.lanes.cross(Some(&site), Pace::default());
+            let crossing = hands.site_gates.cross(Some(&site), Pace::default());
             let sent = flow.send(&mut stream, crossing.toll(), STALL_MAX).await;
             drop(crossing);
             // Who stops taking says why before closing.

@@ -333,7 +333,7 @@ impl FakeCloud {
     }
 
     /// A node of a chain with its write ticket, which `by` passes bytes on to.
-    pub(crate) fn write_source(&self, by: &FakeNode, node: &FakeNode, right: Right) -> Source {
+    pub(crate) fn source_with(&self, by: &FakeNode, node: &FakeNode, right: Right) -> Source {
         let ticket = self.ticket_of_node(by, &node.id, right);
         Source {
             node: node.id.clone(),
@@ -358,15 +358,7 @@ impl FakeCloud {
     /// Where the node `by` can read a slice.
     pub(crate) fn source(&self, by: &FakeNode, node: &FakeNode, slice: u128) -> Source {
         let right = Right::Read { slice: SliceId(slice), from: 0, until: u64::MAX };
-        let ticket = self.ticket_of_node(by, &node.id, right);
-        Source {
-            node: node.id.clone(),
-            place: Place::new("s", "r"),
-            address: node.address,
-            distance: None,
-            local: None,
-            ticket,
-        }
+        self.source_with(by, node, right)
     }
 
     pub(crate) fn bucket_place(&self, node: &FakeNode) -> BucketPlace {

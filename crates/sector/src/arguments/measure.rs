@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use bytesize::ByteSize;
-use clap::{Args, Subcommand, ValueEnum};
+use clap::{Args, Subcommand};
 use testbed::{Rate, Share};
 
 #[derive(Clone, Debug, Subcommand)]
@@ -19,7 +19,8 @@ pub(crate) enum Bench {
     Messages(BenchMessages),
     /// Bulk bytes over a way, by each carrier and controller, beside iperf3 where it is installed
     #[command(after_help = "Example: sector bench transfer --rate 200mbit --rtt 100ms --loss 0.1%\n\n\
-        Without --rate: over the loopback. With it: over an emulated way, which needs root.")]
+        Without --rate: over the loopback. With it: over an emulated way, which needs root.\n\
+        --carrier quic|tcp and --controller udt|bbr|cubic: only these.")]
     Transfer(BenchTransfer),
     /// What a disk gives: writing, reading, small reads, small syncs
     #[command(after_help = "Example: sector bench io /mnt/disk1 --bytes 4GiB")]
@@ -69,12 +70,6 @@ pub(crate) struct BenchTransfer {
     /// Bytes in all
     #[arg(long, default_value = "1GB", value_name = "N")]
     pub(crate) bytes: ByteSize,
-    /// Only this carrier
-    #[arg(long, value_name = "CARRIER", value_enum)]
-    pub(crate) carrier: Option<BenchCarrier>,
-    /// Only this controller
-    #[arg(long, value_name = "NAME", value_enum)]
-    pub(crate) controller: Option<BenchController>,
     /// Turns of each system; the median is shown
     #[arg(long, default_value_t = 1, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100))]
     pub(crate) rounds: u32,
@@ -84,26 +79,6 @@ pub(crate) struct BenchTransfer {
     /// Instead: how two flows share the way, for this long
     #[arg(long, value_name = "TIME", requires = "rate")]
     pub(crate) sharing: Option<humantime::Duration>,
-}
-
-/// Carriers that can be measured alone.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum BenchCarrier {
-    /// QUIC
-    Quic,
-    /// TCP
-    Tcp,
-}
-
-/// Controllers that can be measured alone.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum BenchController {
-    /// This system's own, after UDT
-    Udt,
-    /// BBR, version 3 by QUIC, version 1 by kernels
-    Bbr,
-    /// CUBIC
-    Cubic,
 }
 
 #[derive(Clone, Debug, Args)]

@@ -31,9 +31,7 @@ pub(crate) use files::{
     Cat, Check, Cp, FromTo, Get, Ls, Mkdir, Paths, PolicyCommand, Put, QuotaCommand, Rm, TrashCommand,
 };
 pub(crate) use jobs::{JobArguments, Run, Terasort};
-pub(crate) use measure::{
-    Bench, BenchCarrier, BenchController, BenchIo, BenchMessages, BenchNames, BenchReads, BenchTransfer,
-};
+pub(crate) use measure::{Bench, BenchIo, BenchMessages, BenchNames, BenchReads, BenchTransfer};
 pub(crate) use pace::{LimitArgument, PaceArguments};
 
 /// A storage cloud for large files over several data centres, and a compute cloud that runs functions where they lie.
@@ -243,6 +241,24 @@ mod tests {
             let words = example.strip_prefix("Example: ").unwrap().split("   (").next().unwrap();
             let words: Vec<_> = words.split(' ').map(|word| word.trim_matches('\'')).collect();
             assert!(Arguments::try_parse_from(&words).is_ok(), "the example of {} does not parse", sub.get_name());
+        }
+    }
+
+    #[test]
+    fn no_command_has_an_option_of_its_own_under_a_name_that_all_have() {
+        let command = Arguments::command();
+        let of_all: Vec<_> = command
+            .get_arguments()
+            .filter(|of_all| of_all.is_global_set())
+            .map(|of_all| of_all.get_id().clone())
+            .collect();
+        assert!(of_all.len() >= 6);
+        let mut commands: Vec<_> = command.get_subcommands().collect();
+        while let Some(command) = commands.pop() {
+            for own in command.get_arguments() {
+                assert!(!of_all.contains(own.get_id()), "{} of `{}`", own.get_id(), command.get_name());
+            }
+            commands.extend(command.get_subcommands());
         }
     }
 }

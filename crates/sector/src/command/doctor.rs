@@ -1,6 +1,8 @@
 //! `doctor`: what of this machine will hurt a node, a master or a client, and how to mend it. It only looks (and writes
 //! a few small files in the folders it is asked about, which it removes); it never changes a setting of the machine.
 
+mod network;
+
 use std::{
     env, fs,
     path::{Path, PathBuf},
@@ -11,7 +13,6 @@ use std::{
 
 use client::Profile;
 use daemon::settings::NodeSettings;
-use net::datagram::{Buffers, SOCKET_BUFFER_BYTES as MESSAGE_BUFFER_BYTES, granted_buffers};
 use node::spe::{Sandbox, SpeProgram, probe};
 use protocol::sandbox::SandboxLayer;
 use rustix::{
@@ -30,14 +31,12 @@ use crate::{
 /// `sector doctor`.
 pub(crate) async fn doctor(doctor: &Doctor, global: &Global) -> Result<(), Failure> {
     let folders = if doctor.folders.is_empty() { vec![Profile::home()?.join("data")] } else { doctor.folders.clone() };
-    let mut findings = vec![
-        buffer("rmem_max", "received", read_number("/proc/sys/net/core/rmem_max")),
-        buffer("wmem_max", "sent", read_number("/proc/sys/net/core/wmem_max")),
-        messages(granted_buffers().ok()),
+    let mut findings = network::findings();
+    findings.extend([
         open_files(getrlimit(Resource::Nofile).maximum),
         memory(available_memory(&fs::read_to_string("/proc/meminfo").unwrap_or_default())),
         clock(clock_is_synchronised()),
-    ];
+    ]);
     for folder in &folders {
         findings.extend(disk(folder));
     }
@@ -78,32 +77,6 @@ impl Finding {
     fn unknown(check: &'static str, found: impl Into<String>) -> Self {
         Self { check, state: "unknown", found: found.into(), advice: String::new() }
     }
-}
-
-/// The largest buffer that a UDP socket may ask for.
-fn buffer(check: &'static str, what: &str, bytes: Option<u64>) -> Finding {
-    let Some(bytes) = bytes else { return Finding::unknown(check, "this system does not say") };
-    let found = format!("at most {} are kept of what is {what} over UDP", show::size(bytes));
-    if bytes >= SOCKET_BUFFER_BYTES {
-        return Finding::ok(check, found);
-    }
-    let advice = format!("sysctl -w net.core.{check}={SOCKET_BUFFER_BYTES}, and the same in /etc/sysctl.d/sector.conf");
-    Finding::warning(check, found, advice)
-}
-
-/// What the one socket of all messages was given of what it asks for.
-fn messages(granted: Option<Buffers>) -> Finding {
-    let Some(granted) = granted else { return Finding::unknown("messages", "no UDP socket could be opened") };
-    let sizes = (show::size(granted.receive_bytes as u64), show::size(granted.send_bytes as u64));
-    let found = format!("their socket keeps {} of what comes, {} of what leaves", sizes.0, sizes.1);
-    if !granted.are_cut() {
-        return Finding::ok("messages", found);
-    }
-    let wanted = show::size(MESSAGE_BUFFER_BYTES as u64);
-    let advice = format!(
-        "it asks for {wanted} each: raise net.core.rmem_max and net.core.wmem_max, or a busy master loses messages and sends them again"
-    );
-    Finding::warning("messages", found, advice)
 }
 
 fn open_files(maximum: Option<u64>) -> Finding {
@@ -257,18 +230,12 @@ fn clock_is_synchronised() -> Option<bool> {
     running.then_some(true)
 }
 
-fn read_number(file: &str) -> Option<u64> {
-    fs::read_to_string(file).ok()?.trim().parse().ok()
-}
-
 /// `MemAvailable` of `/proc/meminfo`, which is in KiB, in bytes.
 fn available_memory(meminfo: &str) -> Option<u64> {
     let line = meminfo.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
     line.split_whitespace().next()?.parse::<u64>().ok().map(|kib| kib * 1024)
 }
 
-/// What a UDP socket needs on a link of 1 Gbit/s over 100 ms: once its bandwidth-delay product, and some.
-const SOCKET_BUFFER_BYTES: u64 = 16 << 20;
 /// A node with its usual settings has 256 transfers, 4 connections each, and the files of SPEs.
 const OPEN_FILES: u64 = 65_536;
 /// A node's 256 transfers take 512 MiB, and functions as much again.
@@ -290,10 +257,7 @@ mod tests {
 
     #[test]
     fn what_will_hurt_comes_with_what_to_do_and_what_is_well_does_not() {
-        let socket = |receive_bytes| Buffers { receive_bytes, send_bytes: MESSAGE_BUFFER_BYTES };
         let pairs = [
-            (buffer("rmem_max", "received", Some(212_992)), buffer("rmem_max", "received", Some(64 << 20))),
-            (messages(Some(socket(212_992))), messages(Some(socket(MESSAGE_BUFFER_BYTES)))),
             (open_files(Some(1_024)), open_files(None)),
             (memory(Some(1 << 20)), memory(Some(8 << 30))),
             (clock(Some(false)), clock(Some(true))),
@@ -309,14 +273,11 @@ mod tests {
             assert_eq!((bad.state, good.state), ("warning", "ok"), "{bad:?} {good:?}");
             assert!(!bad.advice.is_empty() && good.advice.is_empty(), "{bad:?} {good:?}");
         }
-        assert!(buffer("rmem_max", "received", Some(1)).advice.contains("sysctl -w net.core.rmem_max=16777216"));
     }
 
     #[test]
     fn what_a_machine_does_not_say_is_unknown_and_no_warning() {
-        for finding in
-            [buffer("wmem_max", "sent", None), messages(None), memory(available_memory("nonsense")), clock(None)]
-        {
+        for finding in [memory(available_memory("nonsense")), clock(None)] {
             assert_eq!(finding.state, "unknown", "{finding:?}");
         }
         assert_eq!(available_memory("MemTotal: 9 kB\nMemAvailable:   2048 kB\n"), Some(2 << 20));

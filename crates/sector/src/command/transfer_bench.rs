@@ -3,10 +3,11 @@
 
 use std::time::Duration;
 
+use client::CarrierChoice;
 use measure::transfer::{ControllerKind, Figure, Plan, Sharing, System, TransferError, Way, compare, has_iperf, share};
 
 use crate::{
-    arguments::{BenchCarrier, BenchController, BenchTransfer, Global},
+    arguments::{BenchTransfer, Global},
     failure::Failure,
     show,
 };
@@ -27,7 +28,7 @@ pub(crate) async fn transfer(bench: BenchTransfer, global: &Global) -> Result<()
 }
 
 fn comparing(bench: &BenchTransfer, way: Option<Way>, global: &Global) -> Result<(), Failure> {
-    let systems = systems(bench, way.is_some());
+    let systems = systems(global, way.is_some());
     if systems.is_empty() {
         return Err(Failure::usage(
             "TCP's controllers are the kernel's: leave --controller out, or take --carrier quic",
@@ -37,19 +38,32 @@ fn comparing(bench: &BenchTransfer, way: Option<Way>, global: &Global) -> Result
     // A turn may take a minute: whoever waits sees that it goes on.
     let mut tell = |figure: &Figure| {
         if !global.json && !global.quiet {
-            eprintln!("{} {} {}: {}", figure.system, figure.carrier, figure.controller, mbit(figure.goodput_bps));
+            let result = figure.failed.clone().unwrap_or_else(|| mbit(figure.goodput_bps));
+            eprintln!("{} {} {}: {result}", figure.system, figure.carrier, figure.controller);
         }
     };
     let figures = compare(&plan, &mut tell).map_err(failed)?;
     if global.json {
-        return show::json(&figures);
+        show::json(&figures)?;
+        return ours_went_through(&figures);
     }
     let rows: Vec<_> = figures.iter().map(row).collect();
     show::table(
         &["system", "carrier", "controller", " goodput", " of the way", " CPU s/GB", " full rate after"],
         &rows,
     );
-    Ok(())
+    ours_went_through(&figures)
+}
+
+/// What another system cannot do is a result; what ours cannot do is a failure.
+fn ours_went_through(figures: &[Figure]) -> Result<(), Failure> {
+    let ours = figures.iter().filter(|figure| figure.system == "sector");
+    match ours.filter_map(|figure| figure.failed.as_ref().map(|why| (figure, why))).next() {
+        Some((figure, why)) => {
+            Err(Failure::failed(format!("{} ({}) failed: {why}", figure.carrier, figure.controller)))
+        }
+        None => Ok(()),
+    }
 }
 
 fn sharing(way: &Way, time: Duration, global: &Global) -> Result<(), Failure> {
@@ -72,35 +86,30 @@ fn sharing(way: &Way, time: Duration, global: &Global) -> Result<(), Failure> {
     Ok(())
 }
 
-/// What is measured: all that was not left out.
-fn systems(bench: &BenchTransfer, is_far: bool) -> Vec<System> {
+/// What is measured: all, or only what `--carrier` and `--controller` name.
+fn systems(global: &Global, is_far: bool) -> Vec<System> {
     let mut systems = Vec::new();
     let wants = |carrier, controller| {
-        bench.carrier.is_none_or(|wanted| wanted == carrier)
-            && bench.controller.is_none_or(|wanted| Some(wanted) == controller)
+        global.carrier.is_none_or(|wanted| wanted == CarrierChoice::Auto || wanted == carrier)
+            && global.controller.is_none_or(|wanted| Some(wanted) == controller)
     };
-    let kinds = [
-        (ControllerKind::Udt, BenchController::Udt),
-        (ControllerKind::Bbr, BenchController::Bbr),
-        (ControllerKind::Cubic, BenchController::Cubic),
-    ];
-    for (kind, controller) in kinds {
-        if wants(BenchCarrier::Quic, Some(controller)) {
+    for kind in ControllerKind::ALL {
+        if wants(CarrierChoice::Quic, Some(kind)) {
             systems.push(System::Quic(kind));
         }
     }
-    if is_far && wants(BenchCarrier::Quic, Some(BenchController::Udt)) {
+    if is_far && wants(CarrierChoice::Quic, Some(ControllerKind::Udt)) {
         systems.push(System::QuicKnown(ControllerKind::Udt));
     }
-    if wants(BenchCarrier::Quic, Some(BenchController::Bbr)) {
+    if wants(CarrierChoice::Quic, Some(ControllerKind::Bbr)) {
         systems.push(System::PlainQuic);
     }
-    if wants(BenchCarrier::Tcp, None) {
+    if wants(CarrierChoice::Tcp, None) {
         systems.push(System::Tcp);
     }
     if has_iperf() {
-        for (name, controller) in [("cubic", BenchController::Cubic), ("bbr", BenchController::Bbr)] {
-            if wants(BenchCarrier::Tcp, Some(controller)) {
+        for (name, controller) in [("cubic", ControllerKind::Cubic), ("bbr", ControllerKind::Bbr)] {
+            if wants(CarrierChoice::Tcp, Some(controller)) {
                 systems.push(System::Iperf(name));
             }
         }
@@ -113,15 +122,17 @@ fn systems(bench: &BenchTransfer, is_far: bool) -> Vec<System> {
 fn row(figure: &Figure) -> Vec<String> {
     let controller =
         if figure.is_known { format!("{}, known peer", figure.controller) } else { figure.controller.into() };
-    vec![
-        figure.system.to_owned(),
-        figure.carrier.to_owned(),
-        controller,
+    let start = vec![figure.system.to_owned(), figure.carrier.to_owned(), controller];
+    if figure.failed.is_some() {
+        return [start, vec!["failed".into(), String::new(), String::new(), String::new()]].concat();
+    }
+    let figures = vec![
         mbit(figure.goodput_bps),
         figure.link_share.map_or(String::new(), |share| format!("{:.1} %", share * 100.0)),
         format!("{:.2}", figure.cpu_s_per_gb),
         figure.full_rate_after_s.map_or(String::new(), |after| format!("{after:.2} s")),
-    ]
+    ];
+    [start, figures].concat()
 }
 
 fn mbit(bits_per_second: f64) -> String {

@@ -48,5 +48,6 @@ fn derived(secret: &[u8; 32], label: &[u8]) -> [u8; 32] {
     key
 }
 
-/// Bytes wanted in each direction's socket buffer: 25 ms of 10 Gbit/s, in which another task may have the processor.
-const SOCKET_BUFFER_BYTES: usize = 32 * 1024 * 1024;
+/// Bytes that QUIC asks for in each direction's socket buffer: 25 ms of 10 Gbit/s, in which another task may have the
+/// processor. What the system does not give is lost when it is needed, and sent again.
+pub const SOCKET_BUFFER_BYTES: usize = 32 * 1024 * 1024;

@@ -29,6 +29,7 @@ use noq::{
 use tokio::{sync::Mutex as AsyncMutex, time::timeout};
 
 pub use config::{QuicSettings, packet_rules};
+pub use endpoint::SOCKET_BUFFER_BYTES;
 pub(super) use listener::QuicListener;
 pub use rates::{RateMemory, Rates};
 pub(super) use socket::QuicSocket;
@@ -114,7 +115,7 @@ impl QuicCarrier {
         let line = self.inner.line((address, server.to_owned()));
         let mut line = line.lock().await;
         let standing = line.connection.as_ref().and_then(WeakShared::upgrade);
-        if let Some(shared) = standing.filter(|shared| shared.connection.close_reason().is_none()) {
+        if let Some(shared) = standing.filter(Shared::is_good) {
             return Ok(shared);
         }
         let shared =

@@ -20,7 +20,7 @@ use noq::{
     WeakConnectionHandle, WriteError,
     rustls::{self, AlertDescription, pki_types::CertificateDer},
 };
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 
 use super::{
     config::RECEIVE_WINDOW_BYTES,
@@ -36,6 +36,8 @@ pub(super) struct Shared {
     lanes: Arc<Lanes>,
     /// Whether the connection has its full window; see [`QuicSocket::widen`].
     is_wide: Arc<AtomicBool>,
+    /// Whether somebody waited in vain on it; see [`QuicSocket::drop`].
+    is_doubted: Arc<AtomicBool>,
     learning: Option<Learning>,
 }
 
@@ -43,7 +45,13 @@ impl Shared {
     /// A connection whose peer may have its full window at once (`is_wide`), or only when its first bytes are wanted.
     pub(super) fn new(connection: Connection, is_wide: bool, learning: Option<Learning>) -> Self {
         let lanes = Lanes::of(&connection);
-        Self { connection, lanes, is_wide: Arc::new(AtomicBool::new(is_wide)), learning }
+        let (is_wide, is_doubted) = (Arc::new(AtomicBool::new(is_wide)), Arc::default());
+        Self { connection, lanes, is_wide, is_doubted, learning }
+    }
+
+    /// Whether a further conversation may be begun on it.
+    pub(super) fn is_good(&self) -> bool {
+        self.connection.close_reason().is_none() && !self.is_doubted.load(Ordering::Relaxed)
     }
 
     /// The same, for one who would use it as long as others do.
@@ -52,6 +60,7 @@ impl Shared {
             connection: self.connection.weak_handle(),
             lanes: Arc::downgrade(&self.lanes),
             is_wide: Arc::clone(&self.is_wide),
+            is_doubted: Arc::clone(&self.is_doubted),
             learning: self.learning.clone(),
         }
     }
@@ -62,6 +71,7 @@ pub(super) struct WeakShared {
     connection: WeakConnectionHandle,
     lanes: Weak<Lanes>,
     is_wide: Arc<AtomicBool>,
+    is_doubted: Arc<AtomicBool>,
     learning: Option<Learning>,
 }
 
@@ -69,7 +79,8 @@ impl WeakShared {
     /// The connection, while there is a conversation on it.
     pub(super) fn upgrade(&self) -> Option<Shared> {
         let (lanes, connection) = (self.lanes.upgrade()?, self.connection.upgrade()?);
-        Some(Shared { connection, lanes, is_wide: Arc::clone(&self.is_wide), learning: self.learning.clone() })
+        let (is_wide, is_doubted) = (Arc::clone(&self.is_wide), Arc::clone(&self.is_doubted));
+        Some(Shared { connection, lanes, is_wide, is_doubted, learning: self.learning.clone() })
     }
 }
 
@@ -87,6 +98,8 @@ pub(in crate::transfer) struct QuicSocket {
     outbound: Vec<u8>,
     /// Whether our direction was ended in order.
     is_closed: bool,
+    /// Since when something is waited for that only the peer can bring.
+    waits_since: Option<Instant>,
 }
 
 impl QuicSocket {
@@ -103,6 +116,7 @@ impl QuicSocket {
             received_bytes: 0,
             outbound: Vec::new(),
             is_closed: false,
+            waits_since: None,
         }
     }
 
@@ -138,6 +152,13 @@ impl QuicSocket {
         if out.len() > WORD_BYTES {
             self.widen();
         }
+        self.waits_since = Some(Instant::now());
+        let read = self.read_turn(out).await;
+        self.waits_since = None;
+        read
+    }
+
+    async fn read_turn(&mut self, out: &mut [u8]) -> io::Result<usize> {
         let (lane, left) = turn(self.received_bytes);
         if lane == self.receive.len() {
             self.meet(lane).await?;
@@ -155,7 +176,9 @@ impl QuicSocket {
             let (lane, left) = turn(self.sent_bytes);
             self.open_lane(lane).await?;
             let piece = &rest[..rest.len().min(left)];
+            self.waits_since = Some(Instant::now());
             let written = self.send[lane].write(piece).await.map_err(write_failure)?;
+            self.waits_since = None;
             self.sent_bytes += written as u64;
             rest = &rest[written..];
         }
@@ -269,6 +292,11 @@ impl QuicSocket {
 
 impl Drop for QuicSocket {
     fn drop(&mut self) {
+        if !self.is_closed && self.waits_since.is_some_and(|since| since.elapsed() >= DOUBT_AFTER) {
+            // Given up by one who waited: perhaps the way is gone from under the connection, as where this machine has got
+            // another address, and no conversation on it will ever bring anything. The next begins with a new one.
+            self.shared.is_doubted.store(true, Ordering::Relaxed);
+        }
         self.shared.lanes.close(self.id);
         if let Some(learning) = self.shared.learning.as_ref().filter(|_| self.sent_bytes >= LEARN_FROM_BYTES) {
             learning.write_down(&self.shared.connection);
@@ -346,5 +374,8 @@ const SEND_WINDOW_BYTES_MIN: u64 = 4 * 1024 * 1024;
 const SEND_WINDOW_BYTES_MAX: u64 = 256 * 1024 * 1024;
 /// Bytes from which on a conversation has something to say of the way: words alone do not fill it.
 const LEARN_FROM_BYTES: u64 = 1024 * 1024;
+/// How long a conversation that is given up must have waited for the whole connection to be doubted: whoever ends one
+/// sooner has another reason.
+const DOUBT_AFTER: Duration = Duration::from_secs(5);
 /// How long a closing end waits until its last bytes are acknowledged.
 const CLOSE_LINGER: Duration = Duration::from_secs(1);

@@ -350,3 +350,21 @@ fn a_stranger_makes_a_node_hold_little_before_it_has_shown_a_ticket() {
     assert_eq!(window(settings.for_caller(any_port().ip())), config::NARROW_WINDOW_BYTES);
     assert_eq!(window(settings.to_peer(any_port())), config::RECEIVE_WINDOW_BYTES);
 }
+
+#[tokio::test]
+async fn after_someone_has_waited_in_vain_the_next_conversation_begins_on_a_new_connection() {
+    let node = Node::start().await;
+    let carrier = node.carrier();
+    let (mut ours, _theirs) = node.pair(&carrier).await;
+    let (_others, _their_others) = node.pair(&carrier).await;
+    assert_eq!(open_connections(&carrier), 1);
+    tokio::time::pause();
+    let waited = timeout(Duration::from_secs(10), ours.receive::<()>()).await;
+    tokio::time::resume();
+    assert!(waited.is_err());
+    drop(ours);
+    let (_again, _their_again) = node.pair(&carrier).await;
+    assert_eq!(open_connections(&carrier), 2, "the others stay where they are");
+    let (_further, _their_further) = node.pair(&carrier).await;
+    assert_eq!(open_connections(&carrier), 2, "and the new one serves all that follow");
+}

@@ -26,76 +26,76 @@ use protocol::{
 
 /// The gates, by far site.
 #[derive(Debug, Default)]
-pub(crate) struct Lanes {
-    by_site: Mutex<BTreeMap<String, Arc<Lane>>>,
+pub(crate) struct SiteGates {
+    by_site: Mutex<BTreeMap<String, Arc<SiteGate>>>,
 }
 
 #[derive(Debug)]
-struct Lane {
+struct SiteGate {
     gate: Arc<Gate>,
     conversations: AtomicU32,
 }
 
-impl Lanes {
+impl SiteGates {
     /// What the bytes of a conversation with someone at the site `far` wait for: the pace that was asked for, and the share
     /// of the link. Where it is not known where the other end stands, only the pace counts.
     pub(crate) fn cross(&self, far: Option<&str>, pace: Pace) -> Crossing {
         let own = pace.rate_bytes_per_second.map(|rate| Arc::new(Gate::new(Some(rate.max(RATE_BYTES_PER_SECOND_MIN)))));
-        let lane = far.and_then(|far| self.lane(far));
-        let gates = own.into_iter().chain(lane.as_ref().map(|lane| Arc::clone(&lane.gate))).collect();
-        if let Some(lane) = &lane {
-            lane.conversations.fetch_add(1, Ordering::Relaxed);
+        let site_gate = far.and_then(|far| self.of(far));
+        let gates = own.into_iter().chain(site_gate.as_ref().map(|site_gate| Arc::clone(&site_gate.gate))).collect();
+        if let Some(site_gate) = &site_gate {
+            site_gate.conversations.fetch_add(1, Ordering::Relaxed);
         }
-        Crossing { lane, toll: Toll::of(gates, pace.priority) }
+        Crossing { site_gate, toll: Toll::of(gates, pace.priority) }
     }
 
     /// Takes the shares of this node; sites that are not named have no limit. They hold at once for what is under way.
     pub(crate) fn set_shares(&self, shares: &[LinkShare]) {
         for LinkShare { site, .. } in shares {
-            self.lane(site);
+            self.of(site);
         }
-        for (site, lane) in self.lock().iter() {
+        for (site, site_gate) in self.lock().iter() {
             let share = shares.iter().find(|share| share.site == *site);
-            lane.gate.set_rate(share.map(|share| share.rate_bytes_per_second.max(1)));
+            site_gate.gate.set_rate(share.map(|share| share.rate_bytes_per_second.max(1)));
         }
     }
 
     /// What goes on with each site, for the master.
     pub(crate) fn uses(&self) -> Vec<LinkUse> {
         let mut by_site = self.lock();
-        by_site.retain(|_, lane| !lane.is_idle());
-        let link_use = |(site, lane): (&String, &Arc<Lane>)| LinkUse {
+        by_site.retain(|_, site_gate| !site_gate.is_idle());
+        let link_use = |(site, site_gate): (&String, &Arc<SiteGate>)| LinkUse {
             site: site.clone(),
-            conversations: lane.conversations.load(Ordering::Relaxed),
-            waiting: u32::try_from(lane.gate.waiting()).unwrap_or(u32::MAX),
-            rate_bytes_per_second: lane.gate.rate_bytes_per_second(),
+            conversations: site_gate.conversations.load(Ordering::Relaxed),
+            waiting: u32::try_from(site_gate.gate.waiting()).unwrap_or(u32::MAX),
+            rate_bytes_per_second: site_gate.gate.rate_bytes_per_second(),
         };
         by_site.iter().map(link_use).collect()
     }
 
-    fn lane(&self, far: &str) -> Option<Arc<Lane>> {
+    fn of(&self, far: &str) -> Option<Arc<SiteGate>> {
         let mut by_site = self.lock();
-        if let Some(lane) = by_site.get(far) {
-            return Some(Arc::clone(lane));
+        if let Some(site_gate) = by_site.get(far) {
+            return Some(Arc::clone(site_gate));
         }
         if by_site.len() >= SITES_MAX {
-            by_site.retain(|_, lane| !lane.is_idle());
+            by_site.retain(|_, site_gate| !site_gate.is_idle());
         }
         if by_site.len() >= SITES_MAX {
             return None;
         }
-        let lane = Arc::new(Lane { gate: Arc::new(Gate::new(None)), conversations: AtomicU32::new(0) });
-        by_site.insert(far.to_owned(), Arc::clone(&lane));
-        Some(lane)
+        let site_gate = Arc::new(SiteGate { gate: Arc::new(Gate::new(None)), conversations: AtomicU32::new(0) });
+        by_site.insert(far.to_owned(), Arc::clone(&site_gate));
+        Some(site_gate)
     }
 
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<String, Arc<Lane>>> {
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<String, Arc<SiteGate>>> {
         // Each change under this lock is complete in itself.
         self.by_site.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Lane {
+impl SiteGate {
     /// Whether nothing would be lost with it.
     fn is_idle(&self) -> bool {
         self.conversations.load(Ordering::Relaxed) == 0 && self.gate.rate_bytes_per_second().is_none()
@@ -105,7 +105,7 @@ impl Lane {
 /// One conversation's way, counted while it lives.
 #[derive(Debug)]
 pub(crate) struct Crossing {
-    lane: Option<Arc<Lane>>,
+    site_gate: Option<Arc<SiteGate>>,
     toll: Toll,
 }
 
@@ -118,8 +118,8 @@ impl Crossing {
 
 impl Drop for Crossing {
     fn drop(&mut self) {
-        if let Some(lane) = &self.lane {
-            lane.conversations.fetch_sub(1, Ordering::Relaxed);
+        if let Some(site_gate) = &self.site_gate {
+            site_gate.conversations.fetch_sub(1, Ordering::Relaxed);
         }
     }
 }
@@ -154,10 +154,10 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn all_conversations_with_a_site_keep_to_its_share_together_also_those_under_way() {
-        let lanes = Arc::new(Lanes::default());
+        let gates = Arc::new(SiteGates::default());
         let (begun, mut tasks) = (Instant::now(), tokio::task::JoinSet::new());
         for _ in 0..4 {
-            let crossing = lanes.cross(Some("uic"), Pace::default());
+            let crossing = gates.cross(Some("uic"), Pace::default());
             tasks.spawn(async move {
                 // A second of endless speed, then what is left.
                 tokio::time::sleep(Duration::from_secs(1)).await;
@@ -166,29 +166,29 @@ mod tests {
                 }
             });
         }
-        lanes.set_shares(&[share("uic", 1 << 20), share("jhu", 1)]);
-        let elsewhere = lanes.cross(Some("starlight"), Pace::default());
+        gates.set_shares(&[share("uic", 1 << 20), share("jhu", 1)]);
+        let elsewhere = gates.cross(Some("starlight"), Pace::default());
         elsewhere.toll().pay(1 << 40).await;
-        lanes.cross(None, Pace::default()).toll().pay(1 << 40).await;
+        gates.cross(None, Pace::default()).toll().pay(1 << 40).await;
         assert_eq!(begun.elapsed(), Duration::ZERO, "other sites are not held up");
-        let uses = lanes.uses();
+        let uses = gates.uses();
         assert_eq!(uses.iter().find(|of| of.site == "uic").unwrap().conversations, 4);
         tasks.join_all().await;
         let span = begun.elapsed();
         assert!((Duration::from_millis(4_800)..Duration::from_millis(5_200)).contains(&span), "{span:?}");
         drop(elsewhere);
-        lanes.set_shares(&[]);
-        assert_eq!(lanes.uses(), [], "nothing is kept in mind of what is over");
+        gates.set_shares(&[]);
+        assert_eq!(gates.uses(), [], "nothing is kept in mind of what is over");
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_transfer_keeps_to_its_own_limit_and_to_its_sites_whichever_is_lower() {
-        let lanes = Lanes::default();
-        lanes.set_shares(&[share("uic", 1 << 20)]);
+        let gates = SiteGates::default();
+        gates.set_shares(&[share("uic", 1 << 20)]);
         for (own, seconds) in [(1 << 18, 16), (1 << 30, 4)] {
             let begun = Instant::now();
             let pace = Pace { rate_bytes_per_second: Some(own), priority: Priority::High };
-            let crossing = lanes.cross(Some("uic"), pace);
+            let crossing = gates.cross(Some("uic"), pace);
             for _ in 0..64 {
                 crossing.toll().pay(64 * 1024).await;
             }
