@@ -129,7 +129,7 @@ impl<'a> Pulled<'a> {
     async fn begin_at(&mut self, source: &Source, pace: Pace) -> Result<Part, NodeError> {
         let until = match pace.rate_bytes_per_second {
             None => self.until,
-            Some(rate) => self.until.min(self.at + bytes_at_once(rate)),
+            Some(rate) => self.until.min(self.at.saturating_add(bytes_at_once(rate))),
         };
         let from = if let Some(abroad) = &mut self.abroad {
             let range = self.at..until;
@@ -264,3 +264,17 @@ const RANGE_SECONDS: u64 = 4;
 const SOURCE_STALL_MAX: Duration = Duration::from_secs(10);
 /// Tickets are renewed at two thirds of their life: the rest is for clocks that disagree and for the way.
 const RENEW_AFTER: Duration = Duration::from_secs(limits::TICKET_LIFE.as_secs() * 2 / 3);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn at_a_rate_some_seconds_worth_is_asked_for_at_once_in_whole_frames() {
+        let frame = FRAME_BYTES_MAX as u64;
+        for (rate_bytes_per_second, frames) in [(1, 1), (frame / 4, 1), (frame / 4 + 1, 2), (10 * frame, 40)] {
+            assert_eq!(bytes_at_once(rate_bytes_per_second), frames * frame, "{rate_bytes_per_second}");
+        }
+        assert!(bytes_at_once(u64::MAX) > 1 << 60, "and no rate is too much");
+    }
+}

@@ -150,3 +150,36 @@ fn reading(source: &Source, stream: TransferStream, reply: TransferReply) -> Res
 /// How long it takes to say that a node was not reached: as long as it takes to reach one on the other side of the planet by
 /// a way that loses packets, UDP being blocked.
 const REACH_TIME: Duration = Duration::from_secs(5);
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use net::identity::Authority;
+    use protocol::{Place, ticket::SignedTicket};
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn that_a_node_was_not_reached_is_told_after_one_time_however_soon_it_is_known() {
+        let here = ([127, 0, 0, 1], 9).into();
+        let (carrier, controller) = (CarrierChoice::Tcp, ControllerKind::Udt);
+        let borders = Borders { from: ThirdPartyFrom::Any, reach: Reach::of(here), carrier, controller };
+        let authority = Authority::create("other").unwrap();
+        let node = NodeId::new("here").unwrap();
+        let mut abroad = borders.cross(&node, authority.certificate_pem()).unwrap();
+        // Nobody listens there any more: the system says so at once.
+        let address = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+        let source = Source {
+            node,
+            place: Place::new("s", "r"),
+            address,
+            distance: None,
+            local: None,
+            ticket: SignedTicket { ticket: vec![], signature: vec![], handed: None },
+        };
+        let begun = Instant::now();
+        let reading = abroad.begin_reading(&source, SliceId(1), 0..1, Pace::default()).await;
+        assert_eq!(reading.err().unwrap().refusal().status, Status::Unavailable);
+        assert!(begun.elapsed() >= REACH_TIME, "{:?}", begun.elapsed());
+    }
+}
