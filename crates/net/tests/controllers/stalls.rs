@@ -45,6 +45,17 @@ impl Way {
 }
 
 #[test]
+fn a_sender_that_is_often_not_run_makes_up_for_it() {
+    let carried = |is_busy: bool| {
+        let mut way = Way::of(100 * MS);
+        way.world.machine(SENDER).keep_busy(is_busy.then_some(5));
+        way.share(2_000..8_000)
+    };
+    let (punctual, late) = (carried(false), carried(true));
+    assert!(late > punctual * 0.98, "{late:.3} of {punctual:.3}");
+}
+
+#[test]
 fn after_a_starved_moment_the_rate_is_back_within_two_seconds() {
     for round_trip in [20 * MS, 100 * MS] {
         for stall_ms in [100, 200, 300, 500] {

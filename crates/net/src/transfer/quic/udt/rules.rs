@@ -15,6 +15,7 @@ use fastrand::Rng;
 use super::{
     delay::Delay,
     delivery::{Delivery, Sample},
+    lateness::Lateness,
     losses::Losses,
     short::ShortWay,
     silence::Silence,
@@ -38,6 +39,7 @@ pub struct Rules {
     delivery: Delivery,
     delay: Delay,
     losses: Losses,
+    lateness: Lateness,
     silence: Silence,
     phase: Phase,
     /// Bytes a second.
@@ -116,6 +118,7 @@ impl Rules {
             delivery: Delivery::default(),
             delay: Delay::default(),
             losses: Losses::default(),
+            lateness: Lateness::default(),
             silence: Silence::default(),
             phase: Phase::Start {
                 window,
@@ -135,7 +138,9 @@ impl Rules {
 
     /// A packet that will be acknowledged leaves at `now`.
     pub fn on_sent(&mut self, now: Duration, bytes: u64) {
+        self.lateness.on_sent(now, bytes, self.rate);
         self.delivery.on_sent(now, bytes);
+        self.excuse_where_full();
         self.tick.sent_bytes = self.tick.sent_bytes.saturating_add(bytes);
     }
 
@@ -154,6 +159,7 @@ impl Rules {
     pub fn on_acknowledgement(&mut self, now: Duration, in_flight_bytes: u64, is_idle: bool) {
         let Some(newest_sent_at) = self.newest_sent_at.take() else { return };
         if is_idle {
+            self.lateness.excuse();
             self.tick.idle_at = Some(now);
         }
         let sample = self.delivery.on_batch(now, newest_sent_at, in_flight_bytes, is_idle);
@@ -177,6 +183,7 @@ impl Rules {
             self.end_round(now, sample);
         }
         self.on_time(now);
+        self.excuse_where_full();
     }
 
     /// Packets were lost, the newest of which left at `sent_at`. `is_persistent`: nothing came through for long.
@@ -221,6 +228,7 @@ impl Rules {
     pub fn rate_bytes_per_second(&self) -> u64 {
         let rate = match self.phase {
             Phase::Start { window, .. } => START_PACE * window / self.round_trip().as_secs_f64(),
+            Phase::Steady if self.lateness.is_behind(self.rate) => self.rate * CATCH_UP,
             Phase::Settle | Phase::Steady => self.rate,
             Phase::Short(_) => ShortWay::rate(self.carried, self.packet_bytes),
         };
@@ -326,6 +334,13 @@ impl Rules {
         self.phase = Phase::Short(law);
         self.rate = self.carried.max(RATE_BYTES_PER_SECOND_MIN);
         self.losses.restart();
+    }
+
+    /// What the window holds back is not late.
+    fn excuse_where_full(&mut self) {
+        if self.delivery.in_flight_bytes() as f64 + self.packet_bytes > self.window_bytes() as f64 {
+            self.lateness.excuse();
+        }
     }
 
     fn leave_start(&mut self, now: Duration) {
@@ -472,7 +487,9 @@ impl Rules {
             (self.round.best, self.round.best_before) = (seen, seen);
         }
         if seen > 0.0 {
-            self.carried = seen;
+            // A sender that was late saw no more arrive than it sent, which says little of the path.
+            let is_late = self.tick.used <= USED_ENOUGH && queue <= long;
+            self.carried = if is_late { seen.max(self.carried * CUT) } else { seen };
         }
         let base =
             if self.carried > 0.0 && self.tick.used > USED_ENOUGH { self.rate.min(self.carried) } else { self.rate };
@@ -480,7 +497,9 @@ impl Rules {
         let is_unseen = !is_contended && now.saturating_sub(self.delay.empty_at()) > EMPTY_SEEN_WITHIN;
         let (share, times) = if is_unseen { (DEEP_CUT, DEEP_DRAIN) } else { (CUT, DRAIN) };
         self.rate = (base * share).max(RATE_BYTES_PER_SECOND_MIN);
-        let drain = queue.saturating_mul(times).min(DRAIN_MAX);
+        // A late sender leaves as much of the queue as it may miss.
+        let kept = if is_unseen { Duration::ZERO } else { self.lateness.of_late() };
+        let drain = queue.saturating_sub(kept).saturating_mul(times).min(DRAIN_MAX);
         self.overload.drain_until = (!is_contended).then(|| now.saturating_add(drain));
         self.answer(now);
     }
@@ -539,7 +558,8 @@ impl Rules {
     fn queue_target(&self) -> Duration {
         let decades = (QUEUE_RATE_REFERENCE / self.rate.max(1.0)).log10();
         let seconds = QUEUE_AT_REFERENCE.as_secs_f64() + decades * QUEUE_PER_DECADE.as_secs_f64();
-        Duration::from_secs_f64(seconds.clamp(QUEUE_MIN.as_secs_f64(), QUEUE_MAX.as_secs_f64()))
+        let of_rate = Duration::from_secs_f64(seconds.clamp(QUEUE_MIN.as_secs_f64(), QUEUE_MAX.as_secs_f64()));
+        of_rate + self.lateness.of_late()
     }
 
     /// What the path holds without a queue.
@@ -604,6 +624,8 @@ const DEEP_DRAIN: u32 = 4;
 const QUEUE_LONG_MIN: Duration = Duration::from_millis(100);
 /// Longest time for a queue to empty.
 const DRAIN_MAX: Duration = Duration::from_secs(2);
+/// How much faster than the rate a late sender makes up for what it missed.
+const CATCH_UP: f64 = 1.25;
 /// Share of what the path carries that is sent once the queue is empty.
 const CRUISE: f64 = 0.985;
 /// Step each [`SYN`] on an empty path, as a share of the rate, at [`STEP_REFERENCE`]: 1 Gbit/s rises by a fifth in a second.
