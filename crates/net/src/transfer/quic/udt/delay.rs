@@ -1,4 +1,5 @@
-//! How long packets wait in the queue of the narrowest link: the round trip now over the shortest one seen lately.
+//! How long packets wait in the queue of the narrowest link: the round trip now over the shortest one seen lately; and how
+//! long they may.
 
 use std::{collections::VecDeque, time::Duration};
 
@@ -68,6 +69,14 @@ impl Delay {
     }
 }
 
+/// The queue at which the path counts as full for a flow of so many bytes a second. The faster the earlier, so that of two
+/// flows the faster yields; the same for all round trips, so that near and far flows share.
+pub(super) fn full_at(rate: f64) -> Duration {
+    let decades = (QUEUE_RATE_REFERENCE / rate.max(1.0)).log10();
+    let seconds = QUEUE_AT_REFERENCE.as_secs_f64() + decades * QUEUE_PER_DECADE.as_secs_f64();
+    Duration::from_secs_f64(seconds.clamp(QUEUE_MIN.as_secs_f64(), QUEUE_MAX.as_secs_f64()))
+}
+
 /// After two such periods a round trip is forgotten, so that a longer path is believed.
 const FORGET_AFTER: Duration = Duration::from_secs(10);
 /// A queue shorter than this, or than one part in a hundred of the round trip, is none.
@@ -76,6 +85,16 @@ const EMPTY_WITHIN: Duration = Duration::from_millis(1);
 const WINDOW: Duration = Duration::from_millis(25);
 /// Round trips kept for that.
 const RECENT_MAX: usize = 256;
+/// The queue at which the path counts as full for a flow of [`QUEUE_RATE_REFERENCE`].
+const QUEUE_AT_REFERENCE: Duration = Duration::from_millis(5);
+/// Bytes a second: 1 Gbit/s.
+const QUEUE_RATE_REFERENCE: f64 = 125e6;
+/// How much longer a queue a flow of a tenth of that stands: of two flows the richer yields first.
+const QUEUE_PER_DECADE: Duration = Duration::from_millis(10);
+/// Shorter queues are what timers and threads make.
+const QUEUE_MIN: Duration = Duration::from_millis(3);
+/// Longer ones are felt by others.
+const QUEUE_MAX: Duration = Duration::from_millis(25);
 
 #[cfg(test)]
 mod tests {
@@ -108,6 +127,13 @@ mod tests {
         }
         assert_eq!(delay.shortest(), Some(80 * MS));
         assert_eq!(delay.queue(), Duration::ZERO);
+    }
+
+    #[test]
+    fn a_faster_flow_counts_a_path_as_full_earlier_within_bounds() {
+        let full = |mbit: f64| full_at(mbit * 125e3);
+        assert_eq!((full(1e6), full(1_000.0), full(0.001)), (QUEUE_MIN, QUEUE_AT_REFERENCE, QUEUE_MAX));
+        assert!(full(100.0) > full(200.0));
     }
 
     #[test]

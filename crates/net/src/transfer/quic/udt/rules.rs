@@ -13,12 +13,13 @@ use std::time::Duration;
 use fastrand::Rng;
 
 use super::{
-    delay::Delay,
+    delay::{Delay, full_at},
     delivery::{Delivery, Sample},
     lateness::Lateness,
     losses::Losses,
     short::ShortWay,
     silence::Silence,
+    start::Start,
 };
 
 /// What one connection learned of a path, for the next one to begin with.
@@ -54,8 +55,8 @@ pub struct Rules {
 
 #[derive(Clone, Copy, Debug)]
 enum Phase {
-    /// The rate is unknown: a window grows each round trip by [`START_FACTOR`].
-    Start { window: f64, granted: f64, best: f64, rounds_without_growth: u32, goal_bytes_per_second: Option<f64> },
+    /// The rate is unknown.
+    Start(Start),
     /// The start overshot: waits until no more is on its way than the path holds.
     Settle,
     /// UDT's law.
@@ -110,7 +111,7 @@ impl Rules {
     /// The law of a new connection. `seed` decides its lots; `learned` is what an earlier connection to the same peer knew.
     pub fn new(seed: u64, packet_bytes: u16, learned: Option<Learned>) -> Self {
         let packet_bytes = f64::from(packet_bytes.max(1));
-        let window = START_PACKETS * packet_bytes;
+        let start = Start::new(packet_bytes);
         Self {
             rng: Rng::with_seed(seed),
             packet_bytes,
@@ -120,14 +121,8 @@ impl Rules {
             losses: Losses::default(),
             lateness: Lateness::default(),
             silence: Silence::default(),
-            phase: Phase::Start {
-                window,
-                granted: window,
-                best: 0.0,
-                rounds_without_growth: 0,
-                goal_bytes_per_second: None,
-            },
-            rate: window / START_ROUND_TRIP.as_secs_f64(),
+            phase: Phase::Start(start),
+            rate: start.window() / START_ROUND_TRIP.as_secs_f64(),
             carried: 0.0,
             round: Round::default(),
             tick: Tick::default(),
@@ -149,8 +144,8 @@ impl Rules {
         self.delivery.on_acknowledged(bytes);
         self.losses.on_arrived(bytes as f64 / self.packet_bytes);
         self.newest_sent_at = Some(self.newest_sent_at.map_or(sent_at, |newest| newest.max(sent_at)));
-        if let Phase::Start { window, .. } = &mut self.phase {
-            *window += bytes as f64 * (START_FACTOR - 1.0);
+        if let Phase::Start(start) = &mut self.phase {
+            start.on_acknowledged(bytes);
         }
     }
 
@@ -172,10 +167,14 @@ impl Rules {
         if let Some(sample) = sample {
             self.round.best = self.round.best.max(sample.rate_bytes_per_second);
         }
-        self.resume();
+        if let (Phase::Start(start), Some(learned), Some(shortest)) =
+            (&mut self.phase, self.learned, self.delay.shortest())
+        {
+            start.resume(learned, shortest);
+        }
         self.choose_law(now);
         match self.phase {
-            Phase::Start { .. } => self.start(now, sample),
+            Phase::Start(_) => self.start(now, sample),
             Phase::Settle => self.settle(now),
             Phase::Steady | Phase::Short(_) => {}
         }
@@ -201,9 +200,9 @@ impl Rules {
         let expected = self.carried.min(self.rate) * self.round_trip().as_secs_f64() / self.packet_bytes;
         let is_congestion = self.losses.is_congestion(expected);
         match self.phase {
-            Phase::Start { .. } if is_congestion => self.leave_start(now),
+            Phase::Start(_) if is_congestion => self.leave_start(now),
             Phase::Steady if is_congestion || self.is_contended() => self.cut(now),
-            Phase::Start { .. } | Phase::Settle | Phase::Steady | Phase::Short(_) => {}
+            Phase::Start(_) | Phase::Settle | Phase::Steady | Phase::Short(_) => {}
         }
     }
 
@@ -211,7 +210,7 @@ impl Rules {
     pub fn on_marked(&mut self, now: Duration, sent_at: Duration) {
         if !self.overload.has_been || sent_at >= self.overload.answered_at {
             match self.phase {
-                Phase::Start { .. } => self.leave_start(now),
+                Phase::Start(_) => self.leave_start(now),
                 Phase::Settle => {}
                 Phase::Short(_) => self.carried = ShortWay::on_marked(self.carried),
                 Phase::Steady => self.cut(now),
@@ -227,7 +226,7 @@ impl Rules {
     /// Bytes a second to send.
     pub fn rate_bytes_per_second(&self) -> u64 {
         let rate = match self.phase {
-            Phase::Start { window, .. } => START_PACE * window / self.round_trip().as_secs_f64(),
+            Phase::Start(start) => start.rate(self.round_trip()),
             Phase::Steady if self.lateness.is_behind(self.rate) => self.rate * CATCH_UP,
             Phase::Settle | Phase::Steady => self.rate,
             Phase::Short(_) => ShortWay::rate(self.carried, self.packet_bytes),
@@ -239,7 +238,7 @@ impl Rules {
     pub fn window_bytes(&self) -> u64 {
         let least = WINDOW_PACKETS * self.packet_bytes;
         let window = match self.phase {
-            Phase::Start { window, .. } => window,
+            Phase::Start(start) => start.window(),
             Phase::Settle => self.path_bytes() + least,
             Phase::Steady => {
                 // Others' queue is a part of the way, but not one that only grows: a link may have become slow.
@@ -263,50 +262,25 @@ impl Rules {
         self.delay.queue()
     }
 
-    /// Something the path was measured at may be taken over from an earlier connection, if it is the same path: half the
-    /// rate at once, the rest when that has arrived.
-    fn resume(&mut self) {
-        let (Some(learned), Some(round_trip)) = (self.learned, self.delay.shortest()) else { return };
-        let Phase::Start { window, granted, goal_bytes_per_second: goal @ None, .. } = &mut self.phase else { return };
-        let same = learned.round_trip / 2..=learned.round_trip.saturating_mul(2) + SYN;
-        // What is less than a new path is tried with was learned in a bad moment.
-        let first = *window / round_trip.as_secs_f64();
-        if same.contains(&round_trip) && learned.rate_bytes_per_second as f64 > first {
-            let rate = learned.rate_bytes_per_second as f64;
-            *window = window.max(rate * round_trip.as_secs_f64() * RESUME_SHARE / START_PACE);
-            *granted = *window;
-            *goal = Some(rate);
-        }
-    }
-
-    /// Grows threefold each round trip until the path is full: a queue, or no growth.
+    /// The start, at each acknowledgement: ends where a queue shows that the path is full, or where it carries what it once
+    /// did.
     fn start(&mut self, now: Duration, sample: Option<Sample>) {
         let path_bytes = self.path_bytes();
         let target = self.queue_target();
         // A newcomer meets the queue of those who are there.
         let is_queueing = self.delay.queue() > target.max((target * 2).min(self.round_trip() / 4));
         let round_trip = self.round_trip();
-        self.round.of_late = self.round.of_late.max(self.delivery.of_late((round_trip / 8).max(START_LATELY_MIN)));
+        self.round.of_late = self.round.of_late.max(self.delivery.of_late(Start::looks_back(round_trip)));
         let of_late = self.round.of_late.max(self.round.of_late_before);
-        let most = of_late * round_trip.as_secs_f64() * START_WINDOWS + WINDOW_PACKETS * self.packet_bytes;
-        let Phase::Start { window, granted, goal_bytes_per_second, .. } = &mut self.phase else { return };
-        if sample.is_none_or(|sample| sample.is_idle) {
-            // What was not made use of does not grow.
-            let used = self.delivery.in_flight_bytes() as f64 * START_FACTOR;
-            *window = window.min(used.max(path_bytes).max(*granted));
-        }
-        if goal_bytes_per_second.is_none() {
-            *window = window.min(most.max(*granted));
-        }
-        let (window, goal) = (*window, *goal_bytes_per_second);
-        match goal {
-            _ if is_queueing => self.leave_start(now),
-            // What the path carried once it carries again: more than a window of it arrived without a queue.
-            Some(goal) if window * START_PACE >= goal * round_trip.as_secs_f64() => {
-                self.carried = goal;
-                self.leave_start(now);
-            }
-            Some(_) | None => {}
+        let is_idle = sample.is_none_or(|sample| sample.is_idle);
+        let used_bytes = is_idle.then_some(self.delivery.in_flight_bytes() as f64);
+        let Phase::Start(start) = &mut self.phase else { return };
+        start.hold(used_bytes, path_bytes, of_late, round_trip, WINDOW_PACKETS * self.packet_bytes);
+        if is_queueing {
+            self.leave_start(now);
+        } else if let Some(known) = start.reached(round_trip) {
+            self.carried = known;
+            self.leave_start(now);
         }
     }
 
@@ -319,10 +293,10 @@ impl Rules {
                 self.phase = Phase::Steady;
                 self.answer(now);
             }
-            Phase::Start { .. } | Phase::Settle | Phase::Steady if is_short => {
+            Phase::Start(_) | Phase::Settle | Phase::Steady if is_short => {
                 self.phase = Phase::Short(ShortWay::new());
             }
-            Phase::Start { .. } | Phase::Settle | Phase::Steady | Phase::Short(_) => {}
+            Phase::Start(_) | Phase::Settle | Phase::Steady | Phase::Short(_) => {}
         }
     }
 
@@ -363,16 +337,10 @@ impl Rules {
 
     fn end_round(&mut self, now: Duration, sample: Option<Sample>) {
         let is_idle = sample.is_none_or(|sample| sample.is_idle);
-        let mut is_full = false;
-        if let Phase::Start { best, rounds_without_growth, .. } = &mut self.phase {
-            if self.round.best > *best * START_GROWTH {
-                *best = self.round.best;
-                *rounds_without_growth = 0;
-            } else if !is_idle {
-                *rounds_without_growth += 1;
-            }
-            is_full = *rounds_without_growth >= START_ROUNDS_WITHOUT_GROWTH;
-        }
+        let is_full = match &mut self.phase {
+            Phase::Start(start) => start.end_round(self.round.best, is_idle),
+            Phase::Settle | Phase::Steady | Phase::Short(_) => false,
+        };
         if is_full {
             self.leave_start(now);
         }
@@ -405,7 +373,7 @@ impl Rules {
         self.tick.at = now;
         self.tick.sent_bytes = 0;
         match self.phase {
-            Phase::Start { .. } | Phase::Settle => {}
+            Phase::Start(_) | Phase::Settle => {}
             Phase::Steady => self.steady(now, passed),
             Phase::Short(law) => self.short(law),
         }
@@ -553,13 +521,9 @@ impl Rules {
         self.overload.in_vain >= CUTS_IN_VAIN
     }
 
-    /// The queue at which the path counts as full. The faster a flow the earlier, so that of two the faster yields; the
-    /// same for all round trips, so that near and far flows share.
+    /// The queue at which the path counts as full, and what a late sender needs beside.
     fn queue_target(&self) -> Duration {
-        let decades = (QUEUE_RATE_REFERENCE / self.rate.max(1.0)).log10();
-        let seconds = QUEUE_AT_REFERENCE.as_secs_f64() + decades * QUEUE_PER_DECADE.as_secs_f64();
-        let of_rate = Duration::from_secs_f64(seconds.clamp(QUEUE_MIN.as_secs_f64(), QUEUE_MAX.as_secs_f64()));
-        of_rate + self.lateness.of_late()
+        full_at(self.rate) + self.lateness.of_late()
     }
 
     /// What the path holds without a queue.
@@ -585,27 +549,11 @@ const WINDOW_PACKETS: f64 = 16.0;
 const WINDOW_QUEUE_MAX: Duration = Duration::from_millis(500);
 /// More than any path holds.
 const WINDOW_BYTES_MAX: f64 = 1e12;
-/// First window.
-const START_PACKETS: f64 = 64.0;
 /// Taken for the round trip before it is known.
 const START_ROUND_TRIP: Duration = Duration::from_millis(100);
 /// Bounds of what is believed of a round trip.
 const ROUND_TRIP_MIN: Duration = Duration::from_micros(50);
 const ROUND_TRIP_MAX: Duration = Duration::from_secs(10);
-/// By what the window grows each round trip.
-const START_FACTOR: f64 = 3.0;
-/// A window that grows threefold each round trip is sent at 3/2 ln 3 windows a round trip.
-const START_PACE: f64 = 1.65;
-/// More windows than the path holds are never on their way.
-const START_WINDOWS: f64 = 1.85;
-/// Shortest time over which arrivals are judged at the start.
-const START_LATELY_MIN: Duration = Duration::from_millis(5);
-/// Growth in a round that shows that the path is not full.
-const START_GROWTH: f64 = 1.25;
-/// So many round trips without it, and the path is full.
-const START_ROUNDS_WITHOUT_GROWTH: u32 = 3;
-/// Share of a learned rate that is tried at once.
-const RESUME_SHARE: f64 = 0.5;
 /// UDT's decrease.
 const CUT: f64 = 8.0 / 9.0;
 /// UDT's most cuts for one overload.
@@ -649,16 +597,6 @@ const FREE_AFTER_DOUBLINGS: f64 = 2.0;
 const USED_OVER: f64 = 8.0;
 /// A rate less used than that is not raised.
 const USED_ENOUGH: f64 = 0.85;
-/// The queue at which the path counts as full for a flow of [`QUEUE_RATE_REFERENCE`].
-const QUEUE_AT_REFERENCE: Duration = Duration::from_millis(5);
-/// Bytes a second: 1 Gbit/s.
-const QUEUE_RATE_REFERENCE: f64 = 125e6;
-/// How much longer a queue a flow of a tenth of that stands: of two flows the richer yields first.
-const QUEUE_PER_DECADE: Duration = Duration::from_millis(10);
-/// Shorter queues are what timers and threads make.
-const QUEUE_MIN: Duration = Duration::from_millis(3);
-/// Longer ones are felt by others.
-const QUEUE_MAX: Duration = Duration::from_millis(25);
 
 #[cfg(test)]
 mod tests;
