@@ -72,7 +72,8 @@ struct Line {
     flow: Flow,
     hosts: Option<[Host; 2]>,
     back: Link,
-    timers: [Option<Duration>; 2],
+    /// When each end's timer runs out, and which event that is.
+    timers: [Option<(Duration, u64)>; 2],
     /// Payload arrived by the end of each [`SLOT`].
     arrived_bytes: Vec<u64>,
     done_at: Option<Duration>,
@@ -156,6 +157,8 @@ impl World {
                         host.handle(now, BytesMut::from(&datagram[..]), send);
                     });
                 }
+                // One that was set anew since is none: each would set another, for ever.
+                Happening::Timer(line, side) if self.lines[line].timers[side].is_none_or(|(_, set)| set != order) => {}
                 Happening::Timer(line, side) => {
                     self.lines[line].timers[side] = None;
                     self.with_host(line, side, |host, now, _| host.handle_timeout(now));
@@ -266,9 +269,9 @@ impl World {
         if let Some(at) = host.next_timeout() {
             let at = at.saturating_duration_since(self.epoch).max(now + Duration::from_nanos(1));
             let at = Duration::from_nanos((at.as_nanos().div_ceil(TIMER.as_nanos()) * TIMER.as_nanos()) as u64);
-            if state.timers[side].is_none_or(|set| at < set) {
-                state.timers[side] = Some(at);
+            if state.timers[side].is_none_or(|(set, _)| at < set) {
                 self.order += 1;
+                state.timers[side] = Some((at, self.order));
                 self.events.push(Reverse((at, self.order, Happening::Timer(line, side))));
             }
         }
