@@ -1,5 +1,6 @@
 //! Copies that nodes make among themselves while the client that ordered them sees no byte: between sites, counted by the
-//! links of `sector testbed` (needs root, and says so where it has none), and with a source that dies in the middle.
+//! links of `sector testbed` (needs root, and says so where it has none), with a source that dies in the middle, and from
+//! one cloud to another.
 
 use std::{
     fs,
@@ -111,4 +112,81 @@ fn a_copy_whose_command_is_killed_ends_and_shows_nothing() {
     watch("nobody reads any more", || (!cloud.has_open(&source, &slice_at(&cloud, &source))).then_some(()));
     cloud.fails(3, &["stat", "/to/a"]);
     assert!(partial_bytes(&cloud) < FILE_BYTES as u64);
+}
+
+/// The profile of a cloud's administrator.
+fn profile(cloud: &Roles) -> String {
+    cloud.home.join("profile.toml").to_str().unwrap().to_owned()
+}
+
+/// Begins to copy, slowly, from one cloud of a single node to another; the command, once a part has come.
+fn begin_copy_from(there: &Roles, here: &Roles) -> Child {
+    let words = ["cp", "--limit", "4MB/s", "--from-profile", &profile(there), "/a", "/b"];
+    let child = here.command(&words).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let part = || fs::read_dir(here.role_folder("node-1").join("partial")).ok()?.flatten().next()?.metadata().ok();
+    watch("a part has come", || part().filter(|part| part.len() > PART_BYTES));
+    child
+}
+
+#[test]
+fn a_file_goes_from_cloud_to_cloud_and_its_client_speaks_to_no_node_that_has_it() {
+    let (there, here) = (Roles::start(1, 1), Roles::start(1, 1));
+    let file = there.random_file("in", FILE_BYTES);
+    there.ok(&["put", file.to_str().unwrap(), "/a"]);
+    let child = begin_copy_from(&there, &here);
+    let pid = child.id();
+    let pulling = watch("the node reads from the other cloud", || there.connected_node(here.pid("node-1")));
+    assert_eq!((pulling.as_str(), here.connected_node(pid).as_deref()), ("node-1", Some("node-1")));
+    assert_eq!(there.connected_node(pid), None, "the client has no connection to where the bytes are");
+    let copied = ended(child.wait_with_output().unwrap());
+    assert_eq!(copied.code, 0, "{}", copied.errors);
+    assert!(here.run(&["cat", "/b"]).out == random_bytes(FILE_BYTES));
+    // The other way, a folder, ordered by a client that is at home where the files are.
+    here.ok(&["mkdir", "-p", "/d/empty"]);
+    here.ok(&["mv", "/b", "/d/b"]);
+    here.ok(&["cp", "-r", "--to-profile", &profile(&there), "/d", "/from-there"]);
+    assert!(there.run(&["cat", "/from-there/b"]).out == random_bytes(FILE_BYTES));
+    there.ok(&["stat", "/from-there/empty"]);
+    here.fails(2, &["cp", "--to-profile", &profile(&there), "--from-profile", &profile(&there), "/d/b", "/x"]);
+    here.fails(3, &["cp", "--from-profile", &profile(&there), "/nothing", "/x"]);
+}
+
+#[test]
+fn a_copy_from_a_cloud_that_dies_in_the_middle_ends_in_one_sentence_and_shows_nothing() {
+    let (mut there, here) = (Roles::start(1, 1), Roles::start(1, 1));
+    let file = there.random_file("in", FILE_BYTES);
+    there.ok(&["put", file.to_str().unwrap(), "/a"]);
+    let child = begin_copy_from(&there, &here);
+    there.kill("node-1");
+    let failed = ended(child.wait_with_output().unwrap());
+    assert_eq!(failed.code, 5, "{}", failed.errors);
+    let sentences = failed.errors.lines().filter(|line| line.starts_with("sector: ")).count();
+    assert!(sentences == 1 && !failed.errors.contains("panicked"), "{}", failed.errors);
+    here.fails(3, &["stat", "/b"]);
+}
+
+#[test]
+fn a_cloud_of_another_authority_and_an_operator_who_wants_none_are_refused() {
+    let (there, mut here) = (Roles::start(1, 1), Roles::start(1, 1));
+    let file = there.random_file("in", 1_000_000);
+    there.ok(&["put", file.to_str().unwrap(), "/a"]);
+    // Who trusts another authority does not even log in.
+    let address = |cloud: &Roles| {
+        let text = fs::read_to_string(profile(cloud)).unwrap();
+        text.lines().find(|line| line.starts_with("address = ")).unwrap().to_owned()
+    };
+    let wrong = fs::read_to_string(profile(&here)).unwrap().replace(&address(&here), &address(&there));
+    let wrong = here.file("wrong.toml", wrong);
+    let refused = here.run(&["cp", "--from-profile", wrong.to_str().unwrap(), "/a", "/b"]);
+    assert!(refused.code > 1 && refused.errors.contains("cannot log in at"), "{}: {}", refused.code, refused.errors);
+    here.kill("node-1");
+    here.change("node-1", "third_party_from", "\"own-cloud\"");
+    here.run_role("node-1");
+    here.until_up(1);
+    let refused = here.fails(4, &["cp", "--from-profile", &profile(&there), "/a", "/b"]);
+    assert!(refused.contains("third_party_from"), "{refused}");
+    here.fails(3, &["stat", "/b"]);
+    let own = here.random_file("own", 1_000_000);
+    here.ok(&["put", own.to_str().unwrap(), "/own"]);
+    here.ok(&["cp", "/own", "/copy"]);
 }

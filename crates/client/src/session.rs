@@ -176,6 +176,16 @@ impl Client {
         self.inner.carriers.remembered()
     }
 
+    /// Whether the two are in one session, and so in one cloud.
+    pub(crate) fn is_same_session(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.inner, &other.inner)
+    }
+
+    /// The certificate of the cloud's authority, PEM.
+    pub(crate) fn authority(&self) -> &str {
+        &self.inner.profile.authority
+    }
+
     /// The key that our tickets name.
     pub(crate) fn holder(&self) -> &Arc<HolderPair> {
         &self.inner.holder

@@ -120,7 +120,8 @@ pub(crate) fn unexpected(peer: Peer, operation: &'static str, reply: &TransferRe
     NodeError::Answer { node: peer.node, operation, answer }
 }
 
-async fn exchange_at(
+/// Sends a request whose bytes are to come at this pace over a connection, and gives the first answer.
+pub(crate) async fn exchange_at(
     stream: &mut TransferStream,
     pace: Pace,
     request: &TransferRequest,

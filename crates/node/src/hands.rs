@@ -16,6 +16,7 @@ use crate::{
     import::ImportFolders,
     keeping::KeptRows,
     peers::Peers,
+    pull::abroad::Borders,
     rules::Completion,
     scrub::ScrubBoard,
     server::Event,
@@ -38,6 +39,8 @@ pub(crate) struct Hands {
     pub(crate) tickets: TicketDoor,
     pub(crate) uploads: Uploads,
     pub(crate) peers: Peers,
+    /// What the operator says of copies from other clouds.
+    pub(crate) borders: Borders,
     /// What bytes to and from other sites may take.
     pub(crate) site_gates: SiteGates,
     /// Transfers at once (`transfers_max` of the settings).

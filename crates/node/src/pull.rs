@@ -4,6 +4,8 @@
 //! It never gives out a byte of another slice than the one that was asked for, and never goes on without a client: tickets
 //! live for a minute, and only the client gets new ones.
 
+pub(crate) mod abroad;
+pub(crate) mod reach;
 pub(crate) mod talk;
 
 use std::{collections::BTreeSet, ops::Range, sync::Arc, time::Duration};
@@ -22,6 +24,7 @@ use crate::{
     NodeError, blocking, door::read::SliceSource, fetch::begin_reading, flow::FrameSource, hands::Hands,
     intake::Arrival, peers::Peer, site_gates::Crossing,
 };
+use abroad::Abroad;
 use talk::Talk;
 
 /// See the module.
@@ -30,6 +33,8 @@ pub(crate) struct Pulled<'a> {
     /// The client that ordered the copy.
     bearer: &'a Bearer,
     talk: &'a Talk,
+    /// The way to the sources, where these are in another cloud.
+    abroad: Option<Abroad>,
     slice: SliceId,
     /// The next byte.
     at: u64,
@@ -45,7 +50,7 @@ pub(crate) struct Pulled<'a> {
 
 /// A range that is being read.
 struct Part {
-    node: NodeId,
+    source: Source,
     until: u64,
     pace: Pace,
     from: Origin,
@@ -55,6 +60,8 @@ struct Part {
 enum Origin {
     /// Another node.
     Peer { peer: Peer, stream: Box<TransferStream>, crossing: Crossing },
+    /// A node of another cloud.
+    Abroad(Box<TransferStream>),
     /// The disk of this one. `None` while it is read.
     Here(Option<SliceSource>),
 }
@@ -63,15 +70,34 @@ impl<'a> Pulled<'a> {
     /// Bytes `range` of a slice.
     pub(crate) fn new(
         hands: &'a Hands,
-        bearer: &'a Bearer,
-        talk: &'a Talk,
+        (bearer, talk): (&'a Bearer, &'a Talk),
+        abroad: Option<Abroad>,
         slice: SliceId,
         Range { start, end }: Range<u64>,
     ) -> Self {
         let named_at = (!talk.said().sources.is_empty()).then_some(start);
         let last = String::from("no node that holds it is up");
         talk.note(start);
-        Self { hands, bearer, talk, slice, at: start, until: end, part: None, failed: BTreeSet::new(), named_at, last }
+        Self {
+            hands,
+            bearer,
+            talk,
+            abroad,
+            slice,
+            at: start,
+            until: end,
+            part: None,
+            failed: BTreeSet::new(),
+            named_at,
+            last,
+        }
+    }
+
+    /// The copy is made, or will not be: whoever was spoken to in another cloud is told.
+    pub(crate) fn end(self) {
+        if let Some(abroad) = self.abroad {
+            tokio::spawn(abroad.close());
+        }
     }
 
     /// Begins to read what is still missing, or as much of it as is asked for at once, from the first source that gives it.
@@ -103,9 +129,12 @@ impl<'a> Pulled<'a> {
     async fn begin_at(&mut self, source: &Source, pace: Pace) -> Result<Part, NodeError> {
         let until = match pace.rate_bytes_per_second {
             None => self.until,
-            Some(rate) => self.until.min(self.at + bytes_at_once(rate)),
+            Some(rate) => self.until.min(self.at.saturating_add(bytes_at_once(rate))),
         };
-        let from = if source.node == self.hands.node {
+        let from = if let Some(abroad) = &mut self.abroad {
+            let range = self.at..until;
+            Origin::Abroad(Box::new(abroad.begin_reading(source, self.slice, range, pace).await?))
+        } else if source.node == self.hands.node {
             Origin::Here(Some(self.open_here(source, self.at..until).await?))
         } else {
             let (peer, stream) = begin_reading(self.hands, source, self.slice, self.at..until, pace).await?;
@@ -114,7 +143,7 @@ impl<'a> Pulled<'a> {
             let crossing = self.hands.site_gates.cross(Some(&source.place.site), own);
             Origin::Peer { peer, stream: Box::new(stream), crossing }
         };
-        Ok(Part { node: source.node.clone(), until, pace, from })
+        Ok(Part { source: source.clone(), until, pace, from })
     }
 
     /// The slice lies here: the client itself shows the ticket for it.
@@ -129,7 +158,11 @@ impl<'a> Pulled<'a> {
 
     fn give_up(&mut self, node: &NodeId, error: &NodeError) {
         tracing::info!(slice = %self.slice, %node, %error, at = self.at, "a copy goes on from another node");
-        self.last = error.to_string();
+        // What a connection met is for the operator: a client named the address, and is not to learn what is there.
+        self.last = match error {
+            NodeError::Net(_) => format!("node {node} could not be reached, did not prove itself, or broke off"),
+            error => error.to_string(),
+        };
         self.failed.insert(node.clone());
     }
 
@@ -137,12 +170,14 @@ impl<'a> Pulled<'a> {
     async fn next_of(&mut self, part: &mut Part, frame: &mut Frame) -> Result<Option<u64>, NodeError> {
         let left = part.until - self.at;
         let more = match &mut part.from {
-            Origin::Peer { stream, .. } => match timeout(SOURCE_STALL_MAX, stream.receive_frame(frame)).await {
-                Ok(received) => received?,
-                Err(_) => {
-                    return Err(NodeError::Stalled { operation: "waiting for bytes", after: SOURCE_STALL_MAX });
+            Origin::Peer { stream, .. } | Origin::Abroad(stream) => {
+                match timeout(SOURCE_STALL_MAX, stream.receive_frame(frame)).await {
+                    Ok(received) => received?,
+                    Err(_) => {
+                        return Err(NodeError::Stalled { operation: "waiting for bytes", after: SOURCE_STALL_MAX });
+                    }
                 }
-            },
+            }
             Origin::Here(source) => self.read_here(source, frame).await?,
         };
         let bytes = frame.payload.len() as u64;
@@ -204,11 +239,14 @@ impl Arrival for Pulled<'_> {
                     return Ok(true);
                 }
                 Ok(None) => {
-                    if let Origin::Peer { peer, stream, .. } = part.from {
-                        self.hands.peers.give_back(peer, *stream);
+                    let Part { source, from, .. } = part;
+                    match (from, &mut self.abroad) {
+                        (Origin::Peer { peer, stream, .. }, _) => self.hands.peers.give_back(peer, *stream),
+                        (Origin::Abroad(stream), Some(abroad)) => abroad.give_back(source, *stream),
+                        (Origin::Abroad(_) | Origin::Here(_), _) => {}
                     }
                 }
-                Err(error) => self.give_up(&part.node, &error),
+                Err(error) => self.give_up(&part.source.node, &error),
             }
         }
     }
@@ -226,3 +264,17 @@ const RANGE_SECONDS: u64 = 4;
 const SOURCE_STALL_MAX: Duration = Duration::from_secs(10);
 /// Tickets are renewed at two thirds of their life: the rest is for clocks that disagree and for the way.
 const RENEW_AFTER: Duration = Duration::from_secs(limits::TICKET_LIFE.as_secs() * 2 / 3);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn at_a_rate_some_seconds_worth_is_asked_for_at_once_in_whole_frames() {
+        let frame = FRAME_BYTES_MAX as u64;
+        for (rate_bytes_per_second, frames) in [(1, 1), (frame / 4, 1), (frame / 4 + 1, 2), (10 * frame, 40)] {
+            assert_eq!(bytes_at_once(rate_bytes_per_second), frames * frame, "{rate_bytes_per_second}");
+        }
+        assert!(bytes_at_once(u64::MAX) > 1 << 60, "and no rate is too much");
+    }
+}

@@ -94,7 +94,14 @@ fn resumable(cloud: &FakeCloud, node: &FakeNode) -> SignedTicket {
 
 /// What is to be said to a node that is to copy slice 1.
 fn order(write: SignedTicket, sources: Vec<Source>) -> TransferRequest {
-    TransferRequest::Pull(Pull { write, chain: vec![], slice: SliceId(1), bytes: BYTES as u64, sources })
+    TransferRequest::Pull(Pull {
+        write,
+        chain: vec![],
+        slice: SliceId(1),
+        bytes: BYTES as u64,
+        sources,
+        authority: None,
+    })
 }
 
 /// Orders a copy and answers the node to its end; each time it wants sources it is told of the next of `later`.
@@ -193,6 +200,8 @@ async fn a_copy_whose_client_goes_away_is_kept_and_gone_on_with() {
     drop(client);
     let good = Pipe::to(&from, u64::MAX).await;
     let mut again = cloud.connect(&to).await;
+    let endless = Pace { rate_bytes_per_second: Some(u64::MAX), ..Pace::default() };
+    again.queue(&TransferRequest::Pace(endless)).await.unwrap();
     let request = order(resumable(&cloud, &to), vec![handed_by(&cloud, &to, &from, &good)]);
     assert_eq!(copy(&mut again, request, vec![]).await.unwrap(), whole());
     let came_again = good.passed_bytes();

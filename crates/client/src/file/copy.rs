@@ -41,7 +41,24 @@ impl Client {
         options: &PutOptions,
         progress: Progress<'_>,
     ) -> Result<Entry, ClientError> {
-        let (content, located) = self.locate(from).await?;
+        self.copy_from(self, from, to, options, progress).await
+    }
+
+    /// [`copy`](Self::copy) of the file `from` of the cloud of another client to `to` in this one's. The bytes go from a node
+    /// there to a node here, which is nobody there: it comes with a key of its own, to which the other client hands its
+    /// tickets.
+    ///
+    /// # Errors
+    /// As `copy`; `Refused` also where the nodes here may not copy from other clouds.
+    pub async fn copy_from(
+        &self,
+        there: &Self,
+        from: &SectorPath,
+        to: &SectorPath,
+        options: &PutOptions,
+        progress: Progress<'_>,
+    ) -> Result<Entry, ClientError> {
+        let (content, located) = there.locate(from).await?;
         let sources = Sources::new(from.clone(), content.slice, located.sources);
         let options = PutOptions {
             copies: options.copies,
@@ -58,7 +75,7 @@ impl Client {
             let request = CreateRequest { resume, ..create_request(to, &options) };
             let progress = shown.of_next_attempt(progress);
             let copy = |created| {
-                let copy = Copy { client: self, from, content: &content, sources: &sources, tries: &tries };
+                let copy = Copy { client: self, there, from, content: &content, sources: &sources, tries: &tries };
                 copy.make(created, &progress)
             };
             let error = match self.under_lease(request.clone(), &tries, copy).await {
@@ -77,6 +94,8 @@ impl Client {
 /// One attempt at a copy.
 struct Copy<'a> {
     client: &'a Client,
+    /// Whose file it is; the same client within one cloud.
+    there: &'a Client,
     from: &'a SectorPath,
     content: &'a FileContent,
     sources: &'a Sources,
@@ -94,15 +113,21 @@ impl Copy<'_> {
     }
 
     async fn pull_and_commit(self, created: Created, progress: Progress<'_>) -> Result<Entry, ClientError> {
-        let Self { client, from, content, sources, tries } = self;
+        let Self { client, there, from, content, sources, tries } = self;
         let target = &created.target;
         let what = format!("cannot copy `{from}` to node {}", target.node);
+        let abroad = !client.is_same_session(there);
+        let named = match abroad {
+            true => Vec::new(),
+            false => self.handed(&sources.current(there).await, target, &HandedTo::Node(target.node.clone())),
+        };
         let request = TransferRequest::Pull(Pull {
             write: target.ticket.clone(),
             chain: created.chain,
             slice: content.slice,
             bytes: content.bytes,
-            sources: self.handed(&sources.current(client).await, target),
+            sources: named,
+            authority: abroad.then(|| there.authority().to_owned()),
         });
         let pace = client.throttle().pace_of_one(1);
         let opened = client.connections().open_on(None, target, pace, &request).await;
@@ -115,8 +140,7 @@ impl Copy<'_> {
                     told = bytes.max(told);
                     tries.kept.store(told, Ordering::Relaxed);
                     let sources = match wants {
-                        // Whoever it says that it is: these tickets are for the node that was asked.
-                        Some(_) => self.handed(&sources.renewed(client).await, target),
+                        Some(to) => self.handed(&sources.renewed(there).await, target, &to),
                         None => Vec::new(),
                     };
                     let word = PullWord { pace: client.throttle().pace_of_one(1), sources };
@@ -146,16 +170,25 @@ impl Copy<'_> {
         Err(ClientError::Corrupt { path: self.from.clone() })
     }
 
-    /// The sources for the node `target` to read from, the nearest to it first, each with the ticket in its hands; but its
-    /// own copy it reads with the ticket in ours.
-    fn handed(&self, sources: &[Source], target: &Source) -> Vec<Source> {
+    /// The sources for the node `target` to read from, the nearest to it first, each with the ticket in its hands, which
+    /// are `to`; but its own copy it reads with the ticket in ours. How far nodes of another cloud are nobody knows.
+    fn handed(&self, sources: &[Source], target: &Source, to: &HandedTo) -> Vec<Source> {
+        let abroad = !self.client.is_same_session(self.there);
+        let is_meant = match to {
+            // Within a cloud a certificate says more than a key, and of another cloud's names a node here proves none.
+            HandedTo::Node(node) => !abroad && *node == target.node,
+            HandedTo::Key(_) => abroad,
+        };
+        if !is_meant {
+            return Vec::new();
+        }
         let handed = sources.iter().map(|source| {
             let distance = topology::distance((&target.node, &target.place), (&source.node, &source.place));
-            let ticket = match source.node == target.node {
+            let ticket = match !abroad && source.node == target.node {
                 true => source.ticket.clone(),
-                false => self.client.holder().hand_to(&source.ticket, HandedTo::Node(target.node.clone())),
+                false => self.there.holder().hand_to(&source.ticket, to.clone()),
             };
-            Source { ticket, distance: Some(distance), local: None, ..source.clone() }
+            Source { ticket, distance: (!abroad).then_some(distance), local: None, ..source.clone() }
         });
         let mut handed: Vec<_> = handed.collect();
         handed.sort_by_key(|source| source.distance);

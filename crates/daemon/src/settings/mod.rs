@@ -16,6 +16,7 @@ mod providers;
 mod reference;
 mod sandbox;
 mod security;
+mod third_party;
 
 pub use checked::{Checked, Settings, Wrong};
 pub use credentials::{CredentialFiles, CredentialTexts};
@@ -26,3 +27,4 @@ pub use providers::{LdapSettings, OidcSettings, ProviderSettings, ProviderTables
 pub use reference::reference;
 pub use sandbox::{SandboxDemand, UserRange};
 pub use security::SecuritySettings;
+pub use third_party::ThirdPartyFrom;

@@ -10,7 +10,7 @@ use std::{
 use protocol::{CarrierChoice, ControllerKind, NodeId, Place, limits};
 
 use super::{
-    CredentialFiles, SandboxDemand, Settings, UserRange, Wrong,
+    CredentialFiles, SandboxDemand, Settings, ThirdPartyFrom, UserRange, Wrong,
     checked::{reachable, settle, within},
     credentials::settle_all,
     keys::settings,
@@ -97,6 +97,10 @@ settings! {
         /// Who decides how fast QUIC sends: `udt` keeps its rate through random loss, `bbr` is BBR version 3, `cubic` takes
         /// each lost packet for congestion, as most TCP does.
         controller: ControllerKind = default("udt"),
+        /// From where clients may have this node copy files to itself: `any` cloud that they are known to, or other nodes of its
+        /// `own-cloud` only. To nodes of other clouds it goes with its clients' tickets, never with a right of its own, and
+        /// speaks to nobody there who does not prove to be one; but it does go to the addresses that clients name.
+        third_party_from: ThirdPartyFrom = default("any"),
         /// Milliseconds between two reports of how it is, which are also the sign that it lives; 100 to 60000. Keep it
         /// several times below the master's `node_lost_after_seconds`.
         status_interval_millis: u64 = default(1_000),

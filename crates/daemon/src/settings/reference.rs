@@ -33,9 +33,8 @@ fn kind(key: &Key) -> &'static str {
         "Option<Vec<String>>" => "list of texts",
         "Option<BTreeMap<String, String>>" => "table of texts",
         "Option<ProviderTables>" => "tables",
-        "String" | "Option<String>" | "NodeId" | "UserClaim" | "SandboxDemand" | "CarrierChoice" | "ControllerKind" => {
-            "text"
-        }
+        "String" | "Option<String>" | "NodeId" => "text",
+        "UserClaim" | "SandboxDemand" | "CarrierChoice" | "ControllerKind" | "ThirdPartyFrom" => "text",
         "UserRange" => "two numbers",
         "bool" => "yes or no",
         _ => "number",

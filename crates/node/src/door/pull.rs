@@ -42,7 +42,7 @@ pub(super) async fn pull(
     Wanted { pull, pace }: Wanted,
     stopping: &Stopping,
 ) -> Result<After, NodeError> {
-    let Pull { write, chain, slice, bytes, sources } = pull;
+    let Pull { write, chain, slice, bytes, sources, authority } = pull;
     let (WriteGrant { header, user, resume, base }, claim) = match hands.tickets.write(bearer, &write) {
         Ok(allowed) => allowed,
         Err(error) => return refuse(stream, &error).await,
@@ -51,6 +51,14 @@ pub(super) async fn pull(
         let sentence = "a copy cannot be appended to what is there; copy it to a path of its own";
         return refuse(stream, &NodeError::refused(Status::Usage, sentence)).await;
     }
+    let abroad = match authority.map(|authority| hands.borders.cross(&hands.node, &authority)).transpose() {
+        Ok(abroad) => abroad,
+        Err(error) => return refuse(stream, &error).await,
+    };
+    let puller = match &abroad {
+        Some(abroad) => HandedTo::Key(abroad.key()),
+        None => HandedTo::Node(hands.node.clone()),
+    };
     let copied = header.slice;
     let key = resume.map(|key| PartialKey { user, key });
     let (writer, turn) = match begin(hands, header, key, bytes).await {
@@ -65,8 +73,8 @@ pub(super) async fn pull(
         // What is there already cannot be passed on in frames.
         report_failed(hands, copied, chain.into_iter().map(|source| source.node)).await;
     }
-    let talk = Talk::new(HandedTo::Node(hands.node.clone()), pace, sources);
-    let mut pulled = Pulled::new(hands, bearer, &talk, slice, from..bytes);
+    let talk = Talk::new(puller, pace, sources);
+    let mut pulled = Pulled::new(hands, (bearer, &talk), abroad, slice, from..bytes);
     let making = async {
         let made = async {
             let begun = (writer, turn);
@@ -81,6 +89,7 @@ pub(super) async fn pull(
         made
     };
     let (made, spoken) = tokio::join!(making, talk.speak(stream));
+    pulled.end();
     spoken?;
     match made {
         Ok((bytes, digest)) => {

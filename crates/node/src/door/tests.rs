@@ -4,7 +4,10 @@
 
 use std::{collections::BTreeMap, path::Path};
 
-use daemon::{settings::NodeSettings, stop::Stop};
+use daemon::{
+    settings::{NodeSettings, ThirdPartyFrom},
+    stop::Stop,
+};
 use net::{
     clock::Clock,
     identity::{Authority, HolderPair, TicketSigner, TlsIdentity},
@@ -24,6 +27,7 @@ use crate::{
     hands::Gauge,
     keeping::KeptRows,
     peers::Peers,
+    pull::{abroad::Borders, reach::Reach},
     rules::Completion,
     server::Event,
     site_gates::SiteGates,
@@ -67,6 +71,12 @@ pub(crate) fn fixture() -> Fixture {
         forwards: Arc::new(Semaphore::new(1)),
         pulls: Arc::new(Semaphore::new(1)),
         transfers_running: Gauge::default(),
+        borders: Borders {
+            from: ThirdPartyFrom::Any,
+            reach: Reach::of(([127, 0, 0, 1], 9).into()),
+            carrier: protocol::CarrierChoice::Auto,
+            controller: protocol::ControllerKind::Udt,
+        },
         site_gates: SiteGates::default(),
         uploads: Uploads::default(),
         spe: SpeProgram { executable: "none".into(), arguments: vec![] },

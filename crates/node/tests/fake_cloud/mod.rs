@@ -37,7 +37,7 @@ use protocol::{
         spe::{BucketPlace, SpeReply, SpeRequest},
         transfer::{TransferReply, TransferRequest},
     },
-    ticket::{Holder, HolderKey, Right, SignedTicket, Ticket},
+    ticket::{HandedTo, Holder, HolderKey, Right, SignedTicket, Ticket},
     wire::codec,
 };
 use tempfile::TempDir;
@@ -279,6 +279,16 @@ impl FakeCloud {
     /// The client's ticket, in the hand of the node `to`.
     pub(crate) fn handed(&self, ticket: &SignedTicket, to: &FakeNode) -> SignedTicket {
         self.holder.hand(ticket, &to.id)
+    }
+
+    /// The same in the hand of anyone.
+    pub(crate) fn handed_to(&self, ticket: &SignedTicket, to: HandedTo) -> SignedTicket {
+        self.holder.hand_to(ticket, to)
+    }
+
+    /// The certificate of its authority.
+    pub(crate) fn authority_pem(&self) -> &str {
+        self.authority.certificate_pem()
     }
 
     pub(crate) fn unsigned(&self, node: &NodeId, right: Right, holder: Holder, until_unix_millis: u64) -> Ticket {

@@ -129,6 +129,10 @@ pub struct Pull {
     /// Who has it, the best first, at most [`PULL_SOURCES_MAX`], with tickets handed to the node that is to fetch it; but
     /// where that node itself has it, the client's own ticket for it. Each with its distance from that node.
     pub sources: Vec<Source>,
+    /// Where the slice lies in another cloud: the certificate of that cloud's authority, PEM, at most
+    /// [`AUTHORITY_BYTES_MAX`]. The node is nobody there: it makes a key for this copy, and the tickets are to be handed to
+    /// that, once it has told it; so it is told of no sources yet.
+    pub authority: Option<String>,
 }
 
 /// The answer to [`TransferReply::Pulling`].
@@ -213,5 +217,8 @@ pub struct NativeFile {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ResumeFrom(pub u64);
 
+/// Length of the certificate of another cloud's authority, in bytes: ours have less than one kilobyte, those of others with
+/// large keys some.
+pub const AUTHORITY_BYTES_MAX: usize = 16 * 1024;
 /// Sources that a copy is told of: a slice seldom has more copies, and one that is left out is asked for again.
 pub const PULL_SOURCES_MAX: usize = 16;

@@ -395,6 +395,7 @@ fn the_words_of_a_transfer_have_their_bytes() {
             slice: slice(),
             bytes: 1 << 33,
             sources: vec![source()],
+            authority: Some("PEM".into()),
         }),
     });
     compare!(vectors, TransferReply {
@@ -413,6 +414,8 @@ fn the_words_of_a_transfer_have_their_bytes() {
             TransferReply::Pulling { bytes: 1 << 26, wants: Some(HandedTo::Node(node())) },
     });
     vectors.compare("ResumeFrom", &ResumeFrom(1 << 26));
+    let abroad = TransferReply::Pulling { bytes: 0, wants: Some(HandedTo::Key(HolderKey([5; 32]))) };
+    vectors.compare("TransferReply.pulling-abroad", &abroad);
     vectors.compare("PullWord", &PullWord { pace: Pace::default(), sources: vec![source()] });
     vectors.finish();
 }

@@ -1,5 +1,7 @@
 //! Commands over files and folders.
 
+use std::path::PathBuf;
+
 use super::PaceArguments;
 use clap::{Args, Subcommand};
 use protocol::{RecordFormat, UserName};
@@ -108,6 +110,12 @@ pub(crate) struct Cp {
     /// Folders too, with all that they hold
     #[arg(short)]
     pub(crate) recursive: bool,
+    /// Profile of another cloud, which SRC lies in
+    #[arg(long, value_name = "FILE", conflicts_with = "to_profile")]
+    pub(crate) from_profile: Option<PathBuf>,
+    /// Profile of another cloud, which DST lies in
+    #[arg(long, value_name = "FILE")]
+    pub(crate) to_profile: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) pace: PaceArguments,
     #[command(flatten)]

@@ -135,8 +135,10 @@ pub(crate) enum Command {
     /// Rename, or move into a folder
     #[command(after_help = "Example: sector mv /a/x.dat /b/")]
     Mv(FromTo),
-    /// Copy within the cloud
-    #[command(after_help = "Example: sector cp -r /a /b")]
+    /// Copy within the cloud, or from one cloud to another
+    #[command(
+        after_help = "Example: sector cp -r /a /b   (to another cloud: sector cp -r --to-profile other.toml /a /b)"
+    )]
     Cp(Cp),
     /// Remove files, or folders with -r: to the trash, or with --now for good
     #[command(after_help = "Example: sector rm -r /tmp")]

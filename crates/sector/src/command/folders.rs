@@ -1,6 +1,6 @@
 //! `mkdir`, `mv`, `cp` and `rm`: names, as Unix has them.
 
-use client::{Client, EntryKind, PutOptions, SectorPath};
+use client::{Client, EntryKind, Profile, PutOptions, SectorPath};
 use protocol::Status;
 
 use crate::{
@@ -22,7 +22,7 @@ pub(crate) async fn mkdir(cloud: &Client, mkdir: Mkdir) -> Result<(), Failure> {
 /// `sector mv`.
 pub(crate) async fn mv(cloud: &Client, from_to: FromTo) -> Result<(), Failure> {
     let mut failures = Failures::default();
-    for (from, to) in pairs(cloud, &from_to).await? {
+    for (from, to) in pairs(cloud, cloud, &from_to).await? {
         failures.note(cloud.rename(&from, &to).await.map_err(Failure::from));
     }
     failures.into_result()
@@ -30,29 +30,51 @@ pub(crate) async fn mv(cloud: &Client, from_to: FromTo) -> Result<(), Failure> {
 
 /// `sector cp`.
 pub(crate) async fn cp(cloud: &Client, cp: Cp, global: &Global) -> Result<(), Failure> {
-    for (from, to) in pairs(cloud, &cp.from_to).await? {
-        let is_folder = client::folder::is_folder(&cloud.stat(&from).await?.entry);
+    let other = match cp.from_profile.as_ref().or(cp.to_profile.as_ref()) {
+        Some(file) => {
+            Some(super::connect_with(Profile::load(file)?, global).await?.throttled(cloud.throttle().clone()))
+        }
+        None => None,
+    };
+    let (from, to) = match &other {
+        Some(other) if cp.from_profile.is_some() => (other, cloud),
+        Some(other) => (cloud, other),
+        None => (cloud, cloud),
+    };
+    let result = tokio::select! {
+        copied = copy_all((from, to), &cp, other.is_some(), global) => copied,
+        () = super::interrupted() => Err(Failure::failed(super::INTERRUPTED)),
+    };
+    if let Some(other) = &other {
+        super::end_session(other).await;
+    }
+    result
+}
+
+async fn copy_all((there, here): (&Client, &Client), cp: &Cp, abroad: bool, global: &Global) -> Result<(), Failure> {
+    for (from, to) in pairs(there, here, &cp.from_to).await? {
+        let is_folder = client::folder::is_folder(&there.stat(&from).await?.entry);
         if is_folder && !cp.recursive {
             return Err(Failure::usage(format!("`{from}` is a folder; use -r for all that it holds")));
         }
-        if from == to {
+        if from == to && !abroad {
             return Err(Failure::usage(format!("`{from}` and `{to}` are the same")));
         }
-        if is_folder && to.is_within(&from) {
+        if is_folder && to.is_within(&from) && !abroad {
             return Err(Failure::usage(format!("`{from}` cannot be copied into itself")));
         }
         if is_folder {
             // Also where it is empty.
-            cloud.make_folder(&to, true).await?;
+            here.make_folder(&to, true).await?;
         }
         let options = PutOptions { parents: is_folder, ..PutOptions::default() };
-        for entry in cloud.list_recursive(&from).await? {
+        for entry in there.list_recursive(&from).await? {
             let to = SectorPath::parse(&format!("{to}{}", &entry.path.as_str()[from.as_str().len()..]))?;
             match &entry.kind {
-                EntryKind::Folder => cloud.make_folder(&to, true).await?,
+                EntryKind::Folder => here.make_folder(&to, true).await?,
                 EntryKind::File(content) => {
-                    let meter = Meter::start(format!("cp {}", entry.path), content.bytes, global).of(cloud);
-                    cloud.copy(&entry.path, &to, &options, &|bytes| meter.add(bytes)).await?;
+                    let meter = Meter::start(format!("cp {}", entry.path), content.bytes, global).of(here);
+                    here.copy_from(there, &entry.path, &to, &options, &|bytes| meter.add(bytes)).await?;
                 }
             }
         }
@@ -85,10 +107,10 @@ pub(crate) async fn rm(cloud: &Client, rm: Rm) -> Result<(), Failure> {
 }
 
 /// What goes where: into the last path where that is a folder, else the one becomes the other.
-async fn pairs(cloud: &Client, from_to: &FromTo) -> Result<Vec<(SectorPath, SectorPath)>, Failure> {
+async fn pairs(there: &Client, here: &Client, from_to: &FromTo) -> Result<Vec<(SectorPath, SectorPath)>, Failure> {
     let Some((to, from)) = from_to.paths.split_last() else { return Err(Failure::usage("name what, and where to")) };
     let path = SectorPath::parse(to)?;
-    let is_folder = path.is_root() || cloud.find(&path).await?.is_some_and(|entry| client::folder::is_folder(&entry));
+    let is_folder = path.is_root() || here.find(&path).await?.is_some_and(|entry| client::folder::is_folder(&entry));
     if !is_folder && (from.len() > 1 || to.ends_with('/')) {
         return Err(Failure::new(
             Status::NotFound,
@@ -97,7 +119,7 @@ async fn pairs(cloud: &Client, from_to: &FromTo) -> Result<Vec<(SectorPath, Sect
     }
     let mut sources = Vec::new();
     for pattern in from {
-        sources.extend(cloud.matching(pattern).await?);
+        sources.extend(there.matching(pattern).await?);
     }
     if sources.len() > 1 && !is_folder {
         return Err(Failure::usage(format!("several files cannot all become `{path}`; name a folder")));

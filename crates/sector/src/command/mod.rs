@@ -94,23 +94,27 @@ pub(crate) async fn run(arguments: Arguments) -> Result<(), Failure> {
 /// The commands that log in. The session ends with the command, however it ends, so that nothing it held stays behind.
 async fn with_client(command: Command, global: &Global) -> Result<(), Failure> {
     let cloud = connect(global).await?;
-    let result = if let Command::Run(_) | Command::Terasort(_) | Command::Bench(_) = command {
-        // These end in order when interrupted: see `jobs::drive` and `bench::run`.
+    let result = if let Command::Run(_) | Command::Terasort(_) | Command::Bench(_) | Command::Cp(_) = command {
+        // These end in order when interrupted: see `jobs::drive`, `bench::run` and `folders::cp`.
         run_with(&cloud, command, global).await
     } else {
         tokio::select! {
             result = run_with(&cloud, command, global) => result,
-            () = interrupted() => Err(Failure::failed("interrupted; nothing half-done is visible")),
+            () = interrupted() => Err(Failure::failed(INTERRUPTED)),
         }
     };
-    // A master that does not answer any more must not hold the command.
-    let _ = tokio::time::timeout(LOGOUT_DEADLINE, cloud.logout()).await;
+    end_session(&cloud).await;
     if let Ok(file) = peers_file()
         && let Err(error) = client::peers_file::save(&file, &cloud.remembered())
     {
         tracing::info!(file = %file.display(), %error, "what was learned of the ways to nodes is not kept");
     }
     result
+}
+
+/// Ends a session. A master that does not answer any more must not hold the command.
+pub(crate) async fn end_session(cloud: &Client) {
+    let _ = tokio::time::timeout(LOGOUT_DEADLINE, cloud.logout()).await;
 }
 
 async fn run_with(cloud: &Client, command: Command, global: &Global) -> Result<(), Failure> {
@@ -168,7 +172,11 @@ async fn run_with(cloud: &Client, command: Command, global: &Global) -> Result<(
 
 /// Logs in with the profile that the user means.
 pub(crate) async fn connect(global: &Global) -> Result<Client, Failure> {
-    let mut profile = profile(global)?;
+    connect_with(profile(global)?, global).await
+}
+
+/// Logs in with this profile.
+pub(crate) async fn connect_with(mut profile: Profile, global: &Global) -> Result<Client, Failure> {
     profile.carrier = chosen(global.carrier, "SECTOR_CARRIER")?.unwrap_or(profile.carrier);
     profile.controller = chosen(global.controller, "SECTOR_CONTROLLER")?.or(profile.controller);
     Ok(Client::connect_knowing(&profile, client::peers_file::load(&peers_file()?)).await?)
@@ -210,5 +218,7 @@ pub(crate) async fn interrupted() {
     }
 }
 
+/// What a command says that was stopped by a person.
+const INTERRUPTED: &str = "interrupted; nothing half-done is visible";
 /// How long the end of a session may take.
 const LOGOUT_DEADLINE: std::time::Duration = std::time::Duration::from_secs(1);

@@ -1,0 +1,13 @@
+//! From where a node may be told to fetch copies.
+
+use serde::{Deserialize, Serialize};
+
+/// From which clouds clients may have a node copy files to itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ThirdPartyFrom {
+    /// From every cloud that the client is known to.
+    Any,
+    /// From other nodes of its own cloud only.
+    OwnCloud,
+}
