@@ -4,14 +4,13 @@
 use std::{
     fs::{self, File},
     io::{BufRead, BufReader, Read, Write},
-    net::TcpListener,
     os::unix::fs::PermissionsExt,
     path::PathBuf,
     process::{Child, ChildStdin, Command, Stdio},
     time::{Duration, Instant},
 };
 
-use cluster::{Ended, ended, program, random_bytes, watch};
+use cluster::{Ended, ended, free_port, program, random_bytes, watch};
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -195,7 +194,7 @@ impl Drop for Machines {
 
 /// An address of this machine that nobody listens on.
 fn address() -> String {
-    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string()
+    format!("127.0.0.1:{}", free_port())
 }
 
 #[test]

@@ -5,6 +5,7 @@
 
 mod disk;
 mod network;
+mod port;
 mod roles;
 mod testbed;
 
@@ -22,6 +23,7 @@ use tempfile::TempDir;
 
 pub use disk::SmallDisk;
 pub use network::Network;
+pub use port::free_port;
 pub use roles::Roles;
 pub use testbed::Testbed;
 

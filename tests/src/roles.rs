@@ -6,13 +6,12 @@ use std::{
     collections::BTreeMap,
     fs::{self, File},
     io::{BufRead, BufReader},
-    net::TcpListener,
     ops::Deref,
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
 };
 
-use crate::{Cloud, Network, kill, program};
+use crate::{Cloud, Network, free_port, kill, program};
 
 /// See the module. Commands go through the [`Cloud`] that it is too.
 pub struct Roles {
@@ -251,11 +250,6 @@ fn set(file: &Path, key: &str, value: &str) {
 fn signal(name: &str, pid: u32) {
     let status = Command::new("kill").args([&format!("-{name}"), &pid.to_string()]).status().unwrap();
     assert!(status.success(), "process {pid} was there");
-}
-
-/// A port that nobody has, for TCP; the master takes the same number for UDP.
-fn free_port() -> u16 {
-    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
 }
 
 /// Lines of a log in the message of a failed test.
