@@ -132,16 +132,16 @@ fn a_copy_that_dies_half_made_is_made_again() {
     half.send_rest();
     for killed in [second, &*target] {
         let part = watch("a part of the copy is there", || {
-            let part = cloud.unfinished_bytes(second);
+            let part = cloud.partial_bytes(second);
             (part > 0).then_some(part)
         });
         cloud.kill(killed);
-        assert!(part < bytes as u64 && cloud.unfinished_bytes(second) < bytes as u64, "it was half made");
+        assert!(part < bytes as u64 && cloud.partial_bytes(second) < bytes as u64, "it was half made");
         cloud.run_role(killed);
     }
     assert_eq!(check_put(&cloud, half, "/f"), 0);
     cloud.until("both copies are whole", |cloud| cloud.good_copies("/f").len() == 2);
-    cloud.until("nothing is left over", |_| cloud.unfinished_bytes(second) == 0);
+    cloud.until("nothing is left over", |_| cloud.partial_bytes(second) == 0);
     let native = cloud.role_folder(second).join("slices/f");
     cloud.until("the second copy is at its path", |_| native.exists());
     assert!(fs::read(native).unwrap() == random_bytes(bytes));

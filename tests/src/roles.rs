@@ -160,7 +160,16 @@ impl Roles {
 
     /// Bytes of files that a node is being sent at this moment.
     pub fn unfinished_bytes(&self, node: &str) -> u64 {
-        let Ok(items) = fs::read_dir(self.role_folder(node).join("unfinished")) else { return 0 };
+        self.bytes_in(node, "unfinished")
+    }
+
+    /// The same for what is kept when it breaks off, as a copy that the master ordered is.
+    pub fn partial_bytes(&self, node: &str) -> u64 {
+        self.bytes_in(node, "partial")
+    }
+
+    fn bytes_in(&self, node: &str, folder: &str) -> u64 {
+        let Ok(items) = fs::read_dir(self.role_folder(node).join(folder)) else { return 0 };
         items.flatten().filter_map(|item| item.metadata().ok()).map(|metadata| metadata.len()).sum()
     }
 
