@@ -291,5 +291,6 @@ impl Drop for Started {
     }
 }
 
-/// What has passed when a transfer counts as under way.
-const PART_BYTES: u64 = 4 << 20;
+/// What has passed when a transfer counts as under way: the lanes of one turn over QUIC, which may arrive in any order, and
+/// some frames.
+const PART_BYTES: u64 = 8 << 20;

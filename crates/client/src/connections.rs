@@ -73,7 +73,7 @@ impl Connections {
         request: &TransferRequest,
     ) -> Result<(TransferStream, TransferReply), NetError> {
         let wants_plain = may_go_plain(source) && !self.lock().sealed_only.contains(&source.node);
-        let mut kept = line.filter(|line| line.is_plain() == wants_plain);
+        let mut kept = line.filter(|line| line.is_plain() == wants_plain && !line.is_doubted());
         while let Some(mut stream) = kept.or_else(|| self.take(&source.node, wants_plain)) {
             kept = None;
             if let Ok(reply) = ask_at(&mut stream, pace, request).await {
@@ -129,7 +129,11 @@ impl Connections {
     }
 
     fn take(&self, node: &NodeId, is_plain: bool) -> Option<TransferStream> {
-        self.lock().streams.get_mut(&(node.clone(), is_plain))?.pop()
+        let mut idle = self.lock();
+        let streams = idle.streams.get_mut(&(node.clone(), is_plain))?;
+        // Of many that died with one connection each would be waited for in vain.
+        streams.retain(|stream| !stream.is_doubted());
+        streams.pop()
     }
 
     fn lock(&self) -> MutexGuard<'_, Idle> {

@@ -57,7 +57,7 @@ impl Peers {
     pub(crate) fn take(&self, peer: &Peer) -> Option<TransferStream> {
         let mut idle = self.lock();
         let streams = idle.get_mut(peer)?;
-        streams.retain(|idle| idle.since.elapsed() < IDLE_TIME_MAX);
+        streams.retain(|idle| idle.since.elapsed() < IDLE_TIME_MAX && !idle.stream.is_doubted());
         let stream = streams.pop().map(|idle| idle.stream);
         if streams.is_empty() {
             idle.remove(peer);

@@ -123,6 +123,14 @@ impl Channel {
         matches!(self, Self::Quic(_))
     }
 
+    /// See [`TransferStream::is_doubted`](super::TransferStream::is_doubted); of TCP nobody knows before the next word.
+    pub(super) fn is_doubted(&self) -> bool {
+        match self {
+            Self::Quic(socket) => socket.is_doubted(),
+            Self::Tls(_) | Self::Memory(_) => false,
+        }
+    }
+
     /// The round trip as it is measured.
     pub(super) fn round_trip(&self) -> Option<Duration> {
         match self {

@@ -103,6 +103,12 @@ impl TransferStream {
         self.channel.is_shared()
     }
 
+    /// Whether the connection under this conversation has ended, or someone waited on it in vain: who has the choice begins
+    /// another one.
+    pub fn is_doubted(&self) -> bool {
+        self.channel.is_doubted()
+    }
+
     /// How long a round trip to the peer takes, where what carries the bytes measures it.
     pub fn round_trip(&self) -> Option<Duration> {
         self.channel.round_trip()

@@ -217,6 +217,11 @@ impl QuicSocket {
         Ok(())
     }
 
+    /// Whether no further conversation would be begun on the connection.
+    pub(in crate::transfer) fn is_doubted(&self) -> bool {
+        !self.shared.is_good()
+    }
+
     /// The round trip as the connection measures it.
     pub(in crate::transfer) fn round_trip(&self) -> Option<Duration> {
         self.shared.connection.rtt(PathId::ZERO)

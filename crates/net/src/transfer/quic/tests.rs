@@ -356,13 +356,15 @@ async fn after_someone_has_waited_in_vain_the_next_conversation_begins_on_a_new_
     let node = Node::start().await;
     let carrier = node.carrier();
     let (mut ours, _theirs) = node.pair(&carrier).await;
-    let (_others, _their_others) = node.pair(&carrier).await;
+    let (others, _their_others) = node.pair(&carrier).await;
     assert_eq!(open_connections(&carrier), 1);
     tokio::time::pause();
     let waited = timeout(Duration::from_secs(10), ours.receive::<()>()).await;
     tokio::time::resume();
     assert!(waited.is_err());
+    assert!(!others.is_doubted());
     drop(ours);
+    assert!(others.is_doubted(), "a kept one is not used either");
     let (_again, _their_again) = node.pair(&carrier).await;
     assert_eq!(open_connections(&carrier), 2, "the others stay where they are");
     let (_further, _their_further) = node.pair(&carrier).await;
