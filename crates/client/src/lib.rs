@@ -46,8 +46,8 @@ pub use file::{get::GetOptions, put::PutOptions, reader::FileReader};
 pub use folder::PolicyStatus;
 pub use profile::Profile;
 pub use protocol::{
-    Acl, AclEntry, CarrierChoice, ControllerKind, CredentialId, Policy, Priority, RecordFormat, Rights, SectorPath,
-    UserName, Who,
+    Acl, AclEntry, CarrierChoice, ControllerKind, CredentialId, Policy, Priority, RecordFormat, Refusal, Rights,
+    SectorPath, Status, UserName, Who,
     message::{
         accounts::{GroupStatus, NewSession, NewUser, Password, SessionStatus, TokenStatus, UserChange, UserStatus},
         acl::AclStatus,

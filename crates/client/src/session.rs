@@ -31,7 +31,7 @@ use protocol::{
     status::ErrorClass,
     wire::codec,
 };
-use tokio::sync::Mutex;
+use tokio::sync::{Mutex, RwLock};
 
 use crate::{ClientError, Profile, Throttle, connections::Connections, file::local::LocalDoors};
 
@@ -57,6 +57,8 @@ struct Inner {
     answer_micros_min: AtomicU64,
     /// Leases of writes that are under way, given back at logout.
     leases: std::sync::Mutex<BTreeSet<LeaseId>>,
+    /// Read while the lease of a write that was broken off is on its way back.
+    giving_back: Arc<RwLock<()>>,
 }
 
 impl Client {
@@ -98,6 +100,7 @@ impl Client {
             session: Mutex::new(session),
             answer_micros_min: AtomicU64::new(u64::MAX),
             leases: std::sync::Mutex::default(),
+            giving_back: Arc::default(),
         };
         Ok(Self { inner: Arc::new(inner), throttle: Throttle::default() })
     }
@@ -155,6 +158,11 @@ impl Client {
     /// Leases of writes that are under way.
     pub(crate) fn leases(&self) -> std::sync::MutexGuard<'_, BTreeSet<LeaseId>> {
         self.inner.leases.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+
+    /// Read while the lease of a write that was broken off is on its way back.
+    pub(crate) fn giving_back(&self) -> &Arc<RwLock<()>> {
+        &self.inner.giving_back
     }
 
     /// How bytes travel to nodes.

@@ -142,6 +142,8 @@ impl Client {
     }
 
     async fn create_as(&self, request: CreateRequest) -> Result<Created, ClientError> {
+        // A write of ours that was broken off may be what is in the way; where the master does not answer it says so below.
+        let _ = tokio::time::timeout(LAST_WORD_DEADLINE, self.giving_back().write()).await;
         match self.ask(ClientRequest::Create(request)).await? {
             ClientReply::Created(created) => {
                 self.leases().insert(created.lease);
@@ -211,7 +213,10 @@ impl Client {
         tries.commits.store(false, Ordering::Relaxed);
         let created = self.create_as(request).await?;
         let lease = created.lease;
-        let error = match write(created).await {
+        let broken_off = BrokenOff { client: self, lease };
+        let written = write(created).await;
+        std::mem::forget(broken_off);
+        let error = match written {
             Ok(entry) => return Ok(entry),
             Err(error) => error,
         };
@@ -228,6 +233,29 @@ impl Client {
             }
             (error, _) => Err(error),
         }
+    }
+}
+
+/// Gives back the lease of a write whose future is dropped half way, so that whoever begins anew need not wait until it has
+/// ended by itself.
+struct BrokenOff<'a> {
+    client: &'a Client,
+    lease: LeaseId,
+}
+
+impl Drop for BrokenOff<'_> {
+    fn drop(&mut self) {
+        // Without a runtime it stays among those that a logout gives back.
+        let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
+        let (client, lease) = (self.client.clone(), self.lease);
+        // Who creates now waits already, and not for this one.
+        let under_way = Arc::clone(client.giving_back()).try_read_owned();
+        runtime.spawn(async move {
+            // Best effort: it ends by itself too.
+            let _ = client.ask(ClientRequest::Abandon(lease)).await;
+            client.leases().remove(&lease);
+            drop(under_way);
+        });
     }
 }
 
