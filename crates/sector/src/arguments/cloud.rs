@@ -24,6 +24,9 @@ pub(crate) struct Up {
     /// Run in the background; stop it with `sector down`
     #[arg(long)]
     pub(crate) detach: bool,
+    /// Stop also when standard input is at its end: when the program that started this one is gone
+    #[arg(long, conflicts_with = "detach")]
+    pub(crate) until_stdin_ends: bool,
     /// One process a role, as on a real cluster
     #[arg(long)]
     pub(crate) processes: bool,

@@ -4,6 +4,7 @@
 pub(crate) mod background;
 pub(crate) mod embedded;
 mod layout;
+mod parent;
 pub(crate) mod process;
 pub(crate) mod processes;
 pub(crate) mod role;
@@ -16,7 +17,7 @@ use daemon::{ready, stop::Signals};
 use protocol::Status;
 
 pub(crate) use self::layout::{Layout, Place, Shape, write_private};
-use self::running::Running;
+use self::{parent::Parent, running::Running};
 use crate::{
     arguments::{Global, Up},
     failure::Failure,
@@ -51,13 +52,14 @@ pub(crate) async fn up(up: Up, global: &Global) -> Result<(), Failure> {
     };
     // Before anything starts, so that no signal is lost.
     let mut signals = Signals::listen().map_err(|error| Failure::failed(error.to_string()))?;
+    let mut parent = if up.until_stdin_ends { Parent::watch() } else { Parent::none() };
     let layout = Layout::prepare(data, shape)?;
     let mut cloud = if up.processes {
         Started::Processes(Box::new(processes::Processes::start(&layout).await?))
     } else {
         Started::Embedded(embedded::Embedded::start(&layout).await?)
     };
-    let result = serve(&mut cloud, &layout, global, home.clone(), &mut signals).await;
+    let result = serve(&mut cloud, &layout, global, home.clone(), &mut signals, &mut parent).await;
     cloud.stop().await;
     Running::forget(&home);
     result
@@ -129,12 +131,14 @@ async fn serve(
     global: &Global,
     home: PathBuf,
     signals: &mut Signals,
+    parent: &mut Parent,
 ) -> Result<(), Failure> {
     let profile = cloud.profile(layout)?;
     let client = Client::connect(&profile).await?;
     tokio::select! {
         up = wait_for_nodes(&client, layout.shape.nodes.len() as u32) => up?,
         _ = signals.next() => return Ok(()),
+        () = parent.gone() => return Ok(()),
         all_ended = cloud.watch() => return Err(all_ended),
     }
     client.logout().await;
@@ -151,6 +155,7 @@ async fn serve(
     }
     tokio::select! {
         _ = signals.next() => Ok(()),
+        () = parent.gone() => Ok(()),
         all_ended = cloud.watch() => Err(all_ended),
     }
 }
