@@ -37,6 +37,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "testbed",
         ],
     ),
+    ("python", &["client"]),
     ("sim", &["protocol", "sphere", "net", "store", "master", "node", "functions", "udf"]),
     ("tests", &["protocol", "client", "testbed"]),
     ("bench", &["measure"]),

@@ -3,6 +3,7 @@
 mod arrows;
 mod chaos;
 mod fuzz;
+mod python;
 mod shell;
 mod simulate;
 mod test;

@@ -8,7 +8,7 @@ use std::{
     time::Instant,
 };
 
-use crate::{arrows, shell, simulate, tidy};
+use crate::{arrows, python, shell, simulate, tidy};
 
 /// A step's name and what it runs.
 type Step = (&'static str, fn() -> Result<(), String>);
@@ -26,6 +26,7 @@ const STEPS: &[Step] = &[
     ("sim", || simulate::run(&["--seeds".into(), SEEDS.into()])),
     ("release", || shell::cargo(&["build", "--release", "--locked"])),
     ("cluster", cluster),
+    ("python", python::run),
     ("deny", deny),
     ("demo", demo),
 ];

@@ -1,0 +1,127 @@
+"""The native half of the package. Private: `sector` is the door.
+
+A call with `awaited=False` waits and gives what is named here; with `awaited=True` it gives an `asyncio` future of that.
+Overloads would double the page, so the calls that take it are typed as `Any`, and typed again where they are called.
+"""
+
+from datetime import datetime
+from os import PathLike
+from typing import Any, final
+
+class UnavailableError(ConnectionError):
+    """Who is needed (master, node, a good copy) cannot be reached or has no room. The same call may succeed later."""
+
+class CorruptError(OSError):
+    """Bytes arrived that are not those that were written. None were given out."""
+
+@final
+class Copy:
+    """One copy of a file, on one node."""
+
+    @property
+    def node(self) -> str: ...
+    @property
+    def site(self) -> str: ...
+    @property
+    def rack(self) -> str: ...
+    @property
+    def state(self) -> str:
+        """`ok`, `writing` (being copied), `stale` (its node is not there now) or `corrupt` (being replaced)."""
+
+@final
+class Entry:
+    """A file or a folder of the cloud, as it was when it was asked for."""
+
+    @property
+    def path(self) -> str: ...
+    @property
+    def name(self) -> str:
+        """The last component of the path; empty for `/`."""
+    @property
+    def kind(self) -> str:
+        """`file` or `folder`."""
+    @property
+    def is_file(self) -> bool: ...
+    @property
+    def is_folder(self) -> bool: ...
+    @property
+    def size_bytes(self) -> int:
+        """Length in bytes; 0 for a folder."""
+    @property
+    def modified(self) -> datetime:
+        """When the content was changed last, in UTC."""
+    @property
+    def modified_unix_millis(self) -> int:
+        """The same, in milliseconds since the Unix epoch."""
+    @property
+    def owner(self) -> str: ...
+    @property
+    def version(self) -> int | None:
+        """Counts the contents that this path has had; `None` for a folder."""
+    @property
+    def digest(self) -> str | None:
+        """BLAKE3 of the bytes, 64 hexadecimal digits; `None` for a folder."""
+    @property
+    def records(self) -> str | None:
+        """How the bytes fall into records: `file`, `lines`, `fixed:N` …; `None` for a folder."""
+    @property
+    def copies_wanted(self) -> int | None: ...
+    @property
+    def copies(self) -> list[Copy]:
+        """The copies of a file. Only `stat` fills it."""
+
+@final
+class Reader:
+    @property
+    def size(self) -> int: ...
+    @property
+    def entry(self) -> Entry: ...
+    def read(self, offset: int, length: int, awaited: bool) -> Any: ...
+    def read_into(self, offset: int, buffer: memoryview) -> None: ...
+
+@final
+class Writer:
+    def write(self, buffer: memoryview, awaited: bool) -> Any: ...
+    def finish(self, awaited: bool) -> Any: ...
+    def discard(self, awaited: bool) -> Any: ...
+
+@final
+class Session:
+    @property
+    def user(self) -> str: ...
+    @property
+    def address(self) -> str: ...
+    def list(self, path: str, recursive: bool, awaited: bool) -> Any: ...
+    def stat(self, path: str, awaited: bool) -> Any: ...
+    def find(self, path: str, awaited: bool) -> Any: ...
+    def glob(self, pattern: str, awaited: bool) -> Any: ...
+    def make_folder(self, path: str, parents: bool, awaited: bool) -> Any: ...
+    def remove(self, path: str, recursive: bool, now: bool, awaited: bool) -> Any: ...
+    def rename(self, from_: str, to: str, awaited: bool, /) -> Any: ...
+    def copy(self, from_: str, to: str, awaited: bool, /) -> Any: ...
+    def put(
+        self,
+        local: str | PathLike[str],
+        path: str,
+        *,
+        records: str | None,
+        copies: int | None,
+        only_new: bool,
+        awaited: bool,
+    ) -> Any: ...
+    def get(self, path: str, local: str | PathLike[str], overwrite: bool, awaited: bool) -> Any: ...
+    def open_reader(self, path: str, awaited: bool) -> Any: ...
+    def open_writer(
+        self,
+        path: str,
+        *,
+        records: str | None,
+        copies: int | None,
+        only_new: bool,
+        append: bool,
+        awaited: bool,
+    ) -> Any: ...
+    def nodes(self, awaited: bool) -> Any: ...
+    def close(self, awaited: bool) -> Any: ...
+
+def connect(profile: str | PathLike[str] | None, awaited: bool) -> Any: ...

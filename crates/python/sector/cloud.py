@@ -1,0 +1,316 @@
+"""A cloud: its names and its files.
+
+Paths are texts (or `pathlib.PurePosixPath`) that begin with `/`. Every call waits until it is done, lets other threads run
+meanwhile, and is ended by Ctrl-C. A `Cloud` may be used by several threads at once; in a child made by `fork` it logs in
+anew by itself.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path, PurePosixPath
+from types import TracebackType
+from typing import IO, Any, Literal, NamedTuple, Self, TypeVar, cast, overload
+
+from sector import _native, files
+
+CloudPath = str | PurePosixPath
+"""A path in the cloud."""
+
+LocalPath = str | os.PathLike[str]
+"""A path on this machine."""
+
+_A = TypeVar("_A")
+_B = TypeVar("_B")
+
+FILES_AT_ONCE = 8
+"""Files of one recursive `put` or `get` under way at once."""
+
+
+class Node(NamedTuple):
+    """A node of the cloud."""
+
+    id: str
+    site: str
+    rack: str
+    state: str
+    """`up`, or what is the matter."""
+    used_bytes: int
+    free_bytes: int
+
+
+def connect(profile: LocalPath | None = None) -> Cloud:
+    """Logs in to a cloud.
+
+    `profile` is the file that `sector up` or `sector login` wrote; by default `$SECTOR_PROFILE`, else `profile.toml` in
+    `$SECTOR_HOME` (`~/.sector`).
+
+    Raises `FileNotFoundError` where there is no such profile, `UnavailableError` where the master does not answer,
+    `PermissionError` where it does not let the profile's user in.
+    """
+    return Cloud(cast(_native.Session, _native.connect(profile, False)))
+
+
+class Cloud:
+    """A cloud that one is logged in to; made by `connect` and `up`. A `with` closes it."""
+
+    def __init__(self, session: _native.Session) -> None:
+        self._session = session
+
+    @property
+    def user(self) -> str:
+        """Who is logged in."""
+        return self._session.user
+
+    @property
+    def address(self) -> str:
+        """The master's address, `IP:PORT`."""
+        return self._session.address
+
+    @overload
+    def open(
+        self,
+        path: CloudPath,
+        mode: Literal["rb", "wb", "xb", "ab", "br", "bw", "bx", "ba"],
+        *,
+        buffering: int = -1,
+        records: str | None = None,
+        copies: int | None = None,
+    ) -> IO[bytes]: ...
+
+    @overload
+    def open(
+        self,
+        path: CloudPath,
+        mode: Literal["r", "w", "x", "a", "rt", "wt", "xt", "at"] = "r",
+        *,
+        buffering: int = -1,
+        encoding: str | None = None,
+        errors: str | None = None,
+        newline: str | None = None,
+        records: str | None = None,
+        copies: int | None = None,
+    ) -> IO[str]: ...
+
+    @overload
+    def open(
+        self,
+        path: CloudPath,
+        mode: str,
+        *,
+        buffering: int = -1,
+        encoding: str | None = None,
+        errors: str | None = None,
+        newline: str | None = None,
+        records: str | None = None,
+        copies: int | None = None,
+    ) -> IO[Any]: ...
+
+    def open(
+        self,
+        path: CloudPath,
+        mode: str = "r",
+        *,
+        buffering: int = -1,
+        encoding: str | None = None,
+        errors: str | None = None,
+        newline: str | None = None,
+        records: str | None = None,
+        copies: int | None = None,
+    ) -> IO[Any]:
+        """Opens a file as Python's `open` does.
+
+        `r` reads, at any place, the version that is there now, whatever happens to the path meanwhile. `w` writes, `x`
+        writes where nothing is yet, `a` writes behind what is there; missing folders are made. What is written appears
+        whole when the file is closed, and not at all when an exception leaves the `with`. With `b` bytes; else text, in
+        UTF-8 where `encoding` says nothing.
+
+        `buffering` is the number of bytes a reader asks for at once (0: none are kept). `records` says how a written file
+        falls into records for Sphere (`lines`, `fixed:N`, `file`), `copies` how many copies the cloud keeps of it.
+
+        Raises `FileNotFoundError`, `IsADirectoryError`, `FileExistsError` (`x`), `PermissionError`, `UnavailableError`.
+        """
+        how = files.Mode(mode)
+        if not how.is_text and (encoding, errors, newline) != (None, None, None):
+            raise ValueError("encoding, errors and newline are for text; leave out the b of the mode")
+        text = files.Text(encoding=encoding or "utf-8", errors=errors, newline=newline)
+        if how.verb == "r":
+            opened = cast(_native.Reader, self._session.open_reader(_path(path), False))
+            return files.reader(opened, how, buffering, text)
+        begun = self._session.open_writer(
+            _path(path),
+            records=records,
+            copies=copies,
+            only_new=how.verb == "x",
+            append=how.verb == "a",
+            awaited=False,
+        )
+        return files.writer(cast(_native.Writer, begun), _path(path), how, text)
+
+    def read_bytes(self, path: CloudPath) -> bytes:
+        """All bytes of a file."""
+        with cast(files.RawReader, self.open(path, "rb", buffering=0)) as file:
+            return file.readall()
+
+    def write_bytes(self, path: CloudPath, content: bytes, **how: Any) -> _native.Entry:
+        """Makes or replaces a file. `how` is as for `open`."""
+        with cast(files.Writer, self.open(path, "wb", **how)) as file:
+            file.write(content)
+        return cast(_native.Entry, file.entry)
+
+    def ls(self, path: CloudPath = "/") -> list[_native.Entry]:
+        """The entries of a folder, by name; a file gives itself. Raises `FileNotFoundError`."""
+        return cast("list[_native.Entry]", self._session.list(_path(path), False, False))
+
+    def stat(self, path: CloudPath) -> _native.Entry:
+        """What is at a path, with its copies. Raises `FileNotFoundError`."""
+        return cast(_native.Entry, self._session.stat(_path(path), False))
+
+    def exists(self, path: CloudPath) -> bool:
+        """Whether a file or folder is there that one may see."""
+        return self._session.find(_path(path), False) is not None
+
+    def is_file(self, path: CloudPath) -> bool:
+        """Whether a file is there."""
+        found = cast("_native.Entry | None", self._session.find(_path(path), False))
+        return found is not None and found.is_file
+
+    def is_folder(self, path: CloudPath) -> bool:
+        """Whether a folder is there."""
+        found = cast("_native.Entry | None", self._session.find(_path(path), False))
+        return found is not None and found.is_folder
+
+    def mkdir(self, path: CloudPath, parents: bool = False) -> None:
+        """Makes a folder; with `parents` also those above it, and then one that is there is no error.
+
+        Raises `FileExistsError`, `FileNotFoundError` (the folder above), `NotADirectoryError`.
+        """
+        self._session.make_folder(_path(path), parents, False)
+
+    def remove(self, path: CloudPath, recursive: bool = False, now: bool = False) -> None:
+        """Removes a file or an empty folder, with `recursive` also what a folder holds. It goes to the trash for a week;
+        with `now` for good. Raises `FileNotFoundError`, and `OSError` (`ENOTEMPTY`) for a folder that is not empty."""
+        self._session.remove(_path(path), recursive, now, False)
+
+    def rename(self, source: CloudPath, target: CloudPath) -> None:
+        """Renames a file or folder in one step; a file replaces a file. Raises `FileNotFoundError`, `FileExistsError`."""
+        self._session.rename(_path(source), _path(target), False)
+
+    def copy(self, source: CloudPath, target: CloudPath) -> _native.Entry:
+        """Copies a file from node to node: no byte passes through here. Gives the new file."""
+        return cast(_native.Entry, self._session.copy(_path(source), _path(target), False))
+
+    def glob(self, pattern: str) -> list[str]:
+        """The paths that a pattern names (`*`, `**`, `?`, `[a-z]`, `{a,b}`), in order; none where nothing matches."""
+        return cast("list[str]", self._session.glob(pattern, False))
+
+    def walk(self, path: CloudPath = "/") -> Iterator[tuple[str, list[str], list[str]]]:
+        """For a folder and each below it: its path, the names of its folders, the names of its files.
+
+        As `os.walk`: from the top, and folders taken out of the list are not entered.
+        """
+        entries = self.ls(path)
+        folders = [entry.name for entry in entries if entry.is_folder]
+        yield _path(path), folders, [entry.name for entry in entries if entry.is_file]
+        for name in folders:
+            yield from self.walk(join(_path(path), name))
+
+    def put(
+        self,
+        local: LocalPath,
+        path: CloudPath,
+        *,
+        recursive: bool = False,
+        records: str | None = None,
+        copies: int | None = None,
+    ) -> list[_native.Entry]:
+        """Uploads a local file to `path`, or with `recursive` a folder's files to below it. Gives the new files.
+
+        An upload that breaks off is tried again, and goes on where it was, also in a later call.
+        """
+        if not os.path.isdir(local):
+            pairs = [(Path(local), _path(path))]
+        elif recursive:
+            pairs = [(file, join(_path(path), name)) for file, name in _local_files(Path(local))]
+        else:
+            raise IsADirectoryError(f"`{os.fspath(local)}` is a folder; put it with recursive=True")
+
+        def put_one(pair: tuple[Path, str]) -> _native.Entry:
+            entry = self._session.put(*pair, records=records, copies=copies, only_new=False, awaited=False)
+            return cast(_native.Entry, entry)
+
+        return _each(put_one, pairs)
+
+    def get(self, path: CloudPath, local: LocalPath, *, recursive: bool = False, overwrite: bool = True) -> list[Path]:
+        """Downloads a file to `local`, or with `recursive` a folder's files to below it. Gives the local files.
+
+        Each appears whole, and verified. Raises `FileExistsError` where one is there and `overwrite` is false.
+        """
+        if not self.stat(path).is_folder:
+            pairs = [(_path(path), Path(local))]
+        elif recursive:
+            entries = cast("list[_native.Entry]", self._session.list(_path(path), True, False))
+            top = _path(path).rstrip("/") + "/"
+            pairs = [(entry.path, Path(local, entry.path.removeprefix(top))) for entry in entries if entry.is_file]
+        else:
+            raise IsADirectoryError(f"`{path}` is a folder; get it with recursive=True")
+
+        def get_one(pair: tuple[str, Path]) -> Path:
+            pair[1].parent.mkdir(parents=True, exist_ok=True)
+            self._session.get(*pair, overwrite, False)
+            return pair[1]
+
+        return _each(get_one, pairs)
+
+    def nodes(self) -> list[Node]:
+        """The nodes of the cloud."""
+        return [Node(*row) for row in self._session.nodes(False)]
+
+    def close(self) -> None:
+        """Ends the session; the cloud itself goes on."""
+        self._session.close(False)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} of {self.user} at {self.address}>"
+
+
+def join(folder: str, name: str) -> str:
+    """The path of `name` in `folder`."""
+    return f"{folder.rstrip('/')}/{name}"
+
+
+def _path(path: CloudPath) -> str:
+    return path if isinstance(path, str) else str(path)
+
+
+def _local_files(folder: Path) -> Iterator[tuple[Path, str]]:
+    """The files below a folder, with their paths from there on."""
+    for at, _, names in os.walk(folder):
+        for name in sorted(names):
+            file = Path(at, name)
+            yield file, file.relative_to(folder).as_posix()
+
+
+def _each(work: Callable[[_A], _B], what: list[_A]) -> list[_B]:
+    """Does the work for each, some at once; the first error ends it."""
+    if len(what) < 2:
+        return [work(item) for item in what]
+    with ThreadPoolExecutor(FILES_AT_ONCE, thread_name_prefix="sector") as threads:
+        try:
+            return list(threads.map(work, what))
+        except BaseException:
+            threads.shutdown(cancel_futures=True)
+            raise

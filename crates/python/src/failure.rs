@@ -1,0 +1,112 @@
+//! Errors as Python's own: `FileNotFoundError` and its like, each with the sentence that the cloud said. Serves every call.
+//!
+//! Where the cloud's word is wider than Python's (`Exists` also says that a folder is in the way of a file), it is asked
+//! what is there: only after something failed, and only to name it better.
+
+use client::{Client, ClientError, EntryKind, SectorPath, Status};
+use pyo3::{
+    PyErr, create_exception,
+    exceptions::{
+        PyConnectionError, PyFileExistsError, PyFileNotFoundError, PyIsADirectoryError, PyNotADirectoryError,
+        PyOSError, PyPermissionError, PyValueError,
+    },
+};
+
+create_exception!(
+    sector,
+    UnavailableError,
+    PyConnectionError,
+    "Who is needed (master, node, a good copy) cannot be reached or has no room. The same call may succeed later."
+);
+create_exception!(
+    sector,
+    CorruptError,
+    PyOSError,
+    "Bytes arrived that are not those that were written. None were given out."
+);
+
+/// Why a call failed.
+#[derive(Debug)]
+pub(crate) enum Failure {
+    /// As the client says it.
+    Client(ClientError),
+    /// A folder is where a file should be.
+    IsFolder(ClientError),
+    /// A file is where a folder should be.
+    NotFolder(ClientError),
+    /// A folder that holds something should go.
+    NotEmpty(ClientError),
+    /// What was opened is of no use any more, and why.
+    Closed(String),
+}
+
+impl From<ClientError> for Failure {
+    fn from(error: ClientError) -> Self {
+        Self::Client(error)
+    }
+}
+
+impl From<Failure> for PyErr {
+    fn from(failure: Failure) -> Self {
+        let error = match failure {
+            Failure::Client(error) => error,
+            Failure::IsFolder(error) => return PyIsADirectoryError::new_err((EISDIR, error.to_string())),
+            Failure::NotFolder(error) => return PyNotADirectoryError::new_err((ENOTDIR, error.to_string())),
+            Failure::NotEmpty(error) => return PyOSError::new_err((ENOTEMPTY, error.to_string())),
+            Failure::Closed(sentence) => return PyValueError::new_err(sentence),
+        };
+        let sentence = error.to_string();
+        match error.status() {
+            Status::NotFound => PyFileNotFoundError::new_err((ENOENT, sentence)),
+            Status::Exists => PyFileExistsError::new_err((EEXIST, sentence)),
+            Status::Refused => PyPermissionError::new_err((EACCES, sentence)),
+            Status::Usage => PyValueError::new_err(sentence),
+            Status::Unavailable => UnavailableError::new_err((EHOSTUNREACH, sentence)),
+            Status::Corrupt => CorruptError::new_err((EBADMSG, sentence)),
+            Status::Failed => PyOSError::new_err((EIO, sentence)),
+        }
+    }
+}
+
+/// Names a failed read or write of a file better, where a folder has its place or a file that of its folder.
+pub(crate) async fn of_file(cloud: &Client, path: &SectorPath, error: ClientError) -> Failure {
+    if !matches!(error.status(), Status::Exists | Status::Usage) {
+        return Failure::Client(error);
+    }
+    match cloud.find(path).await {
+        Ok(Some(entry)) if matches!(entry.kind, EntryKind::Folder) => Failure::IsFolder(error),
+        Ok(None) if error.status() == Status::Exists => Failure::NotFolder(error),
+        _ => Failure::Client(error),
+    }
+}
+
+/// Names a failed making of a folder better, where a file has the place of one above it.
+pub(crate) async fn of_folder(cloud: &Client, path: &SectorPath, error: ClientError) -> Failure {
+    match error.status() {
+        Status::Exists if matches!(cloud.find(path).await, Ok(None)) => Failure::NotFolder(error),
+        _ => Failure::Client(error),
+    }
+}
+
+/// Names a failed removal better, where a folder holds something.
+pub(crate) async fn of_removal(cloud: &Client, path: &SectorPath, error: ClientError) -> Failure {
+    if error.status() != Status::Refused || path.is_root() {
+        return Failure::Client(error);
+    }
+    let is_folder = matches!(cloud.find(path).await, Ok(Some(entry)) if matches!(entry.kind, EntryKind::Folder));
+    match cloud.page(path, false, None).await {
+        Ok(page) if is_folder && !page.entries.is_empty() => Failure::NotEmpty(error),
+        _ => Failure::Client(error),
+    }
+}
+
+// Linux's numbers, by which Python's `errno` knows them.
+const ENOENT: i32 = 2;
+const EIO: i32 = 5;
+const EACCES: i32 = 13;
+const EEXIST: i32 = 17;
+const ENOTDIR: i32 = 20;
+const EISDIR: i32 = 21;
+const ENOTEMPTY: i32 = 39;
+const EBADMSG: i32 = 74;
+const EHOSTUNREACH: i32 = 113;

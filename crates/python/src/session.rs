@@ -1,0 +1,307 @@
+//! A cloud as Python holds it: a session with its master, and the calls about names and whole files (paths *upload*,
+//! *download*). `sector.Cloud` and `sector.aio.Cloud` are made of it.
+//!
+//! A session is good in the process that logged in. In a child made by `fork` the next call logs in anew, with the same
+//! profile; what was opened before is not used there.
+
+use std::{
+    future::Future,
+    path::PathBuf,
+    process,
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
+};
+
+use client::{Client, ClientError, Condition, EntryKind, GetOptions, Profile, PutOptions, RecordFormat, SectorPath};
+use pyo3::{Bound, PyAny, PyResult, Python, exceptions::PyValueError, pyclass, pyfunction, pymethods};
+use tokio::sync::OnceCell;
+
+use crate::{
+    entry::Entry,
+    failure::{self, Failure},
+    reader::Reader,
+    runtime::{Answer, carry_out},
+    writer::Writer,
+};
+
+/// A cloud that one is logged in to.
+#[pyclass(frozen, module = "sector._native")]
+pub(crate) struct Session {
+    profile: Profile,
+    login: Mutex<Login>,
+    is_closed: AtomicBool,
+}
+
+/// The client of one process.
+struct Login {
+    process: u32,
+    client: Arc<OnceCell<Client>>,
+}
+
+/// Logs in to the cloud of a profile's file; where none is named, where commands look.
+#[pyfunction]
+pub(crate) fn connect(py: Python<'_>, profile: Option<PathBuf>, awaited: bool) -> PyResult<Bound<'_, PyAny>> {
+    let connecting = async move {
+        let file = profile.map_or_else(Profile::default_file, Ok)?;
+        let profile = Profile::load(&file)?;
+        let client = Client::connect(&profile).await?;
+        let login = Login { process: process::id(), client: Arc::new(OnceCell::new_with(Some(client))) };
+        Ok(Session { profile, login: Mutex::new(login), is_closed: AtomicBool::new(false) })
+    };
+    carry_out(py, awaited, connecting)
+}
+
+#[pymethods]
+impl Session {
+    /// Who is logged in, and where.
+    #[getter]
+    fn user(&self) -> String {
+        self.profile.user.to_string()
+    }
+
+    #[getter]
+    fn address(&self) -> String {
+        self.profile.address.to_string()
+    }
+
+    fn list<'py>(&self, py: Python<'py>, path: &str, recursive: bool, awaited: bool) -> PyResult<Bound<'py, PyAny>> {
+        let path = parse(path)?;
+        self.call(py, awaited, async move |cloud| {
+            let entries = match recursive {
+                true => cloud.list_recursive(&path).await?,
+                false => cloud.list(&path).await?,
+            };
+            Ok(entries.into_iter().map(Entry::from).collect::<Vec<_>>())
+        })
+    }
+
+    fn stat<'py>(&self, py: Python<'py>, path: &str, awaited: bool) -> PyResult<Bound<'py, PyAny>> {
+        let path = parse(path)?;
+        self.call(py, awaited, async move |cloud| Ok(Entry::from(cloud.stat(&path).await?)))
+    }
+
+    /// What is there, or `None`.
+    fn find<'py>(&self, py: Python<'py>, path: &str, awaited: bool) -> PyResult<Bound<'py, PyAny>> {
+        let path = parse(path)?;
+        self.call(py, awaited, async move |cloud| Ok(cloud.find(&path).await?.map(Entry::from)))
+    }
+
+    /// Paths that a glob names; none where nothing matches.
+    fn glob<'py>(&self, py: Python<'py>, pattern: String, awaited: bool) -> PyResult<Bound<'py, PyAny>> {
+        self.call(py, awaited, async move |cloud| match cloud.matching(&pattern).await {
+            Ok(paths) => Ok(paths.iter().map(ToString::to_string).collect::<Vec<_>>()),
+            Err(error) if error.status() == client::Status::NotFound => Ok(Vec::new()),
+            Err(error) => Err(error.into()),
+        })
+    }
+
+    fn make_folder<'py>(
+        &self,
+        py: Python<'py>,
+        path: &str,
+        parents: bool,
+        awaited: bool,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let path = parse(path)?;
+        self.call(py, awaited, async move |cloud| match cloud.make_folder(&path, parents).await {
+            Ok(()) => Ok(()),
+            Err(error) => Err(failure::of_folder(&cloud, &path, error).await),
+        })
+    }
+
+    fn remove<'py>(
+        &self,
+        py: Python<'py>,
+        path: &str,
+        recursive: bool,
+        now: bool,
+        awaited: bool,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let path = parse(path)?;
+        self.call(py, awaited, async move |cloud| {
+            let removed = match now {
+                true => cloud.remove_now(&path, recursive).await,
+                false => cloud.remove(&path, recursive).await,
+            };
+            match removed {
+                Ok(()) => Ok(()),
+                Err(error) => Err(failure::of_removal(&cloud, &path, error).await),
+            }
+        })
+    }
+
+    fn rename<'py>(&self, py: Python<'py>, from: &str, to: &str, awaited: bool) -> PyResult<Bound<'py, PyAny>> {
+        let (from, to) = (parse(from)?, parse(to)?);
+        self.call(py, awaited, async move |cloud| Ok(cloud.rename(&from, &to).await?))
+    }
+
+    /// From node to node; missing folders are made.
+    fn copy<'py>(&self, py: Python<'py>, from: &str, to: &str, awaited: bool) -> PyResult<Bound<'py, PyAny>> {
+        let (from, to) = (parse(from)?, parse(to)?);
+        let options = PutOptions { parents: true, ..PutOptions::default() };
+        self.call(py, awaited, async move |cloud| match cloud.copy(&from, &to, &options, &|_| ()).await {
+            Ok(entry) => Ok(Entry::from(entry)),
+            Err(error) => match failure::of_file(&cloud, &from, error).await {
+                Failure::Client(error) => Err(failure::of_file(&cloud, &to, error).await),
+                named => Err(named),
+            },
+        })
+    }
+
+    /// Uploads a local file.
+    #[pyo3(signature = (local, path, *, records, copies, only_new, awaited))]
+    #[allow(clippy::too_many_arguments, reason = "each is one of Python's keyword arguments")]
+    fn put<'py>(
+        &self,
+        py: Python<'py>,
+        local: PathBuf,
+        path: &str,
+        records: Option<&str>,
+        copies: Option<u8>,
+        only_new: bool,
+        awaited: bool,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let path = parse(path)?;
+        let options = put_options(records, copies, only_new)?;
+        self.call(py, awaited, async move |cloud| match cloud.put_file(&local, &path, &options, &|_| ()).await {
+            Ok(entry) => Ok(Entry::from(entry)),
+            Err(error @ ClientError::File { .. }) => Err(error.into()),
+            Err(error) => Err(failure::of_file(&cloud, &path, error).await),
+        })
+    }
+
+    /// Downloads to a local file, which appears whole.
+    fn get<'py>(
+        &self,
+        py: Python<'py>,
+        path: &str,
+        local: PathBuf,
+        overwrite: bool,
+        awaited: bool,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let path = parse(path)?;
+        let options = GetOptions { overwrite, ..GetOptions::default() };
+        self.call(py, awaited, async move |cloud| match cloud.get_file(&path, &local, options, &|_| ()).await {
+            Ok(entry) => Ok(Entry::from(entry)),
+            Err(error @ ClientError::File { .. }) => Err(error.into()),
+            Err(error) => Err(failure::of_file(&cloud, &path, error).await),
+        })
+    }
+
+    /// Opens a file for reading: the version that is there now.
+    fn open_reader<'py>(&self, py: Python<'py>, path: &str, awaited: bool) -> PyResult<Bound<'py, PyAny>> {
+        let path = parse(path)?;
+        self.call(py, awaited, async move |cloud| match cloud.open(&path).await {
+            Ok(file) => Ok(Reader::new(file)),
+            Err(error) => Err(failure::of_file(&cloud, &path, error).await),
+        })
+    }
+
+    /// Begins a file, whose bytes are published by `finish`. What is in the way already is said now.
+    #[pyo3(signature = (path, *, records, copies, only_new, append, awaited))]
+    #[allow(clippy::too_many_arguments, reason = "each is one of Python's keyword arguments")]
+    fn open_writer<'py>(
+        &self,
+        py: Python<'py>,
+        path: &str,
+        records: Option<&str>,
+        copies: Option<u8>,
+        only_new: bool,
+        append: bool,
+        awaited: bool,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let path = parse(path)?;
+        let options = put_options(records, copies, only_new)?;
+        self.call(py, awaited, async move |cloud| {
+            let there = cloud.find(&path).await?;
+            match there.map(|entry| entry.kind) {
+                Some(EntryKind::Folder) => Err(Failure::IsFolder(exists(&path, "is a folder, not a file"))),
+                Some(EntryKind::File(_)) if only_new => Err(exists(&path, "exists already").into()),
+                _ => Ok(Writer::new(cloud, path, options, append)),
+            }
+        })
+    }
+
+    /// The state of every node: id, site, rack, state, bytes used and free.
+    fn nodes<'py>(&self, py: Python<'py>, awaited: bool) -> PyResult<Bound<'py, PyAny>> {
+        self.call(py, awaited, async move |cloud| {
+            let row = |node: client::NodeStatus| {
+                let state = format!("{:?}", node.state).to_lowercase();
+                (node.node.to_string(), node.place.site, node.place.rack, state, node.used_bytes, node.free_bytes)
+            };
+            Ok(cloud.nodes().await?.into_iter().map(row).collect::<Vec<_>>())
+        })
+    }
+
+    /// Ends the session. What is still open cannot be used any more.
+    fn close<'py>(&self, py: Python<'py>, awaited: bool) -> PyResult<Bound<'py, PyAny>> {
+        let login = self.login(py);
+        let was_closed = self.is_closed.swap(true, Ordering::Relaxed);
+        carry_out(py, awaited, async move {
+            // Of a parent's session, or where nobody has logged in, nothing is to be ended.
+            if let (false, Some(client)) = (was_closed, login.get()) {
+                client.logout().await;
+            }
+            Ok(())
+        })
+    }
+
+    fn __repr__(&self) -> String {
+        format!("Session({} at {})", self.profile.user, self.profile.address)
+    }
+}
+
+impl Session {
+    /// A call to the client, logged in.
+    pub(crate) fn call<'py, T: Answer, F>(
+        &self,
+        py: Python<'py>,
+        awaited: bool,
+        ask: impl FnOnce(Client) -> F + Send + 'static,
+    ) -> PyResult<Bound<'py, PyAny>>
+    where
+        F: Future<Output = Result<T, Failure>> + Send + 'static,
+    {
+        if self.is_closed.load(Ordering::Relaxed) {
+            return Err(PyValueError::new_err("this cloud was closed; connect to it again with `sector.connect()`"));
+        }
+        let (login, profile) = (self.login(py), self.profile.clone());
+        carry_out(py, awaited, async move {
+            let client = login.get_or_try_init(|| Client::connect(&profile)).await?.clone();
+            ask(client).await
+        })
+    }
+
+    /// This process's login. The lock is taken for a moment, by who holds the interpreter: see `runtime.rs`.
+    fn login(&self, _: Python<'_>) -> Arc<OnceCell<Client>> {
+        let mut login = self.login.lock().unwrap_or_else(PoisonError::into_inner);
+        if login.process != process::id() {
+            let parents = std::mem::replace(&mut login.client, Arc::new(OnceCell::new()));
+            // Its tasks and its sockets are the parent's: nothing of it is ended here.
+            std::mem::forget(parents);
+            login.process = process::id();
+        }
+        Arc::clone(&login.client)
+    }
+}
+
+/// A path as Python says it.
+fn parse(path: &str) -> PyResult<SectorPath> {
+    SectorPath::parse(path).map_err(|error| PyValueError::new_err(error.to_string()))
+}
+
+/// How a file is to be written. Missing folders are made, as everywhere in a cloud where a folder is but a name.
+fn put_options(records: Option<&str>, copies: Option<u8>, only_new: bool) -> PyResult<PutOptions> {
+    let records = match records {
+        Some(text) => text.parse::<RecordFormat>().map_err(|error| PyValueError::new_err(error.to_string()))?,
+        None => RecordFormat::default(),
+    };
+    let condition = if only_new { Condition::Absent } else { Condition::Any };
+    Ok(PutOptions { copies, records, condition, parents: true, ..PutOptions::default() })
+}
+
+fn exists(path: &SectorPath, why: &str) -> ClientError {
+    client::Refusal::new(client::Status::Exists, format!("`{path}` {why}")).into()
+}

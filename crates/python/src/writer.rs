@@ -1,0 +1,260 @@
+//! Writing a file piece by piece (path *upload*): what `cloud.open(…, "wb")` stands on. The file appears whole when it is
+//! finished; where it is given up, or only forgotten, nothing appears.
+//!
+//! At most [`CHUNKS_MAX`] chunks wait for the network; who writes faster waits.
+
+use std::{
+    io::{self, Cursor, Read},
+    mem, process,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+use client::{Client, ClientError, PutOptions, SectorPath};
+use pyo3::{Bound, PyAny, PyResult, Python, buffer::PyBuffer, pyclass, pymethods};
+use tokio::{
+    sync::mpsc::{self, Receiver, Sender},
+    task::JoinHandle,
+};
+
+use crate::{
+    entry::Entry,
+    failure::{self, Failure},
+    runtime::carry_out,
+};
+
+/// A file that is being written.
+#[pyclass(frozen, module = "sector._native")]
+pub(crate) struct Writer {
+    target: Arc<Target>,
+    process: u32,
+    state: Arc<Mutex<State>>,
+}
+
+#[pymethods]
+impl Writer {
+    /// Takes all bytes of `buffer`.
+    fn write<'py>(&self, py: Python<'py>, buffer: PyBuffer<u8>, awaited: bool) -> PyResult<Bound<'py, PyAny>> {
+        let mut turn = self.turn()?;
+        let before = turn.gathered.len();
+        turn.gathered.resize(before + buffer.len_bytes(), 0);
+        if let Err(error) = buffer.copy_to_slice(py, &mut turn.gathered[before..]) {
+            turn.gathered.truncate(before);
+            turn.end();
+            return Err(error);
+        }
+        if turn.gathered.len() < CHUNK_BYTES {
+            turn.end();
+            return carry_out(py, awaited, async { Ok(()) });
+        }
+        let target = Arc::clone(&self.target);
+        carry_out(py, awaited, async move {
+            turn.send(&target).await?;
+            turn.end();
+            Ok(())
+        })
+    }
+
+    /// Publishes the file and gives what it is now.
+    fn finish<'py>(&self, py: Python<'py>, awaited: bool) -> PyResult<Bound<'py, PyAny>> {
+        let (mut turn, target) = (self.turn()?, Arc::clone(&self.target));
+        carry_out(py, awaited, async move {
+            if turn.upload.is_none() && !target.append {
+                return target.put_whole(mem::take(&mut turn.gathered)).await;
+            }
+            turn.send(&target).await?;
+            match turn.upload.take() {
+                Some(upload) => target.name(upload.finish().await).await,
+                None => Err(Failure::Closed("there is nothing to publish".into())),
+            }
+        })
+    }
+
+    /// Gives the file up: nothing of it appears. Does nothing where it has ended.
+    fn discard<'py>(&self, py: Python<'py>, awaited: bool) -> PyResult<Bound<'py, PyAny>> {
+        // In a child the parent's file is left alone.
+        let upload = self.turn().ok().and_then(|mut turn| turn.upload.take());
+        carry_out(py, awaited, async move {
+            if let Some(upload) = upload {
+                upload.give_up().await;
+            }
+            Ok(())
+        })
+    }
+}
+
+impl Writer {
+    pub(crate) fn new(cloud: Client, path: SectorPath, options: PutOptions, append: bool) -> Self {
+        let target = Arc::new(Target { cloud, path, options, append });
+        let state = State::Open { gathered: Vec::new(), upload: None };
+        Self { target, process: process::id(), state: Arc::new(Mutex::new(state)) }
+    }
+
+    /// Takes the file for one call.
+    fn turn(&self) -> Result<Turn, Failure> {
+        let path = &self.target.path;
+        if self.process != process::id() {
+            let sentence = format!("`{path}` was opened before the process forked; open it again in the child");
+            return Err(Failure::Closed(sentence));
+        }
+        match mem::replace(&mut *lock(&self.state), State::Busy) {
+            State::Open { gathered, upload } => Ok(Turn { state: Arc::clone(&self.state), gathered, upload }),
+            State::Busy => {
+                Err(Failure::Closed(format!("`{path}` is being written by another call; wait for it first")))
+            }
+            State::Ended => {
+                *lock(&self.state) = State::Ended;
+                Err(Failure::Closed(format!("`{path}` is closed; open it again to write it")))
+            }
+        }
+    }
+}
+
+/// What is written, and how.
+struct Target {
+    cloud: Client,
+    path: SectorPath,
+    options: PutOptions,
+    append: bool,
+}
+
+impl Target {
+    /// Publishes a file of which nothing was sent yet.
+    async fn put_whole(&self, content: Vec<u8>) -> Result<Entry, Failure> {
+        let options = PutOptions { bytes_expected: Some(content.len() as u64), ..self.options.clone() };
+        self.name(self.cloud.put(Cursor::new(content), &self.path, &options, &|_| ()).await).await
+    }
+
+    /// Begins to send.
+    fn begin(self: &Arc<Self>) -> Upload {
+        let (sender, words) = mpsc::channel(CHUNKS_MAX);
+        let source = Source { words, chunk: Cursor::default(), is_whole: false };
+        let target = Arc::clone(self);
+        let task = tokio::spawn(async move {
+            let Target { cloud, path, options, append } = &*target;
+            match append {
+                true => cloud.append(source, path, options, &|_| ()).await,
+                false => cloud.put(source, path, options, &|_| ()).await,
+            }
+        });
+        Upload { words: sender, task }
+    }
+
+    /// The outcome of an upload as Python names it.
+    async fn name(&self, outcome: Result<client::Entry, ClientError>) -> Result<Entry, Failure> {
+        match outcome {
+            Ok(entry) => Ok(entry.into()),
+            Err(error) => Err(failure::of_file(&self.cloud, &self.path, error).await),
+        }
+    }
+}
+
+/// How far a file is.
+enum State {
+    /// Bytes gather until they are worth a chunk; the upload begins with the first of those.
+    Open { gathered: Vec<u8>, upload: Option<Upload> },
+    /// A call is under way.
+    Busy,
+    /// Published, given up, or failed.
+    Ended,
+}
+
+/// One call's hold on a file. Where it is dropped, because the call failed or was broken off, the file has ended.
+struct Turn {
+    state: Arc<Mutex<State>>,
+    gathered: Vec<u8>,
+    upload: Option<Upload>,
+}
+
+impl Turn {
+    /// Sends what has gathered.
+    async fn send(&mut self, target: &Arc<Target>) -> Result<(), Failure> {
+        let mut upload = self.upload.take().unwrap_or_else(|| target.begin());
+        let chunk = mem::take(&mut self.gathered);
+        if upload.words.send(Word::Bytes(chunk)).await.is_ok() {
+            self.upload = Some(upload);
+            return Ok(());
+        }
+        // Nobody listens: the upload has ended, and not well.
+        match target.name(upload.outcome().await).await {
+            Err(failure) => Err(failure),
+            Ok(_) => Err(Failure::Closed(format!("the upload of `{}` ended early", target.path))),
+        }
+    }
+
+    /// Ends the turn; the file stays open.
+    fn end(mut self) {
+        let (gathered, upload) = (mem::take(&mut self.gathered), self.upload.take());
+        *lock(&self.state) = State::Open { gathered, upload };
+    }
+}
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        let mut state = lock(&self.state);
+        if matches!(*state, State::Busy) {
+            *state = State::Ended;
+        }
+    }
+}
+
+/// An upload that is under way. Where it is dropped, it ends by itself, and gives its lease back.
+struct Upload {
+    words: Sender<Word>,
+    task: JoinHandle<Result<client::Entry, ClientError>>,
+}
+
+impl Upload {
+    async fn finish(mut self) -> Result<client::Entry, ClientError> {
+        // Where nobody listens any more, the outcome says why.
+        let _ = self.words.send(Word::End).await;
+        self.outcome().await
+    }
+
+    async fn give_up(mut self) {
+        drop(mem::replace(&mut self.words, mpsc::channel(1).0));
+        let _ = self.outcome().await;
+    }
+
+    async fn outcome(&mut self) -> Result<client::Entry, ClientError> {
+        (&mut self.task).await.unwrap_or_else(|_| Err(ClientError::Usage("the upload was ended from outside".into())))
+    }
+}
+
+/// What goes to an upload.
+enum Word {
+    Bytes(Vec<u8>),
+    /// That was all. Only with this word it is whole.
+    End,
+}
+
+/// The bytes of an upload as they come.
+struct Source {
+    words: Receiver<Word>,
+    chunk: Cursor<Vec<u8>>,
+    is_whole: bool,
+}
+
+impl Read for Source {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        loop {
+            let bytes = self.chunk.read(buffer)?;
+            if bytes > 0 || buffer.is_empty() || self.is_whole {
+                return Ok(bytes);
+            }
+            match self.words.blocking_recv() {
+                Some(Word::Bytes(chunk)) => self.chunk = Cursor::new(chunk),
+                Some(Word::End) => self.is_whole = true,
+                None => return Err(io::Error::other("it was given up before it was whole")),
+            }
+        }
+    }
+}
+
+fn lock(state: &Mutex<State>) -> MutexGuard<'_, State> {
+    state.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Bytes from which on a chunk is sent: a frame's length.
+const CHUNK_BYTES: usize = 1024 * 1024;
+/// Chunks that wait for the network. What Python writes in one call is cut into chunks there.
+const CHUNKS_MAX: usize = 4;

@@ -1,0 +1,47 @@
+//! The Python package: its wheel, built and installed as a person would, in an environment of its own, and its tests there
+//! with pinned libraries (`tests/python/requirements.txt`).
+
+use std::{env, fs, process::Command};
+
+use crate::{
+    shell,
+    test::{binary, target},
+};
+
+/// Builds, installs, checks and tests the package. The program in the wheel is the one that was built before.
+pub(crate) fn run() -> Result<(), String> {
+    let (environment, wheels) = (target().join("python"), target().join("wheels"));
+    let python = environment.join("bin/python");
+    if !python.exists() {
+        let mut make = Command::new("python3");
+        make.args(["-m", "venv"]).arg(&environment);
+        shell::run(make)?;
+    }
+    let module = |words: &str| {
+        let mut command = Command::new(&python);
+        command.arg("-m").args(words.split(' '));
+        command
+    };
+    shell::run(module("pip install --quiet --disable-pip-version-check --requirement tests/python/requirements.txt"))?;
+
+    // Wheels of earlier versions would be found too. Where there are none, nothing is to be removed.
+    let _ = fs::remove_dir_all(&wheels);
+    // maturin is there already, in the version that pyproject.toml wants, and is looked for in PATH.
+    let path = env::var_os("PATH").unwrap_or_default();
+    let folders = [environment.join("bin")].into_iter().chain(env::split_paths(&path));
+    let path = env::join_paths(folders).map_err(|error| format!("cannot extend PATH: {error}"))?;
+    let mut build = module("pip wheel --quiet --no-deps --no-build-isolation --disable-pip-version-check --wheel-dir");
+    build.arg(&wheels).arg(".").env("PATH", path).env("SECTOR_BINARY", binary());
+    shell::run(build)?;
+    let mut install = module("pip install --quiet --disable-pip-version-check --no-deps --no-index --force-reinstall");
+    install.arg("--find-links").arg(&wheels).arg("sector-sphere");
+    shell::run(install)?;
+
+    shell::run(module("ruff check crates/python tests/python"))?;
+    shell::run(module("ruff format --check crates/python tests/python"))?;
+    shell::run(module("mypy"))?;
+    let mut tests = module("pytest --quiet");
+    // What is tested is what was installed.
+    tests.env_remove("SECTOR_BINARY").env_remove("SECTOR_PROFILE").env_remove("PYTHONPATH");
+    shell::run(tests)
+}
