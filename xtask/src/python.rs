@@ -37,8 +37,8 @@ pub(crate) fn run() -> Result<(), String> {
     install.arg("--find-links").arg(&wheels).arg("sector-sphere");
     shell::run(install)?;
 
-    shell::run(module("ruff check crates/python tests/python"))?;
-    shell::run(module("ruff format --check crates/python tests/python"))?;
+    shell::run(module("ruff check crates/python tests/python examples/python"))?;
+    shell::run(module("ruff format --check crates/python tests/python examples/python"))?;
     shell::run(module("mypy"))?;
     let mut tests = module("pytest --quiet");
     // What is tested is what was installed.

@@ -13,8 +13,9 @@
 and Dask. Errors are Python's own (`FileNotFoundError`, `PermissionError` …), and `UnavailableError`, `CorruptError`.
 """
 
-from sector._native import Copy, CorruptError, Entry, UnavailableError
+from sector._native import Copy, CorruptError, Entry, JobError, JobStatus, StageStatus, UnavailableError
 from sector.cloud import Cloud, Node, connect
+from sector.jobs import Job, Stream
 from sector.local import LocalCloud, up
 
 __all__ = [
@@ -22,8 +23,13 @@ __all__ = [
     "Copy",
     "CorruptError",
     "Entry",
+    "Job",
+    "JobError",
+    "JobStatus",
     "LocalCloud",
     "Node",
+    "StageStatus",
+    "Stream",
     "UnavailableError",
     "connect",
     "up",

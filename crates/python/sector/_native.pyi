@@ -4,6 +4,7 @@ A call with `awaited=False` waits and gives what is named here; with `awaited=Tr
 Overloads would double the page, so the calls that take it are typed as `Any`, and typed again where they are called.
 """
 
+from collections.abc import Callable
 from datetime import datetime
 from os import PathLike
 from typing import Any, final
@@ -13,6 +14,14 @@ class UnavailableError(ConnectionError):
 
 class CorruptError(OSError):
     """Bytes arrived that are not those that were written. None were given out."""
+
+class JobError(Exception):
+    """A job failed: a function did, or it was cancelled. It left no output."""
+
+    job_id: str
+    """Its id, for `sector job ID`."""
+    errors: list[str]
+    """The first few errors of functions."""
 
 @final
 class Copy:
@@ -86,12 +95,70 @@ class Writer:
     def discard(self, awaited: bool) -> Any: ...
 
 @final
+class StageStatus:
+    """One stage of a job."""
+
+    @property
+    def segments(self) -> int:
+        """Segments in all."""
+    @property
+    def done(self) -> int: ...
+    @property
+    def failed(self) -> int: ...
+    @property
+    def retried(self) -> int:
+        """Attempts begun again after an SPE or a node died."""
+    @property
+    def speculative(self) -> int:
+        """Attempts begun beside another that was slow."""
+    @property
+    def local(self) -> int:
+        """Segments processed where their bytes lie."""
+    @property
+    def bytes_in(self) -> int: ...
+    @property
+    def bytes_out(self) -> int: ...
+
+@final
+class JobStatus:
+    """How far a job is, or how it ended."""
+
+    @property
+    def id(self) -> str: ...
+    @property
+    def state(self) -> str:
+        """`running`, `done`, `failed`, `cancelled` or `lost`."""
+    @property
+    def user(self) -> str: ...
+    @property
+    def title(self) -> str: ...
+    @property
+    def started(self) -> datetime:
+        """When the master admitted it, in UTC."""
+    @property
+    def started_unix_millis(self) -> int: ...
+    @property
+    def stages(self) -> list[StageStatus]: ...
+    @property
+    def errors(self) -> list[str]:
+        """The first few errors of functions."""
+
+@final
+class Job:
+    @property
+    def id(self) -> str | None: ...
+    @property
+    def status(self) -> JobStatus | None: ...
+    def run(self, told: Callable[[int, int, int], object] | None) -> list[str]: ...
+    def cancel(self) -> None: ...
+
+@final
 class Session:
     @property
     def user(self) -> str: ...
     @property
     def address(self) -> str: ...
-    def list(self, path: str, recursive: bool, awaited: bool) -> Any: ...
+    def entries(self, path: str, recursive: bool, awaited: bool) -> Any: ...
     def stat(self, path: str, awaited: bool) -> Any: ...
     def find(self, path: str, awaited: bool) -> Any: ...
     def glob(self, pattern: str, awaited: bool) -> Any: ...
@@ -121,6 +188,18 @@ class Session:
         append: bool,
         awaited: bool,
     ) -> Any: ...
+    def job(
+        self,
+        title: str,
+        patterns: list[str],
+        stages: list[tuple[str, str, bytes, list[tuple[str, str]], int | None, str]],
+        output: str,
+        *,
+        records: str | None,
+        segment_bytes: tuple[int, int] | None,
+        copies: int | None,
+    ) -> Job: ...
+    def jobs(self, awaited: bool) -> Any: ...
     def nodes(self, awaited: bool) -> Any: ...
     def close(self, awaited: bool) -> Any: ...
 

@@ -83,7 +83,7 @@ class Cloud:
 
     async def ls(self, path: CloudPath = "/") -> list[_native.Entry]:
         """The entries of a folder, by name; a file gives itself."""
-        return cast("list[_native.Entry]", await self._session.list(_path(path), False, True))
+        return cast("list[_native.Entry]", await self._session.entries(_path(path), False, True))
 
     async def find(self, path: CloudPath) -> _native.Entry | None:
         """What is at a path; `None` where nothing is."""

@@ -15,6 +15,7 @@ from types import TracebackType
 from typing import IO, Any, Literal, NamedTuple, Self, TypeVar, cast, overload
 
 from sector import _native, files
+from sector.jobs import Stream, status_of
 
 CloudPath = str | PurePosixPath
 """A path in the cloud."""
@@ -162,7 +163,7 @@ class Cloud:
 
     def ls(self, path: CloudPath = "/") -> list[_native.Entry]:
         """The entries of a folder, by name; a file gives itself. Raises `FileNotFoundError`."""
-        return cast("list[_native.Entry]", self._session.list(_path(path), False, False))
+        return cast("list[_native.Entry]", self._session.entries(_path(path), False, False))
 
     def stat(self, path: CloudPath) -> _native.Entry:
         """What is at a path, with its copies. Raises `FileNotFoundError`."""
@@ -251,7 +252,7 @@ class Cloud:
         if not self.stat(path).is_folder:
             pairs = [(_path(path), Path(local))]
         elif recursive:
-            entries = cast("list[_native.Entry]", self._session.list(_path(path), True, False))
+            entries = cast("list[_native.Entry]", self._session.entries(_path(path), True, False))
             top = _path(path).rstrip("/") + "/"
             pairs = [(entry.path, Path(local, entry.path.removeprefix(top))) for entry in entries if entry.is_file]
         else:
@@ -263,6 +264,23 @@ class Cloud:
             return pair[1]
 
         return _each(get_one, pairs)
+
+    def stream(
+        self,
+        *patterns: CloudPath,
+        records: str | None = None,
+        segment_bytes: tuple[int, int] | None = None,
+    ) -> Stream:
+        """The files that paths, folders and globs name, for a job; see `sector.jobs`.
+
+        `records` says how they fall into records (`lines`, `fixed:N`, `file`) where they do not say so themselves,
+        `segment_bytes` how small and large segments may be (8 MiB and 128 MiB).
+        """
+        return Stream(self._session, tuple(_path(each) for each in patterns), records, segment_bytes)
+
+    def jobs(self) -> list[_native.JobStatus]:
+        """All jobs that the master knows of, newest first."""
+        return status_of(self._session)
 
     def nodes(self) -> list[Node]:
         """The nodes of the cloud."""

@@ -7,7 +7,7 @@ use client::{Client, ClientError, EntryKind, SectorPath, Status};
 use pyo3::{
     PyErr, create_exception,
     exceptions::{
-        PyConnectionError, PyFileExistsError, PyFileNotFoundError, PyIsADirectoryError, PyNotADirectoryError,
+        PyConnectionError, PyException, PyFileExistsError, PyFileNotFoundError, PyIsADirectoryError, PyNotADirectoryError,
         PyOSError, PyPermissionError, PyValueError,
     },
 };
@@ -23,6 +23,13 @@ create_exception!(
     CorruptError,
     PyOSError,
     "Bytes arrived that are not those that were written. None were given out."
+);
+create_exception!(
+    sector,
+    JobError,
+    PyException,
+    "A job failed: a function did, or it was cancelled. It left no output. `job_id` is its id, `errors` are the first few \
+     errors of functions."
 );
 
 /// Why a call failed.

@@ -6,10 +6,13 @@
 //! It decides nothing that the client does not: no retries, no messages, no rules. It never calls Python from a worker of
 //! the runtime, which leases and transfers need.
 //!
-//! Read `runtime.rs` (how a call waits), `session.rs` (a cloud and its names), `reader.rs` and `writer.rs` (bytes).
+//! Read `runtime.rs` (how a call waits), `session.rs` (a cloud and its names), `reader.rs` and `writer.rs` (bytes),
+//! `job.rs` (Sphere).
 
 mod entry;
 mod failure;
+mod job;
+mod job_status;
 mod reader;
 mod runtime;
 mod session;
@@ -21,7 +24,9 @@ mod native {
     #[pymodule_export]
     use super::{
         entry::{Copy, Entry},
-        failure::{CorruptError, UnavailableError},
+        failure::{CorruptError, JobError, UnavailableError},
+        job::Job,
+        job_status::{JobStatus, StageStatus},
         reader::Reader,
         session::{Session, connect},
         writer::Writer,

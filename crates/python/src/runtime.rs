@@ -7,7 +7,7 @@
 
 use std::{
     future::Future,
-    pin::pin,
+    pin::{Pin, pin},
     process,
     sync::{Mutex, PoisonError},
     time::Duration,
@@ -47,17 +47,24 @@ pub(crate) fn carry_out<T: Answer>(
 /// # Errors
 /// What a signal's handler raised.
 pub(crate) fn wait<T: Send>(py: Python<'_>, call: impl Future<Output = T> + Send) -> PyResult<T> {
-    let runtime = runtime()?;
     // What is dropped half way tidies up in tasks of its own.
-    let _entered = runtime.enter();
+    let _entered = runtime()?.enter();
     let mut call = pin!(call);
     loop {
-        let ended = py.detach(|| runtime.block_on(async { timeout(SIGNAL_PERIOD, call.as_mut()).await }));
-        match ended {
-            Ok(answer) => return Ok(answer),
-            Err(_) => py.check_signals()?,
+        if let Some(answer) = wait_a_while(py, call.as_mut())? {
+            return Ok(answer);
         }
+        py.check_signals()?;
     }
+}
+
+/// Waits for a call for a moment, with the interpreter released; nothing where it goes on.
+pub(crate) fn wait_a_while<T: Send>(
+    py: Python<'_>,
+    call: Pin<&mut (impl Future<Output = T> + Send)>,
+) -> PyResult<Option<T>> {
+    let runtime = runtime()?;
+    Ok(py.detach(|| runtime.block_on(async { timeout(SIGNAL_PERIOD, call).await.ok() })))
 }
 
 /// Starts a call for the event loop that runs in this thread. Cancelling the future ends the call.

@@ -21,6 +21,8 @@ use tokio::sync::OnceCell;
 use crate::{
     entry::Entry,
     failure::{self, Failure},
+    job::{self, Job, Plan},
+    job_status::JobStatus,
     reader::Reader,
     runtime::{Answer, carry_out},
     writer::Writer,
@@ -66,7 +68,7 @@ impl Session {
         self.profile.address.to_string()
     }
 
-    fn list<'py>(&self, py: Python<'py>, path: &str, recursive: bool, awaited: bool) -> PyResult<Bound<'py, PyAny>> {
+    fn entries<'py>(&self, py: Python<'py>, path: &str, recursive: bool, awaited: bool) -> PyResult<Bound<'py, PyAny>> {
         let path = parse(path)?;
         self.call(py, awaited, async move |cloud| {
             let entries = match recursive {
@@ -235,6 +237,39 @@ impl Session {
         })
     }
 
+    /// A job of these stages over what the patterns name, which writes to the folder `output`.
+    #[pyo3(signature = (title, patterns, stages, output, *, records, segment_bytes, copies))]
+    #[allow(clippy::too_many_arguments, reason = "each is one of Python's keyword arguments")]
+    fn job(
+        slf: Bound<'_, Self>,
+        title: String,
+        patterns: Vec<String>,
+        stages: Vec<job::StageWords>,
+        output: &str,
+        records: Option<&str>,
+        segment_bytes: Option<(u64, u64)>,
+        copies: Option<u8>,
+    ) -> PyResult<Job> {
+        let stages = stages.into_iter().map(job::stage).collect::<PyResult<_>>()?;
+        let plan = Plan {
+            title,
+            patterns,
+            stages,
+            output: parse(output)?,
+            records: records.map(format_of).transpose()?,
+            segment_bytes,
+            copies,
+        };
+        Ok(Job::new(slf.unbind(), plan))
+    }
+
+    /// All jobs that the master knows of, newest first.
+    fn jobs<'py>(&self, py: Python<'py>, awaited: bool) -> PyResult<Bound<'py, PyAny>> {
+        self.call(py, awaited, async move |cloud| {
+            Ok(cloud.jobs().await?.into_iter().map(JobStatus::from).collect::<Vec<_>>())
+        })
+    }
+
     /// Ends the session. What is still open cannot be used any more.
     fn close<'py>(&self, py: Python<'py>, awaited: bool) -> PyResult<Bound<'py, PyAny>> {
         let login = self.login(py);
@@ -255,7 +290,7 @@ impl Session {
 
 impl Session {
     /// A call to the client, logged in.
-    pub(crate) fn call<'py, T: Answer, F>(
+    fn call<'py, T: Answer, F>(
         &self,
         py: Python<'py>,
         awaited: bool,
@@ -267,11 +302,14 @@ impl Session {
         if self.is_closed.load(Ordering::Relaxed) {
             return Err(PyValueError::new_err("this cloud was closed; connect to it again with `sector.connect()`"));
         }
+        let client = self.client(py);
+        carry_out(py, awaited, async move { ask(client.await?).await })
+    }
+
+    /// This process's client, logged in.
+    pub(crate) fn client(&self, py: Python<'_>) -> impl Future<Output = Result<Client, Failure>> + Send + 'static {
         let (login, profile) = (self.login(py), self.profile.clone());
-        carry_out(py, awaited, async move {
-            let client = login.get_or_try_init(|| Client::connect(&profile)).await?.clone();
-            ask(client).await
-        })
+        async move { Ok(login.get_or_try_init(|| Client::connect(&profile)).await?.clone()) }
     }
 
     /// This process's login. The lock is taken for a moment, by who holds the interpreter: see `runtime.rs`.
@@ -292,10 +330,15 @@ fn parse(path: &str) -> PyResult<SectorPath> {
     SectorPath::parse(path).map_err(|error| PyValueError::new_err(error.to_string()))
 }
 
+/// A record format as Python says it.
+pub(crate) fn format_of(text: &str) -> PyResult<RecordFormat> {
+    text.parse().map_err(|error| PyValueError::new_err(error.to_string()))
+}
+
 /// How a file is to be written. Missing folders are made, as everywhere in a cloud where a folder is but a name.
 fn put_options(records: Option<&str>, copies: Option<u8>, only_new: bool) -> PyResult<PutOptions> {
     let records = match records {
-        Some(text) => text.parse::<RecordFormat>().map_err(|error| PyValueError::new_err(error.to_string()))?,
+        Some(text) => format_of(text)?,
         None => RecordFormat::default(),
     };
     let condition = if only_new { Condition::Absent } else { Condition::Any };

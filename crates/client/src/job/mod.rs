@@ -14,12 +14,13 @@ mod output;
 mod spe;
 mod steps;
 
+pub use protocol::{
+    JobId,
+    message::spe::{Function, FunctionCode},
+};
 use protocol::{
-    JobId, RecordFormat, Refusal, SectorPath, Status, limits,
-    message::{
-        client_master::{ClientReply, ClientRequest, Entry, EntryKind, JobRecord},
-        spe::{Function, FunctionCode},
-    },
+    RecordFormat, Refusal, SectorPath, Status, limits,
+    message::client_master::{ClientReply, ClientRequest, Entry, EntryKind, JobRecord},
 };
 use sphere::{FinalOutput, InputFile, JobPlan, StageOutput, StagePlan};
 

@@ -1,0 +1,142 @@
+"""Sphere jobs: functions that run where the files lie.
+
+    job = cloud.stream("/text/*.txt", records="lines").map("words", buckets=8).map("index").to("/index")
+    job.run()
+    for path in job.outputs: ...
+
+A stream says what is read, each `map` adds a stage, `to` names the folder of the output; nothing happens before `run`. Streams
+do not change: each `map` gives a new one, so that several jobs may begin alike.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, replace
+from pathlib import Path, PurePosixPath
+from typing import Any, Self, cast
+
+from sector import _native
+from sector.progress import Bar
+
+
+@dataclass(frozen=True)
+class Stage:
+    """A function over what comes before."""
+
+    kind: str
+    name: str
+    code: bytes
+    parameters: tuple[tuple[str, str], ...]
+    buckets: int | None
+    records: str
+
+
+@dataclass(frozen=True)
+class Stream:
+    """Files of the cloud, cut into segments of whole records, and the functions that they pass through."""
+
+    _session: _native.Session
+    patterns: tuple[str, ...]
+    """Paths, folders and globs."""
+    records: str | None
+    """How the files fall into records, where not as they say themselves."""
+    segment_bytes: tuple[int, int] | None
+    """Smallest and largest segment."""
+    stages: tuple[Stage, ...] = ()
+
+    def map(self, function: str, *, buckets: int | None = None, records: str = "file", **parameters: object) -> Self:
+        """Adds a stage: `function` is called with each segment, on the node where it lies.
+
+        `function` is the name of a built-in one (`words`, `index`, `hash`, `partition`, `sort`, `sample`, `count`, `copy`), or
+        `path/to/lib.so:symbol`, a library on this machine, which is sent along. `parameters` go to it as texts.
+
+        With `buckets` the results are dealt out, as the function says, to so many buckets, each of which is a segment of the
+        next stage or a file of the output; without, they stay where they were made. `records` says how the results fall into
+        records, for the next stage and in the output.
+
+        Raises `FileNotFoundError` where there is no such library.
+        """
+        kind, name, code = _function(function)
+        texts = tuple((key, str(value)) for key, value in parameters.items())
+        return replace(self, stages=(*self.stages, Stage(kind, name, code, texts, buckets, records)))
+
+    def to(self, folder: str | PurePosixPath, *, title: str | None = None, copies: int | None = None) -> Job:
+        """The job that writes files `part-00000` … to `folder`, which must not exist or be empty.
+
+        `copies` is how many copies the cloud keeps of them. Raises `ValueError` where there is no stage.
+        """
+        if not self.stages:
+            raise ValueError("a job needs a function: add one with `map`")
+        said = f"{', then '.join(stage.name for stage in self.stages)} over {' '.join(self.patterns)}"
+        native = self._session.job(
+            title or said,
+            list(self.patterns),
+            [
+                (each.kind, each.name, each.code, list(each.parameters), each.buckets, each.records)
+                for each in self.stages
+            ],
+            str(folder),
+            records=self.records,
+            segment_bytes=self.segment_bytes,
+            copies=copies,
+        )
+        return Job(native)
+
+
+class Job:
+    """A job of this process: it is driven from here, and ends with this process."""
+
+    def __init__(self, native: _native.Job) -> None:
+        self._native = native
+        self._outputs: list[str] | None = None
+
+    @property
+    def id(self) -> str | None:
+        """Its id, by which `sector job ID` and `Cloud.jobs` know it; `None` before it has begun."""
+        return self._native.id
+
+    @property
+    def status(self) -> _native.JobStatus | None:
+        """How far it is; `None` before it has begun."""
+        return self._native.status
+
+    @property
+    def outputs(self) -> list[str]:
+        """The paths of its output, in the order of buckets; empty buckets have no file. Raises `ValueError` before the end."""
+        if self._outputs is None:
+            raise ValueError("the job has no output: it has not run to its end")
+        return self._outputs
+
+    def run(self, progress: bool = True) -> Self:
+        """Runs it to its end. With `progress`, a terminal or a notebook shows a bar meanwhile.
+
+        The output appears in one step at the end, or not at all. Ctrl-C cancels the job.
+
+        Raises `JobError` where a function fails or the job is cancelled, `FileNotFoundError` without input, `FileExistsError`
+        where the folder of the output is not empty, `PermissionError`, `UnavailableError` where too many nodes were lost.
+        """
+        with Bar.of_job(shown=progress) as bar:
+            self._outputs = self._native.run(bar.tell)
+        return self
+
+    def cancel(self) -> None:
+        """Asks it to stop; its `run`, in another thread, then raises `JobError`. Raises `ValueError` before it has begun."""
+        self._native.cancel()
+
+    def __repr__(self) -> str:
+        return f"<Job {self.id or '(not begun)'}>"
+
+
+def _function(function: Any) -> tuple[str, str, bytes]:
+    """The kind, the name and the bytes of a function."""
+    if not isinstance(function, str):
+        raise TypeError(f"a function is the name of a built-in one or `lib.so:symbol`, not {function!r}")
+    library, colon, symbol = function.rpartition(":")
+    if not colon:
+        return "built-in", function, b""
+    return "native", symbol, Path(os.path.expanduser(library)).read_bytes()
+
+
+def status_of(session: _native.Session) -> list[_native.JobStatus]:
+    """All jobs that the master knows of, newest first."""
+    return cast("list[_native.JobStatus]", session.jobs(False))

@@ -1,0 +1,174 @@
+//! Sphere jobs from Python (path *job*): this process drives, as the command line does. What `Stream.to(…)` gives stands on
+//! it.
+//!
+//! The driver runs on the thread that waits for it; between two looks at signals Python hears how far it is. Ctrl-C, and an
+//! error of whoever is told, cancel the job and wait until it has cleaned up.
+
+use std::{
+    future::Future,
+    pin::{Pin, pin},
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use client::{
+    RecordFormat, SectorPath, Status,
+    job::{Function, FunctionCode, JobId, JobOutcome, JobOutput, JobProgress, JobSpec, StageSpec},
+};
+use pyo3::{
+    Bound, Py, PyAny, PyErr, PyResult, Python,
+    exceptions::PyValueError,
+    prelude::PyAnyMethods,
+    pyclass, pymethods,
+};
+
+use crate::{
+    failure::{Failure, JobError},
+    job_status::JobStatus,
+    runtime::{runtime, wait, wait_a_while},
+    session::{Session, format_of},
+};
+
+/// A stage in Python's words: where its function comes from (`built-in` or `native`), its name, its bytes, its parameters,
+/// buckets, and how its results fall into records.
+pub(crate) type StageWords = (String, String, Vec<u8>, Vec<(String, String)>, Option<u32>, String);
+
+/// What is to be run.
+#[derive(Clone)]
+pub(crate) struct Plan {
+    pub(crate) title: String,
+    pub(crate) patterns: Vec<String>,
+    pub(crate) stages: Vec<StageSpec>,
+    pub(crate) output: SectorPath,
+    pub(crate) records: Option<RecordFormat>,
+    pub(crate) segment_bytes: Option<(u64, u64)>,
+    pub(crate) copies: Option<u8>,
+}
+
+/// A job, from before it begins to after its end.
+#[pyclass(frozen, module = "sector._native")]
+pub(crate) struct Job {
+    session: Py<Session>,
+    plan: Plan,
+    progress: Arc<Mutex<Option<JobProgress>>>,
+}
+
+#[pymethods]
+impl Job {
+    /// Its id; nothing before the master has admitted it.
+    #[getter]
+    fn id(&self) -> Option<String> {
+        self.admitted().map(|job| job.to_string())
+    }
+
+    /// How far it is, as far as is known here.
+    #[getter]
+    fn status(&self) -> Option<JobStatus> {
+        lock(&self.progress).as_ref().map(|progress| progress.record.clone().into())
+    }
+
+    /// Runs it to its end and gives the paths of its output, in the order of buckets. `told` is called now and then with the
+    /// number of the stage, from 0, and its bytes done and in all.
+    fn run(&self, py: Python<'_>, told: Option<Bound<'_, PyAny>>) -> PyResult<Vec<String>> {
+        let (client, plan, progress) = (self.session.get().client(py), self.plan.clone(), Arc::clone(&self.progress));
+        let driving = async move {
+            let cloud = client.await?;
+            let mut inputs = Vec::new();
+            for pattern in &plan.patterns {
+                inputs.extend(cloud.expand(pattern).await?);
+            }
+            let spec = JobSpec {
+                records: plan.records,
+                segment_bytes: plan.segment_bytes,
+                copies: plan.copies,
+                ..JobSpec::new(plan.title, inputs, plan.stages, JobOutput::Folder(plan.output))
+            };
+            let note = |now: &JobProgress| *lock(&progress) = Some(now.clone());
+            cloud.run_job(spec, note).await.map_err(Failure::from)
+        };
+        let outcome = self.drive(py, pin!(driving), told)?.map_err(|failure| self.error(py, failure))?;
+        Ok(outcome.outputs.iter().map(|entry| entry.path.to_string()).collect())
+    }
+
+    /// Asks it to stop; whoever runs it is told by an error.
+    fn cancel(&self, py: Python<'_>) -> PyResult<()> {
+        let Some(job) = self.admitted() else {
+            return Err(PyValueError::new_err("the job has not begun; there is nothing to cancel"));
+        };
+        let client = self.session.get().client(py);
+        wait(py, async move { client.await?.cancel_job(job).await.map_err(Failure::from) })??;
+        Ok(())
+    }
+}
+
+impl Job {
+    pub(crate) fn new(session: Py<Session>, plan: Plan) -> Self {
+        Self { session, plan, progress: Arc::default() }
+    }
+
+    /// Waits for the end of the job.
+    fn drive(
+        &self,
+        py: Python<'_>,
+        mut driving: Pin<&mut (impl Future<Output = Result<JobOutcome, Failure>> + Send)>,
+        told: Option<Bound<'_, PyAny>>,
+    ) -> PyResult<Result<JobOutcome, Failure>> {
+        let _entered = runtime()?.enter();
+        loop {
+            if let Some(ended) = wait_a_while(py, driving.as_mut())? {
+                // The end is news too.
+                self.tell(told.as_ref())?;
+                return Ok(ended);
+            }
+            if let Err(error) = py.check_signals().and_then(|()| self.tell(told.as_ref())) {
+                if self.admitted().is_some() && self.cancel(py).is_ok() {
+                    // It ends with an error of its own, having cleaned up. A second Ctrl-C does not wait for that.
+                    wait(py, driving).map(drop)?;
+                }
+                return Err(error);
+            }
+        }
+    }
+
+    fn tell(&self, told: Option<&Bound<'_, PyAny>>) -> PyResult<()> {
+        let now = lock(&self.progress).as_ref().map(|now| (now.stage, now.bytes_done, now.bytes_total));
+        match (told, now) {
+            (Some(told), Some(now)) => told.call1(now).map(drop),
+            _ => Ok(()),
+        }
+    }
+
+    fn admitted(&self) -> Option<JobId> {
+        lock(&self.progress).as_ref().map(|progress| progress.job)
+    }
+
+    /// A failed job's error; what kept it from running at all is as elsewhere.
+    fn error(&self, py: Python<'_>, failure: Failure) -> PyErr {
+        let status = lock(&self.progress).as_ref().map(|progress| progress.record.clone());
+        match (failure, status) {
+            (Failure::Client(error), Some(record)) if error.status() == Status::Failed => {
+                let failed = JobError::new_err(error.to_string());
+                let value = failed.value(py);
+                // Fails for no exception that has a `__dict__`, as this one has.
+                let noted = value.setattr("job_id", record.job.to_string());
+                let _ = noted.and_then(|()| value.setattr("errors", record.errors));
+                failed
+            }
+            (failure, _) => failure.into(),
+        }
+    }
+}
+
+/// A stage as the client wants it.
+pub(crate) fn stage(words: StageWords) -> PyResult<StageSpec> {
+    let (kind, name, code, parameters, buckets, records) = words;
+    let code = match &*kind {
+        "built-in" => FunctionCode::BuiltIn(name),
+        "native" => FunctionCode::Native { library: code, symbol: name },
+        _ => return Err(PyValueError::new_err(format!("there is no kind of function `{kind}`"))),
+    };
+    Ok(StageSpec { function: Function { code, parameters }, buckets, records: format_of(&records)? })
+}
+
+fn lock<T>(slot: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    slot.lock().unwrap_or_else(PoisonError::into_inner)
+}

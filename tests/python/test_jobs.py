@@ -1,0 +1,147 @@
+"""Jobs from Python: what they make, how they fail, how they are stopped."""
+
+import json
+import re
+import subprocess
+import sys
+import threading
+from collections import defaultdict
+from pathlib import Path
+
+import pytest
+
+import sector
+from sector.progress import said
+
+TEXTS = {
+    "a.txt": "the quick brown fox jumps over the lazy dog\nthe end\n",
+    "b.txt": "a quick end\n",
+    "c.txt": "nothing of the kind\n",
+}
+
+
+@pytest.fixture
+def texts(cloud: sector.Cloud, folder: str) -> str:
+    """A folder with three short texts."""
+    for name, text in TEXTS.items():
+        cloud.write_bytes(f"{folder}/in/{name}", text.encode())
+    return f"{folder}/in"
+
+
+def test_an_inverted_index_is_the_plain_one(cloud: sector.Cloud, folder: str, texts: str) -> None:
+    job = cloud.stream(f"{texts}/*.txt").map("words", buckets=3).map("index").to(f"{folder}/out")
+    assert job.id is None and job.status is None
+    assert job.run() is job
+    found = {}
+    for path in job.outputs:
+        for line in cloud.read_bytes(path).decode().splitlines():
+            word, files = re.split(r"[\t ]", line, maxsplit=1)
+            found[word] = sorted(name for name in TEXTS if name in files)
+    plain = defaultdict(set)
+    for name, text in TEXTS.items():
+        for word in text.split():
+            plain[word].add(name)
+    assert found == {word: sorted(names) for word, names in plain.items()}
+    assert job.status is not None and job.status.state == "done" and job.status.id == job.id
+    assert [stage.done for stage in job.status.stages] == [stage.segments for stage in job.status.stages]
+    assert "words, then index over" in job.status.title
+    assert job.id in [status.id for status in cloud.jobs()]
+
+
+def test_parameters_records_and_buckets_reach_the_function(cloud: sector.Cloud, folder: str) -> None:
+    cloud.write_bytes(f"{folder}/in", bytes(range(200, 100, -1)) * 4, records="fixed:4")
+    job = cloud.stream(f"{folder}/in").map("sort", key="0:1", records="fixed:4").to(f"{folder}/out", copies=1)
+    [output] = job.run(progress=False).outputs
+    records = cloud.read_bytes(output)
+    firsts = list(records[::4])
+    assert len(records) == 400 and firsts == sorted(firsts)
+    assert (cloud.stat(output).records, cloud.stat(output).copies_wanted) == ("fixed:4", 1)
+
+
+def test_a_failed_job_raises_and_leaves_nothing(cloud: sector.Cloud, folder: str, texts: str) -> None:
+    with pytest.raises(sector.JobError, match="sort") as caught:
+        cloud.stream(texts, records="fixed:7").map("sort", key="5:9").to(f"{folder}/out").run()
+    assert caught.value.job_id in [status.id for status in cloud.jobs()]
+    assert caught.value.errors
+    assert [entry.name for entry in cloud.ls(folder)] == ["in"]
+
+
+def test_what_keeps_a_job_from_running_is_pythons_own_error(cloud: sector.Cloud, folder: str, texts: str) -> None:
+    stream = cloud.stream(texts)
+    with pytest.raises(ValueError, match="needs a function"):
+        stream.to(f"{folder}/out")
+    with pytest.raises(FileNotFoundError):
+        cloud.stream(f"{folder}/none/*").map("copy").to(f"{folder}/out").run()
+    with pytest.raises(FileExistsError):
+        stream.map("copy").to(texts).run()
+    with pytest.raises(FileNotFoundError):
+        stream.map("/nonexistent/lib.so:f")
+    with pytest.raises(TypeError):
+        stream.map(3)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="colour"):
+        stream.map("copy", records="colour").to(f"{folder}/out")
+    job = stream.map("copy").to(f"{folder}/out")
+    with pytest.raises(ValueError, match="not run"):
+        _ = job.outputs
+    with pytest.raises(ValueError, match="not begun"):
+        job.cancel()
+
+
+def test_a_cancelled_job_ends_in_its_thread_and_leaves_nothing(cloud: sector.Cloud, folder: str) -> None:
+    for number in range(40):
+        cloud.write_bytes(f"{folder}/in/{number:02}", bytes(1_000_000), copies=1)
+    job = cloud.stream(f"{folder}/in").map("count", buckets=4).to(f"{folder}/out")
+    began, errors = threading.Event(), []
+
+    def told(stage: int, bytes_done: int, bytes_total: int) -> None:
+        if not began.is_set():
+            began.set()
+            # Within `run`: it is stopped before it goes on.
+            job.cancel()
+
+    def run() -> None:
+        try:
+            job._native.run(told)
+        except sector.JobError as error:
+            errors.append(error)
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    thread.join()
+    if errors:
+        assert "cancel" in str(errors[0])
+        assert not cloud.exists(f"{folder}/out")
+        assert job.status is not None and job.status.state == "cancelled"
+    else:
+        assert cloud.exists(f"{folder}/out"), "it was done before it could be stopped"
+    assert {entry.name for entry in cloud.ls(folder)} <= {"in", "out"}
+
+
+def test_an_error_of_who_is_told_cancels_the_job(cloud: sector.Cloud, folder: str, texts: str) -> None:
+    def told(stage: int, bytes_done: int, bytes_total: int) -> None:
+        raise ZeroDivisionError
+
+    job = cloud.stream(texts).map("words", buckets=2).map("index").to(f"{folder}/out")
+    with pytest.raises(ZeroDivisionError):
+        job._native.run(told)
+    assert job.status is None or job.status.state in ("cancelled", "done")
+
+
+def test_the_bar_says_how_far_it_is() -> None:
+    assert said(0, 0, 10).startswith("stage 1 [ ") and said(1, 10, 10).count("=") == 30
+    assert said(0, 1536, 3 * 1024**3).endswith("1.5 KiB of 3.0 GiB")
+    assert said(0, 0, 0).count("=") == 30
+
+
+EXAMPLES = Path(__file__).parents[2] / "examples/python"
+
+
+@pytest.mark.parametrize("example", sorted(EXAMPLES.glob("*")), ids=lambda example: example.name)
+def test_an_example_runs(example: Path, tmp_path: Path) -> None:
+    program = example.read_text()
+    if example.suffix == ".ipynb":
+        cells = [cell for cell in json.loads(program)["cells"] if cell["cell_type"] == "code"]
+        program = "\n".join("".join(cell["source"]) for cell in cells)
+    done = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout
