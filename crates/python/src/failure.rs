@@ -7,8 +7,8 @@ use client::{Client, ClientError, EntryKind, SectorPath, Status};
 use pyo3::{
     PyErr, create_exception,
     exceptions::{
-        PyConnectionError, PyException, PyFileExistsError, PyFileNotFoundError, PyIsADirectoryError, PyNotADirectoryError,
-        PyOSError, PyPermissionError, PyValueError,
+        PyConnectionError, PyException, PyFileExistsError, PyFileNotFoundError, PyIsADirectoryError,
+        PyNotADirectoryError, PyOSError, PyPermissionError, PyValueError,
     },
 };
 

@@ -7,7 +7,10 @@
 use std::{
     future::Future,
     pin::{Pin, pin},
-    sync::{Arc, Mutex, PoisonError},
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
 };
 
 use client::{
@@ -15,10 +18,7 @@ use client::{
     job::{Function, FunctionCode, JobId, JobOutcome, JobOutput, JobProgress, JobSpec, StageSpec},
 };
 use pyo3::{
-    Bound, Py, PyAny, PyErr, PyResult, Python,
-    exceptions::PyValueError,
-    prelude::PyAnyMethods,
-    pyclass, pymethods,
+    Bound, Py, PyAny, PyErr, PyResult, Python, exceptions::PyValueError, prelude::PyAnyMethods, pyclass, pymethods,
 };
 
 use crate::{
@@ -50,6 +50,8 @@ pub(crate) struct Job {
     session: Py<Session>,
     plan: Plan,
     progress: Arc<Mutex<Option<JobProgress>>>,
+    /// It was asked to stop from here.
+    is_cancelled: AtomicBool,
 }
 
 #[pymethods]
@@ -96,13 +98,14 @@ impl Job {
         };
         let client = self.session.get().client(py);
         wait(py, async move { client.await?.cancel_job(job).await.map_err(Failure::from) })??;
+        self.is_cancelled.store(true, Ordering::Relaxed);
         Ok(())
     }
 }
 
 impl Job {
     pub(crate) fn new(session: Py<Session>, plan: Plan) -> Self {
-        Self { session, plan, progress: Arc::default() }
+        Self { session, plan, progress: Arc::default(), is_cancelled: AtomicBool::new(false) }
     }
 
     /// Waits for the end of the job.
@@ -143,10 +146,15 @@ impl Job {
 
     /// A failed job's error; what kept it from running at all is as elsewhere.
     fn error(&self, py: Python<'_>, failure: Failure) -> PyErr {
+        let is_cancelled = self.is_cancelled.load(Ordering::Relaxed);
         let status = lock(&self.progress).as_ref().map(|progress| progress.record.clone());
         match (failure, status) {
-            (Failure::Client(error), Some(record)) if error.status() == Status::Failed => {
-                let failed = JobError::new_err(error.to_string());
+            (Failure::Client(error), Some(record)) if is_cancelled || error.status() == Status::Failed => {
+                // Where it was cancelled, the driver may only have heard that the master knows it no more.
+                let failed = match is_cancelled {
+                    true => JobError::new_err(format!("the job {} was cancelled", record.job)),
+                    false => JobError::new_err(error.to_string()),
+                };
                 let value = failed.value(py);
                 // Fails for no exception that has a `__dict__`, as this one has.
                 let noted = value.setattr("job_id", record.job.to_string());

@@ -332,7 +332,7 @@ fn parse(path: &str) -> PyResult<SectorPath> {
 
 /// A record format as Python says it.
 pub(crate) fn format_of(text: &str) -> PyResult<RecordFormat> {
-    text.parse().map_err(|error| PyValueError::new_err(error.to_string()))
+    text.parse::<RecordFormat>().map_err(|error| PyValueError::new_err(error.to_string()))
 }
 
 /// How a file is to be written. Missing folders are made, as everywhere in a cloud where a folder is but a name.
