@@ -1,6 +1,6 @@
 //! The job's state machine as text: a line that begins with `>` is what the job is told, the lines below it are what it
 //! then wants done, all of it and in this order. Attempts are written `stage.run.task.attempt`, buckets
-//! `stage.run.bucket`.
+//! `stage.run.bucket`, with `+making` where they were made again.
 #![allow(clippy::unwrap_used)]
 
 use std::{fmt::Write as _, time::Duration};
@@ -9,12 +9,12 @@ use protocol::{
     JobId, NodeId, Now, Place, RecordFormat, Refusal, SliceId, Status,
     message::{
         client_master::{JobState, StageRecord},
-        spe::{AttemptId, BucketId, FunctionError, TaskResult},
+        spe::{AttemptId, BucketId, FunctionError, PieceResult, TaskResult},
     },
 };
 use sphere::{
-    Action, Event, FinalOutput, InputFile, Job, JobPlan, Placement, SegmentPlace, SpeId, SpeNodePlan, SphereError,
-    StageOutput, StagePlan,
+    Action, BucketHome, Delivery, Event, FinalOutput, InputFile, Job, JobPlan, Placement, SegmentPlace, SpeId,
+    SpeNodePlan, SphereError, StageOutput, StagePlan,
 };
 
 const JOB: JobId = JobId(1);
@@ -87,9 +87,7 @@ impl Script {
             "lost" => Event::SpeLost { spe: SpeId(number(1)), refusal: Refusal::new(Status::Unavailable, "broken") },
             "progress" => Event::Progress { attempt: attempt(words[1]), bytes: number(2) },
             "finish" => {
-                let piece =
-                    |word: &&str| word.split_once(':').map(|(b, n)| (b.parse().unwrap(), n.parse().unwrap())).unwrap();
-                let pieces = words[2..].iter().map(piece).collect();
+                let pieces = words[2..].iter().map(|word| piece(word)).collect();
                 let result = TaskResult { records_in: 1, bytes_in: 10, records_out: 1, pieces };
                 Event::TaskFinished { attempt: attempt(words[1]), result }
             }
@@ -99,7 +97,12 @@ impl Script {
                 let error = FunctionError { function, path, segment: 0, record: None, message };
                 Event::FunctionFailed { attempt: attempt(words[1]), error }
             }
-            "sealed" => Event::Sealed { bucket: bucket(words[1]), bytes: number(2) },
+            "sealed" => {
+                let order = words[3..].iter().map(|task| task.parse().unwrap()).collect();
+                Event::Sealed { bucket: bucket(words[1]), bytes: number(2), order }
+            }
+            "delivered" => Event::Delivered(attempt(words[1])),
+            "undelivered" => Event::DeliveryRefused { attempt: attempt(words[1]), refusal: refusal(2) },
             "published" => Event::Published(bucket(words[1])),
             "fetched" => Event::Fetched(bucket(words[1])),
             "denied" => Event::BucketRefused { bucket: bucket(words[1]), refusal: refusal(2) },
@@ -128,12 +131,30 @@ fn attempt(word: &str) -> AttemptId {
 }
 
 fn bucket(word: &str) -> BucketId {
+    let (word, making) = word.split_once('+').unwrap_or((word, "0"));
     let n: Vec<u32> = word.split('.').map(|n| n.parse().unwrap()).collect();
-    BucketId { job: JOB, stage: n[0], run: n[1], bucket: n[2] }
+    BucketId { job: JOB, stage: n[0], run: n[1], bucket: n[2], making: making.parse().unwrap() }
 }
 
 fn shown_bucket(id: &BucketId) -> String {
-    format!("{}.{}.{}", id.stage, id.run, id.bucket)
+    let making = if id.making > 0 { format!("+{}", id.making) } else { String::new() };
+    format!("{}.{}.{}{making}", id.stage, id.run, id.bucket)
+}
+
+/// `bucket:bytes`, with `?` behind it where the piece is not with its bucket, and `!` where its bytes are other ones.
+fn piece(word: &str) -> PieceResult {
+    let (bucket, bytes) = word.trim_end_matches(['?', '!']).split_once(':').unwrap();
+    let checksum = u32::from(word.contains('!'));
+    PieceResult {
+        bucket: bucket.parse().unwrap(),
+        bytes: bytes.parse().unwrap(),
+        checksum,
+        is_delivered: !word.contains('?'),
+    }
+}
+
+fn shown_home(home: &BucketHome) -> String {
+    if home.making > 0 { format!("{}+{}", home.node, home.making) } else { home.node.to_string() }
 }
 
 fn shown(action: &Action) -> String {
@@ -154,17 +175,26 @@ fn shown(action: &Action) -> String {
                 write!(text, " {path}[{}..{}]{place}", s.from, s.until).unwrap();
             }
             if let Placement::Buckets(places) = &run.output {
-                write!(text, " to {}", places.iter().map(NodeId::as_str).collect::<Vec<_>>().join(",")).unwrap();
+                write!(text, " to {}", places.iter().map(shown_home).collect::<Vec<_>>().join(",")).unwrap();
+            }
+            if let Some(wanted) = &run.wanted {
+                write!(text, " for {}", wanted.iter().map(u32::to_string).collect::<Vec<_>>().join(",")).unwrap();
             }
             text
         }
         Action::Seal { node, order } => {
             let winners = order.winners.iter().map(|w| format!(" {}.{}:{}", w.task, w.attempt, w.bytes));
             let publish = if order.publish { " to publish" } else { "" };
-            format!("seal {} at {node}:{}{publish}", shown_bucket(&order.bucket), winners.collect::<String>())
+            let in_order = if order.in_order { " in order" } else { "" };
+            format!("seal {} at {node}:{}{publish}{in_order}", shown_bucket(&order.bucket), winners.collect::<String>())
         }
         Action::Publish { node, bucket, records } => format!("publish {} at {node} {records}", shown_bucket(bucket)),
         Action::Fetch { node, bucket } => format!("fetch {} at {node}", shown_bucket(bucket)),
+        Action::Deliver(Delivery { node, attempt, homes }) => {
+            let AttemptId { stage, run, task, attempt, .. } = attempt;
+            let homes = homes.iter().map(|(bucket, home)| format!(" {bucket}@{}", shown_home(home)));
+            format!("deliver {stage}.{run}.{task}.{attempt} from {node}:{}", homes.collect::<String>())
+        }
         Action::BeginRun { run } => format!("begin run {run}"),
         Action::Finished(Ok(outcome)) => {
             let outputs =
@@ -279,11 +309,11 @@ fn a_dead_spe_is_replaced_and_its_task_goes_elsewhere_after_a_pause() {
          run 0.0.0.1 on 2 at b: /x[0..100] from a
          > finish 0.0.0.0 0:9
          > finish 0.0.0.1 0:5
-         seal 0.0.0 at b: 0.1:5
-         > sealed 0.0.0 5
-         fetch 0.0.0 at b
-         > fetched 0.0.0
-         finished of 1: 0.0.0@b:5",
+         seal 0.0.0+1 at b: 0.1:5
+         > sealed 0.0.0+1 5
+         fetch 0.0.0+1 at b
+         > fetched 0.0.0+1
+         finished of 1: 0.0.0+1@b:5",
     );
     assert_eq!((script.records()[0].retried, script.records()[0].local), (1, 0));
 }
@@ -401,7 +431,7 @@ fn a_node_without_results_is_lost_and_nothing_begins_anew() {
 }
 
 #[test]
-fn a_node_with_results_is_lost_and_all_is_done_again_without_it() {
+fn a_node_with_results_is_lost_and_only_its_results_are_made_again() {
     let files = [("/x", 100, "a b"), ("/y", 100, "b")];
     let mut script = script(&[("a", 1), ("b", 1)], &files, LOCAL, FinalOutput::Return);
     script.play(
@@ -417,30 +447,230 @@ fn a_node_with_results_is_lost_and_all_is_done_again_without_it() {
          fetch 0.0.1 at b
          > gone b
          drop 2
-         begin run 1
-         drop 1
-         start 3 at a
          > fetched 0.0.1
          > finish 0.0.0.0 0:1
-         > ready 3
-         run 0.1.0.0 on 3 at a: /x[0..100]
-         > finish 0.1.0.0 0:1
-         run 0.1.1.0 on 3 at a: /y[0..100] from anyone
-         seal 0.1.0 at a: 0.0:1",
+         run 0.0.1.1 on 1 at a: /y[0..100] from anyone
+         seal 0.0.0 at a: 0.0:1
+         > finish 0.0.1.1 1:7
+         seal 0.0.1+1 at a: 1.1:7",
     );
-    assert_eq!(script.job.progress().run, 1);
+    assert_eq!(script.job.progress().run, 0);
+    let done = StageRecord {
+        segments: 2,
+        done: 2,
+        local: 1,
+        retried: 1,
+        bytes_in: 20,
+        bytes_out: 8,
+        ..StageRecord::default()
+    };
+    assert_eq!(script.records(), [done]);
+}
+
+#[test]
+fn a_bucket_of_a_lost_node_gets_its_pieces_from_those_who_made_them() {
+    let files = [("/x", 100, "a"), ("/y", 100, "b"), ("/z", 100, "c")];
+    let stages = [StageOutput::Buckets(3), StageOutput::Local];
+    script(&[("a", 1), ("b", 1), ("c", 1)], &files, &stages, FinalOutput::Return).play(
+        "start 1 at a
+         start 2 at b
+         start 3 at c
+         > ready 1
+         run 0.0.0.0 on 1 at a: /x[0..100] to a,b,c
+         > ready 2
+         run 0.0.1.0 on 2 at b: /y[0..100] to a,b,c
+         > ready 3
+         run 0.0.2.0 on 3 at c: /z[0..100] to a,b,c
+         > finish 0.0.0.0 0:1 1:2
+         > finish 0.0.1.0 0:3 1:4
+         > gone b
+         drop 2
+         run 0.0.1.1 on 1 at a: /y[0..100] from anyone to a,a+1,c for 1
+         deliver 0.0.0.0 from a: 1@a+1
+         > finish 0.0.2.0 0:5 1:6?
+         deliver 0.0.2.0 from c: 1@a+1
+         > delivered 0.0.0.0
+         > delivered 0.0.2.0
+         > delivered 0.0.2.0
+         > finish 0.0.1.1 0:3? 1:4
+         seal 0.0.0 at a: 0.0:1 1.0:3 2.0:5
+         seal 0.0.1+1 at a: 0.0:2 1.1:4 2.0:6",
+    );
+}
+
+/// Two stages: what is read is done with, and what is yet to be read is made again.
+#[test]
+fn a_bucket_that_was_read_to_its_end_is_not_made_again() {
+    let files = [("/x", 100, "a"), ("/y", 100, "b")];
+    let stages = [StageOutput::Buckets(4), StageOutput::Buckets(1)];
+    let mut script = script(&[("a", 1), ("b", 1)], &files, &stages, FinalOutput::Return);
+    script.play(
+        "start 1 at a
+         start 2 at b
+         > ready 1
+         run 0.0.0.0 on 1 at a: /x[0..100] to a,b,a,b
+         > ready 2
+         run 0.0.1.0 on 2 at b: /y[0..100] to a,b,a,b
+         > finish 0.0.0.0 0:1 1:1 3:1
+         > finish 0.0.1.0 1:2 3:2
+         seal 0.0.0 at a: 0.0:1
+         seal 0.0.1 at b: 0.0:1 1.0:2
+         seal 0.0.3 at b: 0.0:1 1.0:2
+         > sealed 0.0.0 1 0
+         > sealed 0.0.1 3 1 0
+         > sealed 0.0.3 3 1 0
+         run 1.0.0.0 on 1 at a: [0..1] = 0.0.0 to a
+         run 1.0.1.0 on 2 at b: [0..3] = 0.0.1 to a
+         > finish 1.0.1.0 0:3
+         run 1.0.2.0 on 2 at b: [0..3] = 0.0.3 to a
+         > gone b
+         drop 2
+         deliver 0.0.0.0 from a: 3@a+1
+         > finish 1.0.0.0 0:1
+         run 0.0.1.1 on 1 at a: /y[0..100] from anyone to a,b,a,a+1 for 3
+         > delivered 0.0.0.0
+         > finish 0.0.1.1 1:2? 3:2
+         seal 0.0.3+1 at a: 1.1:2 0.0:1 in order
+         > sealed 0.0.3+1 3 1 0
+         run 1.0.2.1 on 1 at a: [0..3] = 0.0.3+1 to a
+         > finish 1.0.2.1 0:3
+         seal 1.0.0 at a: 1.0:3 0.0:1 2.1:3",
+    );
+}
+
+#[test]
+fn a_task_that_leaves_something_else_when_it_is_done_again_begins_a_new_run() {
+    let files = [("/x", 100, "a"), ("/y", 100, "b")];
+    let stages = [StageOutput::Buckets(2), StageOutput::Local];
+    script(&[("a", 1), ("b", 1)], &files, &stages, FinalOutput::Return).play(
+        "start 1 at a
+         start 2 at b
+         > ready 1
+         run 0.0.0.0 on 1 at a: /x[0..100] to a,b
+         > ready 2
+         run 0.0.1.0 on 2 at b: /y[0..100] to a,b
+         > finish 0.0.0.0 0:1
+         > finish 0.0.1.0 0:2 1:2
+         seal 0.0.0 at a: 0.0:1 1.0:2
+         seal 0.0.1 at b: 1.0:2
+         > sealed 0.0.0 3
+         > gone b
+         drop 2
+         run 0.0.1.1 on 1 at a: /y[0..100] from anyone to a,a+1 for 1
+         > finish 0.0.1.1 0:2? 1:2!
+         begin run 1
+         run 0.1.0.0 on 1 at a: /x[0..100] to a,a",
+    );
+}
+
+#[test]
+fn a_node_that_kept_nothing_has_the_task_done_again() {
+    let stages = [StageOutput::Buckets(2), StageOutput::Local];
+    let mut script = script(&[("a", 1), ("b", 1), ("c", 1)], ONE_FILE, &stages, FinalOutput::Return);
+    script.play(
+        "start 1 at a
+         start 2 at b
+         start 3 at c
+         > ready 1
+         run 0.0.0.0 on 1 at a: /x[0..100] to a,b
+         > finish 0.0.0.0 0:1 1:2?
+         deliver 0.0.0.0 from a: 1@b
+         seal 0.0.0 at a: 0.0:1
+         > undelivered 0.0.0.0 unavailable
+         > wait 1000
+         deliver 0.0.0.0 from a: 1@b
+         > undelivered 0.0.0.0 notfound
+         run 0.0.0.1 on 1 at a: /x[0..100] to a,b for 1
+         > delivered 0.0.0.0
+         > finish 0.0.0.1 0:1? 1:2
+         seal 0.0.1 at b: 0.1:2",
+    );
+    assert_eq!(script.records()[0].retried, 1);
+}
+
+#[test]
+fn a_slow_attempt_gets_a_rival_and_the_first_to_end_wins() {
+    let files = [("/x", 100, "a"), ("/y", 100, "b")];
+    let mut script = script(&[("a", 1), ("b", 1)], &files, LOCAL, FinalOutput::Return);
+    script.play(
+        "start 1 at a
+         start 2 at b
+         > ready 1
+         run 0.0.0.0 on 1 at a: /x[0..100]
+         > ready 2
+         run 0.0.1.0 on 2 at b: /y[0..100]
+         > wait 4000
+         > finish 0.0.0.0
+         > wait 3000
+         > progress 0.0.1.0 10
+         > wait 1000
+         run 0.0.1.1 on 1 at a: /y[0..100] from b
+         > wait 1000
+         > finish 0.0.1.1 1:7
+         drop 2
+         start 3 at b
+         seal 0.0.1+1 at a: 1.1:7
+         > finish 0.0.1.0 1:7
+         > ready 3",
+    );
+    let record = script.records()[0];
+    assert_eq!((record.speculative, record.retried, record.done), (1, 0, 2));
+}
+
+#[test]
+fn an_attempt_that_is_about_to_end_gets_no_rival() {
+    let files = [("/x", 100, "a"), ("/y", 100, "b")];
+    script(&[("a", 1), ("b", 1)], &files, LOCAL, FinalOutput::Return).play(
+        "start 1 at a
+         start 2 at b
+         > ready 1
+         run 0.0.0.0 on 1 at a: /x[0..100]
+         > ready 2
+         run 0.0.1.0 on 2 at b: /y[0..100]
+         > wait 4000
+         > finish 0.0.0.0
+         > wait 3000
+         > progress 0.0.1.0 90
+         > wait 9000
+         > finish 0.0.1.0 1:7
+         seal 0.0.1 at b: 1.0:7",
+    );
+}
+
+#[test]
+fn of_two_attempts_one_may_fail_and_the_other_goes_on() {
+    let files = [("/x", 100, "a"), ("/y", 100, "b")];
+    script(&[("a", 1), ("b", 1)], &files, LOCAL, FinalOutput::Return).play(
+        "start 1 at a
+         start 2 at b
+         > ready 1
+         run 0.0.0.0 on 1 at a: /x[0..100]
+         > ready 2
+         run 0.0.1.0 on 2 at b: /y[0..100]
+         > wait 1000
+         > finish 0.0.0.0
+         > wait 1000
+         run 0.0.1.1 on 1 at a: /y[0..100] from b
+         > fail 0.0.1.0 unavailable
+         drop 2
+         > wait 250
+         start 4 at b
+         > ready 4
+         > wait 900
+         > finish 0.0.1.1 1:7
+         seal 0.0.1+1 at a: 1.1:7",
+    );
 }
 
 #[test]
 fn attempts_of_an_earlier_run_stay_counted_as_retried() {
-    let mut script = script(&[("a", 2)], ONE_FILE, &[StageOutput::Buckets(1)], FinalOutput::Return);
-    for line in
-        ["ready 1", "fail 0.0.0.0 unavailable", "wait 1000", "ready 2", "finish 0.0.0.1 0:5", "denied 0.0.0 notfound"]
-    {
-        script.tell(line);
-    }
+    let stages = [StageOutput::Buckets(2), StageOutput::Local];
+    let mut script = script(&[("a", 1), ("b", 1)], &[("/x", 100, "b")], &stages, FinalOutput::Return);
+    let story = "ready 2, fail 0.0.0.0 unavailable, wait 1000, ready 1, finish 0.0.0.1 0:5 1:6, sealed 0.0.0 5, \
+                 sealed 0.0.1 6, finish 1.0.0.0, gone b, undelivered 0.0.0.1 notfound, finish 0.0.0.2 0:6? 1:6";
+    story.split(", ").for_each(|line| script.tell(line.trim()));
     assert_eq!(script.job.progress().run, 1);
-    assert_eq!(script.records()[0], StageRecord { segments: 1, retried: 1, ..StageRecord::default() });
+    assert_eq!(script.records()[0], StageRecord { segments: 1, retried: 2, ..StageRecord::default() });
 }
 
 #[test]
@@ -466,36 +696,62 @@ fn what_was_delivered_needs_its_node_no_more() {
 }
 
 #[test]
-fn a_missing_piece_at_the_seal_begins_a_new_run_until_there_are_too_many() {
-    let mut script = script(&[("a", 1)], ONE_FILE, &[StageOutput::Buckets(1)], FinalOutput::Publish);
-    script.play(
+fn a_missing_piece_at_the_seal_has_its_bucket_made_again() {
+    script(&[("a", 1)], ONE_FILE, &[StageOutput::Buckets(1)], FinalOutput::Publish).play(
         "start 1 at a
          > ready 1
          run 0.0.0.0 on 1 at a: /x[0..100] to a
          > finish 0.0.0.0 0:5
          seal 0.0.0 at a: 0.0:5 to publish
          > denied 0.0.0 notfound
-         begin run 1
-         run 0.1.0.0 on 1 at a: /x[0..100] to a
+         deliver 0.0.0.0 from a: 0@a+1
          > denied 0.0.0 notfound
-         > finish 0.0.0.0 0:5
-         > finish 0.1.0.0 0:5
-         seal 0.1.0 at a: 0.0:5 to publish
-         > sealed 0.1.0 4
-         begin run 2
-         run 0.2.0.0 on 1 at a: /x[0..100] to a
-         > finish 0.2.0.0 0:5
-         seal 0.2.0 at a: 0.0:5 to publish
-         > sealed 0.2.0 5
-         publish 0.2.0 at a lines
-         > denied 0.2.0 notfound
-         ended: the job lost results 3 times and was given up, at last: notfound",
+         > delivered 0.0.0.0
+         seal 0.0.0+1 at a: 0.0:5 to publish
+         > sealed 0.0.0+1 4
+         deliver 0.0.0.0 from a: 0@a+2
+         > undelivered 0.0.0.0 notfound
+         run 0.0.0.1 on 1 at a: /x[0..100] to a+2 for 0
+         > finish 0.0.0.1 0:6
+         seal 0.0.0+2 at a: 0.1:6 to publish
+         > sealed 0.0.0+2 6
+         publish 0.0.0+2 at a lines",
     );
-    assert_eq!(script.job.state(), JobState::Failed);
 }
 
 #[test]
-fn a_bucket_that_its_node_no_longer_has_begins_a_new_run() {
+fn a_node_that_drops_its_buckets_again_and_again_ends_the_job() {
+    let mut script = script(&[("a", 1)], ONE_FILE, &[StageOutput::Buckets(1)], FinalOutput::Publish);
+    script.tell("ready 1");
+    let mut denials = 0;
+    loop {
+        match script.job.poll_action() {
+            Some(Action::RunTask(run)) => {
+                let AttemptId { run, task, attempt, .. } = run.attempt;
+                script.tell(&format!("finish 0.{run}.{task}.{attempt} 0:5"));
+            }
+            Some(Action::Deliver(Delivery { attempt, .. })) => {
+                let AttemptId { run, task, attempt, .. } = attempt;
+                script.tell(&format!("delivered 0.{run}.{task}.{attempt}"));
+            }
+            Some(Action::Seal { order, .. }) => {
+                denials += 1;
+                script.tell(&format!("denied {} notfound", shown_bucket(&order.bucket)));
+            }
+            Some(Action::StartSpe { spe, .. }) => script.tell(&format!("ready {}", spe.0)),
+            Some(Action::Finished(result)) => {
+                assert_eq!(denials, 27, "nine times in each of three runs");
+                let text = result.unwrap_err().to_string();
+                return assert_eq!(text, "the job lost results 3 times and was given up, at last: notfound");
+            }
+            Some(_) => {}
+            None => panic!("the job stands still"),
+        }
+    }
+}
+
+#[test]
+fn a_bucket_that_its_node_no_longer_has_is_made_again() {
     let stages = [StageOutput::Buckets(1), StageOutput::Local];
     script(&[("a", 1)], ONE_FILE, &stages, FinalOutput::Return).play(
         "start 1 at a
@@ -503,15 +759,21 @@ fn a_bucket_that_its_node_no_longer_has_begins_a_new_run() {
          run 0.0.0.0 on 1 at a: /x[0..100] to a
          > finish 0.0.0.0 0:5
          seal 0.0.0 at a: 0.0:5
-         > sealed 0.0.0 5
+         > sealed 0.0.0 5 0
          run 1.0.0.0 on 1 at a: [0..5] = 0.0.0
          > fail 1.0.0.0 notfound
          drop 1
-         begin run 1
+         deliver 0.0.0.0 from a: 0@a+1
+         > undelivered 0.0.0.0 notfound
          > wait 250
          start 3 at a
          > ready 3
-         run 0.1.0.0 on 3 at a: /x[0..100] to a",
+         run 0.0.0.1 on 3 at a: /x[0..100] to a+1 for 0
+         > finish 0.0.0.1 0:5
+         seal 0.0.0+1 at a: 0.1:5 in order
+         > sealed 0.0.0+1 5 0
+         > wait 750
+         run 1.0.0.1 on 3 at a: [0..5] = 0.0.0+1",
     );
 }
 
@@ -537,11 +799,9 @@ fn a_node_at_which_no_spe_starts_is_lost_with_what_it_had() {
          start 8 at b
          > lost 8
          drop 8
-         begin run 1
-         drop 1
-         start 10 at a
-         > ready 10
-         run 0.1.0.0 on 10 at a: /x[0..100] to a,a
+         > finish 0.0.0.0 0:1 1:2
+         deliver 0.0.0.0 from a: 1@a+1
+         seal 0.0.0 at a: 0.0:1
          > gone a
          ended: no node can run an SPE for the job; see `sector nodes`",
     );
