@@ -121,7 +121,7 @@ async fn spread(
 async fn send_all(
     hands: &Arc<Hands>,
     attempt: AttemptId,
-    parts: Vec<(BucketPlace, Part)>,
+    parts: Vec<Placed>,
     results: Arc<Results>,
 ) -> Result<BTreeMap<u32, NodeError>, NodeError> {
     let (local, mut remote) = split(parts, &hands.node, attempt.task);
@@ -132,7 +132,7 @@ async fn send_all(
             .into_iter()
             .try_for_each(|(place, part)| append(&buckets, piece(attempt, part.bucket, place.making), &from.file, part))
     });
-    sending.spawn(async move { Ok::<_, NodeError>(append_all.await.map(|()| None)?) });
+    sending.spawn(async move { append_all.await.map(|()| None) });
     let mut undelivered = BTreeMap::new();
     let mut doubtful: BTreeSet<NodeId> = BTreeSet::new();
     loop {
@@ -175,11 +175,7 @@ fn is_its_nodes(error: &NodeError) -> bool {
 }
 
 /// The parts for buckets of this node, and those for others in the order in which they are sent.
-fn split(
-    parts: Vec<(BucketPlace, Part)>,
-    here: &NodeId,
-    task: u32,
-) -> (Vec<(BucketPlace, Part)>, VecDeque<(BucketPlace, Part)>) {
+fn split(parts: Vec<Placed>, here: &NodeId, task: u32) -> (Vec<Placed>, VecDeque<Placed>) {
     let (local, remote): (Vec<_>, Vec<_>) = parts.into_iter().partition(|(place, _)| place.node == *here);
     let mut remote = VecDeque::from(remote);
     if !remote.is_empty() {
@@ -246,6 +242,9 @@ fn piece(attempt: AttemptId, bucket: u32, making: u32) -> PieceId {
     let bucket = BucketId { job: attempt.job, stage: attempt.stage, run: attempt.run, bucket, making };
     PieceId { bucket, task: attempt.task, attempt: attempt.attempt }
 }
+
+/// A part and where its bucket is.
+type Placed = (BucketPlace, Part);
 
 /// What of a scratch file goes to one bucket.
 #[derive(Debug, PartialEq, Eq)]
