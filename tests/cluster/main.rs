@@ -16,6 +16,7 @@ mod machines;
 mod network;
 #[path = "../../crates/security/tests/oidc/op.rs"]
 mod op;
+mod programs;
 mod providers;
 mod rebuild;
 mod rights;

@@ -29,7 +29,7 @@ use std::{
 };
 
 use daemon::settings::{NodeSettings, SandboxDemand};
-use node::spe::{Sandbox, SegmentFile, SpeOutcome, SpeProcess, SpeProgram, TaskRun};
+use node::spe::{Sandbox, SegmentFile, SpeOutcome, SpeProcess, SpeProgram, TaskRun, Tenant};
 use protocol::{
     JobId, NodeId, RecordFormat, SectorPath, SliceId, Status,
     message::spe::{AttemptId, Function, FunctionCode, SegmentOrder, SegmentSource},
@@ -87,6 +87,10 @@ struct Spe {
 
 impl Spe {
     async fn start(change: impl FnOnce(&mut NodeSettings)) -> Self {
+        Self::start_for(Tenant::Library, change).await
+    }
+
+    async fn start_for(tenant: Tenant, change: impl FnOnce(&mut NodeSettings)) -> Self {
         static STARTED: AtomicU32 = AtomicU32::new(0);
         let id = NodeId::new(format!("node-{}", STARTED.fetch_add(1, Ordering::Relaxed))).unwrap();
         // Each as a node of its own, so that none is the same user as another.
@@ -94,7 +98,7 @@ impl Spe {
         change(&mut settings);
         let folder = tempfile::tempdir().unwrap();
         let place = Arc::new(Sandbox::new(&settings)).lend(folder.path()).unwrap();
-        let mut process = SpeProcess::start(&program(), place).unwrap();
+        let mut process = SpeProcess::start(&program(), place, tenant).unwrap();
         let missing = process.await_confinement().await.unwrap().to_vec();
         if !missing.is_empty() {
             eprintln!("\n*** THIS MACHINE LACKS LAYERS OF THE SANDBOX: {} ***\n", SandboxLayer::list(&missing));
@@ -112,10 +116,25 @@ impl Spe {
         text
     }
 
+    /// The same by a program that the SPE starts.
+    async fn attack_as_program(&mut self, attack: &str, argument: &str) -> String {
+        let words = [ATTACKS.program.to_str().unwrap(), attack, argument].map(str::to_owned).to_vec();
+        let (outcome, mut output) = self.run_code(FunctionCode::Program { words }, vec![]).await;
+        assert!(matches!(outcome, SpeOutcome::Finished(_)), "{attack}: {outcome:?}");
+        output.rewind().unwrap();
+        let mut text = String::new();
+        output.read_to_string(&mut text).unwrap();
+        text.trim_end().to_owned()
+    }
+
     /// Runs a function over a segment of a file that is nobody's but the node's.
     async fn run(&mut self, symbol: &str, parameters: &[(&str, &str)]) -> (SpeOutcome, File) {
         let parameters = parameters.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
         let code = FunctionCode::Native { library: ATTACKS.library.clone(), symbol: symbol.into() };
+        self.run_code(code, parameters).await
+    }
+
+    async fn run_code(&mut self, code: FunctionCode, parameters: Vec<(String, String)>) -> (SpeOutcome, File) {
         self.process.load(&Function { code, parameters }).await.unwrap();
         let slice = self.folder.path().join("slice");
         fs::write(&slice, "another user's").unwrap();
@@ -409,6 +428,60 @@ async fn a_function_does_not_become_root_nor_mount_nor_speak_to_the_kernel() {
 }
 
 #[tokio::test]
+async fn what_a_library_may_not_do_a_program_may_not_either() {
+    let mut victim = Victim::start();
+    let (tcp, udp) = (TcpListener::bind("127.0.0.1:0").unwrap(), UdpSocket::bind("127.0.0.1:0").unwrap());
+    let ports = [tcp.local_addr().unwrap().port(), udp.local_addr().unwrap().port()].map(|port| port.to_string());
+    let readable = vec![ATTACKS.folder.path().to_owned()];
+    let mut spe = Spe::start_for(Tenant::Program, |settings| {
+        settings.spe_read_paths = Some(readable);
+        (settings.spe_memory_bytes, settings.spe_threads_max) = (128 << 20, 20);
+    })
+    .await;
+    assert_eq!(spe.attack_as_program("ordinary", "").await, "ok");
+    let no = &["EPERM", "ENOSYS", "ESRCH", "ENOENT", "EACCES"][..];
+    // 2 is the SPE itself where process numbers are apart: the process that reads what a program says.
+    let (id, node) = (victim.id(), std::process::id().to_string());
+    for (attack, argument, expected) in [
+        ("tcp", ports[0].as_str(), no),
+        ("udp", &ports[1], no),
+        ("unix_abstract", "nobody", no),
+        ("read", "/etc/passwd", no),
+        ("write", "/new", &["ENOENT", "EACCES", "EROFS"]),
+        ("reopen", "", &["ok 0"]),
+        ("change_modes", "", &["ok 0"]),
+        ("forks", "50", &["ok 0"]),
+        ("run", "/bin/true", &["EPERM"]),
+        ("shared_memory", "10", &["ok 0"]),
+        ("stack_memory", "10", &["ok 0"]),
+        ("file_memory", "10", &["EPERM"]),
+        ("become_root", "", &["EPERM"]),
+        ("mount", "", &["EPERM"]),
+        ("kernel", "", &[""]),
+        ("peek", "2", no),
+        ("trace", "2", no),
+        ("limit", "2", no),
+        ("end", "2", no),
+        ("end", "-1", no),
+        ("end", "0", no),
+        ("peek", &id, no),
+        ("trace", &id, no),
+        ("limit", &id, no),
+        ("end", &id, no),
+        ("end", &node, no),
+    ] {
+        let got = spe.attack_as_program(attack, argument).await;
+        assert!(expected.contains(&&*got), "{attack} {argument}: {got}");
+    }
+    let got = |text: String| text.strip_prefix("ok ").unwrap().parse::<u64>().unwrap();
+    let memory = got(spe.attack_as_program("memory", "300").await);
+    assert!((32..128).contains(&memory), "{memory} MiB");
+    let threads = got(spe.attack_as_program("threads", "50").await);
+    assert!(spe.lacks(SandboxLayer::Limits) || (10..20).contains(&threads), "{threads}");
+    assert!(victim.lives());
+}
+
+#[tokio::test]
 async fn a_set_user_id_program_gives_a_function_nothing() {
     if !is_root() {
         return not_tested("only root can make such a program");
@@ -465,7 +538,7 @@ async fn a_node_that_requires_a_layer_that_is_missing_runs_nothing() {
     let settings = NodeSettings { spe_sandbox: SandboxDemand::Required, ..NodeSettings::default() };
     let folder = tempfile::tempdir().unwrap();
     let sandbox = Arc::new(Sandbox::new(&settings));
-    let mut process = SpeProcess::start(&program(), sandbox.lend(folder.path()).unwrap()).unwrap();
+    let mut process = SpeProcess::start(&program(), sandbox.lend(folder.path()).unwrap(), Tenant::Library).unwrap();
     let answer = process.await_confinement().await.map(<[SandboxLayer]>::to_vec);
     match answer {
         Ok(missing) => {
@@ -538,7 +611,7 @@ fn run_all_again(how: &str, words: &[&str]) {
         .unwrap();
     let text = String::from_utf8_lossy(&output.stdout);
     assert!(output.status.success(), "{how}:\n{text}{}", String::from_utf8_lossy(&output.stderr));
-    assert!(text.contains("test result: ok. 1"), "{how}: some tests ran: {text}");
+    assert!(text.contains("test result: ok. ") && !text.contains("ok. 0 passed"), "{how}: some tests ran: {text}");
 }
 
 /// Whether this is root itself, and not a run of these tests within one of them.

@@ -17,7 +17,7 @@ use std::{
 };
 
 use daemon::settings::NodeSettings;
-use node::spe::{Sandbox, SandboxPlace, SegmentFile, SpeOutcome, SpeProcess, SpeProgram, TaskOutput, TaskRun};
+use node::spe::{Sandbox, SandboxPlace, SegmentFile, SpeOutcome, SpeProcess, SpeProgram, TaskOutput, TaskRun, Tenant};
 use protocol::{
     JobId, RecordFormat, SectorPath, SliceId, Status,
     message::spe::{AttemptId, Function, FunctionCode, FunctionError, SegmentOrder, SegmentSource},
@@ -84,7 +84,7 @@ impl Spe {
     fn start() -> Self {
         let scratch = tempfile::tempdir().unwrap();
         let program = SpeProgram { executable: env!("CARGO_BIN_EXE_sector-spe").into(), arguments: vec![] };
-        Self { process: SpeProcess::start(&program, place(scratch.path())).unwrap(), scratch }
+        Self { process: SpeProcess::start(&program, place(scratch.path()), Tenant::Library).unwrap(), scratch }
     }
 
     async fn with(function: &Function) -> Self {
@@ -585,9 +585,9 @@ async fn a_full_disk_and_an_unreadable_input_are_not_the_functions_fault() {
 async fn a_program_that_is_no_spe_does_not_pass_for_one() {
     let scratch = tempfile::tempdir().unwrap();
     let program = |name: &str| SpeProgram { executable: name.into(), arguments: vec![] };
-    let missing = SpeProcess::start(&program("/nonexistent/sector"), place(scratch.path()));
+    let missing = SpeProcess::start(&program("/nonexistent/sector"), place(scratch.path()), Tenant::Library);
     assert!(missing.is_err_and(|error| error.refusal().status == Status::Unavailable));
-    let mut process = SpeProcess::start(&program("true"), place(scratch.path())).unwrap();
+    let mut process = SpeProcess::start(&program("true"), place(scratch.path()), Tenant::Library).unwrap();
     assert!(process.load(&built_in("copy", &[])).await.is_err());
     assert!(!process.is_ready());
 }

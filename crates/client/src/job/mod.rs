@@ -134,16 +134,26 @@ impl JobSpec {
         JobPlan { segment_bytes: self.segment_bytes.unwrap_or(plan.segment_bytes), ..plan }
     }
 
-    /// Refuses a library that no node would take.
-    fn check_libraries(&self) -> Result<(), ClientError> {
+    /// Refuses a function that no node would take.
+    fn check_functions(&self) -> Result<(), ClientError> {
+        let most = limits::LIBRARY_BYTES_MAX;
         for stage in &self.stages {
-            if let FunctionCode::Native { library, symbol } = &stage.function.code
-                && library.len() > limits::LIBRARY_BYTES_MAX
-            {
-                let most = limits::LIBRARY_BYTES_MAX;
-                let bytes = library.len();
-                let sentence =
-                    format!("the library of `{symbol}` has {bytes} bytes, more than {most}; strip it of symbols");
+            let name = stage.function.code.name();
+            let (what, bytes, advice) = match &stage.function.code {
+                FunctionCode::BuiltIn(_) => continue,
+                FunctionCode::Native { library, .. } => ("library", library.len(), "strip it of symbols"),
+                FunctionCode::Python(function) => {
+                    ("code", function.code_bytes(), "keep large objects out of what the function refers to")
+                }
+                FunctionCode::Program { words } if words.is_empty() => {
+                    return Err(ClientError::Usage("a program was asked for without its name".into()));
+                }
+                FunctionCode::Program { words } => {
+                    ("command line", words.iter().map(String::len).sum(), "give it less to say")
+                }
+            };
+            if bytes > most {
+                let sentence = format!("the {what} of `{name}` has {bytes} bytes, more than {most}; {advice}");
                 return Err(ClientError::Usage(sentence));
             }
         }
@@ -182,7 +192,7 @@ impl Client {
         spec: JobSpec,
         progress: impl FnMut(&JobProgress) + Send,
     ) -> Result<JobOutcome, ClientError> {
-        spec.check_libraries()?;
+        spec.check_functions()?;
         let inputs = spec.input_files()?;
         let folder = match &spec.output {
             JobOutput::Folder(target) => Some(OutputFolder::claim(self, target).await?),
@@ -291,6 +301,6 @@ mod tests {
         let library = vec![0; limits::LIBRARY_BYTES_MAX + 1];
         let function = Function { code: FunctionCode::Native { library, symbol: "f".into() }, parameters: vec![] };
         let spec = JobSpec::new("t", vec![], vec![StageSpec::local(function)], JobOutput::Return);
-        assert_eq!(spec.check_libraries().unwrap_err().status(), Status::Usage);
+        assert_eq!(spec.check_functions().unwrap_err().status(), Status::Usage);
     }
 }

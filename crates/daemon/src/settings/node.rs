@@ -76,8 +76,11 @@ settings! {
         /// Files that an SPE may have open, 64 to 65536; up to 40 of them are the segments it is given.
         spe_open_files_max: u32 = default(256),
         /// Whether functions may start processes. Off, since each may then have `spe_memory_bytes`, and no function needs
-        /// it to use a processor.
+        /// it to use a processor. A program (`cmd:`) that starts others, such as a shell with a pipe in it, needs it.
         spe_fork: bool = default(false),
+        /// The Python that runs functions in Python, 3.9 or newer, such as that of a virtual environment with the modules
+        /// that jobs need; by default the `python3` that the node finds in its `PATH`. Functions may read what belongs to it.
+        spe_python: Option<PathBuf> = optional(),
         /// Files and folders that functions may read beside the system's libraries, such as a Python of its own or
         /// reference data. None by default: what is named here is readable by every user who may run a job.
         spe_read_paths: Option<Vec<PathBuf>> = optional(),
@@ -175,6 +178,9 @@ impl NodeSettings {
                 let why = "`/` is all there is: name what functions need".into();
                 return Err(Wrong { keys: &["spe_read_paths"], why });
             }
+        }
+        if let Some(python) = &mut self.spe_python {
+            settle(python, base);
         }
         if self.spe_memory_bytes != 0 {
             within(&["spe_memory_bytes"], self.spe_memory_bytes, SPE_MEMORY_BYTES_MIN, 1 << 50)?;

@@ -8,7 +8,7 @@
 
 use std::{
     fs::{self, File},
-    io::{self, Seek, Write},
+    io::{self, Read, Seek, Write},
     os::{
         fd::{AsFd, OwnedFd},
         unix::net::UnixStream,
@@ -18,7 +18,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use protocol::{RecordFormat, limits, message::spe::AttemptId};
+use protocol::{RecordFormat, Refusal, limits, message::spe::AttemptId};
 use rustix::{
     net::{SocketType, sockopt::socket_type},
     stdio::dup2_stdin,
@@ -27,11 +27,13 @@ use udf::{Input, Output, Sink, Stopped};
 
 use super::{
     descriptors,
-    function::LoadedFunction,
+    function::{CallError, LoadedFunction},
     map::{MapError, SegmentMap},
     output::BucketWriter,
-    sandbox,
-    words::{self, FinishedWord, FromChild, SegmentWord, ToChild},
+    program::Program,
+    python::Python,
+    sandbox::{self, Started},
+    words::{self, ChildCode, FinishedWord, FromChild, SegmentWord, ToChild},
 };
 
 /// Serves the node at the other end of descriptor 0 until it closes it.
@@ -50,6 +52,7 @@ pub fn run() -> ExitCode {
 struct Child {
     link: Link,
     folder: PathBuf,
+    started: Started,
     /// Libraries written so far: each gets a file name of its own, since the loader knows files by name.
     libraries: u32,
     function: Option<LoadedFunction>,
@@ -86,7 +89,8 @@ impl Child {
         let confined = sandbox::enter(&confinement, &link.socket)
             .map_err(|error| io::Error::new(error.kind(), format!("this process cannot be confined: {error}")))?;
         link.send(&FromChild::Confined(confined.missing))?;
-        Ok(Self { link, folder: confined.scratch, libraries: 0, function: None, task: None })
+        let (folder, started) = (confined.scratch, confined.started);
+        Ok(Self { link, folder, started, libraries: 0, function: None, task: None })
     }
 
     fn serve(&mut self) -> io::Result<()> {
@@ -100,13 +104,7 @@ impl Child {
         match message {
             ToChild::Load { code, parameters } => {
                 self.function = None;
-                let library = file.map(|file| self.write_library(file)).transpose()?;
-                let loaded = LoadedFunction::load(code, parameters, library.as_deref());
-                if let Some(library) = library {
-                    // What is loaded stays loaded without a name.
-                    let _ = fs::remove_file(library);
-                }
-                match loaded {
+                match self.load(code, parameters, file)? {
                     Ok(function) => self.function = Some(function),
                     Err(refusal) => return self.link.send(&FromChild::Refused(refusal)),
                 }
@@ -128,6 +126,34 @@ impl Child {
         }
     }
 
+    fn load(
+        &mut self,
+        code: ChildCode,
+        parameters: Vec<(String, String)>,
+        file: Option<File>,
+    ) -> io::Result<Result<LoadedFunction, Refusal>> {
+        let file = file.ok_or_else(|| io::Error::other("a function came without its code"));
+        Ok(match code {
+            ChildCode::BuiltIn(name) => LoadedFunction::built_in(&name, parameters),
+            ChildCode::Native { symbol } => {
+                let library = self.write_library(file?)?;
+                let loaded = LoadedFunction::native(&symbol, parameters, &library);
+                // What is loaded stays loaded without a name.
+                let _ = fs::remove_file(library);
+                loaded
+            }
+            ChildCode::Python(word) => {
+                let mut code = Vec::new();
+                let mut file = file?;
+                file.rewind()?;
+                file.read_to_end(&mut code)?;
+                Python::load(word, code, parameters, self.folder.clone(), self.started).map(LoadedFunction::python)
+            }
+            ChildCode::Program(words) => Program::find(words, &parameters, self.folder.clone(), self.started)
+                .map(|program| LoadedFunction::program(program, parameters)),
+        })
+    }
+
     /// A copy of the library under a name: the loader opens nothing without one, and no descriptor has a name in here.
     fn write_library(&mut self, mut library: File) -> io::Result<PathBuf> {
         self.libraries += 1;
@@ -142,7 +168,7 @@ impl Child {
         // Segments of a task that has failed meanwhile were on their way already: nobody waits for them.
         let Some(mut task) = self.task.take() else { return Ok(()) };
         let attempt = task.attempt;
-        match task.process(word, file, self.function.as_ref(), &mut self.link) {
+        match task.process(word, file, self.function.as_mut(), &mut self.link) {
             Ok(()) => {
                 self.link.send(&FromChild::Done { attempt })?;
                 self.link.tell_progress(attempt, task.bytes_in)?;
@@ -181,7 +207,7 @@ impl Task {
         &mut self,
         word: &SegmentWord,
         file: &File,
-        function: Option<&LoadedFunction>,
+        function: Option<&mut LoadedFunction>,
         link: &mut Link,
     ) -> Result<(), Failure> {
         let failed = |record, message| Failure::Function { segment: word.segment, record, message };
@@ -208,12 +234,15 @@ impl Task {
             done: 0,
             segment_bytes,
         };
-        let result = function.call(input, &mut Output::new(&mut sink));
+        let result = function.call(input, file, &mut Output::new(&mut sink));
         if let Some(error) = self.writer.failure() {
             // The function may have failed for this very reason: then it is not to blame.
             return Err(Failure::Broken(unwritable(error)));
         }
-        result.map_err(|error| failed(error.record(), error.message().to_owned()))?;
+        result.map_err(|error| match error {
+            CallError::Function(error) => failed(error.record(), error.message().to_owned()),
+            CallError::Broken(sentence) => Failure::Broken(sentence),
+        })?;
         self.records_in += records;
         self.bytes_in += segment_bytes;
         Ok(())

@@ -13,23 +13,32 @@ pub(super) enum Death {
 }
 
 impl Death {
-    /// Reads an exit status. `said` is the last line that the process printed.
-    pub(super) fn read(status: ExitStatus, said: Option<&str>) -> Self {
+    /// Reads an exit status. `said` is the last that `who` printed.
+    pub(super) fn read(status: ExitStatus, who: Who<'_>, said: Option<&str>) -> Self {
+        let (ended, was_ended) = match who {
+            Who::Spe => ("the function ended its process".into(), "the SPE was ended".into()),
+            Who::Program(name) => (format!("the program `{name}` ended"), format!("the program `{name}` was ended")),
+        };
         let said = said.map(|line| format!(" after saying: {line}")).unwrap_or_default();
         match (status.signal(), status.code()) {
             (Some(signal), _) => match SIGNALS.iter().find(|(number, ..)| *number == signal) {
-                Some((_, name, Fault::Outside(why))) => Self::OfProcess(format!("the SPE was ended by {name} ({why})")),
-                Some((_, name, Fault::Function(why))) => {
-                    Self::OfFunction(format!("the function ended its process with {name} ({why}){said}"))
-                }
-                None => Self::OfFunction(format!("the function ended its process with signal {signal}{said}")),
+                Some((_, name, Fault::Outside(why))) => Self::OfProcess(format!("{was_ended} by {name} ({why})")),
+                Some((_, name, Fault::Function(why))) => Self::OfFunction(format!("{ended} with {name} ({why}){said}")),
+                None => Self::OfFunction(format!("{ended} with signal {signal}{said}")),
             },
-            (None, Some(code)) => {
-                Self::OfFunction(format!("the function ended its process with exit code {code}{said}"))
-            }
-            (None, None) => Self::OfProcess("the SPE ended without a status".into()),
+            (None, Some(code)) => Self::OfFunction(format!("{ended} with exit code {code}{said}")),
+            (None, None) => Self::OfProcess(format!("{was_ended} without a status")),
         }
     }
+}
+
+/// Whose end it is.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Who<'a> {
+    /// An SPE with a function in it.
+    Spe,
+    /// A program that an SPE ran.
+    Program(&'a str),
 }
 
 enum Fault {
@@ -60,13 +69,22 @@ mod tests {
     #[test]
     fn the_functions_own_ends_are_told_from_those_that_came_from_outside() {
         for signal in [4, 5, 6, 7, 8, 11, 25, 31] {
-            assert!(matches!(Death::read(ExitStatus::from_raw(signal), None), Death::OfFunction(_)), "{signal}");
+            assert!(
+                matches!(Death::read(ExitStatus::from_raw(signal), Who::Spe, None), Death::OfFunction(_)),
+                "{signal}"
+            );
         }
         for signal in [1, 2, 3, 9, 15] {
-            assert!(matches!(Death::read(ExitStatus::from_raw(signal), None), Death::OfProcess(_)), "{signal}");
+            assert!(
+                matches!(Death::read(ExitStatus::from_raw(signal), Who::Spe, None), Death::OfProcess(_)),
+                "{signal}"
+            );
         }
-        let exit = Death::read(ExitStatus::from_raw(3 << 8), Some("out of cheese"));
+        let exit = Death::read(ExitStatus::from_raw(3 << 8), Who::Spe, Some("out of cheese"));
         let sentence = "the function ended its process with exit code 3 after saying: out of cheese";
         assert_eq!(exit, Death::OfFunction(sentence.into()));
+        let killed = Death::read(ExitStatus::from_raw(9), Who::Program("tr"), None);
+        let sentence = "the program `tr` was ended by SIGKILL (by hand, or because memory ran out)";
+        assert_eq!(killed, Death::OfProcess(sentence.into()));
     }
 }

@@ -5,6 +5,7 @@
 
 use std::{
     error::Error,
+    fs::File,
     panic::{AssertUnwindSafe, catch_unwind},
     path::Path,
 };
@@ -16,7 +17,7 @@ use udf::{
     abi::{self, NativeFunction, NativeVersion},
 };
 
-use super::words::ChildCode;
+use super::{program::Program, python::Python};
 
 /// A function with its parameters, ready to be called.
 pub(super) struct LoadedFunction {
@@ -27,42 +28,69 @@ pub(super) struct LoadedFunction {
 enum Code {
     BuiltIn(Function),
     Native(NativeFunction),
+    Python(Box<Python>),
+    Program(Program),
+}
+
+/// Why a function did not process a segment.
+#[derive(Debug)]
+pub(super) enum CallError {
+    /// Its own fault, or its input's.
+    Function(FunctionError),
+    /// Not its fault, in one sentence: the segment may be tried again.
+    Broken(String),
+}
+
+impl From<FunctionError> for CallError {
+    fn from(error: FunctionError) -> Self {
+        Self::Function(error)
+    }
 }
 
 impl LoadedFunction {
-    /// Finds the function, in the file `library` where it is not one of ours.
-    pub(super) fn load(
-        code: ChildCode,
-        parameters: Vec<(String, String)>,
-        library: Option<&Path>,
-    ) -> Result<Self, Refusal> {
-        let code = match code {
-            ChildCode::BuiltIn(name) => Code::BuiltIn(functions::find(&name).ok_or_else(|| {
-                Refusal::new(
-                    Status::NotFound,
-                    format!("there is no built-in function `{name}`: give one of those that exist, or `lib.so:symbol`"),
-                )
-            })?),
-            ChildCode::Native { symbol } => {
-                let missing = || Refusal::new(Status::Failed, "the function library did not come along");
-                Code::Native(open_symbol(library.ok_or_else(missing)?, &symbol)?)
-            }
-        };
-        Ok(Self { code, parameters })
+    /// Finds a function of ours.
+    pub(super) fn built_in(name: &str, parameters: Vec<(String, String)>) -> Result<Self, Refusal> {
+        let function = functions::find(name).ok_or_else(|| {
+            let sentence = format!(
+                "there is no built-in function `{name}`: give one of those that exist, `lib.so:symbol`, \
+                 `file.py:function` or `cmd:program`"
+            );
+            Refusal::new(Status::NotFound, sentence)
+        })?;
+        Ok(Self { code: Code::BuiltIn(function), parameters })
     }
 
-    /// Calls it over one segment. A panic of a built-in function is its error; in a library, `udf::export!` sees to that.
-    pub(super) fn call(&self, input: Input<'_>, output: &mut Output<'_>) -> Result<(), FunctionError> {
+    /// Finds a function in the file of a library.
+    pub(super) fn native(symbol: &str, parameters: Vec<(String, String)>, library: &Path) -> Result<Self, Refusal> {
+        Ok(Self { code: Code::Native(open_symbol(library, symbol)?), parameters })
+    }
+
+    /// A function that its interpreter has loaded, with its parameters.
+    pub(super) fn python(function: Python) -> Self {
+        Self { code: Code::Python(Box::new(function)), parameters: Vec::new() }
+    }
+
+    /// A program that was found.
+    pub(super) fn program(program: Program, parameters: Vec<(String, String)>) -> Self {
+        Self { code: Code::Program(program), parameters }
+    }
+
+    /// Calls it over one segment, whose file is `file`. A panic of a built-in function is its error; in a library,
+    /// `udf::export!` sees to that.
+    pub(super) fn call(&mut self, input: Input<'_>, file: &File, output: &mut Output<'_>) -> Result<(), CallError> {
         let input = input.with_parameters(&self.parameters);
-        match self.code {
+        match &mut self.code {
             Code::BuiltIn(function) => {
                 catch_unwind(AssertUnwindSafe(|| function(&input, output))).unwrap_or_else(|panic| {
                     Err(FunctionError::new(format!("the function panicked: {}", abi::panic_message(&*panic))))
-                })
+                })?;
+                Ok(())
             }
             // SAFETY: the symbol comes from a library that says it keeps to this version of the header, and the library is
             // never closed. If it lies, this process suffers and no other.
-            Code::Native(function) => unsafe { abi::call(function, &input, output) },
+            Code::Native(function) => Ok(unsafe { abi::call(*function, &input, output) }?),
+            Code::Python(function) => function.call(&input, file, output),
+            Code::Program(program) => program.call(&input, &self.parameters, output),
         }
     }
 }

@@ -16,7 +16,7 @@ use std::{
 
 use protocol::{
     Refusal, Status, limits,
-    message::spe::{AttemptId, Function, FunctionCode, FunctionError, SegmentOrder},
+    message::spe::{AttemptId, Function, FunctionCode, FunctionError, PythonCode, PythonFunction, SegmentOrder},
     sandbox::SandboxLayer,
 };
 use rustix::{
@@ -30,12 +30,12 @@ use tokio::{
 };
 
 use super::{
-    SandboxPlace, SpeError,
+    SandboxPlace, SpeError, Tenant,
     child::clip,
-    death::Death,
+    death::{Death, Who},
     link::{self, HostLink},
     prints::Prints,
-    words::{ChildCode, Chunk, FinishedWord, FromChild, SegmentWord, ToChild},
+    words::{ChildCode, Chunk, FinishedWord, FromChild, PythonWord, SegmentWord, ToChild},
 };
 
 /// How an SPE is started: an executable that calls [`child::run`](super::child::run) when it gets these arguments.
@@ -59,6 +59,8 @@ pub struct SpeProcess {
     process: Child,
     link: HostLink,
     prints: Prints,
+    /// Who lives in it.
+    tenant: Tenant,
     /// What the function that it was given last is called.
     function: String,
     /// What it found missing of its sandbox; `None` until it said so, which is before it loads anything.
@@ -137,8 +139,8 @@ pub struct TaskOutput {
 }
 
 impl SpeProcess {
-    /// Starts a process that is confined as `place` says. To be called within a Tokio runtime.
-    pub fn start(program: &SpeProgram, place: SandboxPlace) -> Result<Self, SpeError> {
+    /// Starts a process for `tenant` that is confined as `place` says. To be called within a Tokio runtime.
+    pub fn start(program: &SpeProgram, place: SandboxPlace, tenant: Tenant) -> Result<Self, SpeError> {
         let (ours, theirs) = StdUnixStream::pair().map_err(SpeError::Connect)?;
         let mut link = HostLink::new(ours).map_err(SpeError::Connect)?;
         let (reader, writer) = io::pipe().map_err(SpeError::Connect)?;
@@ -159,13 +161,21 @@ impl SpeProcess {
             .map_err(|source| SpeError::Start { program: program.executable.display().to_string(), source })?;
         // `command` holds the other ends until here; only when they are gone does the end of the process show.
         drop(command);
-        link.send(&ToChild::Confine(place.limits().clone()), None);
-        Ok(Self { process, link, prints, function: String::new(), missing: None, place, ready: true })
+        let mut limits = place.limits().clone();
+        limits.starts_programs = tenant.is_started();
+        limits.read_paths.extend(tenant.read_paths());
+        link.send(&ToChild::Confine(limits), None);
+        Ok(Self { process, link, prints, tenant, function: String::new(), missing: None, place, ready: true })
     }
 
     /// The process id, while it runs.
     pub fn id(&self) -> Option<u32> {
         self.process.id()
+    }
+
+    /// Whether a function of this kind can be loaded into it: an SPE is made for libraries, for programs or for Python.
+    pub fn takes(&self, code: &FunctionCode) -> bool {
+        self.tenant.takes(code)
     }
 
     /// Whether it can take a function or a task.
@@ -214,13 +224,22 @@ impl SpeProcess {
         self.take_turn().map_err(|sentence| Refusal::new(Status::Unavailable, sentence))?;
         self.await_confinement().await?;
         function.code.name().clone_into(&mut self.function);
-        let (code, library) = match &function.code {
-            FunctionCode::BuiltIn(name) => (ChildCode::BuiltIn(name.clone()), None),
-            FunctionCode::Native { library, symbol } => {
-                (ChildCode::Native { symbol: symbol.clone() }, Some(self.pass_library(library)?))
+        let (code, file) = match (&function.code, &self.tenant) {
+            (FunctionCode::BuiltIn(name), _) => (ChildCode::BuiltIn(name.clone()), None),
+            (FunctionCode::Native { library, symbol }, _) => {
+                (ChildCode::Native { symbol: symbol.clone() }, Some(self.pass_code(library)?))
+            }
+            (FunctionCode::Python(function), Tenant::Python(interpreter)) => {
+                let word = python_word(function, interpreter.executable.clone());
+                (ChildCode::Python(word), Some(self.pass_code(code_of(function))?))
+            }
+            (FunctionCode::Program { words }, _) => (ChildCode::Program(words.clone()), None),
+            (FunctionCode::Python(_), _) => {
+                self.ready = true;
+                return Err(Refusal::new(Status::Unavailable, "this SPE was not started for functions in Python"));
             }
         };
-        self.link.send(&ToChild::Load { code, parameters: function.parameters.clone() }, library);
+        self.link.send(&ToChild::Load { code, parameters: function.parameters.clone() }, file);
         match timeout(LOAD_TIME_MAX, self.link.next()).await {
             Ok(Ok(FromChild::Loaded)) => {
                 self.ready = true;
@@ -237,7 +256,7 @@ impl SpeProcess {
             }),
             Err(_) => {
                 let seconds = LOAD_TIME_MAX.as_secs();
-                Err(Refusal::new(Status::Failed, format!("the function library was not loaded within {seconds} s")))
+                Err(Refusal::new(Status::Failed, format!("the function was not loaded within {seconds} s")))
             }
         }
     }
@@ -342,7 +361,7 @@ impl SpeProcess {
             return Death::OfProcess("the SPE closed its connection".into());
         };
         let said = self.prints.last_line().await;
-        Death::read(status, said.as_deref())
+        Death::read(status, Who::Spe, said.as_deref())
     }
 
     fn take_turn(&mut self) -> Result<(), String> {
@@ -364,22 +383,22 @@ impl SpeProcess {
         })
     }
 
-    /// The library as a file without a name: the process copies it to where it can load it. Nothing is written where
-    /// user code could have put something in the way.
-    fn pass_library(&mut self, library: &[u8]) -> Result<OwnedFd, Refusal> {
-        if library.len() > limits::LIBRARY_BYTES_MAX {
+    /// A library or another code as a file without a name: the process copies it to where it can load it. Nothing is
+    /// written where user code could have put something in the way.
+    fn pass_code(&mut self, code: &[u8]) -> Result<OwnedFd, Refusal> {
+        if code.len() > limits::LIBRARY_BYTES_MAX {
             self.ready = true;
-            let sentence = format!("the function library is longer than {} bytes: strip it", limits::LIBRARY_BYTES_MAX);
+            let sentence = format!("the function's code is longer than {} bytes: strip it", limits::LIBRARY_BYTES_MAX);
             return Err(Refusal::new(Status::Usage, sentence));
         }
         let written = memfd_create("function", MemfdFlags::CLOEXEC).map_err(io::Error::from).and_then(|file| {
             let mut file = File::from(file);
-            file.write_all(library)?;
+            file.write_all(code)?;
             Ok(file)
         });
         written.map(OwnedFd::from).map_err(|error| {
             self.ready = true;
-            let sentence = format!("the function library cannot be passed on at this node: {error}");
+            let sentence = format!("the function's code cannot be passed on at this node: {error}");
             Refusal::new(Status::Unavailable, sentence)
         })
     }
@@ -465,6 +484,21 @@ impl From<FinishedWord> for TaskOutput {
         let sums = sums.map(|(bytes, digest, blocks)| SliceSums { bytes, digest, blocks });
         Self { records_in, bytes_in, records_out, chunks, sums, checksums }
     }
+}
+
+fn code_of(function: &PythonFunction) -> &[u8] {
+    match &function.code {
+        PythonCode::Source { text, .. } => text.as_bytes(),
+        PythonCode::Pickle { bytes, .. } => bytes,
+    }
+}
+
+fn python_word(function: &PythonFunction, interpreter: PathBuf) -> PythonWord {
+    let (file, python) = match &function.code {
+        PythonCode::Source { file, .. } => (file.clone(), None),
+        PythonCode::Pickle { python, .. } => (String::new(), Some(*python)),
+    };
+    PythonWord { interpreter, name: function.name.clone(), file, python, requires: function.requires.clone() }
 }
 
 /// A sentence about a task that took more time than there is.

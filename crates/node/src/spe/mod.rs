@@ -13,19 +13,25 @@ mod function;
 #[cfg(feature = "fuzzing")]
 pub mod fuzzing;
 pub mod host;
+mod interpreter;
 mod lines;
 mod link;
 mod map;
 mod output;
 mod prints;
 pub(crate) mod probe;
+mod program;
+mod python;
 pub mod sandbox;
 mod slots;
+mod tenant;
 mod words;
 
 pub use error::SpeError;
 pub use host::{SegmentFile, SpeOutcome, SpeProcess, SpeProgram, TaskOutput, TaskRun};
+pub use interpreter::Interpreter;
 pub use probe::probe;
 pub use sandbox::Confinement;
 pub use slots::{Sandbox, SandboxPlace};
+pub use tenant::Tenant;
 pub use words::Chunk;

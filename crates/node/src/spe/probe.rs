@@ -5,7 +5,7 @@ use std::{path::Path, sync::Arc};
 
 use protocol::sandbox::SandboxLayer;
 
-use super::{Sandbox, SpeProcess, SpeProgram};
+use super::{Sandbox, SpeProcess, SpeProgram, Tenant};
 use crate::{blocking, hands::Hands};
 
 /// Starts an SPE in a new folder in `parent`, and gives the layers that it found missing. To be called within a Tokio
@@ -15,7 +15,7 @@ use crate::{blocking, hands::Hands};
 /// A sentence, when no SPE can be started or confined here at all; functions are then refused for the same reason.
 pub async fn probe(program: &SpeProgram, sandbox: &Arc<Sandbox>, parent: &Path) -> Result<Vec<SandboxLayer>, String> {
     let place = sandbox.lend(parent).map_err(|error| error.to_string())?;
-    let mut process = SpeProcess::start(program, place).map_err(|error| error.to_string())?;
+    let mut process = SpeProcess::start(program, place, Tenant::Library).map_err(|error| error.to_string())?;
     match process.await_confinement().await {
         Ok(missing) => Ok(missing.to_vec()),
         // It is confined, and less than required: that is an answer.

@@ -20,7 +20,7 @@ use rustix::{
     thread::{CapabilitySet, capabilities},
 };
 
-use super::{Confinement, SpeError};
+use super::{Confinement, SpeError, interpreter::Python};
 
 /// How SPEs of this node are confined.
 #[derive(Debug)]
@@ -30,6 +30,8 @@ pub struct Sandbox {
     reserve_bytes: u64,
     /// Whether a function is refused where a layer is missing.
     required: bool,
+    /// What functions in Python run in.
+    pub(super) python: Python,
     /// How long a function may be without a sign of life.
     silence_max: Option<Duration>,
     /// How long one task may take.
@@ -67,6 +69,7 @@ impl Sandbox {
             threads: settings.spe_threads_max,
             open_files: settings.spe_open_files_max,
             fork: settings.spe_fork,
+            starts_programs: false,
         };
         let name = format!("{} {}", settings.id, std::process::id());
         // FNV-1a: near names are far apart.
@@ -75,6 +78,7 @@ impl Sandbox {
             limits,
             reserve_bytes: settings.reserve_bytes,
             required: settings.spe_sandbox == SandboxDemand::Required,
+            python: Python::new(settings.spe_python.clone(), settings.data_folders()),
             silence_max: time_limit(settings.spe_silence_seconds),
             task_max: time_limit(settings.spe_task_seconds),
             users,

@@ -6,6 +6,8 @@
 //! SPE: `Confined`; `Loaded` or `Refused`; then `Progress`, a `Done` for each segment, and `Finished`, `FunctionFailed` or `Broken`, after
 //! which it drops what is left of the task and waits for the next `Begin`.
 
+use std::path::PathBuf;
+
 use protocol::{
     Digest, RecordFormat, Refusal,
     message::spe::AttemptId,
@@ -21,7 +23,7 @@ use super::sandbox::Confinement;
 pub(super) enum ToChild {
     /// Lock yourself in; before anything else, and once.
     Confine(Confinement),
-    /// Get a function ready. With the descriptor of its library, where it is one.
+    /// Get a function ready. With the descriptor of its library or its code, where it has one.
     Load {
         /// Where its code is.
         code: ChildCode,
@@ -53,6 +55,25 @@ pub(super) enum ChildCode {
         /// The function's symbol.
         symbol: String,
     },
+    /// For the interpreter, in the file that comes along.
+    Python(PythonWord),
+    /// A program of the machine, and its arguments.
+    Program(Vec<String>),
+}
+
+/// A function in Python whose code comes along.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct PythonWord {
+    /// The interpreter.
+    pub(super) interpreter: PathBuf,
+    /// What the function is called.
+    pub(super) name: String,
+    /// The file that the code is the text of; empty for a pickle.
+    pub(super) file: String,
+    /// The Python that made the pickle; `None` for a text.
+    pub(super) python: Option<(u8, u8)>,
+    /// Modules, and versions, that it needs.
+    pub(super) requires: Vec<(String, Option<String>)>,
 }
 
 /// A [`SegmentOrder`](protocol::message::spe::SegmentOrder) whose file comes along.

@@ -147,8 +147,9 @@ impl Engine {
 
     /// Loads a function into this conversation's SPE, which is started where there is none.
     async fn load_into_process(&mut self, function: &Function) -> Result<(), NodeError> {
-        if !self.spe.as_ref().is_some_and(|spe| spe.process.is_ready()) {
+        if !self.spe.as_ref().is_some_and(|spe| spe.process.is_ready() && spe.process.takes(&function.code)) {
             self.spe = None;
+            let tenant = self.hands.sandbox.tenant(&function.code).await.map_err(NodeError::Refused)?;
             let place = Arc::clone(&self.hands.spe_processes).try_acquire_owned().map_err(|_| {
                 let sentence = format!("node {} has as many SPEs as it may; use another node", self.hands.node);
                 NodeError::refused(Status::Unavailable, sentence)
@@ -159,7 +160,7 @@ impl Engine {
                 let folder = buckets.scratch_folder(job)?;
                 sandbox.lend(&folder).map_err(|error| NodeError::Refused(error.refusal()))
             });
-            let process = SpeProcess::start(&self.hands.spe, lent.await?);
+            let process = SpeProcess::start(&self.hands.spe, lent.await?, tenant);
             let process = process.map_err(|error| NodeError::Refused(error.refusal()))?;
             self.spe = Some(Spe { process, _place: place });
         }

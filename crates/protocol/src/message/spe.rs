@@ -98,14 +98,87 @@ pub enum FunctionCode {
         /// The function's symbol.
         symbol: String,
     },
+    /// A function for the interpreter that the node's `spe_python` names.
+    Python(PythonFunction),
+    /// A program of the node's, run once for each segment: it reads the segment on its standard input, and what it writes
+    /// to its standard output are the results. No shell reads these words.
+    Program {
+        /// The program, by name or absolute path, and its arguments; at least one word.
+        words: Vec<String>,
+    },
+}
+
+/// A function in Python: `f(segment, out)`, or `f(segment)` that returns or yields its records (docs/functions.md).
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PythonFunction {
+    /// What it is called in reports; in a source, the name by which it is found there.
+    pub name: String,
+    /// The function itself, at most [`LIBRARY_BYTES_MAX`](crate::limits::LIBRARY_BYTES_MAX) bytes.
+    pub code: PythonCode,
+    /// What must be importable where it runs: module names, and the exact version where only that one will do. Looked at
+    /// before the function is loaded, so that what is missing is said in a sentence and not in a traceback.
+    pub requires: Vec<(String, Option<String>)>,
+}
+
+/// How a Python function travels.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum PythonCode {
+    /// The text of a module that defines it.
+    Source {
+        /// The file's name, for tracebacks.
+        file: String,
+        /// Its text.
+        text: String,
+    },
+    /// What `cloudpickle.dumps(function)` gave. `cloudpickle` itself is needed where it runs, and need not be named in
+    /// [`requires`](PythonFunction::requires).
+    Pickle {
+        /// The pickle.
+        bytes: Vec<u8>,
+        /// Major and minor version of the Python that made it: another cannot be trusted to read the code in it.
+        python: (u8, u8),
+    },
+}
+
+impl PythonFunction {
+    /// Bytes of its code.
+    pub fn code_bytes(&self) -> usize {
+        match &self.code {
+            PythonCode::Source { text, .. } => text.len(),
+            PythonCode::Pickle { bytes, .. } => bytes.len(),
+        }
+    }
 }
 
 impl FunctionCode {
-    /// What the function is called: the name of a built-in one, or the symbol in its library.
+    /// What the function is called: the name of a built-in one, the symbol in its library, its name in Python, or the
+    /// program without its folder.
     pub fn name(&self) -> &str {
         match self {
             Self::BuiltIn(name) => name,
             Self::Native { symbol, .. } => symbol,
+            Self::Python(function) => &function.name,
+            Self::Program { words } => {
+                let program = words.first().map_or("", String::as_str);
+                program.rsplit('/').next().unwrap_or(program)
+            }
+        }
+    }
+}
+
+impl std::fmt::Debug for PythonFunction {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Python({}, {} bytes)", self.name, self.code_bytes())
+    }
+}
+
+impl std::fmt::Debug for PythonCode {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Source { file, .. } => write!(f, "Source({file})"),
+            Self::Pickle { bytes, python: (major, minor) } => {
+                write!(f, "Pickle({} bytes of Python {major}.{minor})", bytes.len())
+            }
         }
     }
 }
@@ -115,6 +188,8 @@ impl std::fmt::Debug for FunctionCode {
         match self {
             Self::BuiltIn(name) => write!(f, "BuiltIn({name})"),
             Self::Native { library, symbol } => write!(f, "Native({symbol}, {} bytes)", library.len()),
+            Self::Python(function) => write!(f, "{function:?}"),
+            Self::Program { words } => write!(f, "Program({words:?})"),
         }
     }
 }
@@ -299,7 +374,7 @@ pub struct PieceResult {
 /// An error of a user function.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FunctionError {
-    /// Which function: the name of a built-in one, or the symbol in its library.
+    /// Which function, as [`FunctionCode::name`] calls it.
     pub function: String,
     /// The path of the input.
     pub path: SectorPath,

@@ -34,7 +34,8 @@ use super::{
     },
     spe::{
         AttemptId, BucketId, BucketPlace, DeliveryOrder, Function, FunctionCode, FunctionError, Output, PieceId,
-        PieceResult, SealOrder, SegmentOrder, SegmentSource, SpeReply, SpeRequest, TaskOrder, TaskResult, Winner,
+        PieceResult, PythonCode, PythonFunction, SealOrder, SegmentOrder, SegmentSource, SpeReply, SpeRequest,
+        TaskOrder, TaskResult, Winner,
     },
     transfer::{NativeFile, Pull, PullWord, ResumeFrom, TransferReply, TransferRequest},
 };
@@ -439,6 +440,15 @@ fn the_words_of_driver_and_spe_have_their_bytes() {
     });
     let built_in = Function { code: FunctionCode::BuiltIn("terasort".into()), parameters: vec![] };
     vectors.compare("SpeRequest.load-built-in", &SpeRequest::Load(built_in));
+    let source = PythonCode::Source { file: "count.py".into(), text: "def count(segment): return b''\n".into() };
+    let pickle = PythonCode::Pickle { bytes: b"\x80\x05.".to_vec(), python: (3, 11) };
+    for (name, code) in [("SpeRequest.load-source", source), ("SpeRequest.load-pickle", pickle)] {
+        let requires = vec![("numpy".into(), None), ("astropy".into(), Some("6.1.0".into()))];
+        let code = FunctionCode::Python(PythonFunction { name: "count".into(), code, requires });
+        vectors.compare(name, &SpeRequest::Load(Function { code, parameters: vec![] }));
+    }
+    let code = FunctionCode::Program { words: vec!["tr".into(), "a-z".into(), "A-Z".into()] };
+    vectors.compare("SpeRequest.load-program", &SpeRequest::Load(Function { code, parameters: vec![] }));
     vectors.compare("SpeRequest.run-local", &SpeRequest::Run(TaskOrder { output: Output::Local, ..task() }));
     let piece = |bucket, bytes, is_delivered| PieceResult { bucket, bytes, checksum: 0xdead_beef, is_delivered };
     let pieces = vec![piece(0, 300, true), piece(7, 1 << 20, false)];

@@ -6,7 +6,7 @@ use protocol::{JobId, RecordFormat};
 
 #[derive(Clone, Debug, Args)]
 pub(crate) struct Run {
-    /// The function: a built-in name, or LIB.so:SYMBOL
+    /// The function: a built-in name, LIB.so:SYMBOL, FILE.py:FUNCTION, or cmd:'PROGRAM ARGUMENTS'
     #[arg(long, required = true, value_name = "UDF")]
     pub(crate) udf: String,
     /// A parameter of every stage's function

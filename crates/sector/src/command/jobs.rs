@@ -1,9 +1,7 @@
 //! `run`, `jobs` and `job`: Sphere through the command line. The client library is the driver.
 
 use std::{
-    fs,
     io::{BufRead, BufReader},
-    path::Path,
     process::{Command, Stdio},
     sync::OnceLock,
     time::Duration,
@@ -13,13 +11,10 @@ use client::{
     Client, JobRecord, JobState, SectorPath,
     job::{JobOutcome, JobOutput, JobSpec, StageSpec},
 };
-use protocol::{
-    JobId, RecordFormat, Status, limits,
-    message::spe::{Function, FunctionCode},
-};
+use protocol::{JobId, RecordFormat, Status, limits};
 use serde::Serialize;
 
-use super::interrupted;
+use super::{interrupted, udf};
 use crate::{
     arguments::{Global, JobArguments, Run},
     failure::Failure,
@@ -31,7 +26,7 @@ pub(crate) async fn run(cloud: &Client, run: Run, global: &Global) -> Result<(),
     let parameters = parameters(&run.param)?;
     let functions = std::iter::once(&run.udf)
         .chain(&run.then)
-        .map(|udf| function(udf, &parameters))
+        .map(|udf| udf::function(udf, &parameters))
         .collect::<Result<Vec<_>, _>>()?;
     let output = SectorPath::parse(&run.output)?;
     refuse_results(cloud, &output).await?;
@@ -153,32 +148,6 @@ pub(crate) async fn job(cloud: &Client, arguments: JobArguments, global: &Global
         JobState::Failed | JobState::Lost if arguments.wait => Err(Failure::new(Status::Failed, "")),
         _ => Ok(()),
     }
-}
-
-/// Reads a function's name: a built-in one, or a library with a symbol.
-fn function(text: &str, parameters: &[(String, String)]) -> Result<Function, Failure> {
-    let code = if functions::find(text).is_some() {
-        FunctionCode::BuiltIn(text.into())
-    } else {
-        let (library, symbol) = text.rsplit_once(':').ok_or_else(|| {
-            let names: Vec<_> = functions::ALL.iter().map(|(name, _)| *name).collect();
-            Failure::usage(format!(
-                "`{text}` is neither LIBRARY.so:SYMBOL nor a built-in function ({})",
-                names.join(", ")
-            ))
-        })?;
-        let file = Path::new(library);
-        let library = fs::read(file).map_err(|error| Failure::local("read", file, &error))?;
-        if library.len() > limits::LIBRARY_BYTES_MAX {
-            return Err(Failure::usage(format!(
-                "`{}` has more than {}",
-                file.display(),
-                show::size(limits::LIBRARY_BYTES_MAX as u64)
-            )));
-        }
-        FunctionCode::Native { library, symbol: symbol.into() }
-    };
-    Ok(Function { code, parameters: parameters.to_vec() })
 }
 
 fn parameters(texts: &[String]) -> Result<Vec<(String, String)>, Failure> {
@@ -308,15 +277,6 @@ mod tests {
     #![allow(clippy::unwrap_used)]
 
     use super::*;
-
-    #[test]
-    fn a_function_is_built_in_or_in_a_library() {
-        assert!(matches!(function("count", &[]).unwrap().code, FunctionCode::BuiltIn(_)));
-        let failure = function("no-such", &[]).err().unwrap();
-        assert_eq!(failure.status, Status::Usage);
-        assert!(failure.sentence.contains("partition"), "the built-in ones are named: {}", failure.sentence);
-        assert_eq!(function("/nonexistent.so:f", &[]).err().unwrap().status, Status::NotFound);
-    }
 
     #[test]
     fn parameters_are_split_at_their_first_equals_sign() {

@@ -31,6 +31,7 @@ mod testbed;
 mod topology;
 mod transfer_bench;
 mod trash;
+mod udf;
 
 use std::str::FromStr;
 

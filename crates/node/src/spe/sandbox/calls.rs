@@ -20,10 +20,29 @@ use seccompiler::{
     apply_filter,
 };
 
-/// Installs the lists; whether the kernel took it. `fork`: whether the process may start others.
-pub(super) fn restrict(fork: bool) -> io::Result<bool> {
-    let refused = refused(fork)?;
+/// What a process may start.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Starts {
+    /// Threads alone.
+    Nothing,
+    /// It may turn into another program, which is bound by the same lists.
+    Programs,
+    /// Processes and programs.
+    Processes,
+    /// What the SPE itself needs to start programs, and to lock them in further.
+    Own,
+}
+
+/// Installs the lists; whether the kernel took them.
+pub(super) fn restrict(starts: Starts) -> io::Result<bool> {
+    let refused = refused(starts)?;
     let mut allowed = allowed()?;
+    if starts == Starts::Own {
+        allowed.insert(libc::SYS_seccomp, Vec::new());
+        // By which the standard library hears of a program that could not be started. As connected as a stream.
+        allowed.insert(libc::SYS_socketpair, pairs(&[libc::SOCK_STREAM, libc::SOCK_SEQPACKET])?);
+        allowed.insert(libc::SYS_prctl, is_one_of(0, PRCTLS.iter().chain(PRCTLS_OWN))?);
+    }
     // The first list does not decide about these.
     for call in refused.keys() {
         allowed.entry(*call).or_default();
@@ -32,6 +51,19 @@ pub(super) fn restrict(fork: bool) -> io::Result<bool> {
     let allowed = compile(allowed, SeccompAction::Errno(libc::ENOSYS as u32), SeccompAction::Allow)?;
     // In this order: to install a filter is not among what the second allows.
     Ok(apply_filter(&refused).and_then(|()| apply_filter(&allowed)).is_ok())
+}
+
+/// Adds to the lists of the process that started this one; whether the kernel took it.
+pub(super) fn restrict_further(starts: Starts) -> io::Result<bool> {
+    let mut refused = refused(starts)?;
+    // Nothing in here needs more of it.
+    refused.insert(libc::SYS_seccomp, Vec::new());
+    // The list that it has already knows the number of another process as its own.
+    let others =
+        [0, own_number()].map(|number| Condition { length: SeccompCmpArgLen::Dword, ..Condition::not(0, number) });
+    refused.insert(libc::SYS_prlimit64, any_of(vec![others.into()])?);
+    let refused = compile(refused, SeccompAction::Allow, SeccompAction::Errno(libc::EPERM as u32))?;
+    Ok(apply_filter(&refused).is_ok())
 }
 
 type Rules = BTreeMap<c_long, Vec<SeccompRule>>;
@@ -43,8 +75,14 @@ fn compile(rules: Rules, otherwise: SeccompAction, on_list: SeccompAction) -> io
 }
 
 fn allowed() -> io::Result<Rules> {
-    let mut rules: Rules =
-        ALLOWED.iter().chain(ALLOWED_HERE).chain(STARTING).chain(SIGNALLING).map(|call| (*call, Vec::new())).collect();
+    let mut rules: Rules = ALLOWED
+        .iter()
+        .chain(ALLOWED_HERE)
+        .chain(STARTING)
+        .chain(BECOMING)
+        .chain(SIGNALLING)
+        .map(|call| (*call, Vec::new()))
+        .collect();
     let own = own_number();
     let mut allow = |call: c_long, alternatives: Vec<Vec<Condition>>| -> io::Result<()> {
         rules.insert(call, any_of(alternatives)?);
@@ -54,23 +92,25 @@ fn allowed() -> io::Result<Rules> {
     let kinds = [0, libc::MAP_SHARED, libc::MAP_ANONYMOUS];
     allow(libc::SYS_mmap, kinds.map(|kind| vec![Condition::masked(3, uncounted, kind as u64)]).into())?;
     allow(libc::SYS_ioctl, IOCTLS.iter().map(|word| vec![Condition::is(1, *word)]).collect())?;
-    allow(libc::SYS_prctl, PRCTLS.iter().map(|word| vec![Condition::is(0, *word as u64)]).collect())?;
     allow(libc::SYS_fcntl, FCNTLS.iter().map(|word| vec![Condition::is(1, *word as u64)]).collect())?;
     allow(libc::SYS_prlimit64, vec![vec![Condition::is(0, 0)], vec![Condition::is(0, own)]])?;
     allow(libc::SYS_personality, vec![vec![Condition::is(0, 0xffff_ffff)]])?;
     // A path, and a flag that would let an empty path mean the descriptor.
     let by_path = |path, flags| vec![Condition::not(path, 0), Condition::masked(flags, libc::AT_EMPTY_PATH as u64, 0)];
     allow(libc::SYS_utimensat, vec![by_path(1, 3)])?;
-    // A pair of connected streams, as event loops wake themselves with: no other socket, and no datagrams to addresses.
-    let stream = Condition::masked(1, 0xf, libc::SOCK_STREAM as u64);
-    allow(libc::SYS_socketpair, vec![vec![Condition::is(0, libc::AF_UNIX as u64), stream]])?;
     allow(libc::SYS_clone, vec![vec![Condition::masked(0, NAMESPACES as u64, 0)]])?;
+    // A pair of connected streams, as event loops wake themselves with: no other socket, and no datagrams to addresses.
+    rules.insert(libc::SYS_socketpair, pairs(&[libc::SOCK_STREAM])?);
+    rules.insert(libc::SYS_prctl, is_one_of(0, PRCTLS)?);
     Ok(rules)
 }
 
-fn refused(fork: bool) -> io::Result<Rules> {
+fn refused(starts: Starts) -> io::Result<Rules> {
     let mut rules: Rules = REFUSED.iter().map(|call| (*call, Vec::new())).collect();
-    if !fork {
+    if starts == Starts::Nothing {
+        rules.extend(BECOMING.iter().map(|call| (*call, Vec::new())));
+    }
+    if matches!(starts, Starts::Nothing | Starts::Programs) {
         rules.extend(STARTING.iter().map(|call| (*call, Vec::new())));
         rules.insert(libc::SYS_clone, any_of(vec![vec![Condition::masked(0, libc::CLONE_THREAD as u64, 0)]])?);
         let own = own_number();
@@ -95,6 +135,16 @@ fn any_of(alternatives: Vec<Vec<Condition>>) -> io::Result<Vec<SeccompRule>> {
         SeccompRule::new(conditions.into_iter().map(Condition::compile).collect::<Result<_, _>>()?)
     };
     alternatives.into_iter().map(rule).collect::<Result<_, _>>().map_err(io::Error::other)
+}
+
+/// Pairs of connected Unix sockets of these kinds.
+fn pairs(kinds: &[i32]) -> io::Result<Vec<SeccompRule>> {
+    let of = |kind: &i32| vec![Condition::is(0, libc::AF_UNIX as u64), Condition::masked(1, 0xf, *kind as u64)];
+    any_of(kinds.iter().map(of).collect())
+}
+
+fn is_one_of<'a>(argument: u8, words: impl IntoIterator<Item = &'a i32>) -> io::Result<Vec<SeccompRule>> {
+    any_of(words.into_iter().map(|word| vec![Condition::is(argument, *word as u64)]).collect())
 }
 
 /// A condition on an argument, of which the lower 32 bits count: none of these calls reads more of it, but for pointers.
@@ -301,11 +351,14 @@ const ALLOWED_HERE: &[c_long] = &[
 #[cfg(not(target_arch = "x86_64"))]
 const ALLOWED_HERE: &[c_long] = &[];
 
-/// Starting processes and programs: refused, unless the settings allow it.
+/// Starting processes: refused, unless the settings allow it.
 #[cfg(target_arch = "x86_64")]
-const STARTING: &[c_long] = &[libc::SYS_execve, libc::SYS_execveat, libc::SYS_fork, libc::SYS_vfork];
+const STARTING: &[c_long] = &[libc::SYS_fork, libc::SYS_vfork];
 #[cfg(not(target_arch = "x86_64"))]
-const STARTING: &[c_long] = &[libc::SYS_execve, libc::SYS_execveat];
+const STARTING: &[c_long] = &[];
+
+/// Becoming another program: refused to a library, unless it may start processes.
+const BECOMING: &[c_long] = &[libc::SYS_execve, libc::SYS_execveat];
 
 /// Signals: to itself only, unless it may have children.
 const SIGNALLING: &[c_long] =
@@ -399,6 +452,9 @@ const PRCTLS: &[i32] = &[
     libc::PR_SET_VMA,
 ];
 
+/// What it takes to lock in what an SPE starts. None of them gives anything.
+const PRCTLS_OWN: &[i32] = &[libc::PR_SET_NO_NEW_PRIVS, libc::PR_SET_PDEATHSIG];
+
 /// What may be done with a descriptor: copies, flags, locks. No leases, no signals at changes.
 const FCNTLS: &[i32] = &[
     libc::F_DUPFD,
@@ -443,6 +499,11 @@ mod tests {
             program.map_or(0, |program| program.len())
         };
         assert!(long(allowed().unwrap_or_default()) > 300);
-        assert!([false, true].map(|fork| long(refused(fork).unwrap_or_default())).iter().all(|length| *length > 100));
+        assert!(
+            [Starts::Nothing, Starts::Programs, Starts::Processes, Starts::Own]
+                .map(|starts| long(refused(starts).unwrap_or_default()))
+                .iter()
+                .all(|length| *length > 100)
+        );
     }
 }

@@ -6,7 +6,7 @@
 //! step that was begun and fails halfway ends the process. Nothing here ever gives a right back.
 //!
 //! [`root`] makes the folder tree, [`spaces`] the namespaces and the user, [`warden`] the processes, [`bounds`] the limits
-//! and privileges, [`paths`] the Landlock rules, [`calls`] the list of system calls. [`system`] holds the few calls that
+//! and privileges, [`paths`] the Landlock rules, [`calls`] the list of system calls, [`started`] what is started in here. [`system`] holds the few calls that
 //! have no safe form.
 
 mod bounds;
@@ -14,20 +14,29 @@ mod calls;
 mod paths;
 mod root;
 mod spaces;
+mod started;
 mod system;
 mod warden;
 
 use std::{
     fs, io,
-    os::{fd::AsRawFd, unix::net::UnixStream},
+    os::{
+        fd::AsRawFd,
+        unix::{net::UnixStream, process::ExitStatusExt},
+    },
     path::PathBuf,
+    process::ExitStatus,
 };
 
 use protocol::sandbox::SandboxLayer;
 use rustix::process::setsid;
 use serde::{Deserialize, Serialize};
 
+use calls::Starts;
 use spaces::Spaces;
+
+pub(super) use root::LIBRARIES;
+pub(super) use started::Started;
 
 /// What a process may have and use. Made by the node from its settings, carried out by the SPE.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -48,6 +57,8 @@ pub struct Confinement {
     pub open_files: u32,
     /// Whether it may start further processes, each with as much memory again.
     pub fork: bool,
+    /// Whether it is to start programs itself, each locked in further: then no code of a user's runs in it.
+    pub starts_programs: bool,
 }
 
 /// What came of it, in the process that goes on.
@@ -57,6 +68,13 @@ pub(super) struct Confined {
     pub(super) missing: Vec<SandboxLayer>,
     /// Its scratch folder, by a name that works in here.
     pub(super) scratch: PathBuf,
+    /// How programs are started in here.
+    pub(super) started: Started,
+}
+
+/// Ends this process as a program that it started has ended: who waits for it takes the one for the other.
+pub(super) fn end_as(status: ExitStatus) -> ! {
+    warden::end_like(status.signal(), status.code())
 }
 
 /// Locks this process in for good. Returns in a child of it, in which everything goes on; the process itself stays
@@ -90,7 +108,14 @@ pub(super) fn enter(confinement: &Confinement, socket: &UnixStream) -> io::Resul
     note(SandboxLayer::Limits, bounds::set_limits(confinement, spaces.counts_threads()));
     let folder = scratch.clone().unwrap_or_else(|| ".".into());
     note(SandboxLayer::FileRules, paths::restrict(confinement, &folder));
-    note(SandboxLayer::SystemCalls, calls::restrict(confinement.fork)?);
+    let starts = match (confinement.starts_programs, confinement.fork) {
+        (true, _) => Starts::Own,
+        (false, true) => Starts::Processes,
+        (false, false) => Starts::Nothing,
+    };
+    let system_calls = calls::restrict(starts)?;
+    note(SandboxLayer::SystemCalls, system_calls);
     missing.sort_unstable();
-    Ok(Confined { missing, scratch: folder })
+    let started = Started { fork: confinement.fork, apart: spaces.processes, system_calls };
+    Ok(Confined { missing, scratch: folder, started })
 }

@@ -145,7 +145,7 @@ fn inside(path: &Path) -> &Path {
 /// The scratch folder.
 const SCRATCH: &str = "/scratch";
 /// What the dynamic loader looks at, and where C libraries keep their zones and languages.
-pub(super) const LIBRARIES: &[&str] = &[
+pub(in crate::spe) const LIBRARIES: &[&str] = &[
     "/usr/lib",
     "/usr/lib32",
     "/usr/lib64",

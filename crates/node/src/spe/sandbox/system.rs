@@ -4,7 +4,11 @@
 
 use std::{
     io,
-    os::fd::{AsRawFd, BorrowedFd, RawFd},
+    os::{
+        fd::{AsRawFd, BorrowedFd, RawFd},
+        unix::process::CommandExt,
+    },
+    process::Command,
 };
 
 use rustix::{process::Pid, thread::UnshareFlags};
@@ -67,6 +71,25 @@ pub(super) fn make_read_only(tree: BorrowedFd<'_>, devices: bool) -> io::Result<
 pub(super) fn ignore_long_files() {
     // SAFETY: to ignore a signal runs no code of ours.
     unsafe { libc::signal(libc::SIGXFSZ, libc::SIG_IGN) };
+}
+
+/// Has `prepare` called in the process that becomes the program, before it does.
+pub(super) fn before_program(command: &mut Command, prepare: impl FnMut() -> io::Result<()> + Send + Sync + 'static) {
+    // SAFETY: this process has one thread, so the new one finds no lock held by a thread that does not exist there.
+    unsafe { command.pre_exec(prepare) };
+}
+
+/// Ends every process of this space of processes but its first and this one. To be called only where the space is not
+/// the machine's.
+pub(super) fn end_all_others() {
+    // SAFETY: touches no memory; whom it reaches is bounded by the space.
+    unsafe { libc::kill(-1, libc::SIGKILL) };
+}
+
+/// Has the kernel forget children that have ended, without anybody asking for them.
+pub(super) fn forget_children() {
+    // SAFETY: to ignore a signal runs no code of ours.
+    unsafe { libc::signal(libc::SIGCHLD, libc::SIG_IGN) };
 }
 
 /// Ends this process by a signal, whatever handler the runtime has set for it.

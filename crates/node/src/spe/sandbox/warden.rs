@@ -55,6 +55,8 @@ fn start_first() -> io::Result<Pid> {
     // It holds no descriptor that anybody waits for.
     let _ = system::close_beyond(0);
     let _ = set_parent_process_death_signal(Some(Signal::KILL));
+    // It inherits what programs leave behind, and each counts against the limit of threads until it is forgotten.
+    system::forget_children();
     loop {
         let _ = poll(&mut [], None);
     }
@@ -88,8 +90,13 @@ fn end(process: Pid) {
 
 /// Ends as the worker ended.
 fn follow(status: WaitStatus) -> ! {
-    match (status.terminating_signal(), status.exit_status()) {
-        (Some(signal), _) => system::die_of(signal),
-        (None, code) => system::leave(code.unwrap_or(1)),
+    end_like(status.terminating_signal(), status.exit_status())
+}
+
+/// Ends this process as another one ended.
+pub(super) fn end_like(signal: Option<i32>, code: Option<i32>) -> ! {
+    match signal {
+        Some(signal) => system::die_of(signal),
+        None => system::leave(code.unwrap_or(1)),
     }
 }

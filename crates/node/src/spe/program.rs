@@ -1,0 +1,422 @@
+//! A program as a function: started anew for each segment, which it reads on its standard input; what it writes to its
+//! standard output are the results (the first Sector's habit, and Hadoop streaming's). Serves the path *job*, door 7; in
+//! the SPE process alone, which stays locked in, and the program more so ([`sandbox`]).
+//!
+//! One thread serves all three pipes, so that neither end waits for the other: a program may read nothing, print before
+//! it has read, or never end; the last is the node's to notice.
+
+use std::{
+    collections::VecDeque,
+    io::{self, Read, Write},
+    os::fd::{AsFd, BorrowedFd},
+    path::{Path, PathBuf},
+    process::{Child, Command, ExitStatus, Stdio},
+    time::Duration,
+};
+
+use protocol::{Refusal, Status};
+use rustix::{
+    event::{PollFd, PollFlags, Timespec, poll},
+    fs::{OFlags, fcntl_getfl, fcntl_setfl},
+};
+use udf::{FunctionError, Input, Output, RecordFormat, Stopped};
+
+use super::{
+    death::{Death, Who},
+    function::CallError,
+    sandbox::Started,
+};
+
+/// A program with its arguments, found to be there.
+pub(super) struct Program {
+    words: Vec<String>,
+    /// Exit codes that are no errors.
+    good_codes: Vec<i32>,
+    folder: PathBuf,
+    started: Started,
+}
+
+impl Program {
+    /// Looks whether the program is there; it is not run.
+    pub(super) fn find(
+        words: Vec<String>,
+        parameters: &[(String, String)],
+        folder: PathBuf,
+        started: Started,
+    ) -> Result<Self, Refusal> {
+        let usage = |sentence: String| Refusal::new(Status::Usage, sentence);
+        let name = words.first().ok_or_else(|| usage("a program was asked for without its name".into()))?;
+        let is_there = if name.contains('/') {
+            folder.join(name).is_file()
+        } else {
+            FOLDERS.split(':').any(|place| Path::new(place).join(name).is_file())
+        };
+        if !is_there {
+            let sentence = format!(
+                "there is no program `{name}` on this node, or functions may not see it: install it in one of \
+                 {FOLDERS}, or give its whole path and name its folder in `spe_read_paths`"
+            );
+            return Err(Refusal::new(Status::NotFound, sentence));
+        }
+        let given = parameters.iter().rev().find(|(name, _)| name == GOOD_CODES);
+        let good_codes = given.map_or(Ok(vec![0]), |(_, codes)| {
+            let codes: Result<Vec<i32>, _> = codes.split(',').map(|code| code.trim().parse()).collect();
+            codes.map_err(|_| usage(format!("the parameter `{GOOD_CODES}` is a list of numbers, such as `0,1`")))
+        })?;
+        Ok(Self { words, good_codes, folder, started })
+    }
+
+    /// Runs it over one segment.
+    pub(super) fn call(
+        &self,
+        input: &Input<'_>,
+        parameters: &[(String, String)],
+        output: &mut Output<'_>,
+    ) -> Result<(), CallError> {
+        let name = &self.words[0];
+        let broken =
+            |what: &str, error: &io::Error| CallError::Broken(format!("`{name}` could not be {what}: {error}"));
+        let mut command = Command::new(name);
+        command.args(&self.words[1..]).current_dir(&self.folder).env_clear();
+        command.envs(environment(&self.folder)).envs(segment_environment(input, parameters));
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let child = self.started.spawn(&mut command).map_err(|error| match error.kind() {
+            // It is there, and is not what this machine runs: so it is everywhere.
+            io::ErrorKind::NotFound | io::ErrorKind::PermissionDenied => {
+                CallError::Function(FunctionError::new(format!("`{name}` could not be started: {error}")))
+            }
+            _ if error.raw_os_error() == Some(libc::ENOEXEC) => {
+                CallError::Function(FunctionError::new(format!("`{name}` is no program this machine can run")))
+            }
+            _ => broken("started", &error),
+        })?;
+        let mut running = Running::new(child, &self.started).map_err(|error| broken("started", &error))?;
+        let mut results = Results::new(input.buckets());
+        let pumped = running.pump(input.bytes(), &mut results, output);
+        let status = match pumped {
+            Ok(status) => status,
+            // The disk is full; who asked knows. What still runs goes.
+            Err(PumpError::Stopped) => return Err(CallError::Function(Stopped.into())),
+            Err(PumpError::Io(error)) => return Err(broken("fed", &error)),
+        };
+        let said = running.said.last_lines();
+        if !status.code().is_some_and(|code| self.good_codes.contains(&code)) {
+            return Err(match Death::read(status, Who::Program(name), said.as_deref()) {
+                Death::OfFunction(sentence) => CallError::Function(FunctionError::new(sentence)),
+                Death::OfProcess(sentence) => CallError::Broken(sentence),
+            });
+        }
+        results.finish(output).map_err(|stopped| CallError::Function(stopped.into()))
+    }
+}
+
+/// A program at work. Dropping it ends it, and all that it started.
+struct Running<'a> {
+    process: Child,
+    said: Said,
+    started: &'a Started,
+}
+
+enum PumpError {
+    Stopped,
+    Io(io::Error),
+}
+
+impl From<io::Error> for PumpError {
+    fn from(error: io::Error) -> Self {
+        Self::Io(error)
+    }
+}
+
+impl From<rustix::io::Errno> for PumpError {
+    fn from(error: rustix::io::Errno) -> Self {
+        Self::Io(error.into())
+    }
+}
+
+impl<'a> Running<'a> {
+    fn new(process: Child, started: &'a Started) -> io::Result<Self> {
+        let running = Self { process, said: Said::default(), started };
+        let pipes = [
+            running.process.stdin.as_ref().map(AsFd::as_fd),
+            running.process.stdout.as_ref().map(AsFd::as_fd),
+            running.process.stderr.as_ref().map(AsFd::as_fd),
+        ];
+        for pipe in pipes.into_iter().flatten() {
+            fcntl_setfl(pipe, fcntl_getfl(pipe)? | OFlags::NONBLOCK)?;
+        }
+        Ok(running)
+    }
+
+    /// Feeds `bytes` and takes what comes, until the program has ended and has nothing more to say.
+    fn pump(
+        &mut self,
+        mut bytes: &[u8],
+        results: &mut Results,
+        output: &mut Output<'_>,
+    ) -> Result<ExitStatus, PumpError> {
+        let total = bytes.len();
+        let (mut stdin, mut stdout, mut stderr) =
+            (self.process.stdin.take(), self.process.stdout.take(), self.process.stderr.take());
+        let mut buffer = vec![0; READ_BYTES];
+        let mut ended = None;
+        loop {
+            if bytes.is_empty() {
+                // Its end of file.
+                stdin = None;
+            }
+            let mut came = false;
+            if stdin.is_some() || stdout.is_some() || stderr.is_some() {
+                came = wait(
+                    [
+                        stdin.as_ref().map(|pipe| (pipe.as_fd(), PollFlags::OUT)),
+                        stdout.as_ref().map(|pipe| (pipe.as_fd(), PollFlags::IN)),
+                        stderr.as_ref().map(|pipe| (pipe.as_fd(), PollFlags::IN)),
+                    ],
+                    // Once it has ended, what it left in the pipes is all that is waited for.
+                    if ended.is_some() { Duration::ZERO } else { LOOK_INTERVAL },
+                )?;
+            } else if ended.is_none() {
+                // It may close its pipes and go on: that it does not end is the node's to notice.
+                ended = Some(self.process.wait()?);
+            }
+            if let Some(pipe) = &mut stdin {
+                match pipe.write(&bytes[..bytes.len().min(WRITE_BYTES)]) {
+                    Ok(written) => {
+                        bytes = &bytes[written..];
+                        // That it reads is a sign of life.
+                        output.progress((total - bytes.len()) as u64);
+                    }
+                    Err(error) if is_later(&error) => {}
+                    // It wants no more: that is its right.
+                    Err(_) => stdin = None,
+                }
+            }
+            read_some(&mut stdout, &mut buffer, &mut |bytes| results.take(bytes, output))?;
+            read_some(&mut stderr, &mut buffer, &mut |bytes| {
+                self.said.take(bytes);
+                Ok(())
+            })?;
+            match ended {
+                // What somebody else holds open is not waited for.
+                Some(status) if !came => return Ok(status),
+                None if !came => ended = self.process.try_wait()?,
+                _ => {}
+            }
+        }
+    }
+}
+
+impl Drop for Running<'_> {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+        self.started.end_others();
+    }
+}
+
+/// Waits until one of these is ready; whether one is.
+fn wait(pipes: [Option<(BorrowedFd<'_>, PollFlags)>; 3], most: Duration) -> io::Result<bool> {
+    let mut watched: Vec<_> =
+        pipes.into_iter().flatten().map(|(pipe, flags)| PollFd::from_borrowed_fd(pipe, flags)).collect();
+    let most = Timespec { tv_sec: 0, tv_nsec: i64::from(most.subsec_nanos()) };
+    match poll(&mut watched, Some(&most)) {
+        Ok(ready) => Ok(ready > 0),
+        Err(rustix::io::Errno::INTR) => Ok(true),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Reads what a pipe holds, up to one buffer; at its end it is closed.
+fn read_some(
+    pipe: &mut Option<impl Read>,
+    buffer: &mut [u8],
+    take: &mut dyn FnMut(&[u8]) -> Result<(), Stopped>,
+) -> Result<(), PumpError> {
+    let Some(open) = pipe else { return Ok(()) };
+    match open.read(buffer) {
+        Ok(0) => *pipe = None,
+        Ok(read) => take(&buffer[..read]).map_err(|Stopped| PumpError::Stopped)?,
+        Err(error) if is_later(&error) => {}
+        Err(error) => return Err(error.into()),
+    }
+    Ok(())
+}
+
+fn is_later(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted)
+}
+
+/// What the program printed, on its way to buckets. Into one bucket it goes as it is; into several by lines, each to the
+/// bucket of what stands before its first tab.
+struct Results {
+    by_line: bool,
+    /// The beginning of a line whose end has not come.
+    rest: Vec<u8>,
+}
+
+impl Results {
+    fn new(buckets: u32) -> Self {
+        Self { by_line: buckets > 1, rest: Vec::new() }
+    }
+
+    fn take(&mut self, bytes: &[u8], output: &mut Output<'_>) -> Result<(), Stopped> {
+        if !self.by_line {
+            let lines = bytes.iter().filter(|byte| **byte == b'\n').count();
+            return output.emit_records(0, bytes, lines as u64);
+        }
+        let mut bytes = bytes;
+        while let Some(end) = bytes.iter().position(|byte| *byte == b'\n') {
+            let (line, after) = bytes.split_at(end + 1);
+            bytes = after;
+            if self.rest.is_empty() {
+                emit_line(line, output)?;
+            } else {
+                self.rest.extend_from_slice(line);
+                emit_line(&self.rest, output)?;
+                self.rest.clear();
+            }
+        }
+        self.rest.extend_from_slice(bytes);
+        Ok(())
+    }
+
+    fn finish(mut self, output: &mut Output<'_>) -> Result<(), Stopped> {
+        if self.rest.is_empty() {
+            return Ok(());
+        }
+        // Another task's line follows it in the bucket.
+        self.rest.push(b'\n');
+        emit_line(&self.rest, output)
+    }
+}
+
+fn emit_line(line: &[u8], output: &mut Output<'_>) -> Result<(), Stopped> {
+    let end = line.iter().position(|byte| *byte == b'\t').unwrap_or(line.len() - 1);
+    output.emit_key(&line[..end], line)
+}
+
+/// The end of what a program said on standard error. The node's log has all of it.
+#[derive(Default)]
+struct Said(VecDeque<u8>);
+
+impl Said {
+    fn take(&mut self, bytes: &[u8]) {
+        // A log that is not read any more is no reason to end.
+        let _ = io::stderr().write_all(bytes);
+        self.0.extend(bytes);
+        let surplus = self.0.len().saturating_sub(SAID_BYTES_MAX);
+        self.0.drain(..surplus);
+    }
+
+    fn last_lines(&self) -> Option<String> {
+        let bytes: Vec<u8> = self.0.iter().copied().collect();
+        let text = String::from_utf8_lossy(&bytes);
+        let lines: Vec<_> = text.lines().map(str::trim_end).filter(|line| !line.is_empty()).collect();
+        let last = lines[lines.len().saturating_sub(SAID_LINES_MAX)..].join(" / ");
+        let last: String = last.chars().filter(|character| !character.is_control()).collect();
+        (!last.is_empty()).then_some(last)
+    }
+}
+
+/// The surroundings of any process that an SPE starts.
+pub(super) fn environment(folder: &Path) -> Vec<(&'static str, std::ffi::OsString)> {
+    let kept = ["LANG", "LC_ALL", "TZ"].into_iter().filter_map(|name| Some((name, std::env::var_os(name)?)));
+    [("PATH", FOLDERS.into()), ("HOME", folder.into()), ("TMPDIR", folder.into())].into_iter().chain(kept).collect()
+}
+
+/// What a program may want to know of its segment.
+fn segment_environment(input: &Input<'_>, parameters: &[(String, String)]) -> Vec<(String, String)> {
+    let records = match input.format() {
+        RecordFormat::File => "file".into(),
+        RecordFormat::Lines => "lines".into(),
+        RecordFormat::Fixed(bytes) => format!("fixed:{bytes}"),
+    };
+    let facts = [
+        ("SECTOR_PATH", input.path().to_owned()),
+        ("SECTOR_SEGMENT", input.segment().to_string()),
+        ("SECTOR_OFFSET", input.from().to_string()),
+        ("SECTOR_BUCKETS", input.buckets().to_string()),
+        ("SECTOR_RECORDS", records),
+    ];
+    let given = parameters.iter().filter(|(_, value)| !value.contains('\0')).map(|(name, value)| {
+        let name: String =
+            name.chars().map(|letter| if letter.is_ascii_alphanumeric() { letter } else { '_' }).collect();
+        (format!("SECTOR_PARAM_{name}"), value.clone())
+    });
+    facts.into_iter().map(|(name, value)| (name.to_owned(), value)).chain(given).collect()
+}
+
+/// Where programs are looked for.
+const FOLDERS: &str = "/usr/local/bin:/usr/bin:/bin";
+/// The parameter that names exit codes which are no errors: `grep` ends with 1 where it finds nothing.
+const GOOD_CODES: &str = "exit_codes";
+/// Bytes read from a pipe at once: as much as it holds.
+const READ_BYTES: usize = 64 * 1024;
+/// Bytes offered to a pipe at once.
+const WRITE_BYTES: usize = 64 * 1024;
+/// Time after which it is looked at whether a silent program has ended, whose pipes somebody else may hold.
+const LOOK_INTERVAL: Duration = Duration::from_millis(100);
+/// Bytes kept of what a program says on standard error.
+const SAID_BYTES_MAX: usize = 2 * 1024;
+/// Lines of it that come with an error.
+const SAID_LINES_MAX: usize = 5;
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use udf::{Collected, key_hash};
+
+    use super::*;
+
+    fn lines(chunks: &[&str], buckets: u32) -> Collected {
+        let mut collected = Collected::with_buckets(buckets.into());
+        let mut results = Results::new(buckets);
+        for chunk in chunks {
+            results.take(chunk.as_bytes(), &mut Output::new(&mut collected)).unwrap();
+        }
+        results.finish(&mut Output::new(&mut collected)).unwrap();
+        collected
+    }
+
+    #[test]
+    fn however_lines_arrive_each_goes_to_the_bucket_of_what_stands_before_its_tab() {
+        let all = "bee\t1\ncow\nbee\t2\nbare";
+        for cut in 0..=all.len() {
+            let collected = lines(&[&all[..cut], &all[cut..]], 4);
+            let bucket =
+                |key: &str| String::from_utf8_lossy(collected.bucket(key_hash(key.as_bytes()) % 4)).into_owned();
+            assert!(bucket("bee").contains("bee\t1\n") && bucket("bee").contains("bee\t2\n"), "cut at {cut}");
+            assert!(bucket("cow").contains("cow\n") && bucket("bare").contains("bare\n"), "cut at {cut}");
+            assert_eq!(collected.records, 4);
+        }
+    }
+
+    #[test]
+    fn into_one_bucket_a_programs_bytes_go_as_they_are() {
+        let collected = lines(&["a\nb", "c"], 1);
+        assert_eq!((collected.bucket(0), collected.records), (&b"a\nbc"[..], 1));
+    }
+
+    #[test]
+    fn of_what_a_program_says_the_last_lines_are_kept() {
+        let mut said = Said::default();
+        assert_eq!(said.last_lines(), None);
+        for number in 0..1_000 {
+            said.take(format!("line {number}\n\n").as_bytes());
+        }
+        said.take(b"\x1b[2Jend");
+        let expected = "line 996 / line 997 / line 998 / line 999 / [2Jend";
+        assert_eq!(said.last_lines().as_deref(), Some(expected));
+        assert!(said.0.len() <= SAID_BYTES_MAX);
+    }
+
+    #[test]
+    fn parameters_have_names_that_a_shell_can_say() {
+        let input = Input::new(b"", RecordFormat::Fixed(8)).at("/a", 3, 40).with_buckets(2);
+        let found = segment_environment(&input, &[("my-key".into(), "a b".into())]);
+        for (name, value) in [("SECTOR_PARAM_my_key", "a b"), ("SECTOR_RECORDS", "fixed:8"), ("SECTOR_OFFSET", "40")] {
+            assert!(found.contains(&(name.into(), value.into())), "{name}");
+        }
+    }
+}

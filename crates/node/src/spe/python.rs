@@ -1,0 +1,372 @@
+//! The Python of an SPE, seen from the process that starts it: one interpreter a stage, kept between segments. It gets a
+//! segment as an open file and gives its results back in batches over one socket. Serves the path *job*, door 7; in the
+//! SPE process alone, which stays locked in, and the interpreter more so ([`sandbox`](super::sandbox)). What runs in there
+//! is `python/runner.py`; nothing that it says is believed beyond its own task.
+//!
+//! To Python: three numbers of 32 bits (little-endian, as all here): 1 load or 2 segment, bytes of JSON, bytes after it;
+//! a segment's descriptor comes with the first byte. From Python: a head of 24 bytes: kind, a 32-bit number `a`, two
+//! 64-bit ones `b` and `c`, then
+//!
+//! | kind | what | after the head |
+//! |---|---|---|
+//! | `load` | the function is ready | |
+//! | `deny` | it is not | `c` bytes: a sentence |
+//! | `life` | `b` bytes of the segment are done | |
+//! | `numb` | `a` records for numbered buckets | `a` buckets of 64 bits, `a` lengths of 32, `c` bytes of records |
+//! | `keys` | `a` records for buckets by key | `a` lengths of keys, `a` of records, `b` bytes of keys, `c` of records |
+//! | `one ` | `b` records for one bucket | a key of `a` bytes, or a bucket of 64 bits where `a` is all ones; `c` bytes |
+//! | `done` | the segment is processed | |
+//! | `fail` | the function failed at record `b`, or at none | `c` bytes: what happened |
+
+use std::{
+    fs::File,
+    io::{self, BufReader, Read},
+    os::{
+        fd::{AsFd, OwnedFd},
+        unix::net::UnixStream,
+    },
+    path::PathBuf,
+    process::{Child, Command, Stdio},
+};
+
+use protocol::{Refusal, Status};
+use udf::{FunctionError, Input, Output, RecordFormat, Stopped, key_hash};
+
+use super::{
+    descriptors,
+    function::CallError,
+    program::environment,
+    sandbox::{self, Started},
+    words::PythonWord,
+};
+
+/// A function in Python, loaded into an interpreter of its own.
+pub(super) struct Python {
+    word: PythonWord,
+    code: Vec<u8>,
+    parameters: Vec<(String, String)>,
+    folder: PathBuf,
+    started: Started,
+    /// `None` after it was ended in the middle of a segment: the next one starts another.
+    interpreter: Option<Interpreter>,
+}
+
+impl Python {
+    /// Starts the interpreter and has it load the function. When the interpreter dies of it, this process dies alike.
+    pub(super) fn load(
+        word: PythonWord,
+        code: Vec<u8>,
+        parameters: Vec<(String, String)>,
+        folder: PathBuf,
+        started: Started,
+    ) -> Result<Self, Refusal> {
+        let mut python = Self { word, code, parameters, folder, started, interpreter: None };
+        python.interpreter = Some(python.start()?);
+        Ok(python)
+    }
+
+    /// Runs the function over one segment, whose file is `file`.
+    pub(super) fn call(&mut self, input: &Input<'_>, file: &File, output: &mut Output<'_>) -> Result<(), CallError> {
+        let mut interpreter = match self.interpreter.take() {
+            Some(interpreter) => interpreter,
+            None => self.start().map_err(|refusal| CallError::Broken(refusal.sentence))?,
+        };
+        let lost = |error: io::Error| CallError::Broken(format!("the interpreter cannot be reached: {error}"));
+        interpreter.send(SEGMENT, &segment_json(input), &[], Some(file)).map_err(lost)?;
+        let ended = interpreter.take_results(output);
+        if !matches!(ended, Err(Ended::Stopped | Ended::Nonsense(_))) {
+            // It waits for the next segment; elsewise it is dropped, which ends it.
+            self.interpreter = Some(interpreter);
+        }
+        match ended {
+            Ok(()) => Ok(()),
+            Err(Ended::Failed(error)) => Err(CallError::Function(error)),
+            Err(Ended::Stopped) => Err(CallError::Function(Stopped.into())),
+            Err(Ended::Nonsense(what)) => {
+                Err(CallError::Function(FunctionError::new(format!("the function broke its interpreter: {what}"))))
+            }
+        }
+    }
+
+    fn start(&self) -> Result<Interpreter, Refusal> {
+        let failed = |error: io::Error| {
+            let sentence = format!("`{}` could not be started: {error}", self.word.interpreter.display());
+            Refusal::new(Status::Unavailable, sentence)
+        };
+        let (ours, theirs) = UnixStream::pair().map_err(failed)?;
+        let mut command = Command::new(&self.word.interpreter);
+        command.args(["-I", "-X", "utf8", "-c", RUNNER]).current_dir(&self.folder);
+        command.env_clear().envs(environment(&self.folder)).envs(LIBRARY_THREADS.iter().copied());
+        command.stdin(Stdio::from(OwnedFd::from(theirs)));
+        let process = self.started.spawn(&mut command).map_err(failed)?;
+        // `command` holds the other end of the socket until here.
+        drop(command);
+        let mut interpreter = Interpreter { process, socket: BufReader::with_capacity(READ_BYTES, ours) };
+        interpreter.send(LOAD, &load_json(&self.word, &self.parameters), &self.code, None).map_err(failed)?;
+        match interpreter.head().map_err(failed)? {
+            Head { kind: LOADED, .. } => Ok(interpreter),
+            Head { kind: DENIED, c, .. } => {
+                let sentence = interpreter.text(c).map_err(failed)?;
+                Err(Refusal::new(Status::Usage, sentence))
+            }
+            _ => Err(Refusal::new(Status::Usage, "the function spoke in its interpreter's place while it was loaded")),
+        }
+    }
+}
+
+/// A running interpreter. Dropping it ends it.
+struct Interpreter {
+    process: Child,
+    socket: BufReader<UnixStream>,
+}
+
+/// How a segment ended other than well.
+enum Ended {
+    Failed(FunctionError),
+    Stopped,
+    /// What it said makes no sense: the function has the socket.
+    Nonsense(String),
+}
+
+impl From<io::Error> for Ended {
+    fn from(error: io::Error) -> Self {
+        Self::Nonsense(error.to_string())
+    }
+}
+
+impl From<Stopped> for Ended {
+    fn from(Stopped: Stopped) -> Self {
+        Self::Stopped
+    }
+}
+
+struct Head {
+    kind: [u8; 4],
+    a: u32,
+    b: u64,
+    c: u64,
+}
+
+impl Interpreter {
+    fn send(&mut self, kind: u32, json: &str, more: &[u8], file: Option<&File>) -> io::Result<()> {
+        let lengths = [kind, length(json.len())?, length(more.len())?];
+        let mut bytes: Vec<u8> = lengths.iter().flat_map(|number| number.to_le_bytes()).collect();
+        bytes.extend_from_slice(json.as_bytes());
+        bytes.extend_from_slice(more);
+        let mut sent = 0;
+        while sent < bytes.len() {
+            let descriptor = file.map(AsFd::as_fd).filter(|_| sent == 0);
+            match descriptors::send(self.socket.get_ref(), &bytes[sent..], descriptor) {
+                Ok(count) => sent += count,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                // It is gone: that shows, with the reason, where its answer is read.
+                Err(error) if error.kind() == io::ErrorKind::BrokenPipe => return Ok(()),
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes results until the segment has ended.
+    fn take_results(&mut self, output: &mut Output<'_>) -> Result<(), Ended> {
+        loop {
+            let head = self.head()?;
+            match head.kind {
+                DONE => return Ok(()),
+                FAILED => {
+                    let error = FunctionError::new(self.text(head.c)?);
+                    let record = (head.b != NO_RECORD).then_some(head.b);
+                    return Err(Ended::Failed(record.map_or(error.clone(), |record| error.at_record(record))));
+                }
+                LIFE => output.progress(head.b),
+                NUMBERED => self.take_numbered(&head, output)?,
+                KEYED => self.take_keyed(&head, output)?,
+                ONE => self.take_one(&head, output)?,
+                other => {
+                    return Err(Ended::Nonsense(format!("it said {:?}", String::from_utf8_lossy(&other))));
+                }
+            }
+        }
+    }
+
+    fn take_numbered(&mut self, head: &Head, output: &mut Output<'_>) -> Result<(), Ended> {
+        let count = records(head.a)?;
+        let (buckets, lengths) = (self.bytes(count * 8)?, self.lengths(count)?);
+        let records = self.batch(head.c, &lengths)?;
+        let buckets = buckets.chunks_exact(8).map(|bytes| u64::from_le_bytes(bytes.try_into().unwrap_or_default()));
+        for (bucket, record) in buckets.zip(Parts { rest: &records, lengths: &lengths }) {
+            output.emit(bucket, record)?;
+        }
+        Ok(())
+    }
+
+    fn take_keyed(&mut self, head: &Head, output: &mut Output<'_>) -> Result<(), Ended> {
+        let count = records(head.a)?;
+        let (key_lengths, lengths) = (self.lengths(count)?, self.lengths(count)?);
+        let keys = self.batch(head.b, &key_lengths)?;
+        let records = self.batch(head.c, &lengths)?;
+        let keys = Parts { rest: &keys, lengths: &key_lengths };
+        for (key, record) in keys.zip(Parts { rest: &records, lengths: &lengths }) {
+            output.emit_key(key, record)?;
+        }
+        Ok(())
+    }
+
+    /// Bytes for one bucket: as many as there are, some at a time.
+    fn take_one(&mut self, head: &Head, output: &mut Output<'_>) -> Result<(), Ended> {
+        let bucket = if head.a == NO_KEY {
+            u64::from_le_bytes(self.bytes(8)?.try_into().unwrap_or_default())
+        } else {
+            key_hash(&self.bytes(bounded(head.a.into(), KEY_BYTES_MAX)?)?)
+        };
+        let (mut left, mut records) = (head.c, head.b);
+        let mut buffer = vec![0; usize::try_from(left).map_or(READ_BYTES, |left| left.min(READ_BYTES))];
+        loop {
+            let part = usize::try_from(left).map_or(buffer.len(), |left| left.min(buffer.len()));
+            self.fill(&mut buffer[..part])?;
+            output.emit_records(bucket, &buffer[..part], records)?;
+            records = 0;
+            left -= part as u64;
+            if left == 0 {
+                return Ok(());
+            }
+        }
+    }
+
+    fn head(&mut self) -> io::Result<Head> {
+        let mut bytes = [0; HEAD_BYTES];
+        self.fill(&mut bytes)?;
+        let [k0, k1, k2, k3, a0, a1, a2, a3, rest @ ..] = bytes;
+        let (b, c) = rest.split_at(8);
+        let number = |bytes: &[u8]| u64::from_le_bytes(bytes.try_into().unwrap_or_default());
+        Ok(Head { kind: [k0, k1, k2, k3], a: u32::from_le_bytes([a0, a1, a2, a3]), b: number(b), c: number(c) })
+    }
+
+    fn lengths(&mut self, count: usize) -> io::Result<Vec<u32>> {
+        let bytes = self.bytes(count * 4)?;
+        Ok(bytes.chunks_exact(4).map(|bytes| u32::from_le_bytes(bytes.try_into().unwrap_or_default())).collect())
+    }
+
+    /// Bytes that fall into parts of these lengths.
+    fn batch(&mut self, bytes: u64, lengths: &[u32]) -> io::Result<Vec<u8>> {
+        let bytes = bounded(bytes, BATCH_BYTES_MAX)?;
+        if lengths.iter().map(|length| u64::from(*length)).sum::<u64>() != bytes as u64 {
+            return Err(io::Error::other("a batch has not the length of its records"));
+        }
+        self.bytes(bytes)
+    }
+
+    fn text(&mut self, bytes: u64) -> io::Result<String> {
+        let bytes = self.bytes(bounded(bytes, TEXT_BYTES_MAX)?)?;
+        Ok(String::from_utf8_lossy(&bytes).into_owned())
+    }
+
+    fn bytes(&mut self, count: usize) -> io::Result<Vec<u8>> {
+        let mut bytes = vec![0; count];
+        self.fill(&mut bytes)?;
+        Ok(bytes)
+    }
+
+    /// Fills `bytes`. When the interpreter has ended, this process ends alike: so the node reads how it was.
+    fn fill(&mut self, bytes: &mut [u8]) -> io::Result<()> {
+        match self.socket.read_exact(bytes) {
+            Err(error) if matches!(error.kind(), io::ErrorKind::UnexpectedEof | io::ErrorKind::ConnectionReset) => {
+                sandbox::end_as(self.process.wait()?)
+            }
+            other => other,
+        }
+    }
+}
+
+impl Drop for Interpreter {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+/// Bytes cut into parts of these lengths, which they have together.
+struct Parts<'a> {
+    rest: &'a [u8],
+    lengths: &'a [u32],
+}
+
+impl<'a> Iterator for Parts<'a> {
+    type Item = &'a [u8];
+
+    fn next(&mut self) -> Option<&'a [u8]> {
+        let (length, lengths) = self.lengths.split_first()?;
+        let (part, rest) = self.rest.split_at_checked(*length as usize)?;
+        (self.rest, self.lengths) = (rest, lengths);
+        Some(part)
+    }
+}
+
+fn records(count: u32) -> io::Result<usize> {
+    bounded(count.into(), BATCH_RECORDS_MAX)
+}
+
+fn bounded(count: u64, most: usize) -> io::Result<usize> {
+    let count = usize::try_from(count).ok().filter(|count| *count <= most);
+    count.ok_or_else(|| io::Error::other("a batch is too long"))
+}
+
+fn length(bytes: usize) -> io::Result<u32> {
+    u32::try_from(bytes).map_err(|_| io::Error::other("it is too long"))
+}
+
+fn load_json(word: &PythonWord, parameters: &[(String, String)]) -> String {
+    // As on a command line, the last of a name wins.
+    let parameters: serde_json::Map<_, _> =
+        parameters.iter().map(|(name, value)| (name.clone(), value.clone().into())).collect();
+    let python = word.python.map(|(major, minor)| format!("{major}.{minor}"));
+    let PythonWord { name, file, requires, .. } = word;
+    serde_json::json!({
+        "name": name, "file": file, "python": python, "requires": requires, "parameters": parameters,
+    })
+    .to_string()
+}
+
+fn segment_json(input: &Input<'_>) -> String {
+    let (format, record_bytes) = match input.format() {
+        RecordFormat::File => ("file", 0),
+        RecordFormat::Lines => ("lines", 0),
+        RecordFormat::Fixed(bytes) => ("fixed", bytes),
+    };
+    serde_json::json!({
+        "path": input.path(), "segment": input.segment(), "from": input.from(),
+        "until": input.from() + input.bytes().len() as u64, "format": format, "record_bytes": record_bytes,
+        "buckets": input.buckets(),
+    })
+    .to_string()
+}
+
+/// What runs in the interpreter.
+const RUNNER: &str = include_str!("python/runner.py");
+/// An SPE is one of as many as the node has processors: a library that starts a thread for each would slow all of them.
+const LIBRARY_THREADS: &[(&str, &str)] = &[("OMP_NUM_THREADS", "1"), ("OPENBLAS_NUM_THREADS", "1")];
+const LOAD: u32 = 1;
+const SEGMENT: u32 = 2;
+const LOADED: [u8; 4] = *b"load";
+const DENIED: [u8; 4] = *b"deny";
+const LIFE: [u8; 4] = *b"life";
+const NUMBERED: [u8; 4] = *b"numb";
+const KEYED: [u8; 4] = *b"keys";
+const ONE: [u8; 4] = *b"one ";
+const DONE: [u8; 4] = *b"done";
+const FAILED: [u8; 4] = *b"fail";
+/// In the place of a key's length: a number follows.
+const NO_KEY: u32 = u32::MAX;
+/// In the place of a record's number: none is known.
+const NO_RECORD: u64 = u64::MAX;
+const HEAD_BYTES: usize = 24;
+/// Bytes read from the socket at once.
+const READ_BYTES: usize = 256 * 1024;
+/// Most records of a batch: the runner sends 8,192.
+const BATCH_RECORDS_MAX: usize = 1 << 16;
+/// Most bytes of a batch's keys, and of its records. The runner sends half a MiB, and a long key with it.
+const BATCH_BYTES_MAX: usize = 64 << 20;
+/// Most bytes of the key of one long record.
+const KEY_BYTES_MAX: usize = 64 << 20;
+/// Most bytes of what a function raised; what travels on is clipped further.
+const TEXT_BYTES_MAX: usize = 1 << 20;
