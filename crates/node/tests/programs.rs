@@ -514,3 +514,84 @@ async fn neither_python_nor_a_program_sees_the_nodes_files() {
     let refused = ["FileNotFoundError", "PermissionError"];
     assert!(refused.iter().any(|name| error.message.starts_with(name)), "{}", error.message);
 }
+
+/// What Python costs in an SPE, for `docs/performance.md`: no test, since it holds nothing to a limit.
+#[tokio::test]
+#[ignore = "a measurement: `SPE_PYTHON=/venv/bin/python cargo test --release -p sector-node --test programs -- --ignored --nocapture`"]
+async fn what_python_takes_in_an_spe() {
+    // A Python with NumPy and pyarrow.
+    let Some(interpreter) = std::env::var_os("SPE_PYTHON") else { return };
+    let text = "import pyarrow.compute as compute
+def rows(segment, out):
+    batch = segment.arrow()
+    kept = batch.filter(compute.match_substring(batch.column(0).cast('binary'), b'ab'))
+    out.write(repr((batch.num_rows, kept.num_rows)).encode())
+def nothing(segment, out):
+    pass
+";
+    let local = "import mmap, pyarrow, sys, time
+import pyarrow.compute as compute
+def run(path):
+    with open(path, 'rb') as file:
+        memory = pyarrow.py_buffer(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
+        rows = memory.size // 16
+        batch = pyarrow.record_batch([pyarrow.Array.from_buffers(pyarrow.binary(16), rows, [None, memory])], names=['record'])
+        kept = batch.filter(compute.match_substring(batch.column(0).cast('binary'), b'ab'))
+        return repr((batch.num_rows, kept.num_rows))
+for line in sys.stdin:
+    begun = time.perf_counter()
+    got = run(sys.argv[1])
+    print(time.perf_counter() - begun, got, flush=True)
+";
+    let change = |settings: &mut NodeSettings| settings.spe_python = Some(interpreter.clone().into());
+    let mut state = 1u64;
+    let bytes: Vec<u8> = (0..128 << 20)
+        .map(|_| {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            b'a' + (state >> 60) as u8
+        })
+        .collect();
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("input");
+    std::fs::write(&path, &bytes).unwrap();
+    let mut beside = std::process::Command::new(&interpreter)
+        .args(["-I", "-c", local, path.to_str().unwrap()])
+        .env("OMP_NUM_THREADS", "1")
+        .stdin(std::process::Stdio::piped())
+        .stdout(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut answers = std::io::BufRead::lines(std::io::BufReader::new(beside.stdout.take().unwrap()));
+    let mut spe = Spe::try_with(&python("rows", text), change).await.unwrap();
+    let records = RecordFormat::Fixed(16);
+    let (mut inside, mut outside) = (Vec::new(), Vec::new());
+    for _ in 0..11 {
+        let begun = std::time::Instant::now();
+        let order = segment(0, 0, bytes.len() as u64, records);
+        let (_, found) = finished(spe.run(vec![(order, File::open(&path).unwrap().into())], 1).await);
+        inside.push(begun.elapsed().as_secs_f64());
+        beside.stdin.as_mut().unwrap().write_all(b"again\n").unwrap();
+        let answer = answers.next().unwrap().unwrap();
+        let (seconds, got) = answer.split_once(' ').unwrap();
+        outside.push(seconds.parse::<f64>().unwrap());
+        assert_eq!(String::from_utf8_lossy(&found[&0]), got);
+    }
+    drop(beside.stdin.take());
+    beside.wait().unwrap();
+    let median = |times: &mut Vec<f64>| {
+        times.sort_by(f64::total_cmp);
+        times[times.len() / 2]
+    };
+    let (inside, outside) = (median(&mut inside), median(&mut outside));
+    println!("128 MiB of Arrow: {inside:.4} s in an SPE, {outside:.4} s on the file itself, {:.2} x", inside / outside);
+    let mut spe = Spe::try_with(&python("nothing", text), change).await.unwrap();
+    let mut each = Vec::new();
+    for _ in 0..11 {
+        let small = file_with(&bytes[..4096]);
+        let segments = (0..500).map(|at| (segment(at, 0, 4096, records), small.try_clone().unwrap().into())).collect();
+        let begun = std::time::Instant::now();
+        let _ = finished(spe.run(segments, 1).await);
+        each.push(begun.elapsed().as_secs_f64() / 500.0);
+    }
+    println!("a segment of 4 KiB: {:.3} ms", median(&mut each) * 1e3);
+}
