@@ -28,7 +28,7 @@ pub(crate) struct Host {
 }
 
 enum Role {
-    Sender { left_bytes: u64, pause: bool, stream: Option<(StreamId, u64)>, is_connected: bool },
+    Sender { left_bytes: u64, ready_bytes: u64, stream: Option<(StreamId, u64)>, is_connected: bool },
     Receiver { received_bytes: u64, streams: Vec<StreamId> },
 }
 
@@ -80,7 +80,7 @@ impl Host {
         let mut config = ClientConfig::new(trust.client.clone());
         config.transport_config(Arc::new(transport));
         let connection = endpoint.connect(now, config, peer, NAME).unwrap();
-        let role = Role::Sender { left_bytes: bytes, pause: false, stream: None, is_connected: false };
+        let role = Role::Sender { left_bytes: bytes, ready_bytes: u64::MAX, stream: None, is_connected: false };
         Self { endpoint, connection: Some(connection), peer, role, buffer: Vec::new() }
     }
 
@@ -101,10 +101,10 @@ impl Host {
         }
     }
 
-    /// The application stops or goes on writing.
-    pub(crate) fn pause(&mut self, pause: bool) {
-        if let Role::Sender { pause: paused, .. } = &mut self.role {
-            *paused = pause;
+    /// The application has so many bytes to write for now, and no more.
+    pub(crate) fn ready(&mut self, bytes: u64) {
+        if let Role::Sender { ready_bytes, .. } = &mut self.role {
+            *ready_bytes = bytes;
         }
     }
 
@@ -168,8 +168,8 @@ impl Host {
                 }
             }
             match &mut self.role {
-                Role::Sender { left_bytes, pause, stream, is_connected } if *is_connected && !*pause => {
-                    write(connection, left_bytes, stream);
+                Role::Sender { left_bytes, ready_bytes, stream, is_connected } if *is_connected => {
+                    write(connection, left_bytes, ready_bytes, stream);
                 }
                 Role::Sender { .. } => {}
                 Role::Receiver { received_bytes, streams } => read(connection, received_bytes, streams),
@@ -188,8 +188,13 @@ impl Host {
 }
 
 /// Writes what the connection takes, a new stream for each range.
-fn write(connection: &mut Connection, left_bytes: &mut u64, stream: &mut Option<(StreamId, u64)>) {
-    while *left_bytes > 0 {
+fn write(
+    connection: &mut Connection,
+    left_bytes: &mut u64,
+    ready_bytes: &mut u64,
+    stream: &mut Option<(StreamId, u64)>,
+) {
+    while *left_bytes.min(ready_bytes) > 0 {
         let (id, range_bytes) = match *stream {
             Some(open) => open,
             None => match connection.streams().open(Dir::Uni) {
@@ -197,10 +202,11 @@ fn write(connection: &mut Connection, left_bytes: &mut u64, stream: &mut Option<
                 None => return,
             },
         };
-        let wanted = range_bytes.min(*left_bytes).min(CHUNK_BYTES);
+        let wanted = range_bytes.min(*left_bytes).min(*ready_bytes).min(CHUNK_BYTES);
         let mut chunks = [Bytes::from_static(&ZEROS[..wanted as usize])];
         let written = connection.send_stream(id).write_chunks(&mut &mut chunks[..]).unwrap_or(0) as u64;
         *left_bytes -= written;
+        *ready_bytes -= written;
         *stream = Some((id, range_bytes - written));
         if range_bytes == written || *left_bytes == 0 {
             connection.send_stream(id).finish().unwrap();

@@ -56,6 +56,52 @@ fn a_sender_that_is_often_not_run_makes_up_for_it() {
 }
 
 #[test]
+fn words_on_a_busy_machine_do_not_slow_down_the_bulk_behind_them() {
+    for round_trip in [20 * MS, 60 * MS] {
+        for seed in 1..20 {
+            let mut way = Way::of(round_trip);
+            let mut lots = fastrand::Rng::with_seed(seed);
+            way.world.pause(0, true);
+            let mut stalled_until = [0; 2];
+            for at_ms in (0..3_000).step_by(35) {
+                way.world.run(at_ms * MS);
+                way.world.ready(0, 300);
+                let side = lots.usize(..2);
+                if lots.u32(..8) == 0 && stalled_until[side] < at_ms {
+                    stalled_until[side] = at_ms + lots.u32(20..200);
+                    way.world.machine(side).stall(at_ms * MS, stalled_until[side] * MS);
+                }
+            }
+            way.world.ready(0, u64::MAX);
+            let share = way.share(5_000..6_000);
+            assert!(share > 0.9, "{share:.2} after words with seed {seed} at {round_trip:?}");
+        }
+    }
+}
+
+#[test]
+fn a_start_that_a_busy_moment_cut_short_is_made_up_for_within_a_second() {
+    for seed in 1..15 {
+        let round_trip = 60 * MS;
+        let rules = LinkRules::clean(RATE_BITS * 8, round_trip / 2);
+        let world = World::new(rules.clone(), 1, &[Flow::of(Kind::Udt(None), u64::MAX)]);
+        let mut way = Way { rules, world };
+        let mut lots = fastrand::Rng::with_seed(seed);
+        let mut at_ms = 60;
+        while at_ms < 600 {
+            way.world.run(MS * at_ms);
+            let until_ms = at_ms + lots.u32(5..60);
+            for side in [SENDER, RECEIVER] {
+                way.world.machine(side).stall(MS * at_ms, MS * until_ms);
+            }
+            at_ms = until_ms + lots.u32(2..30);
+        }
+        let share = way.share(1_600..2_600) / 8.0;
+        assert!(share > 0.9, "{share:.2} with seed {seed}");
+    }
+}
+
+#[test]
 fn after_a_starved_moment_the_rate_is_back_within_two_seconds() {
     for round_trip in [20 * MS, 100 * MS] {
         for stall_ms in [100, 200, 300, 500] {

@@ -222,7 +222,12 @@ impl World {
 
     /// Lets a sender that was paused go on, or pauses it.
     pub(crate) fn pause(&mut self, line: usize, pause: bool) {
-        self.with_host(line, SENDER, |host, _, _| host.pause(pause));
+        self.ready(line, if pause { 0 } else { u64::MAX });
+    }
+
+    /// A sender has so many bytes for now, and no more.
+    pub(crate) fn ready(&mut self, line: usize, bytes: u64) {
+        self.with_host(line, SENDER, |host, _, _| host.ready(bytes));
     }
 
     fn begin(&mut self, line: usize) {

@@ -1,11 +1,7 @@
 //! `terasort gen`, `sort` and `validate` (Sector/Sphere paper, 3.2, Figure 3, and 4.2): jobs of built-in functions. The
 //! data are made to be sorted and thrown away, so one copy of them is kept.
 
-use std::{
-    io::Cursor,
-    ops::Range,
-    sync::atomic::{AtomicU64, Ordering},
-};
+use std::{io::Cursor, ops::Range};
 
 use client::{
     Client, Entry, EntryKind, PutOptions, SectorPath,
@@ -16,10 +12,11 @@ use functions::{
     terasort::{RECORD_BYTES, SegmentCheck, TotalCheck},
 };
 use protocol::{
-    RecordFormat, limits,
+    RecordFormat, Status, limits,
     message::spe::{Function, FunctionCode},
 };
 use serde::Serialize;
+use tokio::task::JoinSet;
 
 use super::jobs::{drive, refuse_results};
 use crate::{
@@ -71,16 +68,13 @@ pub(crate) async fn generate(
     let nodes = cloud.nodes().await?;
     let files = files.map_or(2 * nodes.len() as u64, u64::from).clamp(1, records.max(1));
     if nodes.is_empty() {
-        return Err(Failure::new(protocol::Status::Unavailable, "there are no nodes to generate on"));
+        return Err(Failure::new(Status::Unavailable, "there are no nodes to generate on"));
     }
     let (needed, free): (u64, u64) =
         (records.saturating_mul(RECORD_BYTES as u64), nodes.iter().map(|node| node.free_bytes).sum());
     if needed > free {
         let (needed, free) = (show::size(needed), show::size(free));
-        return Err(Failure::new(
-            protocol::Status::Unavailable,
-            format!("{needed} have no room: the nodes have {free} free"),
-        ));
+        return Err(Failure::new(Status::Unavailable, format!("{needed} have no room: the nodes have {free} free")));
     }
     // Each file's records are described by a line in a small file that lies where they shall be.
     let seeds =
@@ -159,23 +153,36 @@ pub(crate) async fn validate(cloud: &Client, folder: &str, global: &Global) -> R
 
 /// Keys from evenly spread places of the input, one after the other.
 async fn sample(cloud: &Client, inputs: &[Entry], bytes: u64) -> Result<Vec<u8>, Failure> {
-    let records = bytes / RECORD_BYTES as u64;
-    let step = (records / SAMPLE_PLACES).max(SAMPLE_RECORDS);
-    let mut keys = Vec::new();
-    let mut behind = 0;
-    let position = AtomicU64::new(0);
-    for entry in inputs {
-        let records = file_bytes(entry) / RECORD_BYTES as u64;
-        // The places go on counting from file to file, so that many small files are sampled as one large one is.
-        while position.load(Ordering::Relaxed) < behind + records {
-            let at = position.fetch_add(step, Ordering::Relaxed) - behind;
-            let range = record_range(at, records);
-            let (_, bytes) = cloud.read(&entry.path, Some(range), Vec::new(), &|_| ()).await?;
-            keys.extend(bytes.chunks_exact(RECORD_BYTES).flat_map(|record| &record[..KEY_BYTES]));
+    let records: Vec<u64> = inputs.iter().map(|entry| file_bytes(entry) / RECORD_BYTES as u64).collect();
+    let step = (bytes / RECORD_BYTES as u64 / SAMPLE_PLACES).max(SAMPLE_RECORDS);
+    let mut places = sampled_places(&records, step).into_iter();
+    let (mut reading, mut keys) = (JoinSet::new(), Vec::new());
+    loop {
+        // Each place is some round trips away, and no more than that.
+        while reading.len() < SAMPLES_AT_ONCE
+            && let Some((file, range)) = places.next()
+        {
+            let (cloud, path) = (cloud.clone(), inputs[file].path.clone());
+            reading.spawn(async move { cloud.read(&path, Some(range), Vec::new(), &|_| ()).await });
         }
-        behind += records;
+        let Some(read) = reading.join_next().await else { return Ok(keys) };
+        let (_, bytes) = read.map_err(|error| Failure::new(Status::Failed, error.to_string()))??;
+        keys.extend(bytes.chunks_exact(RECORD_BYTES).flat_map(|record| &record[..KEY_BYTES]));
     }
-    Ok(keys)
+}
+
+/// Where files of so many records are sampled: the file, and the bytes. Every `step` records, which go on counting from file
+/// to file, so that many small files are sampled as one large one is.
+fn sampled_places(file_records: &[u64], step: u64) -> Vec<(usize, Range<u64>)> {
+    let (mut places, mut at) = (Vec::new(), 0);
+    for (file, &records) in file_records.iter().enumerate() {
+        while at < records {
+            places.push((file, record_range(at, records)));
+            at += step;
+        }
+        at -= records;
+    }
+    places
 }
 
 /// The bytes of the records sampled at record `at` of a file.
@@ -236,6 +243,8 @@ const BUCKET_BYTES: u64 = 64 << 20;
 /// Places at which the input is sampled; with 200 records each that is 25,600 keys, which cut 64 buckets to within a few
 /// per cent.
 const SAMPLE_PLACES: u64 = 128;
+/// Places read at once.
+const SAMPLES_AT_ONCE: usize = 16;
 /// Neighbouring records read at each place.
 const SAMPLE_RECORDS: u64 = 200;
 
@@ -247,5 +256,12 @@ mod tests {
     fn a_sample_ends_with_its_file() {
         assert_eq!(record_range(0, 1000), 0..20_000);
         assert_eq!(record_range(950, 1000), 95_000..100_000);
+    }
+
+    #[test]
+    fn many_small_files_are_sampled_as_often_as_a_large_one() {
+        assert_eq!(sampled_places(&[1_000], 400).len(), 3);
+        let small = sampled_places(&[100; 10], 400);
+        assert_eq!(small, [(0, 0..10_000), (4, 0..10_000), (8, 0..10_000)]);
     }
 }

@@ -170,9 +170,9 @@ impl QuicSocket {
     }
 
     async fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
-        self.open_window();
         let mut rest = bytes;
         while !rest.is_empty() {
+            self.open_window();
             let (lane, left) = turn(self.sent_bytes);
             self.open_lane(lane).await?;
             let piece = &rest[..rest.len().min(left)];
@@ -280,12 +280,13 @@ impl QuicSocket {
         }
     }
 
-    /// Lets as much wait for acknowledgement as twice what the controller has under way: more would only be memory, which a
-    /// node has to share between all its slow readers.
+    /// Lets as much wait for acknowledgement as the controller has under way, and as much again to be sent. More would be
+    /// memory, which a node has to share between all its slow readers; and a piece that was lost waits behind all of it, with
+    /// nothing behind that piece in order at the other end.
     fn open_window(&self) {
         let under_way_bytes = self.shared.connection.path_stats(PathId::ZERO).map_or(0, |path| path.cwnd);
-        let window_bytes = under_way_bytes.saturating_mul(2).clamp(SEND_WINDOW_BYTES_MIN, SEND_WINDOW_BYTES_MAX);
-        self.shared.connection.set_send_window(window_bytes);
+        let ahead_bytes = under_way_bytes.clamp(AHEAD_BYTES_MIN, AHEAD_BYTES_MAX);
+        self.shared.connection.set_send_window((under_way_bytes + ahead_bytes).min(SEND_WINDOW_BYTES_MAX));
     }
 
     /// The peer's certificates.
@@ -373,9 +374,11 @@ const ALERTS_FROM: u64 = 0x100;
 const WORD_BYTES: usize = 16 * 1024;
 /// Small pieces are gathered up to here; larger ones go through, since the library copies them anyway.
 const OUTBOUND_BYTES_MAX: usize = 16 * 1024;
-/// Least and most bytes of a connection that may wait for acknowledgement: what a short way needs, and twice 10 Gbit/s over
-/// 100 ms.
-const SEND_WINDOW_BYTES_MIN: u64 = 4 * 1024 * 1024;
+/// Least and most bytes that may wait to be sent: on a slow way no more than a moment's, and nowhere so much that a lane is
+/// dealt a stripe before the one it had last has left, since the library sends all that a lane holds before it goes on.
+const AHEAD_BYTES_MIN: u64 = 2 * STRIPE_BYTES;
+const AHEAD_BYTES_MAX: u64 = (LANES as u64 - 1) * STRIPE_BYTES;
+/// Most bytes of a connection that may wait for acknowledgement: twice 10 Gbit/s over 100 ms.
 const SEND_WINDOW_BYTES_MAX: u64 = 256 * 1024 * 1024;
 /// Bytes from which on a conversation has something to say of the way: words alone do not fill it.
 const LEARN_FROM_BYTES: u64 = 1024 * 1024;

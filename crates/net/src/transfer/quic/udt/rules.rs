@@ -75,6 +75,17 @@ struct Round {
     /// Best arrival within a part of it, and of the one before.
     of_late: f64,
     of_late_before: f64,
+    /// Most bytes under way in this one and in the one before.
+    most: u64,
+    most_before: u64,
+}
+
+impl Round {
+    /// Whether a window of so many bytes is made use of: who sends a word now and then makes no queue, and what he sees arrive
+    /// says nothing of the path.
+    fn fills(self, window: f64) -> bool {
+        2.0 * self.most.max(self.most_before) as f64 >= window
+    }
 }
 
 /// The last evaluation of the rate.
@@ -86,8 +97,8 @@ struct Tick {
     used: f64,
     /// When the sender last had nothing more to send.
     idle_at: Option<Duration>,
-    /// Since when the rate rises without a queue to show for it.
-    rising_since: Option<Duration>,
+    /// Since when the rate rises without a queue to show for it, and what the path carried then.
+    rising_since: Option<(Duration, f64)>,
 }
 
 /// What is known of the last overload of the path.
@@ -135,6 +146,7 @@ impl Rules {
     pub fn on_sent(&mut self, now: Duration, bytes: u64) {
         self.lateness.on_sent(now, bytes, self.rate);
         self.delivery.on_sent(now, bytes);
+        self.round.most = self.round.most.max(self.delivery.in_flight_bytes());
         self.excuse_where_full();
         self.tick.sent_bytes = self.tick.sent_bytes.saturating_add(bytes);
     }
@@ -200,7 +212,7 @@ impl Rules {
         let expected = self.carried.min(self.rate) * self.round_trip().as_secs_f64() / self.packet_bytes;
         let is_congestion = self.losses.is_congestion(expected);
         match self.phase {
-            Phase::Start(_) if is_congestion => self.leave_start(now),
+            Phase::Start(start) if is_congestion && self.round.fills(start.window()) => self.leave_start(now),
             Phase::Steady if is_congestion || self.is_contended() => self.cut(now),
             Phase::Start(_) | Phase::Settle | Phase::Steady | Phase::Short(_) => {}
         }
@@ -276,7 +288,7 @@ impl Rules {
         let used_bytes = is_idle.then_some(self.delivery.in_flight_bytes() as f64);
         let Phase::Start(start) = &mut self.phase else { return };
         start.hold(used_bytes, path_bytes, of_late, round_trip, WINDOW_PACKETS * self.packet_bytes);
-        if is_queueing {
+        if is_queueing && self.round.fills(start.window()) {
             self.leave_start(now);
         } else if let Some(known) = start.reached(round_trip) {
             self.carried = known;
@@ -336,7 +348,7 @@ impl Rules {
     }
 
     fn end_round(&mut self, now: Duration, sample: Option<Sample>) {
-        let is_idle = sample.is_none_or(|sample| sample.is_idle);
+        let is_idle = sample.is_none_or(|sample| sample.is_idle) || self.is_idle(now);
         let is_full = match &mut self.phase {
             Phase::Start(start) => start.end_round(self.round.best, is_idle),
             Phase::Settle | Phase::Steady | Phase::Short(_) => false,
@@ -355,6 +367,8 @@ impl Rules {
             best_before: self.round.best,
             of_late: 0.0,
             of_late_before: self.round.of_late,
+            most: 0,
+            most_before: self.round.most,
         };
         if matches!(self.phase, Phase::Short(_)) {
             return;
@@ -386,7 +400,7 @@ impl Rules {
         if queue < target / 2 {
             self.overload.in_vain = 0;
         }
-        if queue > target && !self.is_contended() {
+        if queue > target && !self.is_contended() && self.tick.used > USED_LITTLE {
             self.tick.rising_since = None;
             // What was done shows in a round trip, and when the queue had time to empty.
             let shows_at = self.overload.drain_until.unwrap_or(self.overload.answered_at) + self.round_trip();
@@ -422,7 +436,10 @@ impl Rules {
         if is_queueing || self.is_contended() {
             self.tick.rising_since = None;
         } else {
-            let since = *self.tick.rising_since.get_or_insert(now);
+            let (since, carried) = *self.tick.rising_since.get_or_insert((now, self.carried));
+            if carried > 0.0 && self.carried >= carried * FREE_GROWTH {
+                return self.start_again(now);
+            }
             let period = self.round_trip().max(DOUBLING_MIN) * 2;
             let doublings = now.saturating_sub(since).as_secs_f64() / period.as_secs_f64();
             is_free = doublings >= FREE_AFTER_DOUBLINGS;
@@ -435,6 +452,14 @@ impl Rules {
             let least = WINDOW_PACKETS * self.packet_bytes / DOUBLING_MIN.as_secs_f64();
             self.rate = self.rate.min((self.carried * over).max(self.carried + least));
         }
+    }
+
+    /// What is carried grew, and no queue showed for it: the start ended too soon, as on a machine that had no time for it
+    /// then. It goes on from here.
+    fn start_again(&mut self, now: Duration) {
+        self.phase = Phase::Start(Start::from(self.rate * self.round_trip().as_secs_f64(), self.packet_bytes));
+        self.tick.rising_since = None;
+        self.round.began_at = now;
     }
 
     /// The path is full: one ninth less than it carries, until the queue is empty.
@@ -456,7 +481,7 @@ impl Rules {
         }
         if seen > 0.0 {
             // A sender that was late saw no more arrive than it sent, which says little of the path.
-            let is_late = self.tick.used <= USED_ENOUGH && queue <= long;
+            let is_late = self.tick.used <= USED_ENOUGH && (queue <= long || self.tick.used <= USED_LITTLE);
             self.carried = if is_late { seen.max(self.carried * CUT) } else { seen };
         }
         let base =
@@ -512,8 +537,13 @@ impl Rules {
 
     /// Whether the sender would send more if it might. One that is late does not make use of its rate either.
     fn is_wanting(&self, now: Duration) -> bool {
+        self.tick.used > USED_ENOUGH || !self.is_idle(now)
+    }
+
+    /// Whether the sender had nothing more to send of late.
+    fn is_idle(&self, now: Duration) -> bool {
         let idle = self.tick.idle_at.map(|at| now.saturating_sub(at));
-        self.tick.used > USED_ENOUGH || idle.is_none_or(|idle| idle > self.round_trip().max(DOUBLING_MIN))
+        idle.is_some_and(|idle| idle <= self.round_trip().max(DOUBLING_MIN))
     }
 
     /// The queue is someone else's: it stays long though we sent less.
@@ -593,10 +623,14 @@ const RATE_OVER_CARRIED_MAX: f64 = 1.06;
 /// But where it rose for so many doublings without a queue: what was seen to arrive is then not what the path can carry.
 const RATE_OVER_CARRIED_FREE: f64 = 1.5;
 const FREE_AFTER_DOUBLINGS: f64 = 2.0;
+/// So many times what was carried at first, and still no queue: the path has room for a start.
+const FREE_GROWTH: f64 = 1.25;
 /// Over so many evaluations the use of the rate is averaged.
 const USED_OVER: f64 = 8.0;
 /// A rate less used than that is not raised.
 const USED_ENOUGH: f64 = 0.85;
+/// A rate less used than that makes no queue: a queue then is another's, or a machine's that is late.
+const USED_LITTLE: f64 = 0.25;
 
 #[cfg(test)]
 mod tests;

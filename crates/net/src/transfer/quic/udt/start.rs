@@ -23,7 +23,12 @@ pub(super) struct Start {
 impl Start {
     /// Begins with some packets.
     pub(super) fn new(packet_bytes: f64) -> Self {
-        let window = PACKETS * packet_bytes;
+        Self::from(0.0, packet_bytes)
+    }
+
+    /// Goes on with a window that the path has shown to hold.
+    pub(super) fn from(window: f64, packet_bytes: f64) -> Self {
+        let window = window.max(PACKETS * packet_bytes);
         Self { window, granted: window, best: 0.0, rounds_without_growth: 0, goal: None }
     }
 
