@@ -44,6 +44,7 @@ pub fn run(options: &Options) -> Report {
         fired: cloud.faults.fired,
         network: env.network.counts,
         jobs_done: env.book.jobs_done,
+        delivered_again: env.book.delivered_again,
         appended: env.book.appended,
         resumed: env.book.resumed,
         violation: env.violation().cloned(),

@@ -76,6 +76,8 @@ pub struct Report {
     pub network: Counts,
     /// Jobs that ended well.
     pub jobs_done: u32,
+    /// Results of tasks that were sent again, since the node that had them was lost.
+    pub delivered_again: u32,
     /// Appends that ended well.
     pub appended: u32,
     /// Uploads that went on behind what an earlier attempt had left.

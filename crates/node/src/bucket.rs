@@ -2,11 +2,13 @@
 //! are a segment of the next stage or become a slice (Sector/Sphere paper, 3.2 and 3.5.2). It serves the path of a job.
 //!
 //! A piece is in its bucket whole or not at all, each winner's once after the seal; see [`Pieces`]. Nothing here is
-//! synced before it is published: a node that dies loses its buckets, and the job begins again without it.
+//! synced before it is published: a node that dies loses its buckets, and the job makes them again elsewhere, from what
+//! the nodes that sent the pieces have [kept](KeptResults).
 //!
 //! All calls wait for the disk: never call them from a task that serves the network.
 
 mod job_folders;
+mod kept;
 mod piece_writer;
 mod pieces;
 mod scratch;
@@ -30,22 +32,26 @@ use store::{DiskSet, SliceSums};
 
 use crate::NodeError;
 pub use job_folders::JobFolders;
+pub use kept::{Kept, KeptResults};
 pub use piece_writer::PieceWriter;
 pub use pieces::{PieceRefused, Pieces, Range, SealPlan, SealRefused};
 pub use scratch::{ClosedScratch, Scratch};
+pub use seal::Sealed;
 
 /// All buckets of a node, below the folders for jobs of its disks. Each lies on the disk of its first piece.
 #[derive(Debug)]
 pub struct BucketStore {
     folders: Box<dyn JobFolders>,
     jobs: Mutex<Jobs>,
+    kept: KeptResults,
     scratch_count: AtomicU64,
 }
 
 impl BucketStore {
     /// Buckets in `folders` (those of a [`DiskSet`], which the store has emptied).
     pub fn new(folders: impl JobFolders + 'static) -> Self {
-        Self { folders: Box::new(folders), jobs: Mutex::default(), scratch_count: AtomicU64::new(0) }
+        let kept = KeptResults::default();
+        Self { folders: Box::new(folders), jobs: Mutex::default(), kept, scratch_count: AtomicU64::new(0) }
     }
 
     /// Begins a piece of `bytes` bytes; [`Begun::Taken`] when the bucket has it already.
@@ -90,9 +96,14 @@ impl BucketStore {
         writer.commit()
     }
 
-    /// Makes a bucket final with exactly the winners' pieces; its length in bytes. A winner that is not here refuses it
-    /// with [`Status::NotFound`]. The same order twice is one seal.
-    pub fn seal(&self, order: &SealOrder) -> Result<u64, NodeError> {
+    /// What attempts of tasks here have left, kept for as long as there is room.
+    pub fn kept(&self) -> &KeptResults {
+        &self.kept
+    }
+
+    /// Makes a bucket final with exactly the winners' pieces. A winner that is not here refuses it with
+    /// [`Status::NotFound`]. The same order twice is one seal.
+    pub fn seal(&self, order: &SealOrder) -> Result<Sealed, NodeError> {
         self.bucket(order.bucket, None)?.seal(order)
     }
 
@@ -141,6 +152,7 @@ impl BucketStore {
                 jobs.forgotten.pop_front();
             }
         }
+        self.kept.forget(job);
         let mut removed = Ok(());
         for folder in self.folders.all() {
             let folder = folder.join(job.to_string());
@@ -231,7 +243,7 @@ impl BucketStore {
         };
         let folder = folder.join(id.job.to_string()).join(BUCKETS_FOLDER);
         fs::create_dir_all(&folder).map_err(NodeError::io("create the folder", &folder))?;
-        Ok(folder.join(format!("{}-{}-{}", id.run, id.stage, id.bucket)))
+        Ok(folder.join(format!("{}-{}-{}-{}", id.run, id.stage, id.bucket, id.making)))
     }
 
     fn lock(&self) -> MutexGuard<'_, Jobs> {

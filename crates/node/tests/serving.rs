@@ -431,7 +431,8 @@ async fn a_piece_is_taken_once_whole_and_only_for_its_job() {
     let mut driver = cloud.drive(&node).await;
     let missing = driver.ask(SpeRequest::Seal(seal(&[(0, 1_500_000), (1, 1_500_001)]))).await;
     assert!(matches!(&missing, SpeReply::Refused(refusal) if refusal.status == Status::NotFound), "{missing:?}");
-    assert_eq!(driver.ask(SpeRequest::Seal(seal(&[(0, 1_500_000)]))).await, SpeReply::Sealed { bytes: 1_500_000 });
+    let sealed = driver.ask(SpeRequest::Seal(seal(&[(0, 1_500_000)]))).await;
+    assert_eq!(sealed, SpeReply::Sealed { bytes: 1_500_000, order: vec![0] });
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -458,7 +459,7 @@ async fn a_bucket_becomes_a_slice_and_the_job_is_forgotten() {
     let mut driver = cloud.drive(&node).await;
     let mut order = seal(&[(0, 6)]);
     order.publish = true;
-    assert_eq!(driver.ask(SpeRequest::Seal(order)).await, SpeReply::Sealed { bytes: 6 });
+    assert_eq!(driver.ask(SpeRequest::Seal(order)).await, SpeReply::Sealed { bytes: 6, order: vec![0] });
     assert_eq!(driver.ask(SpeRequest::Fetch(piece(0).bucket)).await, SpeReply::Bytes(b"result".to_vec()));
     let ticket = cloud.ticket(&node.id, write_right(5));
     let publish = SpeRequest::Publish { bucket: piece(0).bucket, ticket };
@@ -497,12 +498,12 @@ async fn open_locally(
 }
 
 fn piece(task: u32) -> PieceId {
-    PieceId { bucket: BucketId { job: JOB, stage: 0, run: 0, bucket: 3 }, task, attempt: 0 }
+    PieceId { bucket: BucketId { job: JOB, stage: 0, run: 0, bucket: 3, making: 0 }, task, attempt: 0 }
 }
 
 fn seal(winners: &[(u32, u64)]) -> SealOrder {
     let winners = winners.iter().map(|(task, bytes)| Winner { task: *task, attempt: 0, bytes: *bytes }).collect();
-    SealOrder { bucket: piece(0).bucket, winners, publish: false }
+    SealOrder { bucket: piece(0).bucket, winners, publish: false, in_order: false }
 }
 
 async fn give(stream: &mut TransferStream, ticket: SignedTicket, piece: PieceId, bytes: &[u8]) -> TransferReply {

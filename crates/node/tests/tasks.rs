@@ -17,8 +17,8 @@ use protocol::{
     message::{
         node_master::{Ack, Order, Report},
         spe::{
-            AttemptId, BucketId, Function, FunctionCode, Output, SealOrder, SegmentOrder, SegmentSource, SpeReply,
-            SpeRequest, TaskOrder, TaskResult, Winner,
+            AttemptId, BucketId, BucketPlace, DeliveryOrder, Function, FunctionCode, Output, PieceResult, SealOrder,
+            SegmentOrder, SegmentSource, SpeReply, SpeRequest, TaskOrder, TaskResult, Winner,
         },
     },
     ticket::Right,
@@ -35,7 +35,7 @@ async fn a_task_over_a_local_slice_leaves_its_results_in_a_bucket_of_its_number(
     let result =
         run(&mut driver, task(4, 0, vec![segment(local(1), 0, 500_000, RecordFormat::Fixed(100))], Output::Local))
             .await;
-    assert_eq!((result.records_in, result.bytes_in, &result.pieces[..]), (5_000, 500_000, &[(4, 500_000)][..]));
+    assert_eq!((result.records_in, result.bytes_in, pieces(&result)), (5_000, 500_000, vec![(4, 500_000)]));
     assert!(sealed(&mut driver, 4, &[(4, 0, 500_000)]).await == bytes);
 }
 
@@ -59,8 +59,8 @@ async fn results_reach_the_buckets(mut cloud: FakeCloud) {
         let order =
             task(task_number, attempt, vec![segment(local(1), from, until, RecordFormat::Fixed(100))], places());
         let result = run(&mut driver, order).await;
-        assert_eq!(result.pieces.iter().map(|piece| piece.1).sum::<u64>(), until - from);
-        for (bucket, bytes) in result.pieces {
+        assert_eq!(result.pieces.iter().map(|piece| piece.bytes).sum::<u64>(), until - from);
+        for (bucket, bytes) in self::pieces(&result) {
             if attempt == 0 {
                 pieces.entry(bucket).or_default().push(Winner { task: task_number, attempt, bytes });
             }
@@ -103,7 +103,7 @@ async fn a_segment_of_another_node_is_read_as_if_it_were_here() {
         let order = task(number as u32, 0, vec![segment(source, part[0], part[1], RecordFormat::Lines)], Output::Local);
         let result = run(&mut driver, order).await;
         records += result.records_in;
-        if let [(bucket, bytes)] = result.pieces[..] {
+        if let [(bucket, bytes)] = pieces(&result)[..] {
             joined.extend(published(&mut driver, bucket, &[(bucket, 0, bytes)], &cloud, &here).await);
         }
     }
@@ -174,33 +174,21 @@ async fn what_is_not_of_the_tickets_job_or_makes_no_sense_is_refused() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_bucket_node_that_cannot_be_reached_fails_the_attempt_and_not_the_job() {
-    let mut cloud = FakeCloud::start().await;
-    let (here, gone) = (cloud.node("n1").await, cloud.node("n2").await);
-    cloud.put(&here, 1, &content(10_000)).await;
-    let places = vec![cloud.bucket_place(&gone), cloud.bucket_place(&here)];
-    gone.stop().await;
-    let mut driver = cloud.drive(&here).await;
-    load(&mut driver, "hash", &[("key", "0:10")]).await;
-    let order = task(0, 0, vec![segment(local(1), 0, 10_000, RecordFormat::Fixed(100))], Output::Buckets(places));
-    assert_eq!(refused(driver.ask(SpeRequest::Run(order)).await), Status::Unavailable);
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn scratch_files_are_gone_when_their_task_is_delivered() {
+async fn of_the_scratch_files_only_what_went_to_another_node_is_kept() {
     let mut cloud = FakeCloud::start().await;
     let (here, there) = (cloud.node("n1").await, cloud.node("n2").await);
     cloud.put(&there, 1, &content(10_000)).await;
     let mut driver = cloud.drive(&here).await;
     load(&mut driver, "copy", &[]).await;
-    for (number, output) in [(0, Output::Local), (1, Output::Buckets(vec![cloud.bucket_place(&there)]))] {
+    let (own, others) = (vec![cloud.bucket_place(&here)], vec![cloud.bucket_place(&there)]);
+    for (number, output) in [(0, Output::Local), (1, Output::Buckets(own)), (2, Output::Buckets(others))] {
         let source = SegmentSource::Remote { slice: SliceId(1), from: Box::new(cloud.source(&here, &there, 1)) };
         run(&mut driver, task(number, 0, vec![segment(source, 0, 10_000, RecordFormat::Fixed(100))], output)).await;
     }
     let scratch = here.folder.join("jobs").join(JOB.to_string()).join("scratch");
     let left = std::fs::read_dir(scratch).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
     // The folder of the SPE stays as long as that.
-    assert_eq!(left.filter(|name| !name.starts_with("spe-")).count(), 0);
+    assert_eq!(left.filter(|name| !name.starts_with("spe-")).count(), 1);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -217,7 +205,7 @@ async fn an_spe_that_was_killed_fails_the_attempt_and_a_fresh_one_runs_the_next(
         matches!(&died, SpeReply::Refused(why) if why.status == Status::Unavailable && why.sentence.contains("SPE")),
         "{died:?}"
     );
-    assert_eq!(run(&mut driver, order(1)).await.pieces, [(0, 10)]);
+    assert_eq!(pieces(&run(&mut driver, order(1)).await), [(0, 10)]);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -281,7 +269,49 @@ async fn restart_a_bucket_node(mut cloud: FakeCloud) {
     run(&mut driver, order(0, &cloud, &there)).await;
     let there = cloud.restart(there).await;
     let result = run(&mut driver, order(1, &cloud, &there)).await;
-    assert_eq!(result.pieces, [(0, 10_000)]);
+    assert_eq!(pieces(&result), [(0, 10_000)]);
+}
+
+/// The paper, 3.5.2: "if one node is down, the result can be sent to the same buckets on other nodes".
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_a_dead_node_could_not_take_is_kept_and_sent_to_another() {
+    let mut cloud = FakeCloud::start().await;
+    let (here, dead, other) = (cloud.node("n1").await, cloud.node("n2").await, cloud.node("n3").await);
+    let bytes = content(100_000);
+    cloud.put(&here, 1, &bytes).await;
+    let places = Output::Buckets(vec![cloud.bucket_place(&here), cloud.bucket_place(&dead)]);
+    let mut driver = cloud.drive(&here).await;
+    load(&mut driver, "hash", &[("key", "0:10")]).await;
+    dead.stop().await;
+    let order =
+        |attempt, output| task(0, attempt, vec![segment(local(1), 0, 100_000, RecordFormat::Fixed(100))], output);
+    let result = run(&mut driver, order(0, places)).await;
+    let delivered: Vec<_> = result.pieces.iter().map(|piece| (piece.bucket, piece.is_delivered)).collect();
+    assert_eq!(delivered, [(0, true), (1, false)], "{result:?}");
+    // Asked for that piece alone, at another place and in a new making.
+    let place = BucketPlace { making: 1, ..cloud.bucket_place(&other) };
+    let deliver = |attempt, place: &BucketPlace| {
+        let attempt = AttemptId { job: JOB, stage: 0, run: 0, task: 0, attempt };
+        SpeRequest::Deliver(DeliveryOrder { attempt, places: vec![(1, place.clone())] })
+    };
+    assert_eq!(driver.ask(deliver(0, &place)).await, SpeReply::Delivered);
+    assert_eq!(driver.ask(deliver(0, &place)).await, SpeReply::Delivered, "twice is once");
+    assert_eq!(refused(driver.ask(deliver(7, &place)).await), Status::NotFound);
+    let mut there = cloud.drive(&other).await;
+    let winner = Winner { task: 0, attempt: 0, bytes: result.pieces[1].bytes };
+    let bucket = BucketId { making: 1, ..bucket(1) };
+    let seal = SealOrder { bucket, winners: vec![winner], publish: false, in_order: true };
+    let sealed = there.ask(SpeRequest::Seal(seal)).await;
+    assert_eq!(sealed, SpeReply::Sealed { bytes: winner.bytes, order: vec![0] });
+    let SpeReply::Bytes(sent) = there.ask(SpeRequest::Fetch(bucket)).await else { panic!("no bytes") };
+    assert_eq!(crc32c::crc32c(&sent), result.pieces[1].checksum);
+    // Done again, for that bucket alone: the same, told but not sent.
+    let unwanted = BucketPlace { is_wanted: false, ..cloud.bucket_place(&here) };
+    let places = vec![unwanted, BucketPlace { making: 2, ..place }];
+    let again = run(&mut driver, order(1, Output::Buckets(places))).await;
+    let told = |piece: &PieceResult| (piece.bucket, piece.bytes, piece.checksum);
+    assert_eq!(again.pieces.iter().map(told).collect::<Vec<_>>(), result.pieces.iter().map(told).collect::<Vec<_>>());
+    assert_eq!(again.pieces.iter().map(|piece| piece.is_delivered).collect::<Vec<_>>(), [false, true]);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -316,7 +346,7 @@ async fn a_job_reads_no_slice_that_the_master_did_not_name_whatever_its_driver_s
     }
     let order =
         TaskOrder { inputs: Some(cloud.inputs_ticket(&here, &[1])), ..task(0, 0, vec![allowed()], Output::Local) };
-    assert_eq!(run(&mut driver, order).await.pieces, [(0, 11)]);
+    assert_eq!(pieces(&run(&mut driver, order).await), [(0, 11)]);
 }
 
 /// Stops a process of ours, and waits until all of its threads stand.
@@ -383,7 +413,13 @@ fn task(task: u32, attempt: u32, segments: Vec<SegmentOrder>, output: Output) ->
 }
 
 fn bucket(bucket: u32) -> BucketId {
-    BucketId { job: JOB, stage: 0, run: 0, bucket }
+    BucketId { job: JOB, stage: 0, run: 0, bucket, making: 0 }
+}
+
+/// What has come to its bucket, or was already there.
+fn pieces(result: &TaskResult) -> Vec<(u32, u64)> {
+    assert!(result.pieces.iter().all(|piece| piece.is_delivered), "{result:?}");
+    result.pieces.iter().map(|piece| (piece.bucket, piece.bytes)).collect()
 }
 
 fn refused(reply: SpeReply) -> Status {
@@ -410,13 +446,15 @@ fn seal(number: u32, winners: &[(u32, u32, u64)]) -> SpeRequest {
         bucket: bucket(number),
         winners: winners.iter().map(winner).collect(),
         publish: false,
+        in_order: false,
     })
 }
 
 /// Seals a small bucket and gives its bytes.
 async fn sealed(driver: &mut Driver, number: u32, winners: &[(u32, u32, u64)]) -> Vec<u8> {
     let bytes = winners.iter().map(|winner| winner.2).sum();
-    assert_eq!(driver.ask(seal(number, winners)).await, SpeReply::Sealed { bytes });
+    let order = winners.iter().map(|winner| winner.0).collect();
+    assert_eq!(driver.ask(seal(number, winners)).await, SpeReply::Sealed { bytes, order });
     match driver.ask(SpeRequest::Fetch(bucket(number))).await {
         SpeReply::Bytes(content) => content,
         other => panic!("{other:?}"),
@@ -432,7 +470,8 @@ async fn published(
     node: &FakeNode,
 ) -> Vec<u8> {
     let bytes = winners.iter().map(|winner| winner.2).sum();
-    assert_eq!(driver.ask(seal(number, winners)).await, SpeReply::Sealed { bytes });
+    let order = winners.iter().map(|winner| winner.0).collect();
+    assert_eq!(driver.ask(seal(number, winners)).await, SpeReply::Sealed { bytes, order });
     let slice = 1_000 + u128::from(number);
     let publish = SpeRequest::Publish { bucket: bucket(number), ticket: cloud.write_ticket(node, slice) };
     let published = driver.ask(publish).await;

@@ -1,7 +1,7 @@
 //! What a job wants done. The driver carries each action out, in any order and as many at once as it likes, and tells
 //! the job by an [`Event`](crate::Event) what came of it.
 
-use std::sync::Arc;
+use std::{collections::BTreeSet, sync::Arc};
 
 use protocol::{
     NodeId, RecordFormat, SectorPath, SliceId,
@@ -50,8 +50,10 @@ pub enum Action {
         /// The bucket.
         bucket: BucketId,
     },
-    /// Results were lost: everything is done again. What older runs published or returned is void, their actions need
-    /// not be carried on.
+    /// Have a node send what an attempt there left, and the node kept, to buckets that lack it. Answered by
+    /// [`Delivered`](crate::Event::Delivered) or [`DeliveryRefused`](crate::Event::DeliveryRefused).
+    Deliver(Delivery),
+    /// Everything is done again. What older runs published or returned is void, their actions need not be carried on.
     BeginRun {
         /// The run that begins.
         run: u32,
@@ -73,6 +75,20 @@ pub struct Assignment {
     pub segments: Vec<AssignedSegment>,
     /// Where results go.
     pub output: Placement,
+    /// The buckets that still want this task's piece, where an earlier attempt has served the others; all of them where
+    /// `None`.
+    pub wanted: Option<BTreeSet<u32>>,
+}
+
+/// Pieces that a node kept and is to send. A delivery is known by its attempt: there is never more than one of each.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Delivery {
+    /// The node that kept them.
+    pub node: NodeId,
+    /// Whose results they are.
+    pub attempt: AttemptId,
+    /// The buckets that lack them, by number, and where they are now.
+    pub homes: Vec<(u32, BucketHome)>,
 }
 
 /// A segment as a certain SPE gets it.
@@ -113,6 +129,22 @@ pub enum SegmentPlace {
 pub enum Placement {
     /// Into one bucket of the SPE's node, whose number is the task's.
     Local,
-    /// Into buckets, bucket `i` at the `i`th node.
-    Buckets(Arc<Vec<NodeId>>),
+    /// Into buckets, bucket `i` at the `i`th home.
+    Buckets(Arc<Vec<BucketHome>>),
+}
+
+impl Placement {
+    /// Where bucket `number` is; `None` for a task's own.
+    pub(crate) fn home(&self, number: u32) -> Option<&BucketHome> {
+        if let Self::Buckets(homes) = self { homes.get(number as usize) } else { None }
+    }
+}
+
+/// Where a bucket is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BucketHome {
+    /// Its node.
+    pub node: NodeId,
+    /// How often it was begun anew; see [`BucketId::making`].
+    pub making: u32,
 }

@@ -1,27 +1,38 @@
 //! The buckets of one stage: where they are, which attempts' pieces belong in them, and how far they are on their way to
 //! being final (Sector/Sphere paper, 3.2 and 3.5.2).
 //!
-//! This is where "exactly once" is kept: a piece counts only if its attempt finished first for its task, and a bucket is
-//! sealed with the list of these winners. What any other attempt left in it is cut out by its node; a winner that is
-//! missing there means that the node lost it, and the job begins a new run.
+//! This is where "exactly once" is kept. A piece counts only if its attempt finished first for its task, and a bucket is
+//! sealed with the list of these winners; what any other attempt left in it is cut out by its node. A bucket that is
+//! [lost](Buckets::lose) begins anew at another place, as another [making](BucketId::making), so that nothing of the old
+//! is taken for the new; its pieces come again from where they were made, or their tasks are done again. A task that is
+//! done again must leave what it left before, byte for byte, wherever something of that is in use
+//! ([`Won::Differs`]): else a record might be in two buckets, or in none.
+//!
+//! It never says where a bucket that has been lost gets its pieces from: that is the stage's to find out.
 
 use std::{
-    collections::{BTreeMap, BTreeSet},
+    collections::{BTreeMap, BTreeSet, HashMap},
     sync::Arc,
     time::Duration,
 };
 
 use protocol::{
     NodeId, Now, RecordFormat, Refusal, Status,
-    message::spe::{AttemptId, BucketId, SealOrder, Winner},
+    message::spe::{AttemptId, BucketId, PieceResult, SealOrder, Winner},
 };
 
-use crate::{action::Placement, outcome::OutputBucket, plan::StageOutput, stream::SealedBucket};
+use crate::{
+    action::{BucketHome, Placement},
+    outcome::OutputBucket,
+    places,
+    plan::StageOutput,
+    stream::SealedBucket,
+};
 
 /// The output of one stage in one run.
 #[derive(Debug)]
 pub(crate) struct Buckets {
-    /// The id of bucket 0; the others differ in their number.
+    /// The id of bucket 0; the others differ in their number and their making.
     first: BucketId,
     placement: Placement,
     finish: Finish,
@@ -34,6 +45,12 @@ pub(crate) struct Buckets {
     /// Steps to be tried again at a time.
     pauses: BTreeSet<(Duration, u32)>,
     unfinished: usize,
+    /// Bytes of the buckets that are sealed.
+    sealed_bytes: u64,
+    /// Whether every task has a winner: a shuffle is sealed only then.
+    closed: bool,
+    /// Whether the next stage has begun: whatever it read is in its results.
+    read: bool,
 }
 
 /// What becomes of a bucket once it is sealed.
@@ -68,12 +85,44 @@ pub(crate) enum StepRefusal {
     Final,
 }
 
+/// Where the account of a piece stands. It stays there as long as the run lasts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct PieceSpot {
+    /// The bucket's number.
+    pub(crate) bucket: u32,
+    at: usize,
+}
+
+impl PieceSpot {
+    #[cfg(test)]
+    pub(crate) fn of(bucket: u32, at: usize) -> Self {
+        Self { bucket, at }
+    }
+}
+
+/// A piece that an earlier attempt of a task left.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct FormerPiece {
+    spot: PieceSpot,
+    bytes: u64,
+    checksum: u32,
+}
+
+/// What came of an attempt's results.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Won {
+    /// They count; these pieces are not with their buckets yet.
+    Taken(Vec<PieceSpot>),
+    /// They are other than those of the attempt before, of which something is in use.
+    Differs,
+}
+
 impl Buckets {
     /// The buckets of a stage whose number, run and job are those of `first`, over nodes with these numbers of SPEs.
     pub(crate) fn new(first: BucketId, output: StageOutput, finish: Finish, weights: &BTreeMap<NodeId, u32>) -> Self {
         let placement = match output {
             StageOutput::Local => Placement::Local,
-            StageOutput::Buckets(count) => Placement::Buckets(Arc::new(spread(count, weights))),
+            StageOutput::Buckets(count) => Placement::Buckets(Arc::new(places::spread(count, weights))),
         };
         Self {
             first,
@@ -84,6 +133,9 @@ impl Buckets {
             in_progress: BTreeMap::new(),
             pauses: BTreeSet::new(),
             unfinished: 0,
+            sealed_bytes: 0,
+            closed: false,
+            read: false,
         }
     }
 
@@ -93,12 +145,12 @@ impl Buckets {
     }
 
     /// Whether a task can have left these pieces; if not, what is wrong with them.
-    pub(crate) fn check(&self, task: u32, pieces: &[(u32, u64)]) -> Result<(), String> {
+    pub(crate) fn check(&self, task: u32, pieces: &[PieceResult]) -> Result<(), String> {
         let mut seen = BTreeSet::new();
-        for (bucket, _) in pieces {
+        for PieceResult { bucket, .. } in pieces {
             let exists = match &self.placement {
                 Placement::Local => *bucket == task,
-                Placement::Buckets(places) => (*bucket as usize) < places.len(),
+                Placement::Buckets(homes) => (*bucket as usize) < homes.len(),
             };
             if !exists {
                 return Err(format!("the node reported a piece for bucket {bucket}, which the stage does not have"));
@@ -110,37 +162,82 @@ impl Buckets {
         Ok(())
     }
 
-    /// An attempt at `node` won its task: its pieces, [checked](Self::check), belong in the buckets.
-    pub(crate) fn win(&mut self, attempt: AttemptId, node: &NodeId, pieces: &[(u32, u64)]) {
-        for (number, bytes) in pieces.iter().filter(|(_, bytes)| *bytes > 0) {
-            let home = self.home(*number).unwrap_or(node).clone();
-            let bucket = self.filled.entry(*number).or_insert_with(|| {
-                self.unfinished += 1;
-                Bucket { node: home, winners: vec![], state: State::Filling, tries: 0 }
-            });
-            bucket.winners.push(Winner { task: attempt.task, attempt: attempt.attempt, bytes: *bytes });
-            // A local bucket has but one piece: its way goes on while other tasks still run.
-            if self.placement == Placement::Local {
-                self.ready.entry(bucket.node.clone()).or_default().insert(*number);
+    /// An attempt at `node` won its task: its pieces, [checked](Self::check), belong in the buckets. `given` is where it
+    /// was told to send them; `former` what an earlier attempt left, where the task was done before.
+    pub(crate) fn win(
+        &mut self,
+        attempt: AttemptId,
+        node: &NodeId,
+        given: &Placement,
+        pieces: &[PieceResult],
+        former: Option<&[FormerPiece]>,
+    ) -> Won {
+        let pieces: Vec<_> = pieces.iter().filter(|piece| piece.bytes > 0).collect();
+        let was_done = former.is_some();
+        let former = former.unwrap_or_default();
+        let same = |piece: &PieceResult, former: &FormerPiece| {
+            (piece.bucket, piece.bytes, piece.checksum) == (former.spot.bucket, former.bytes, former.checksum)
+        };
+        let is_same =
+            pieces.len() == former.len() && pieces.iter().all(|piece| former.iter().any(|former| same(piece, former)));
+        if !is_same {
+            let mut numbers = pieces.iter().map(|piece| piece.bucket).chain(former.iter().map(|f| f.spot.bucket));
+            let is_open = |number| self.filled.get(&number).is_none_or(|bucket| bucket.state == State::Filling);
+            if was_done && (self.read || !numbers.all(is_open)) {
+                return Won::Differs;
             }
+            former.iter().for_each(|piece| self.strike(piece.spot));
         }
+        let mut lacking = Vec::new();
+        for piece in pieces {
+            let home = self.home(piece.bucket).cloned();
+            let home = home.unwrap_or_else(|| BucketHome { node: node.clone(), making: attempt.attempt });
+            let is_there = piece.is_delivered && given.home(piece.bucket).is_none_or(|given| *given == home);
+            let entry = Piece {
+                task: attempt.task,
+                attempt: attempt.attempt,
+                bytes: piece.bytes,
+                checksum: piece.checksum,
+                is_there,
+            };
+            let spot = match former.iter().find(|former| is_same && former.spot.bucket == piece.bucket) {
+                Some(former) if self.is_there(former.spot) => continue,
+                Some(former) => self.replace(former.spot, home, entry),
+                None => self.add(piece.bucket, home, entry),
+            };
+            if !is_there {
+                lacking.push(spot);
+            }
+            self.make_ready(spot.bucket);
+        }
+        Won::Taken(lacking)
     }
 
-    /// Every task has a winner: nothing more comes. Where output is published and there is none, bucket 0 is made at
+    /// Every task has a winner: nothing new comes. Where output is published and there is none, bucket 0 is made at
     /// `node`, so that a job that found nothing leaves an empty file instead of no trace.
     pub(crate) fn close(&mut self, node: Option<&NodeId>) {
-        if let Some(node) = self.home(0).or(node).cloned()
+        self.closed = true;
+        let of_local = node.map(|node| BucketHome { node: node.clone(), making: 0 });
+        if let Some(home) = self.home(0).cloned().or(of_local)
             && self.filled.is_empty()
             && self.finish == Finish::Publish
         {
             self.unfinished += 1;
-            self.filled.insert(0, Bucket { node, winners: vec![], state: State::Filling, tries: 0 });
+            self.filled.insert(0, Bucket::new(home));
         }
-        for (number, bucket) in &self.filled {
-            if bucket.state == State::Filling {
-                self.ready.entry(bucket.node.clone()).or_default().insert(*number);
-            }
+        for number in self.filled.keys().copied().collect::<Vec<_>>() {
+            self.make_ready(number);
         }
+    }
+
+    /// Tasks are done again: what they leave may be in any bucket that is not sealed.
+    pub(crate) fn reopen(&mut self) {
+        self.closed = false;
+    }
+
+    /// The next stage begins to read.
+    pub(crate) fn begin_reading(&mut self) {
+        self.read = true;
     }
 
     /// Steps that can be ordered now.
@@ -151,13 +248,14 @@ impl Buckets {
             while *in_progress < STEPS_PER_NODE_MAX
                 && let Some(number) = ready.pop_first()
             {
-                let Some(bucket) = self.filled.get_mut(&number) else { continue };
-                let id = BucketId { bucket: number, ..self.first };
+                let Some(bucket) = self.filled.get_mut(&number).filter(|bucket| bucket.home.node == *node) else {
+                    continue;
+                };
+                let id = BucketId { bucket: number, making: bucket.home.making, ..self.first };
                 let step = match (bucket.state, self.finish) {
                     (State::Filling, finish) => {
                         bucket.state = State::Sealing;
-                        let publish = finish == Finish::Publish;
-                        Step::Seal(node.clone(), SealOrder { bucket: id, winners: bucket.winners.clone(), publish })
+                        Step::Seal(node.clone(), bucket.seal_order(id, finish == Finish::Publish))
                     }
                     (State::Sealed(bytes), Finish::Publish) => {
                         bucket.state = State::Finishing(bytes);
@@ -176,19 +274,23 @@ impl Buckets {
         steps
     }
 
-    /// A bucket was sealed with `bytes` bytes. `Ok(true)` if that was waited for.
+    /// A bucket was sealed with `bytes` bytes, its tasks' pieces in this order. `Ok(true)` if that was waited for.
     ///
     /// # Errors
     /// What is wrong, when the length is not that of the winners: then the content cannot be theirs.
-    pub(crate) fn sealed(&mut self, id: BucketId, bytes: u64) -> Result<bool, String> {
+    pub(crate) fn sealed(&mut self, id: BucketId, bytes: u64, order: Vec<u32>) -> Result<bool, String> {
+        let keeps_order = self.finish == Finish::Keep;
         let Some(bucket) = self.find(id).filter(|bucket| bucket.state == State::Sealing) else { return Ok(false) };
-        let wanted_bytes: u64 = bucket.winners.iter().map(|winner| winner.bytes).sum();
+        let wanted_bytes: u64 = bucket.pieces.iter().map(|piece| piece.bytes).sum();
         if bytes != wanted_bytes {
             return Err(format!("bucket {} was sealed with {bytes} bytes instead of {wanted_bytes}", id.bucket));
         }
         bucket.state = State::Sealed(bytes);
         bucket.tries = 0;
-        let node = bucket.node.clone();
+        // Only the next stage cares in which order it reads.
+        bucket.order = keeps_order.then_some(order);
+        let node = bucket.home.node.clone();
+        self.sealed_bytes += bytes;
         self.step_ended(&node);
         match self.finish {
             Finish::Keep => self.finished(id.bucket),
@@ -204,7 +306,7 @@ impl Buckets {
         let Some(bucket) = self.find(id).filter(|bucket| matches!(bucket.state, State::Finishing(_))) else {
             return false;
         };
-        let node = bucket.node.clone();
+        let node = bucket.home.node.clone();
         self.step_ended(&node);
         self.finished(id.bucket);
         true
@@ -219,18 +321,18 @@ impl Buckets {
         match refusal.status {
             Status::Unavailable if bucket.tries + 1 < STEP_TRIES_MAX => {
                 // Either the connection broke and the bucket is still there, or the node is down and will soon be
-                // counted as lost: one new run instead of two.
+                // counted as lost.
                 bucket.tries += 1;
                 bucket.state = match bucket.state {
                     State::Finishing(bytes) => State::Sealed(bytes),
                     _ => State::Filling,
                 };
-                let node = bucket.node.clone();
+                let node = bucket.home.node.clone();
                 self.step_ended(&node);
                 self.pauses.insert((now.monotonic + STEP_PAUSE, id.bucket));
                 StepRefusal::Paused
             }
-            // `Exists`: it became a file, and the news of that was lost; only a new run makes it anew.
+            // `Exists`: it became a file, and the news of that was lost; it is made anew and takes that file's place.
             Status::NotFound | Status::Unavailable | Status::Failed | Status::Corrupt | Status::Exists => {
                 StepRefusal::Lost
             }
@@ -241,10 +343,8 @@ impl Buckets {
     /// Steps whose pause is over are ready again.
     pub(crate) fn resume_due(&mut self, now: Now) {
         while self.pauses.first().is_some_and(|(when, _)| *when <= now.monotonic) {
-            if let Some((_, number)) = self.pauses.pop_first()
-                && let Some(bucket) = self.filled.get(&number)
-            {
-                self.ready.entry(bucket.node.clone()).or_default().insert(number);
+            if let Some((_, number)) = self.pauses.pop_first() {
+                self.make_ready(number);
             }
         }
     }
@@ -254,14 +354,131 @@ impl Buckets {
         self.pauses.first().map(|(when, _)| *when)
     }
 
-    /// Whether the loss of `node` loses results: a bucket that is placed there while tasks still send, or a filled one
-    /// that has not reached its end. A bucket that only the next stage reads is needed until that stage says otherwise.
-    pub(crate) fn depend_on(&self, node: &NodeId, tasks_unfinished: bool) -> bool {
-        let placed = tasks_unfinished && matches!(&self.placement, Placement::Buckets(places) if places.contains(node));
-        let filled = self.filled.values().any(|bucket| {
-            bucket.node == *node && (self.finish == Finish::Keep || !matches!(bucket.state, State::Finished(_)))
-        });
-        placed || filled
+    /// The buckets at `node` that hold something, by number, but for those of the job's output that have reached their
+    /// end.
+    pub(crate) fn at(&self, node: &NodeId) -> Vec<u32> {
+        let is_wanted = |bucket: &Bucket| self.finish == Finish::Keep || !matches!(bucket.state, State::Finished(_));
+        let here = self.filled.iter().filter(|(_, bucket)| bucket.home.node == *node && is_wanted(bucket));
+        here.map(|(number, _)| *number).collect()
+    }
+
+    /// Where a bucket that holds something is.
+    pub(crate) fn place(&self, number: u32) -> Option<&NodeId> {
+        self.filled.get(&number).map(|bucket| &bucket.home.node)
+    }
+
+    /// A bucket that the next stage was reading, sealed as it is now; `None` while it is not.
+    pub(crate) fn sealed_at(&self, number: u32) -> Option<(BucketId, NodeId)> {
+        let bucket = self.filled.get(&number).filter(|bucket| matches!(bucket.state, State::Finished(_)))?;
+        Some((BucketId { bucket: number, making: bucket.home.making, ..self.first }, bucket.home.node.clone()))
+    }
+
+    /// These buckets are gone: each begins anew, empty, on one of the nodes with these numbers of SPEs. Gives whose pieces
+    /// it lacks.
+    pub(crate) fn lose(&mut self, numbers: &[u32], weights: &BTreeMap<NodeId, u32>) -> Vec<(u32, PieceSpot)> {
+        if let Placement::Buckets(homes) = &mut self.placement {
+            let homes: &mut Vec<_> = Arc::make_mut(homes);
+            places::place_anew(homes, numbers, weights);
+        }
+        let mut lacking = Vec::new();
+        for number in numbers {
+            let home = self.home(*number).cloned();
+            let Some(bucket) = self.filled.get_mut(number) else { continue };
+            let (state, old) = (bucket.state, bucket.home.node.clone());
+            bucket.state = State::Filling;
+            bucket.tries = 0;
+            // One of a task's own results gets its place when the task has been done again.
+            bucket.home = home.unwrap_or_else(|| bucket.home.clone());
+            bucket.lacking = 0;
+            for (at, piece) in bucket.pieces.iter_mut().enumerate().filter(|(_, piece)| piece.bytes > 0) {
+                piece.is_there = false;
+                bucket.lacking += 1;
+                lacking.push((piece.task, PieceSpot { bucket: *number, at }));
+            }
+            match state {
+                State::Sealing | State::Finishing(_) => self.step_ended(&old),
+                State::Finished(_) => self.unfinished += 1,
+                State::Filling | State::Sealed(_) => {}
+            }
+            if let State::Sealed(bytes) | State::Finishing(bytes) | State::Finished(bytes) = state {
+                self.sealed_bytes -= bytes;
+            }
+            if let Some(ready) = self.ready.get_mut(&old) {
+                ready.remove(number);
+            }
+            self.pauses.retain(|(_, paused)| paused != number);
+            // One that was to be empty needs nothing.
+            self.make_ready(*number);
+        }
+        lacking
+    }
+
+    /// The buckets that hold nothing yet and were to be at `node` are to be elsewhere.
+    pub(crate) fn leave(&mut self, node: &NodeId, weights: &BTreeMap<NodeId, u32>) {
+        if let Placement::Buckets(homes) = &mut self.placement {
+            let is_left = |(number, home): &(usize, &BucketHome)| {
+                home.node == *node && !self.filled.contains_key(&(*number as u32))
+            };
+            let left: Vec<u32> = homes.iter().enumerate().filter(is_left).map(|(number, _)| number as u32).collect();
+            if !left.is_empty() {
+                let homes: &mut Vec<_> = Arc::make_mut(homes);
+                places::place_anew(homes, &left, weights);
+            }
+        }
+    }
+
+    /// How often a bucket has been lost while its node lived, this time included.
+    pub(crate) fn count_loss(&mut self, number: u32) -> u32 {
+        let Some(bucket) = self.filled.get_mut(&number) else { return 0 };
+        bucket.losses += 1;
+        bucket.losses
+    }
+
+    /// What these tasks left, by task. To be asked before they are done again.
+    pub(crate) fn account_of(&self, tasks: &BTreeSet<u32>) -> BTreeMap<u32, Vec<FormerPiece>> {
+        let mut account: BTreeMap<u32, Vec<FormerPiece>> = tasks.iter().map(|task| (*task, Vec::new())).collect();
+        for (number, bucket) in &self.filled {
+            for (at, piece) in bucket.pieces.iter().enumerate().filter(|(_, piece)| piece.bytes > 0) {
+                if let Some(pieces) = account.get_mut(&piece.task) {
+                    let spot = PieceSpot { bucket: *number, at };
+                    pieces.push(FormerPiece { spot, bytes: piece.bytes, checksum: piece.checksum });
+                }
+            }
+        }
+        account
+    }
+
+    /// The buckets that still lack what an earlier attempt left for them.
+    pub(crate) fn wanted(&self, former: &[FormerPiece]) -> BTreeSet<u32> {
+        former.iter().filter(|piece| !self.is_there(piece.spot)).map(|piece| piece.spot.bucket).collect()
+    }
+
+    /// Whether the bucket has a piece.
+    pub(crate) fn is_there(&self, spot: PieceSpot) -> bool {
+        self.filled.get(&spot.bucket).and_then(|bucket| bucket.pieces.get(spot.at)).is_none_or(|piece| piece.is_there)
+    }
+
+    /// Where a piece is to be sent.
+    pub(crate) fn home_of(&self, spot: PieceSpot) -> Option<BucketHome> {
+        self.filled.get(&spot.bucket).map(|bucket| bucket.home.clone())
+    }
+
+    /// An attempt's piece came to this making of its bucket.
+    pub(crate) fn arrived(&mut self, spot: PieceSpot, attempt: u32, making: u32) {
+        let Some(bucket) = self.filled.get_mut(&spot.bucket).filter(|bucket| bucket.home.making == making) else {
+            return;
+        };
+        if let Some(piece) = bucket.pieces.get_mut(spot.at).filter(|piece| !piece.is_there) {
+            piece.is_there = true;
+            piece.attempt = attempt;
+            bucket.lacking -= 1;
+            self.make_ready(spot.bucket);
+        }
+    }
+
+    /// Bytes of all sealed buckets.
+    pub(crate) fn sealed_bytes(&self) -> u64 {
+        self.sealed_bytes
     }
 
     /// Whether every filled bucket has reached its end.
@@ -286,8 +503,8 @@ impl Buckets {
     pub(crate) fn outputs(&self) -> Vec<OutputBucket> {
         let output = |(number, bucket): (&u32, &Bucket)| match bucket.state {
             State::Sealed(bytes) | State::Finishing(bytes) | State::Finished(bytes) => Some(OutputBucket {
-                bucket: BucketId { bucket: *number, ..self.first },
-                node: bucket.node.clone(),
+                bucket: BucketId { bucket: *number, making: bucket.home.making, ..self.first },
+                node: bucket.home.node.clone(),
                 bytes,
             }),
             State::Filling | State::Sealing => None,
@@ -296,12 +513,61 @@ impl Buckets {
     }
 
     fn find(&mut self, id: BucketId) -> Option<&mut Bucket> {
-        // News of another stage or run is late.
-        (id == BucketId { bucket: id.bucket, ..self.first }).then(|| self.filled.get_mut(&id.bucket))?
+        let first = self.first;
+        let bucket = self.filled.get_mut(&id.bucket)?;
+        // News of another stage, run or making is late.
+        (id == BucketId { bucket: id.bucket, making: bucket.home.making, ..first }).then_some(bucket)
     }
 
-    fn home(&self, number: u32) -> Option<&NodeId> {
-        if let Placement::Buckets(places) = &self.placement { places.get(number as usize) } else { None }
+    fn home(&self, number: u32) -> Option<&BucketHome> {
+        self.placement.home(number)
+    }
+
+    /// A piece's first entry.
+    fn add(&mut self, number: u32, home: BucketHome, piece: Piece) -> PieceSpot {
+        let bucket = self.filled.entry(number).or_insert_with(|| {
+            self.unfinished += 1;
+            Bucket::new(home)
+        });
+        bucket.lacking += u32::from(!piece.is_there);
+        bucket.pieces.push(piece);
+        PieceSpot { bucket: number, at: bucket.pieces.len() - 1 }
+    }
+
+    /// A piece that was lacking comes, or will come, from another attempt.
+    fn replace(&mut self, spot: PieceSpot, home: BucketHome, piece: Piece) -> PieceSpot {
+        if let Some(bucket) = self.filled.get_mut(&spot.bucket) {
+            bucket.home = home;
+            bucket.lacking -= u32::from(piece.is_there);
+            bucket.pieces[spot.at] = piece;
+        }
+        spot
+    }
+
+    /// A piece counts no more. Its entry stays, so that others keep their places.
+    fn strike(&mut self, spot: PieceSpot) {
+        let Some(bucket) = self.filled.get_mut(&spot.bucket) else { return };
+        let piece = &mut bucket.pieces[spot.at];
+        bucket.lacking -= u32::from(!piece.is_there);
+        (piece.bytes, piece.is_there) = (0, true);
+        if bucket.pieces.iter().all(|piece| piece.bytes == 0) {
+            self.filled.remove(&spot.bucket);
+            self.unfinished -= 1;
+        }
+    }
+
+    /// Notes that the bucket's next step may be ordered, if it may.
+    fn make_ready(&mut self, number: u32) {
+        let Some(bucket) = self.filled.get(&number) else { return };
+        let may_go_on = match bucket.state {
+            // A local bucket has but one piece: its way goes on while other tasks still run.
+            State::Filling => bucket.lacking == 0 && (self.closed || self.placement == Placement::Local),
+            State::Sealed(_) => true,
+            State::Sealing | State::Finishing(_) | State::Finished(_) => false,
+        };
+        if may_go_on && !self.pauses.iter().any(|(_, paused)| *paused == number) {
+            self.ready.entry(bucket.home.node.clone()).or_default().insert(number);
+        }
     }
 
     fn step_ended(&mut self, node: &NodeId) {
@@ -320,31 +586,49 @@ impl Buckets {
     }
 }
 
-/// Spreads `count` buckets over nodes in proportion to their SPEs, neighbouring numbers on different nodes.
-fn spread(count: u32, weights: &BTreeMap<NodeId, u32>) -> Vec<NodeId> {
-    let mut given: BTreeMap<&NodeId, u64> = BTreeMap::new();
-    let mut places = Vec::new();
-    for _ in 0..count {
-        // The node that would be least full with one more: compares (given + 1) / weight, as whole numbers.
-        let fullness = |node: &NodeId, weight: u32| {
-            (given.get(node).map_or(1, |given| given + 1) << 24) / u64::from(weight.max(1))
-        };
-        let Some((node, _)) = weights.iter().min_by_key(|(node, weight)| (fullness(node, **weight), *node)) else {
-            break;
-        };
-        *given.entry(node).or_default() += 1;
-        places.push(node.clone());
-    }
-    places
-}
-
 #[derive(Debug)]
 struct Bucket {
-    node: NodeId,
-    winners: Vec<Winner>,
+    home: BucketHome,
+    /// One for each winner; struck ones have no bytes.
+    pieces: Vec<Piece>,
+    /// Pieces that are not there yet.
+    lacking: u32,
+    /// The tasks in the order in which their pieces lay, once it was sealed for the next stage.
+    order: Option<Vec<u32>>,
     state: State,
     /// Times the present step was refused.
     tries: u32,
+    /// Times it was lost while its node lived.
+    losses: u32,
+}
+
+impl Bucket {
+    fn new(home: BucketHome) -> Self {
+        Self { home, pieces: vec![], lacking: 0, order: None, state: State::Filling, tries: 0, losses: 0 }
+    }
+
+    fn seal_order(&self, bucket: BucketId, publish: bool) -> SealOrder {
+        let winner = |piece: &Piece| Winner { task: piece.task, attempt: piece.attempt, bytes: piece.bytes };
+        let pieces = self.pieces.iter().filter(|piece| piece.bytes > 0);
+        let winners = match &self.order {
+            None => pieces.map(winner).collect(),
+            Some(order) => {
+                let by_task: HashMap<u32, &Piece> = pieces.map(|piece| (piece.task, piece)).collect();
+                order.iter().filter_map(|task| by_task.get(task)).map(|piece| winner(piece)).collect()
+            }
+        };
+        SealOrder { bucket, winners, publish, in_order: self.order.is_some() }
+    }
+}
+
+/// A winner's piece.
+#[derive(Debug)]
+struct Piece {
+    task: u32,
+    attempt: u32,
+    bytes: u64,
+    checksum: u32,
+    is_there: bool,
 }
 
 /// How far a bucket is; lengths in bytes.
@@ -366,173 +650,4 @@ const STEP_TRIES_MAX: u32 = 8;
 const STEP_PAUSE: Duration = Duration::from_secs(1);
 
 #[cfg(test)]
-mod tests {
-    #![allow(clippy::unwrap_used)]
-    use protocol::JobId;
-
-    use super::*;
-
-    const FIRST: BucketId = BucketId { job: JobId(7), stage: 1, run: 2, bucket: 0 };
-
-    fn node(name: &str) -> NodeId {
-        NodeId::new(name).unwrap()
-    }
-
-    fn weights(list: &[(&str, u32)]) -> BTreeMap<NodeId, u32> {
-        list.iter().map(|(name, weight)| (node(name), *weight)).collect()
-    }
-
-    fn buckets(output: StageOutput, finish: Finish) -> Buckets {
-        Buckets::new(FIRST, output, finish, &weights(&[("a", 1), ("b", 1)]))
-    }
-
-    fn attempt(task: u32, attempt: u32) -> AttemptId {
-        AttemptId { job: FIRST.job, stage: FIRST.stage, run: FIRST.run, task, attempt }
-    }
-
-    fn id(bucket: u32) -> BucketId {
-        BucketId { bucket, ..FIRST }
-    }
-
-    fn seal(name: &str, bucket: u32, winners: &[(u32, u32, u64)], publish: bool) -> Step {
-        let winner =
-            |(task, attempt, bytes): &(u32, u32, u64)| Winner { task: *task, attempt: *attempt, bytes: *bytes };
-        let winners = winners.iter().map(winner).collect();
-        Step::Seal(node(name), SealOrder { bucket: id(bucket), winners, publish })
-    }
-
-    #[test]
-    fn buckets_are_spread_by_the_number_of_spes_and_neighbours_apart() {
-        let places = |count, list: &[(&str, u32)]| {
-            spread(count, &weights(list)).iter().map(ToString::to_string).collect::<Vec<_>>().concat()
-        };
-        assert_eq!(places(5, &[("a", 1), ("b", 1)]), "ababa");
-        assert_eq!(places(6, &[("a", 1), ("b", 2)]), "babbab");
-        assert_eq!(places(2, &[]), "");
-    }
-
-    #[test]
-    fn a_shuffle_is_sealed_with_its_winners_when_all_tasks_are_done() {
-        let mut buckets = buckets(StageOutput::Buckets(3), Finish::Keep);
-        buckets.win(attempt(0, 1), &node("b"), &[(0, 5), (2, 6), (1, 0)]);
-        buckets.win(attempt(1, 0), &node("a"), &[(0, 7)]);
-        assert_eq!(buckets.next_steps(), []);
-        buckets.close(Some(&node("a")));
-        let wanted = [seal("a", 0, &[(0, 1, 5), (1, 0, 7)], false), seal("a", 2, &[(0, 1, 6)], false)];
-        assert_eq!(buckets.next_steps(), wanted);
-        assert_eq!(buckets.next_steps(), [], "ordered once");
-        assert_eq!(buckets.sealed(id(0), 12), Ok(true));
-        assert_eq!(buckets.sealed(id(0), 12), Ok(false), "told twice");
-        assert!(!buckets.are_complete());
-        assert_eq!(buckets.sealed(id(2), 6), Ok(true));
-        assert!(buckets.are_complete());
-        let stream = buckets.as_stream(RecordFormat::Lines);
-        assert_eq!(stream.iter().map(|b| (b.bucket.bucket, b.bytes)).collect::<Vec<_>>(), [(0, 12), (2, 6)]);
-    }
-
-    #[test]
-    fn a_local_bucket_is_sealed_and_published_while_other_tasks_run() {
-        let mut buckets = buckets(StageOutput::Local, Finish::Publish);
-        buckets.win(attempt(4, 0), &node("b"), &[(4, 9)]);
-        assert_eq!(buckets.next_steps(), [seal("b", 4, &[(4, 0, 9)], true)]);
-        buckets.sealed(id(4), 9).unwrap();
-        assert_eq!(buckets.next_steps(), [Step::Publish(node("b"), id(4))]);
-        assert!(buckets.delivered(id(4)) && !buckets.delivered(id(4)) && buckets.are_complete());
-        assert!(!buckets.depend_on(&node("b"), true), "what is published needs its node no more");
-    }
-
-    #[test]
-    fn a_job_that_found_nothing_publishes_one_empty_file_and_returns_nothing() {
-        let mut published = buckets(StageOutput::Local, Finish::Publish);
-        published.close(Some(&node("b")));
-        assert_eq!(published.next_steps(), [seal("b", 0, &[], true)]);
-        assert_eq!(published.sealed(id(0), 0), Ok(true));
-        for finish in [Finish::Keep, Finish::Return] {
-            let mut others = buckets(StageOutput::Buckets(2), finish);
-            others.close(Some(&node("b")));
-            assert!(others.are_complete());
-        }
-    }
-
-    #[test]
-    fn a_bucket_sealed_with_another_length_is_not_believed() {
-        let mut buckets = buckets(StageOutput::Local, Finish::Return);
-        buckets.win(attempt(0, 0), &node("a"), &[(0, 9)]);
-        buckets.next_steps();
-        assert!(buckets.sealed(id(0), 10).unwrap_err().contains("10 bytes instead of 9"));
-    }
-
-    #[test]
-    fn news_of_another_run_or_stage_is_late() {
-        let mut buckets = buckets(StageOutput::Local, Finish::Return);
-        buckets.win(attempt(0, 0), &node("a"), &[(0, 9)]);
-        buckets.next_steps();
-        assert_eq!(buckets.sealed(BucketId { run: 1, ..id(0) }, 9), Ok(false));
-        assert_eq!(buckets.sealed(BucketId { stage: 0, ..id(0) }, 9), Ok(false));
-        let gone = Refusal::new(Status::NotFound, "gone");
-        assert_eq!(buckets.refused(Now::default(), BucketId { run: 1, ..id(0) }, &gone), StepRefusal::Ignored);
-        assert_eq!(buckets.refused(Now::default(), id(0), &gone), StepRefusal::Lost);
-    }
-
-    #[test]
-    fn a_node_that_cannot_be_reached_is_asked_again_but_not_for_ever() {
-        let mut buckets = buckets(StageOutput::Local, Finish::Return);
-        buckets.win(attempt(0, 0), &node("a"), &[(0, 9)]);
-        let away = Refusal::new(Status::Unavailable, "away");
-        let mut now = Now::default();
-        for _ in 1..STEP_TRIES_MAX {
-            assert_eq!(buckets.next_steps().len(), 1);
-            assert_eq!(buckets.refused(now, id(0), &away), StepRefusal::Paused);
-            assert_eq!(buckets.refused(now, id(0), &away), StepRefusal::Ignored, "it is not under way now");
-            assert_eq!(buckets.next_steps(), []);
-            assert_eq!(buckets.next_timeout(), Some(now.monotonic + STEP_PAUSE));
-            now = now.after(STEP_PAUSE);
-            buckets.resume_due(now);
-        }
-        assert_eq!(buckets.next_steps().len(), 1);
-        assert_eq!(buckets.refused(now, id(0), &away), StepRefusal::Lost);
-        let no = Refusal::new(Status::Refused, "no");
-        assert_eq!(buckets.refused(now, id(0), &no), StepRefusal::Final);
-    }
-
-    #[test]
-    fn each_step_has_its_own_tries() {
-        let mut buckets = buckets(StageOutput::Local, Finish::Return);
-        buckets.win(attempt(0, 0), &node("a"), &[(0, 9)]);
-        let away = Refusal::new(Status::Unavailable, "away");
-        let mut now = Now::default();
-        let mut refuse = |buckets: &mut Buckets, times: u32| {
-            for _ in 0..times {
-                assert_eq!(buckets.next_steps().len(), 1);
-                assert_eq!(buckets.refused(now, id(0), &away), StepRefusal::Paused);
-                now = now.after(STEP_PAUSE);
-                buckets.resume_due(now);
-            }
-        };
-        refuse(&mut buckets, STEP_TRIES_MAX - 1);
-        buckets.next_steps();
-        assert_eq!(buckets.sealed(id(0), 9), Ok(true));
-        refuse(&mut buckets, STEP_TRIES_MAX - 1);
-    }
-
-    #[test]
-    fn a_node_is_asked_for_a_few_steps_at_a_time() {
-        let mut buckets = buckets(StageOutput::Buckets(20), Finish::Keep);
-        buckets.win(attempt(0, 0), &node("a"), &(0..20).map(|bucket| (bucket, 1)).collect::<Vec<_>>());
-        buckets.close(None);
-        assert_eq!(buckets.next_steps().len(), 2 * STEPS_PER_NODE_MAX);
-        buckets.sealed(id(0), 1).unwrap();
-        assert_eq!(buckets.next_steps(), [seal("a", 8, &[(0, 0, 1)], false)]);
-    }
-
-    #[test]
-    fn pieces_that_cannot_be_are_named() {
-        let shuffle = buckets(StageOutput::Buckets(2), Finish::Keep);
-        assert_eq!(shuffle.check(0, &[(0, 1), (1, 1)]), Ok(()));
-        assert!(shuffle.check(0, &[(2, 1)]).unwrap_err().contains("bucket 2"));
-        assert!(shuffle.check(0, &[(1, 1), (1, 2)]).unwrap_err().contains("two pieces"));
-        let local = buckets(StageOutput::Local, Finish::Keep);
-        assert_eq!(local.check(3, &[(3, 1)]), Ok(()));
-        assert!(local.check(3, &[(2, 1)]).is_err());
-    }
-}
+mod tests;

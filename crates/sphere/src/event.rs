@@ -27,7 +27,7 @@ pub enum Event {
         /// Bytes of input read so far.
         bytes: u64,
     },
-    /// An attempt is done and each of its pieces is with its bucket.
+    /// An attempt is done; each of its pieces is with its bucket, or kept by its node.
     TaskFinished {
         /// Which.
         attempt: AttemptId,
@@ -48,12 +48,23 @@ pub enum Event {
         /// Where, and what it said.
         error: FunctionError,
     },
+    /// The pieces that were to be delivered are with their buckets.
+    Delivered(AttemptId),
+    /// They are not, or not all.
+    DeliveryRefused {
+        /// Whose pieces.
+        attempt: AttemptId,
+        /// Why. [`NotFound`](protocol::Status::NotFound): the node has not kept them.
+        refusal: Refusal,
+    },
     /// A bucket is final.
     Sealed {
         /// Which.
         bucket: BucketId,
         /// Its length in bytes.
         bytes: u64,
+        /// The tasks whose pieces are in it, in the order in which they lie.
+        order: Vec<u32>,
     },
     /// A bucket has become a file.
     Published(BucketId),

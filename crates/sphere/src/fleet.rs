@@ -22,9 +22,16 @@ pub struct SpeId(pub u64);
 #[derive(Debug)]
 pub(crate) struct Fleet {
     nodes: BTreeMap<NodeId, Node>,
+    /// Nodes that are not lost and have slots, with their number of SPEs.
+    weights: BTreeMap<NodeId, u32>,
     spes: BTreeMap<SpeId, Spe>,
+    idle: BTreeSet<SpeId>,
+    /// When each SPE that is not idle counts as silent.
+    deadlines: BTreeSet<(Duration, SpeId)>,
     /// SPEs to be started at a time; the number only keeps two of one node and time apart.
     restarts: BTreeSet<(Duration, u64, NodeId)>,
+    /// Bytes that busy SPEs have read of what they work on.
+    bytes_in_progress: u64,
     next: u64,
     progress_deadline: Duration,
 }
@@ -43,10 +50,22 @@ pub(crate) struct SpeLoss {
 impl Fleet {
     pub(crate) fn new(plans: &[SpeNodePlan], progress_deadline: Duration) -> Self {
         let node = |plan: &SpeNodePlan| {
-            (plan.node.clone(), Node { place: plan.place.clone(), slots: plan.slots, lost: false, failed_starts: 0 })
+            let place = plan.place.clone();
+            (plan.node.clone(), Node { place, slots: plan.slots, lost: false, failed_starts: 0, free: 0 })
         };
-        let nodes = plans.iter().map(node).collect();
-        Self { nodes, spes: BTreeMap::new(), restarts: BTreeSet::new(), next: 0, progress_deadline }
+        let nodes: BTreeMap<_, _> = plans.iter().map(node).collect();
+        let with_slots = nodes.iter().filter(|(_, node)| node.slots > 0);
+        Self {
+            weights: with_slots.map(|(name, node)| (name.clone(), node.slots)).collect(),
+            nodes,
+            spes: BTreeMap::new(),
+            idle: BTreeSet::new(),
+            deadlines: BTreeSet::new(),
+            restarts: BTreeSet::new(),
+            bytes_in_progress: 0,
+            next: 0,
+            progress_deadline,
+        }
     }
 
     /// One SPE for each slot of each node, to be started.
@@ -68,10 +87,11 @@ impl Fleet {
 
     /// An SPE is ready for work; false when it is no longer counted on.
     pub(crate) fn ready(&mut self, spe: SpeId) -> bool {
-        let Some(found) = self.spes.get_mut(&spe) else { return false };
+        let Some(found) = self.spes.get(&spe) else { return false };
         if matches!(found.state, SpeState::Starting { .. }) {
-            found.state = SpeState::Idle;
-            if let Some(node) = self.nodes.get_mut(&found.node) {
+            let node = found.node.clone();
+            self.turn(spe, SpeState::Idle);
+            if let Some(node) = self.nodes.get_mut(&node) {
                 node.failed_starts = 0;
             }
         }
@@ -81,30 +101,25 @@ impl Fleet {
     /// An idle SPE begins an attempt.
     pub(crate) fn occupy(&mut self, now: Now, spe: SpeId, attempt: AttemptId) {
         let deadline = now.monotonic + self.progress_deadline;
-        if let Some(spe) = self.spes.get_mut(&spe) {
-            spe.state = SpeState::Busy { attempt, bytes: 0, deadline };
-        }
+        self.turn(spe, SpeState::Busy { attempt, bytes: 0, deadline });
     }
 
     /// The attempt's SPE gave a sign of life.
-    pub(crate) fn progress(&mut self, now: Now, spe: SpeId, bytes_read: u64) {
-        let later = now.monotonic + self.progress_deadline;
-        if let Some(SpeState::Busy { bytes, deadline, .. }) = self.spes.get_mut(&spe).map(|spe| &mut spe.state) {
-            *bytes = bytes_read;
-            *deadline = later;
+    pub(crate) fn progress(&mut self, now: Now, spe: SpeId, bytes: u64) {
+        let deadline = now.monotonic + self.progress_deadline;
+        if let Some(SpeState::Busy { attempt, .. }) = self.spes.get(&spe).map(|spe| &spe.state) {
+            self.turn(spe, SpeState::Busy { attempt: *attempt, bytes, deadline });
         }
     }
 
     /// The SPE has finished what it was doing.
     pub(crate) fn release(&mut self, spe: SpeId) {
-        if let Some(spe) = self.spes.get_mut(&spe) {
-            spe.state = SpeState::Idle;
-        }
+        self.turn(spe, SpeState::Idle);
     }
 
     /// The SPE ended or is given up; another is started after a pause. `None` when it was no longer counted on.
     pub(crate) fn lose_spe(&mut self, now: Now, spe: SpeId) -> Option<SpeLoss> {
-        let Spe { node: name, state } = self.spes.remove(&spe)?;
+        let Spe { node: name, state } = self.remove(spe)?;
         let node = self.nodes.get_mut(&name)?;
         if matches!(state, SpeState::Starting { .. }) {
             node.failed_starts += 1;
@@ -119,60 +134,60 @@ impl Fleet {
         Some(SpeLoss { node: name, attempt, node_given_up })
     }
 
+    /// Discards an SPE that does nothing useful any more; the one that takes its place. `None` when it was no longer
+    /// counted on.
+    pub(crate) fn replace(&mut self, now: Now, spe: SpeId) -> Option<(SpeId, NodeId)> {
+        let old = self.remove(spe)?;
+        Some(self.start(now, old.node))
+    }
+
     /// Discards every busy SPE and gives those that take their places.
     pub(crate) fn replace_busy(&mut self, now: Now) -> Vec<(SpeId, SpeId, NodeId)> {
-        let busy: Vec<SpeId> =
-            self.spes.iter().filter(|(_, spe)| matches!(spe.state, SpeState::Busy { .. })).map(|(id, _)| *id).collect();
-        let replace = |old| self.spes.remove(&old).map(|spe| (old, spe.node));
-        let removed: Vec<_> = busy.into_iter().filter_map(replace).collect();
-        removed
-            .into_iter()
-            .map(|(old, node)| {
-                let (new, node) = self.start(now, node);
-                (old, new, node)
-            })
-            .collect()
+        let busy = self.spes.iter().filter(|(_, spe)| matches!(spe.state, SpeState::Busy { .. }));
+        let busy: Vec<SpeId> = busy.map(|(id, _)| *id).collect();
+        let replaced = busy.into_iter().filter_map(|old| self.replace(now, old).map(|(new, node)| (old, new, node)));
+        replaced.collect()
     }
 
     /// A node is lost for the rest of the job: its SPEs, with what they were doing. `None` when it was lost before.
     pub(crate) fn lose_node(&mut self, name: &NodeId) -> Option<Vec<(SpeId, Option<AttemptId>)>> {
         let node = self.nodes.get_mut(name).filter(|node| !node.lost)?;
         node.lost = true;
+        self.weights.remove(name);
         self.restarts.retain(|(_, _, node)| node != name);
+        let here: Vec<SpeId> = self.spes.iter().filter(|(_, spe)| spe.node == *name).map(|(id, _)| *id).collect();
         let mut gone = Vec::new();
-        self.spes.retain(|id, spe| {
-            if spe.node != *name {
-                return true;
-            }
-            gone.push((*id, if let SpeState::Busy { attempt, .. } = spe.state { Some(attempt) } else { None }));
-            false
-        });
+        for id in here {
+            let Some(spe) = self.remove(id) else { continue };
+            gone.push((id, if let SpeState::Busy { attempt, .. } = spe.state { Some(attempt) } else { None }));
+        }
         Some(gone)
     }
 
     /// Idle SPEs and their nodes, oldest first.
     pub(crate) fn idle(&self) -> Vec<(SpeId, NodeId)> {
-        let idle = self.spes.iter().filter(|(_, spe)| matches!(spe.state, SpeState::Idle));
-        idle.map(|(id, spe)| (*id, spe.node.clone())).collect()
+        self.idle.iter().filter_map(|id| Some((*id, self.spes.get(id)?.node.clone()))).collect()
     }
 
-    /// Nodes that have an SPE free or about to be, so that their work need not be carried elsewhere. A node whose
+    /// Whether any SPE is idle.
+    pub(crate) fn has_idle(&self) -> bool {
+        !self.idle.is_empty()
+    }
+
+    /// Whether a node has an SPE free or about to be, so that its work need not be carried elsewhere. A node whose
     /// starts fail is not waited for.
-    pub(crate) fn free_nodes(&self) -> BTreeSet<&NodeId> {
-        let starts_well = |node| self.nodes.get(node).is_some_and(|node| node.failed_starts == 0);
-        let free = self.spes.values().filter(|spe| !matches!(spe.state, SpeState::Busy { .. }));
-        free.map(|spe| &spe.node).filter(|node| starts_well(node)).collect()
+    pub(crate) fn is_free(&self, name: &NodeId) -> bool {
+        self.nodes.get(name).is_some_and(|node| node.free > 0 && node.failed_starts == 0)
     }
 
     /// Nodes that are not lost and have slots, with their number of SPEs.
-    pub(crate) fn weights(&self) -> BTreeMap<NodeId, u32> {
-        let live = self.nodes.iter().filter(|(_, node)| !node.lost && node.slots > 0);
-        live.map(|(name, node)| (name.clone(), node.slots)).collect()
+    pub(crate) fn weights(&self) -> &BTreeMap<NodeId, u32> {
+        &self.weights
     }
 
     /// Whether a node is of the job and not lost.
     pub(crate) fn is_live(&self, name: &NodeId) -> bool {
-        self.nodes.get(name).is_some_and(|node| !node.lost && node.slots > 0)
+        self.weights.contains_key(name)
     }
 
     /// How far two nodes of the job are apart; the farthest for one that is not of the job.
@@ -185,27 +200,67 @@ impl Fleet {
 
     /// SPEs whose deadline has passed.
     pub(crate) fn silent(&self, now: Now) -> Vec<SpeId> {
-        let late = |spe: &Spe| spe.deadline().is_some_and(|deadline| deadline <= now.monotonic);
-        self.spes.iter().filter(|(_, spe)| late(spe)).map(|(id, _)| *id).collect()
+        let late = self.deadlines.iter().take_while(|(deadline, _)| *deadline <= now.monotonic);
+        late.map(|(_, spe)| *spe).collect()
     }
 
     /// Bytes that busy SPEs have read of what they work on.
     pub(crate) fn bytes_in_progress(&self) -> u64 {
-        self.spes.values().map(|spe| if let SpeState::Busy { bytes, .. } = spe.state { bytes } else { 0 }).sum()
+        self.bytes_in_progress
     }
 
     /// When something here is due next.
     pub(crate) fn next_timeout(&self) -> Option<Duration> {
         let restart = self.restarts.first().map(|(when, ..)| *when);
-        self.spes.values().filter_map(Spe::deadline).chain(restart).min()
+        self.deadlines.first().map(|(when, _)| *when).into_iter().chain(restart).min()
     }
 
     fn start(&mut self, now: Now, node: NodeId) -> (SpeId, NodeId) {
         self.next += 1;
         let id = SpeId(self.next);
         let deadline = now.monotonic + self.progress_deadline;
-        self.spes.insert(id, Spe { node: node.clone(), state: SpeState::Starting { deadline } });
+        self.insert(id, Spe { node: node.clone(), state: SpeState::Starting { deadline } });
         (id, node)
+    }
+
+    /// Changes what an SPE does. All accounts of the SPEs are kept by these three.
+    fn turn(&mut self, id: SpeId, state: SpeState) {
+        if let Some(Spe { node, .. }) = self.remove(id) {
+            self.insert(id, Spe { node, state });
+        }
+    }
+
+    fn insert(&mut self, id: SpeId, spe: Spe) {
+        if let Some(deadline) = spe.deadline() {
+            self.deadlines.insert((deadline, id));
+        }
+        match spe.state {
+            SpeState::Idle => {
+                self.idle.insert(id);
+            }
+            SpeState::Busy { bytes, .. } => self.bytes_in_progress += bytes,
+            SpeState::Starting { .. } => {}
+        }
+        if !matches!(spe.state, SpeState::Busy { .. })
+            && let Some(node) = self.nodes.get_mut(&spe.node)
+        {
+            node.free += 1;
+        }
+        self.spes.insert(id, spe);
+    }
+
+    fn remove(&mut self, id: SpeId) -> Option<Spe> {
+        let spe = self.spes.remove(&id)?;
+        if let Some(deadline) = spe.deadline() {
+            self.deadlines.remove(&(deadline, id));
+        }
+        self.idle.remove(&id);
+        if let SpeState::Busy { bytes, .. } = spe.state {
+            self.bytes_in_progress -= bytes;
+        } else if let Some(node) = self.nodes.get_mut(&spe.node) {
+            node.free -= 1;
+        }
+        Some(spe)
     }
 }
 
@@ -216,6 +271,8 @@ struct Node {
     lost: bool,
     /// Starts that failed since one succeeded.
     failed_starts: u32,
+    /// SPEs here that are not busy.
+    free: u32,
 }
 
 #[derive(Debug)]
@@ -321,9 +378,9 @@ mod tests {
             assert!(!given_up);
             spe = next;
         }
-        assert!(!fleet.free_nodes().contains(&node("a")), "its starts fail: nobody waits for it");
+        assert!(!fleet.is_free(&node("a")), "its starts fail: nobody waits for it");
         fleet.ready(spe);
-        assert!(fleet.free_nodes().contains(&node("a")));
+        assert!(fleet.is_free(&node("a")));
         for round in 0..9 {
             let (given_up, next) = fail_once(&mut fleet, spe);
             // The first loss is that of an SPE that had been ready: no failed start.
@@ -342,7 +399,7 @@ mod tests {
         assert_eq!(fleet.lose_node(&node("a")), Some(vec![(started[0].0, Some(ATTEMPT))]));
         assert_eq!(fleet.lose_node(&node("a")), None);
         assert_eq!(fleet.start_due(at(99_999)), []);
-        assert_eq!(fleet.weights(), BTreeMap::from([(node("b"), 1)]));
+        assert_eq!(*fleet.weights(), BTreeMap::from([(node("b"), 1)]));
         assert!(!fleet.is_live(&node("a")) && fleet.is_live(&node("b")) && !fleet.is_live(&node("x")));
     }
 

@@ -3,24 +3,27 @@
 //!
 //! A job goes through its stages in order. In each, SPEs are given tasks until all have a winner; buckets are sealed as
 //! soon as nothing more can come into them; those of the last stage are published or returned, the others are the next
-//! stage's stream. What is lost decides how far it goes back:
+//! stage's stream. Stages that are through stay known, because what they left may have to be made again:
 //!
 //! | lost | what follows |
 //! |---|---|
 //! | an SPE, or it is silent too long | its task is tried again, elsewhere first; the SPE is replaced |
-//! | a node without results that are needed | its tasks wait again and nothing else changes |
-//! | a node with results, or a bucket with a winning piece | a new run from stage 0 on the nodes that are left |
+//! | a node | its tasks wait again; the buckets that it held are made again, as far as somebody is yet to read them ([`recovery`]) |
+//! | a bucket, or a piece of it | that bucket is made again |
+//! | a task that is done again leaves something else than before | a new run from stage 0: a record might be twice in the output |
 //! | a function errs | the job ends with that error |
 //!
 //! It never does anything itself: it is told [`Event`]s and the time, and is asked for [`Action`]s.
 
+mod recovery;
+
 use std::{collections::VecDeque, sync::Arc, time::Duration};
 
 use protocol::{
-    NodeId, Now, Refusal, Status, limits,
+    Now, Refusal, Status, limits,
     message::{
         client_master::{JobState, StageRecord},
-        spe::{AttemptId, TaskResult},
+        spe::{AttemptId, BucketId, TaskResult},
     },
 };
 
@@ -28,7 +31,7 @@ use crate::{
     Action, Event, FinalOutput, InputFile, JobPlan, Outcome, SpeId, SpeNodePlan, SphereError,
     bucket::{Step, StepRefusal},
     fleet::Fleet,
-    stage::Stage,
+    stage::{Finished, Stage},
     stream::Stream,
 };
 
@@ -39,11 +42,13 @@ pub struct Job {
     inputs: Arc<Vec<InputFile>>,
     fleet: Fleet,
     run: u32,
-    stage: Stage,
+    /// Those begun in this run; the last one is the present one.
+    stages: Vec<Stage>,
     records: Vec<StageRecord>,
-    returned_bytes: u64,
     actions: VecDeque<Action>,
     state: JobState,
+    /// The last time that it was told.
+    told: Duration,
 }
 
 /// How far a job is, for people.
@@ -76,8 +81,9 @@ impl Job {
         let actions = fleet.start_all(now).into_iter().map(|(spe, node)| Action::StartSpe { spe, node }).collect();
         let records = vec![StageRecord::default(); plan.stages.len()];
         let state = JobState::Running;
-        let mut job = Self { plan, inputs, fleet, run: 0, stage, records, returned_bytes: 0, actions, state };
-        job.records[0].segments = job.stage.segments();
+        let mut job =
+            Self { plan, inputs, fleet, run: 0, stages: vec![stage], records, actions, state, told: now.monotonic };
+        job.records[0].segments = job.stages[0].segments();
         job.settle(now);
         Ok(job)
     }
@@ -95,36 +101,39 @@ impl Job {
             }
             Event::SpeLost { spe, refusal } => self.lose_spe(now, spe, refusal),
             Event::Progress { attempt, bytes } => {
-                if let Some(spe) = self.stage.running(attempt).map(|running| running.spe) {
+                if let Some(stage) = self.stages.get_mut(attempt.stage as usize)
+                    && let Some(spe) = stage.running(attempt).map(|running| running.spe)
+                {
+                    stage.progress(attempt, bytes);
                     self.fleet.progress(now, spe, bytes);
                 }
             }
             Event::TaskFinished { attempt, result } => self.finish_task(now, attempt, &result),
             Event::TaskFailed { attempt, refusal } => {
-                if let Some(spe) = self.stage.running(attempt).map(|running| running.spe) {
+                if let Some(spe) = self.spe_of(attempt) {
                     self.lose_spe(now, spe, refusal);
                 }
             }
             Event::FunctionFailed { attempt, error } => {
-                if self.stage.running(attempt).is_some() {
-                    self.records[self.stage.number as usize].failed += 1;
+                if self.spe_of(attempt).is_some() {
+                    self.records[attempt.stage as usize].failed += 1;
                     self.end(Err(SphereError::Function(error)));
                 }
             }
-            Event::Sealed { bucket, bytes } => match self.stage.buckets.sealed(bucket, bytes) {
-                Ok(true) => self.check_returned(bucket.bucket, bytes),
-                Ok(false) => {}
-                Err(wrong) => self.begin_run(now, wrong),
-            },
-            Event::Published(bucket) | Event::Fetched(bucket) => {
-                self.stage.buckets.delivered(bucket);
+            Event::Delivered(attempt) => {
+                if let Some(stage) = self.stage_of(attempt) {
+                    stage.delivered(attempt);
+                }
             }
-            Event::BucketRefused { bucket, refusal } => match self.stage.buckets.refused(now, bucket, &refusal) {
-                StepRefusal::Ignored | StepRefusal::Paused => {}
-                StepRefusal::Lost => self.begin_run(now, refusal.sentence),
-                StepRefusal::Final => self.end(Err(SphereError::Refused(refusal))),
-            },
-            Event::NodeLost(node) => self.lose_node(now, &node),
+            Event::DeliveryRefused { attempt, refusal } => self.refuse_delivery(now, attempt, refusal),
+            Event::Sealed { bucket, bytes, order } => self.seal(now, bucket, bytes, order),
+            Event::Published(bucket) | Event::Fetched(bucket) => {
+                if let Some(stage) = self.stages.get_mut(bucket.stage as usize) {
+                    stage.buckets.delivered(bucket);
+                }
+            }
+            Event::BucketRefused { bucket, refusal } => self.refuse_step(now, bucket, refusal),
+            Event::NodeLost(node) => self.lose_node(&node),
             Event::JobRefused(refusal) => self.end(Err(SphereError::Refused(refusal))),
             Event::Cancelled(why) => self.end(Err(SphereError::Cancelled(why))),
         }
@@ -147,7 +156,9 @@ impl Job {
         for (spe, node) in self.fleet.start_due(now) {
             self.actions.push_back(Action::StartSpe { spe, node });
         }
-        self.stage.resume_due(now, &self.fleet);
+        for stage in &mut self.stages {
+            stage.resume_due(now, &self.fleet);
+        }
         self.settle(now);
     }
 
@@ -161,7 +172,9 @@ impl Job {
         if self.state != JobState::Running {
             return None;
         }
-        self.fleet.next_timeout().into_iter().chain(self.stage.next_timeout()).min()
+        let spes_idle = self.fleet.has_idle();
+        let stages = self.stages.iter().filter_map(|stage| stage.next_timeout(self.told, spes_idle));
+        self.fleet.next_timeout().into_iter().chain(stages).min()
     }
 
     /// Counts of all stages; those of stages not yet begun are zero.
@@ -176,43 +189,70 @@ impl Job {
 
     /// How far the job is.
     pub fn progress(&self) -> Progress {
-        let bytes = self.stage.bytes();
-        let (buckets_done, buckets) = self.stage.buckets.progress();
-        // An SPE may count bytes beyond its segment (the end of its last line).
-        let bytes_done = (self.stage.bytes_done() + self.fleet.bytes_in_progress()).min(bytes);
-        Progress { run: self.run, stage: self.stage.number, bytes_done, bytes, buckets_done, buckets }
+        let Some(stage) = self.stages.last() else {
+            return Progress { run: self.run, stage: 0, bytes_done: 0, bytes: 0, buckets_done: 0, buckets: 0 };
+        };
+        let bytes = stage.bytes();
+        let (buckets_done, buckets) = stage.buckets.progress();
+        // An SPE may count bytes beyond its segment (the end of its last line), and what it does again.
+        let bytes_done = (stage.bytes_done() + self.fleet.bytes_in_progress()).min(bytes);
+        Progress { run: self.run, stage: stage.number, bytes_done, bytes, buckets_done, buckets }
     }
 
     /// Brings everything forward that can go forward.
     fn settle(&mut self, now: Now) {
-        while self.state == JobState::Running && self.stage.is_complete() {
-            if self.plan.is_last(self.stage.number) {
-                let (buckets, outputs) = (self.stage.bucket_count(), self.stage.buckets.outputs());
+        self.told = now.monotonic;
+        while self.state == JobState::Running
+            && let Some(stage) = self.stages.last_mut()
+            && stage.is_complete()
+        {
+            if self.plan.is_last(stage.number) {
+                let (buckets, outputs) = (stage.bucket_count(), stage.buckets.outputs());
                 return self.end(Ok(Outcome { run: self.run, buckets, outputs }));
             }
-            let records = self.plan.stages[self.stage.number as usize].records;
-            self.begin_stage(self.stage.number + 1, Stream::Buckets(self.stage.buckets.as_stream(records)));
+            let records = self.plan.stages[stage.number as usize].records;
+            let (next, stream) = (stage.number + 1, Stream::Buckets(stage.buckets.as_stream(records)));
+            stage.buckets.begin_reading();
+            self.begin_stage(next, stream);
         }
         if self.state != JobState::Running {
             return;
         }
-        // First everyone's own work, then what is left of others'.
+        self.give_tasks(now);
+        for (stage, plan) in self.stages.iter_mut().zip(&self.plan.stages) {
+            self.actions.extend(stage.next_deliveries().into_iter().map(Action::Deliver));
+            self.actions.extend(stage.buckets.next_steps().into_iter().map(|step| match step {
+                Step::Seal(node, order) => Action::Seal { node, order },
+                Step::Publish(node, bucket) => Action::Publish { node, bucket, records: plan.records },
+                Step::Fetch(node, bucket) => Action::Fetch { node, bucket },
+            }));
+        }
+    }
+
+    /// Gives idle SPEs work: of the earliest stage first, since all later ones wait for it; first everyone's own, then what
+    /// is left of others', and at last what somebody is slow at.
+    fn give_tasks(&mut self, now: Now) {
         for far in [false, true] {
-            for (spe, node) in self.fleet.idle() {
-                let record = &mut self.records[self.stage.number as usize];
-                if let Some(assignment) = self.stage.assign(&self.fleet, spe, &node, far, record) {
-                    self.fleet.occupy(now, spe, assignment.attempt);
-                    self.actions.push_back(Action::RunTask(assignment));
+            for stage in &mut self.stages {
+                if !stage.has_waiting() {
+                    continue;
+                }
+                for (spe, node) in self.fleet.idle() {
+                    let record = &mut self.records[stage.number as usize];
+                    if let Some(assignment) = stage.assign(now, &self.fleet, spe, &node, far, record) {
+                        self.fleet.occupy(now, spe, assignment.attempt);
+                        self.actions.push_back(Action::RunTask(assignment));
+                    }
                 }
             }
         }
-        let records = self.plan.stages[self.stage.number as usize].records;
-        for step in self.stage.buckets.next_steps() {
-            self.actions.push_back(match step {
-                Step::Seal(node, order) => Action::Seal { node, order },
-                Step::Publish(node, bucket) => Action::Publish { node, bucket, records },
-                Step::Fetch(node, bucket) => Action::Fetch { node, bucket },
-            });
+        for stage in self.stages.iter_mut().filter(|stage| !stage.has_waiting()) {
+            for (spe, node) in self.fleet.idle() {
+                let record = &mut self.records[stage.number as usize];
+                let Some(assignment) = stage.assign_rival(now, &self.fleet, spe, &node, record) else { continue };
+                self.fleet.occupy(now, spe, assignment.attempt);
+                self.actions.push_back(Action::RunTask(assignment));
+            }
         }
     }
 
@@ -220,7 +260,7 @@ impl Job {
         match Stage::begin(&self.plan, number, self.run, stream, &self.fleet) {
             Ok(stage) => {
                 self.records[number as usize].segments = stage.segments();
-                self.stage = stage;
+                self.stages.push(stage);
             }
             Err(error) => self.end(Err(error)),
         }
@@ -232,7 +272,6 @@ impl Job {
             return self.end(Err(SphereError::Runs { runs: self.run + 1, last: why }));
         }
         self.run += 1;
-        self.returned_bytes = 0;
         self.actions.push_back(Action::BeginRun { run: self.run });
         for (old, spe, node) in self.fleet.replace_busy(now) {
             self.actions.push_back(Action::DropSpe(old));
@@ -240,18 +279,51 @@ impl Job {
         }
         for record in &mut self.records {
             // What was begun again stays visible; all else is counted anew.
-            *record = StageRecord { retried: record.retried, ..StageRecord::default() };
+            let StageRecord { retried, speculative, .. } = *record;
+            *record = StageRecord { retried, speculative, ..StageRecord::default() };
         }
+        self.stages.clear();
         self.begin_stage(0, Stream::Files(Arc::clone(&self.inputs)));
     }
 
+    fn stage_of(&mut self, attempt: AttemptId) -> Option<&mut Stage> {
+        self.stages.get_mut(attempt.stage as usize).filter(|stage| stage.is_of(attempt.job, attempt.run))
+    }
+
+    /// Who makes an attempt that is counted on.
+    fn spe_of(&self, attempt: AttemptId) -> Option<SpeId> {
+        Some(self.stages.get(attempt.stage as usize)?.running(attempt)?.spe)
+    }
+
     fn finish_task(&mut self, now: Now, attempt: AttemptId, result: &TaskResult) {
-        let Some(spe) = self.stage.running(attempt).map(|running| running.spe) else { return };
-        if let Err(wrong) = self.stage.buckets.check(attempt.task, &result.pieces) {
+        let Some(spe) = self.spe_of(attempt) else { return };
+        let (stage, record) = (&mut self.stages[attempt.stage as usize], &mut self.records[attempt.stage as usize]);
+        if let Err(wrong) = stage.buckets.check(attempt.task, &result.pieces) {
             return self.lose_spe(now, spe, Refusal::new(Status::Failed, wrong));
         }
         self.fleet.release(spe);
-        self.stage.win(&self.fleet, attempt, result, &mut self.records[attempt.stage as usize]);
+        match stage.finish(now, &self.fleet, attempt, result, record) {
+            Finished::Won(rivals) => {
+                for rival in rivals {
+                    self.replace_spe(now, rival.spe);
+                }
+            }
+            Finished::Differs => {
+                let (path, _) = stage.task_name(attempt);
+                let why = format!(
+                    "what the function made of `{path}` was lost, and when it was run again it made something else of it"
+                );
+                self.begin_run(now, why);
+            }
+        }
+    }
+
+    /// Ends an SPE that is at work for nothing, and starts another in its place.
+    fn replace_spe(&mut self, now: Now, old: SpeId) {
+        if let Some((spe, node)) = self.fleet.replace(now, old) {
+            self.actions.push_back(Action::DropSpe(old));
+            self.actions.push_back(Action::StartSpe { spe, node });
+        }
     }
 
     fn lose_spe(&mut self, now: Now, spe: SpeId, refusal: Refusal) {
@@ -261,49 +333,57 @@ impl Job {
             self.fail_task(now, attempt, refusal);
         }
         if loss.node_given_up && self.state == JobState::Running {
-            self.lose_node(now, &loss.node);
+            self.lose_node(&loss.node);
         }
     }
 
     fn fail_task(&mut self, now: Now, attempt: AttemptId, refusal: Refusal) {
-        let failures = self.stage.fail(now, attempt, refusal.status);
-        if self.stage.is_pinned() && matches!(refusal.status, Status::NotFound | Status::Refused) {
-            // Its bucket, which nobody else has, is gone or no longer final: the node was started again.
-            self.begin_run(now, refusal.sentence);
-        } else if failures >= self.plan.attempts_max {
-            let (path, segments) = self.stage.task_name(attempt);
-            self.records[self.stage.number as usize].failed += segments;
+        let attempts_max = self.plan.attempts_max;
+        let Some(stage) = self.stage_of(attempt) else { return };
+        let failures = stage.fail(now, attempt, refusal.status);
+        let input = stage.input(attempt.task).filter(|_| matches!(refusal.status, Status::NotFound | Status::Refused));
+        if let Some(bucket) = input {
+            // Its bucket is gone or no longer final: the node was started again.
+            self.lose_bucket(now, attempt.stage - 1, bucket, refusal.sentence);
+        } else if failures >= attempts_max {
+            let (path, segments) = stage.task_name(attempt);
+            self.records[attempt.stage as usize].failed += segments;
             self.end(Err(SphereError::Task { path, failures, last: refusal }));
         }
     }
 
-    fn lose_node(&mut self, now: Now, node: &NodeId) {
-        let Some(spes) = self.fleet.lose_node(node) else { return };
-        for (spe, attempt) in spes {
-            self.actions.push_back(Action::DropSpe(spe));
-            if let Some(attempt) = attempt {
-                self.stage.requeue(&self.fleet, attempt);
+    fn seal(&mut self, now: Now, bucket: BucketId, bytes: u64, order: Vec<u32>) {
+        let Some(stage) = self.stages.get_mut(bucket.stage as usize) else { return };
+        match stage.buckets.sealed(bucket, bytes, order) {
+            Ok(true) => {
+                self.check_returned(bucket, bytes);
+                self.give_back(bucket.stage, bucket.bucket);
             }
-        }
-        if self.fleet.weights().is_empty() {
-            self.end(Err(SphereError::NoNodes));
-        } else if self.stage.depends_on(node) {
-            self.begin_run(now, format!("node `{node}` was lost with results of the job"));
-        } else {
-            self.stage.forget_node(&self.fleet);
+            Ok(false) => {}
+            Err(wrong) => self.lose_bucket(now, bucket.stage, bucket.bucket, wrong),
         }
     }
 
-    fn check_returned(&mut self, bucket: u32, bytes: u64) {
-        if self.plan.output != FinalOutput::Return || !self.plan.is_last(self.stage.number) {
+    fn refuse_step(&mut self, now: Now, bucket: BucketId, refusal: Refusal) {
+        let Some(stage) = self.stages.get_mut(bucket.stage as usize) else { return };
+        match stage.buckets.refused(now, bucket, &refusal) {
+            StepRefusal::Ignored | StepRefusal::Paused => {}
+            StepRefusal::Lost => self.lose_bucket(now, bucket.stage, bucket.bucket, refusal.sentence),
+            StepRefusal::Final => self.end(Err(SphereError::Refused(refusal))),
+        }
+    }
+
+    fn check_returned(&mut self, id: BucketId, bytes: u64) {
+        let BucketId { bucket, stage, .. } = id;
+        if self.plan.output != FinalOutput::Return || !self.plan.is_last(stage) {
             return;
         }
-        self.returned_bytes += bytes;
+        let returned_bytes = self.stages.last().map_or(0, |stage| stage.buckets.sealed_bytes());
         let too_large = |bytes, most| Err(SphereError::ReturnTooLarge { bucket, bytes, most });
         if bytes > limits::FRAME_BYTES_MAX as u64 {
             self.end(too_large(bytes, limits::FRAME_BYTES_MAX as u64));
-        } else if self.returned_bytes > RETURNED_BYTES_MAX {
-            self.end(too_large(self.returned_bytes, RETURNED_BYTES_MAX));
+        } else if returned_bytes > RETURNED_BYTES_MAX {
+            self.end(too_large(returned_bytes, RETURNED_BYTES_MAX));
         }
     }
 

@@ -6,15 +6,18 @@
 //! the same rules. It never knows what an SPE is made of, nor how its words travel.
 //!
 //! Read in this order: [`plan`] (what is wanted), [`stream`] (what goes in), [`segment`] (how it is cut), `task` (how cuts
-//! are put together), `fleet` (who is there), `schedule` (which is given to whom), `bucket` (where results lie), `stage`,
-//! [`job`] (the whole), [`outcome`] (how it ends). `action` and `event` are its two languages.
+//! are put together), `fleet` (who is there), `schedule` (which is given to whom), `pace` (who is slow), `bucket` (where
+//! results lie) with `places` and `delivery`, `stage`, [`job`] (the whole), [`outcome`] (how it ends). `action` and `event` are its two languages.
 
 mod action;
 mod bucket;
+mod delivery;
 mod event;
 mod fleet;
 pub mod job;
 pub mod outcome;
+mod pace;
+mod places;
 pub mod plan;
 mod schedule;
 pub mod segment;
@@ -22,7 +25,7 @@ mod stage;
 pub mod stream;
 mod task;
 
-pub use action::{Action, AssignedSegment, Assignment, Placement, SegmentPlace};
+pub use action::{Action, AssignedSegment, Assignment, BucketHome, Delivery, Placement, SegmentPlace};
 pub use event::Event;
 pub use fleet::SpeId;
 pub use job::{Job, Progress};

@@ -65,8 +65,26 @@ impl Pool {
                 queue.remove(waiting.member, task);
             }
         }
-        *self.readers.entry(waiting.member).or_default() += 1;
+        self.enter(waiting.member);
         Some(task)
+    }
+
+    /// A task does not wait any more.
+    pub(crate) fn remove(&mut self, task: u32) {
+        let Some(waiting) = self.waiting.remove(&task) else { return };
+        for queue in self.queues.values_mut() {
+            queue.remove(waiting.member, task);
+        }
+    }
+
+    /// Whether any task waits.
+    pub(crate) fn has_waiting(&self) -> bool {
+        !self.waiting.is_empty()
+    }
+
+    /// One SPE more reads `member`.
+    pub(crate) fn enter(&mut self, member: usize) {
+        *self.readers.entry(member).or_default() += 1;
     }
 
     /// An SPE no longer reads `member`.
@@ -101,11 +119,10 @@ impl Pool {
             .collect();
         // A task of no node of the job is as far as can be: last. (`None` would sort first.)
         others.sort_by(|a, b| (a.0.is_none(), a).cmp(&(b.0.is_none(), b)));
-        let free = fleet.free_nodes();
         let may_leave = |task: u32| {
             let holders = self.waiting.get(&task).map_or(&[][..], |waiting| &waiting.holders);
             self.may_run(fleet, task, node)
-                && !holders.iter().any(|holder| free.contains(holder) && self.may_run(fleet, task, holder))
+                && !holders.iter().any(|holder| fleet.is_free(holder) && self.may_run(fleet, task, holder))
         };
         others.into_iter().find_map(|(_, _, key)| self.choose(key, &may_leave))
     }

@@ -1,7 +1,13 @@
 //! One stage in one run: its tasks, which of them wait, run or are done, and the buckets they fill. A stage knows which
 //! attempts it counts on; news of any other is late and changes nothing.
+//!
+//! A task may have to be done [again](Stage::redo) although it was done: what it left is lost, or a later stage needs what
+//! its bucket held. A task that reads a bucket waits while that bucket is being made again.
 
-use std::{collections::BTreeSet, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
 
 use protocol::{
     JobId, NodeId, Now, Status,
@@ -13,9 +19,11 @@ use protocol::{
 
 use crate::{
     FinalOutput, JobPlan, SpeId, SphereError,
-    action::{AssignedSegment, Assignment, SegmentPlace},
-    bucket::{Buckets, Finish},
+    action::{AssignedSegment, Assignment, Delivery, Placement, SegmentPlace},
+    bucket::{Buckets, Finish, FormerPiece, PieceSpot, Won},
+    delivery::{Deliveries, DeliveryRefusal},
     fleet::Fleet,
+    pace::Pace,
     schedule::{Pool, Waiting},
     segment::{self, Segment},
     stream::Stream,
@@ -35,16 +43,34 @@ pub(crate) struct Stage {
     /// Failed tasks that wait for a time.
     paused: BTreeSet<(Duration, u32)>,
     unfinished: usize,
+    /// Tasks that are being done, for the search for slow ones.
+    at_work: BTreeSet<u32>,
+    pace: Pace,
+    counts: Counts,
     /// Where its results are.
     pub(crate) buckets: Buckets,
+    deliveries: Deliveries,
 }
 
 /// An attempt that a stage counts on.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub(crate) struct Running {
     pub(crate) spe: SpeId,
     pub(crate) node: NodeId,
     attempt: u32,
+    began: Duration,
+    read_bytes: u64,
+    /// Where it was told to send its results.
+    given: Placement,
+}
+
+/// What a finished attempt means.
+#[derive(Debug)]
+pub(crate) enum Finished {
+    /// It has won; these attempts at the same task have lost.
+    Won(Vec<Running>),
+    /// It left something else than the attempt before, of which something is in use.
+    Differs,
 }
 
 impl Stage {
@@ -59,13 +85,13 @@ impl Stage {
         let weights = fleet.weights();
         let spes = weights.values().fold(0_u32, |sum, slots| sum.saturating_add(*slots));
         let segments = segment::cut(&stream, spes, plan.segment_bytes)?;
-        let tasks = task::group(&stream, segments, &weights, plan.segment_bytes.0);
+        let tasks = task::group(&stream, segments, weights, plan.segment_bytes.0);
         let finish = match (plan.is_last(number), plan.output) {
             (false, _) => Finish::Keep,
             (true, FinalOutput::Publish) => Finish::Publish,
             (true, FinalOutput::Return) => Finish::Return,
         };
-        let first = BucketId { job: plan.job, stage: number, run, bucket: 0 };
+        let first = BucketId { job: plan.job, stage: number, run, bucket: 0, making: 0 };
         let output = plan.stages[number as usize].output;
         let mut stage = Self {
             job: plan.job,
@@ -75,8 +101,12 @@ impl Stage {
             stream,
             paused: BTreeSet::new(),
             unfinished: tasks.len(),
-            buckets: Buckets::new(first, output, finish, &weights),
+            at_work: BTreeSet::new(),
+            pace: Pace::default(),
+            counts: Counts::of(&tasks),
+            buckets: Buckets::new(first, output, finish, weights),
             tasks: tasks.into_iter().map(TaskState::new).collect(),
+            deliveries: Deliveries::default(),
         };
         for task in 0..stage.tasks.len() {
             stage.wait(fleet, task as u32);
@@ -90,23 +120,36 @@ impl Stage {
     /// The attempt that an idle SPE should make now; see [`Pool::take`].
     pub(crate) fn assign(
         &mut self,
+        now: Now,
         fleet: &Fleet,
         spe: SpeId,
         node: &NodeId,
         far: bool,
         record: &mut StageRecord,
     ) -> Option<Assignment> {
-        let number = self.pool.take(fleet, node, far)?;
-        let state = &mut self.tasks[number as usize];
-        let attempt = state.begun;
-        state.begun += 1;
-        record.retried += u64::from(attempt > 0);
-        state.running = Some(Running { spe, node: node.clone(), attempt });
-        let state = &self.tasks[number as usize];
-        let lacking = &state.lacking;
-        let segments = state.task.segments.iter().map(|segment| self.assigned(fleet, segment, node, lacking)).collect();
-        let attempt = AttemptId { job: self.job, stage: self.number, run: self.run, task: number, attempt };
-        Some(Assignment { spe, node: node.clone(), attempt, segments, output: self.buckets.placement().clone() })
+        let task = self.pool.take(fleet, node, far)?;
+        record.retried += u64::from(self.tasks[task as usize].begun > 0);
+        Some(self.begin_attempt(now, fleet, task, spe, node))
+    }
+
+    /// The attempt that an SPE with nothing else to do should make beside a slow one at another node.
+    pub(crate) fn assign_rival(
+        &mut self,
+        now: Now,
+        fleet: &Fleet,
+        spe: SpeId,
+        node: &NodeId,
+        record: &mut StageRecord,
+    ) -> Option<Assignment> {
+        let late = |task: &&u32| {
+            let due = self.slow_at(**task).filter(|due| *due <= now.monotonic);
+            let state = &self.tasks[**task as usize];
+            due.is_some() && state.running.iter().all(|running| running.node != *node) && !state.avoid.contains(node)
+        };
+        let task = *self.at_work.iter().find(late)?;
+        record.speculative += 1;
+        self.pool.enter(self.tasks[task as usize].task.member());
+        Some(self.begin_attempt(now, fleet, task, spe, node))
     }
 
     /// Who makes this attempt; `None` when it is not counted on.
@@ -115,29 +158,58 @@ impl Stage {
         if (job, stage, run) != (self.job, self.number, self.run) {
             return None;
         }
-        self.tasks.get(task as usize)?.running.as_ref().filter(|running| running.attempt == attempt)
+        self.tasks.get(task as usize)?.running.iter().find(|running| running.attempt == attempt)
     }
 
-    /// An attempt that is [counted on](Self::running) finished: it has won its task.
-    pub(crate) fn win(&mut self, fleet: &Fleet, attempt: AttemptId, result: &TaskResult, record: &mut StageRecord) {
-        let Some(running) = self.end(attempt) else { return };
-        let state = &mut self.tasks[attempt.task as usize];
-        state.done = true;
-        self.unfinished -= 1;
-        let segments = &state.task.segments;
-        record.done += segments.len() as u64;
-        let is_local = |segment: &&Segment| self.stream.nodes(segment.member).contains(&running.node);
-        record.local += segments.iter().filter(is_local).count() as u64;
-        record.bytes_in += result.bytes_in;
-        record.bytes_out += result.pieces.iter().map(|(_, bytes)| bytes).sum::<u64>();
-        self.buckets.win(attempt, &running.node, &result.pieces);
-        if self.unfinished == 0 {
-            self.buckets.close(fleet.weights().keys().next());
+    /// An attempt has read so many bytes.
+    pub(crate) fn progress(&mut self, attempt: AttemptId, read_bytes: u64) {
+        if let Some(state) = self.tasks.get_mut(attempt.task as usize)
+            && let Some(running) = state.running.iter_mut().find(|running| running.attempt == attempt.attempt)
+        {
+            running.read_bytes = read_bytes;
         }
     }
 
+    /// An attempt that is [counted on](Self::running) finished.
+    pub(crate) fn finish(
+        &mut self,
+        now: Now,
+        fleet: &Fleet,
+        attempt: AttemptId,
+        result: &TaskResult,
+        record: &mut StageRecord,
+    ) -> Finished {
+        let Some(running) = self.end(attempt) else { return Finished::Won(vec![]) };
+        let number = attempt.task;
+        let rivals = self.end_all(number);
+        let former = self.tasks[number as usize].former.take();
+        let won = self.buckets.win(attempt, &running.node, &running.given, &result.pieces, former.as_deref());
+        let Won::Taken(lacking) = won else { return Finished::Differs };
+        let state = &mut self.tasks[number as usize];
+        let segments = &state.task.segments;
+        let is_local = |segment: &&Segment| self.stream.nodes(segment.member).contains(&running.node);
+        let account = Account {
+            local: segments.iter().filter(is_local).count() as u64,
+            bytes_in: result.bytes_in,
+            bytes_out: result.pieces.iter().map(|piece| piece.bytes).sum(),
+        };
+        record.done += segments.len() as u64;
+        record.local += account.local;
+        record.bytes_in += account.bytes_in;
+        record.bytes_out += account.bytes_out;
+        self.counts.bytes_done += state.task.bytes;
+        self.pace.note(state.task.bytes, now.monotonic.saturating_sub(running.began));
+        self.deliveries.want(number, &running.node, attempt.attempt, lacking);
+        state.winner = Some(Winner { attempt: attempt.attempt, node: running.node, account });
+        self.unfinished -= 1;
+        if self.unfinished == 0 {
+            self.buckets.close(fleet.weights().keys().next());
+        }
+        Finished::Won(rivals)
+    }
+
     /// An attempt that is counted on failed at its node, with this status; the task waits for a while before it is tried
-    /// again, elsewhere first. Gives how often it has failed.
+    /// again, elsewhere first, unless another attempt at it is at work. Gives how often it has failed.
     pub(crate) fn fail(&mut self, now: Now, attempt: AttemptId, status: Status) -> u32 {
         let Some(running) = self.end(attempt) else { return 0 };
         let state = &mut self.tasks[attempt.task as usize];
@@ -148,14 +220,16 @@ impl Stage {
             }
             state.avoid.insert(running.node);
         }
-        let pause = RETRY_PAUSE * 2_u32.pow((state.failures - 1).min(RETRY_DOUBLINGS_MAX));
-        self.paused.insert((now.monotonic + pause, attempt.task));
+        if state.running.is_empty() {
+            let pause = RETRY_PAUSE * 2_u32.pow((state.failures - 1).min(RETRY_DOUBLINGS_MAX));
+            self.paused.insert((now.monotonic + pause, attempt.task));
+        }
         state.failures
     }
 
     /// An attempt ended with its node: the task waits again, and nobody is to blame.
     pub(crate) fn requeue(&mut self, fleet: &Fleet, attempt: AttemptId) {
-        if self.end(attempt).is_some() {
+        if self.end(attempt).is_some() && self.tasks[attempt.task as usize].running.is_empty() {
             self.wait(fleet, attempt.task);
         }
     }
@@ -168,23 +242,161 @@ impl Stage {
             }
         }
         self.buckets.resume_due(now);
+        self.deliveries.resume_due(now);
     }
 
-    /// A node was lost on which nothing of this stage [depends](Self::depends_on).
+    /// A node was lost; what it held was seen to.
     pub(crate) fn forget_node(&mut self, fleet: &Fleet) {
         self.pool.rebuild(fleet);
     }
 
-    /// Whether the loss of `node` loses results that are still needed: input that only it has, or output.
-    pub(crate) fn depends_on(&self, node: &NodeId) -> bool {
-        let is_input = |state: &TaskState| !state.done && state.task.holders.contains(node);
-        (self.stream.is_pinned() && self.tasks.iter().any(is_input))
-            || self.buckets.depend_on(node, self.unfinished > 0)
+    /// Buckets at `node` whose content is still needed. `next` is the stage that reads them, once it has begun.
+    pub(crate) fn needed_at(&self, node: &NodeId, next: Option<&Self>) -> Vec<u32> {
+        let mut here = self.buckets.at(node);
+        here.retain(|bucket| next.is_none_or(|next| next.needs(*bucket)));
+        here
     }
 
-    /// Whether a bucket that it reads is only where it was sealed.
-    pub(crate) fn is_pinned(&self) -> bool {
-        self.stream.is_pinned()
+    /// Tasks that are done and whose pieces `node` was yet to send.
+    pub(crate) fn undelivered_at(&self, node: &NodeId) -> BTreeSet<u32> {
+        self.deliveries.of(node).into_iter().collect()
+    }
+
+    /// These buckets are gone. Those of the pieces that their nodes have kept are to be sent again; gives the tasks of
+    /// which nobody has.
+    pub(crate) fn lose_buckets(&mut self, fleet: &Fleet, numbers: &[u32]) -> BTreeSet<u32> {
+        let mut again = BTreeSet::new();
+        let mut by_task: BTreeMap<u32, Vec<PieceSpot>> = BTreeMap::new();
+        for (task, spot) in self.buckets.lose(numbers, fleet.weights()) {
+            by_task.entry(task).or_default().push(spot);
+        }
+        for (task, spots) in by_task {
+            match self.tasks[task as usize].winner.as_ref() {
+                // A task that stays where it ran has kept nothing: its piece became the bucket.
+                Some(winner) if *self.buckets.placement() != Placement::Local && fleet.is_live(&winner.node) => {
+                    self.deliveries.want(task, &winner.node, winner.attempt, spots);
+                }
+                Some(_) => {
+                    again.insert(task);
+                }
+                // It is being done again already.
+                None => {}
+            }
+        }
+        again
+    }
+
+    /// Buckets that hold nothing are not to be at `node` any more.
+    pub(crate) fn leave(&mut self, fleet: &Fleet, node: &NodeId) {
+        self.buckets.leave(node, fleet.weights());
+    }
+
+    /// These tasks are to be done again. Gives the numbers of the buckets that they read, where they read buckets.
+    pub(crate) fn redo(&mut self, fleet: &Fleet, tasks: &BTreeSet<u32>, record: &mut StageRecord) -> Vec<u32> {
+        let done = tasks.iter().copied().filter(|task| self.tasks[*task as usize].winner.is_some());
+        let done: BTreeSet<u32> = done.collect();
+        let mut inputs = Vec::new();
+        for (task, former) in self.buckets.account_of(&done) {
+            self.deliveries.forget(task);
+            let state = &mut self.tasks[task as usize];
+            if let Some(Winner { account, .. }) = state.winner.take() {
+                record.done -= state.task.segments.len() as u64;
+                record.local -= account.local;
+                record.bytes_in -= account.bytes_in;
+                record.bytes_out -= account.bytes_out;
+            }
+            state.former = Some(former);
+            self.counts.bytes_done -= state.task.bytes;
+            self.unfinished += 1;
+            if let Stream::Buckets(buckets) = &self.stream {
+                inputs.push(buckets[state.task.member()].bucket.bucket);
+            }
+        }
+        if !done.is_empty() {
+            self.buckets.reopen();
+        }
+        for task in done {
+            self.wait(fleet, task);
+        }
+        inputs
+    }
+
+    /// The buckets of these numbers, which it reads, are being made again: who would read them waits.
+    pub(crate) fn suspend(&mut self, buckets: &[u32]) {
+        for bucket in buckets {
+            let Some(task) = self.reader(*bucket) else { continue };
+            self.tasks[task as usize].lacks_input = true;
+            self.pool.remove(task);
+        }
+    }
+
+    /// A bucket that was made again is at `node` now.
+    pub(crate) fn resume(&mut self, fleet: &Fleet, bucket: BucketId, node: &NodeId) {
+        let Some(task) = self.reader(bucket.bucket) else { return };
+        let state = &mut self.tasks[task as usize];
+        if let Stream::Buckets(buckets) = &mut self.stream {
+            let input = &mut buckets[state.task.member()];
+            input.bucket = bucket;
+            input.node = node.clone();
+        }
+        state.task.holders = vec![node.clone()];
+        state.lacks_input = false;
+        let is_paused = self.paused.iter().any(|(_, paused)| *paused == task);
+        if state.winner.is_none() && state.running.is_empty() && !is_paused {
+            self.wait(fleet, task);
+        }
+    }
+
+    /// The bucket that a task reads; `None` where it reads files.
+    pub(crate) fn input(&self, task: u32) -> Option<u32> {
+        let Stream::Buckets(buckets) = &self.stream else { return None };
+        Some(buckets[self.tasks.get(task as usize)?.task.member()].bucket.bucket)
+    }
+
+    /// Deliveries that can be ordered now.
+    pub(crate) fn next_deliveries(&mut self) -> Vec<Delivery> {
+        let mut orders = Vec::new();
+        while let Some((task, attempt, node, mut spots)) = self.deliveries.next() {
+            spots.sort_by_key(|spot| spot.bucket);
+            spots.dedup();
+            spots.retain(|spot| !self.buckets.is_there(*spot));
+            let homes: Vec<_> = spots.iter().filter_map(|spot| Some((*spot, self.buckets.home_of(*spot)?))).collect();
+            self.deliveries.sent(task, homes.iter().map(|(spot, home)| (*spot, home.making)).collect());
+            if !homes.is_empty() {
+                let attempt = AttemptId { job: self.job, stage: self.number, run: self.run, task, attempt };
+                let homes = homes.into_iter().map(|(spot, home)| (spot.bucket, home)).collect();
+                orders.push(Delivery { node, attempt, homes });
+            }
+        }
+        orders
+    }
+
+    /// A delivery ended well.
+    pub(crate) fn delivered(&mut self, attempt: AttemptId) {
+        for (spot, making) in self.deliveries.done(attempt.task, attempt.attempt).unwrap_or_default() {
+            self.buckets.arrived(spot, attempt.attempt, making);
+        }
+    }
+
+    /// A delivery was refused. Where its task must be done again, gives how often it has failed.
+    pub(crate) fn delivery_refused(&mut self, now: Now, attempt: AttemptId, status: Status) -> Option<u32> {
+        if self.deliveries.refused(now, attempt.task, attempt.attempt, status) != DeliveryRefusal::Lost {
+            return None;
+        }
+        let state = self.tasks.get_mut(attempt.task as usize)?;
+        // That a node keeps no more than it has room for is no failure.
+        state.failures += u32::from(status != Status::NotFound);
+        Some(state.failures)
+    }
+
+    /// Whether news belongs to this stage in this run.
+    pub(crate) fn is_of(&self, job: JobId, run: u32) -> bool {
+        (job, run) == (self.job, self.run)
+    }
+
+    /// Whether a task waits for an SPE.
+    pub(crate) fn has_waiting(&self) -> bool {
+        self.pool.has_waiting()
     }
 
     /// Whether every task is done and every bucket has reached its end.
@@ -194,24 +406,24 @@ impl Stage {
 
     /// Number of segments.
     pub(crate) fn segments(&self) -> u64 {
-        self.tasks.iter().map(|state| state.task.segments.len() as u64).sum()
+        self.counts.segments
     }
 
     /// Bytes of its whole input.
     pub(crate) fn bytes(&self) -> u64 {
-        self.tasks.iter().map(|state| state.task.bytes).sum()
+        self.counts.bytes
     }
 
     /// Bytes of the tasks that are done.
     pub(crate) fn bytes_done(&self) -> u64 {
-        self.tasks.iter().filter(|state| state.done).map(|state| state.task.bytes).sum()
+        self.counts.bytes_done
     }
 
     /// Buckets that its output could have.
     pub(crate) fn bucket_count(&self) -> u32 {
         match self.buckets.placement() {
-            crate::Placement::Local => self.tasks.len() as u32,
-            crate::Placement::Buckets(places) => places.len() as u32,
+            Placement::Local => self.tasks.len() as u32,
+            Placement::Buckets(homes) => homes.len() as u32,
         }
     }
 
@@ -222,13 +434,63 @@ impl Stage {
         (path.unwrap_or_else(protocol::SectorPath::root), task.map_or(0, |task| task.segments.len() as u64))
     }
 
-    /// When a pause ends.
-    pub(crate) fn next_timeout(&self) -> Option<Duration> {
-        self.paused.first().map(|(when, _)| *when).into_iter().chain(self.buckets.next_timeout()).min()
+    /// When something here is due next. `spes_idle`: whether an SPE waits for a slow attempt to show.
+    pub(crate) fn next_timeout(&self, now: Duration, spes_idle: bool) -> Option<Duration> {
+        let paused = self.paused.first().map(|(when, _)| *when);
+        // What is slow already waits for an SPE of another node, not for a time.
+        let slow = self.at_work.iter().filter_map(|task| self.slow_at(*task)).filter(|due| *due > now);
+        let slow = if spes_idle { slow.min() } else { None };
+        [paused, slow, self.buckets.next_timeout(), self.deliveries.next_timeout()].into_iter().flatten().min()
+    }
+
+    fn begin_attempt(&mut self, now: Now, fleet: &Fleet, task: u32, spe: SpeId, node: &NodeId) -> Assignment {
+        let given = self.buckets.placement().clone();
+        let state = &mut self.tasks[task as usize];
+        let attempt = state.begun;
+        state.begun += 1;
+        let (node, began) = (node.clone(), now.monotonic);
+        state.running.push(Running { spe, node: node.clone(), attempt, began, read_bytes: 0, given: given.clone() });
+        self.at_work.insert(task);
+        let state = &self.tasks[task as usize];
+        let lacking = &state.lacking;
+        let segments =
+            state.task.segments.iter().map(|segment| self.assigned(fleet, segment, &node, lacking)).collect();
+        let wanted = match given {
+            Placement::Local => None,
+            Placement::Buckets(_) => state.former.as_ref().map(|former| self.buckets.wanted(former)),
+        };
+        let attempt = AttemptId { job: self.job, stage: self.number, run: self.run, task, attempt };
+        Assignment { spe, node, attempt, segments, output: given, wanted }
+    }
+
+    /// When the only attempt at a task counts as slow.
+    fn slow_at(&self, task: u32) -> Option<Duration> {
+        let state = &self.tasks[task as usize];
+        // A bucket can only be read where it lies; a rival there would share the fate of the first.
+        let [running] = &state.running[..] else { return None };
+        if self.stream.is_pinned() || state.begun > RIVALS_AFTER_ATTEMPTS_MAX {
+            return None;
+        }
+        Some(running.began.saturating_add(self.pace.slow_after(state.task.bytes, running.read_bytes)?))
+    }
+
+    /// Whether the reader of a bucket is yet to read it to its end.
+    fn needs(&self, bucket: u32) -> bool {
+        self.reader(bucket).is_some_and(|task| self.tasks[task as usize].winner.is_none())
+    }
+
+    /// The task that reads a bucket: there is one for each, in the same order.
+    fn reader(&self, bucket: u32) -> Option<u32> {
+        let Stream::Buckets(buckets) = &self.stream else { return None };
+        let at = buckets.binary_search_by_key(&bucket, |input| input.bucket.bucket).ok()?;
+        Some(at as u32)
     }
 
     fn wait(&mut self, fleet: &Fleet, task: u32) {
         let state = &self.tasks[task as usize];
+        if state.lacks_input {
+            return;
+        }
         let waiting =
             Waiting { member: state.task.member(), holders: state.task.holders.clone(), avoid: state.avoid.clone() };
         self.pool.insert(fleet, task, waiting);
@@ -237,8 +499,21 @@ impl Stage {
     fn end(&mut self, attempt: AttemptId) -> Option<Running> {
         self.running(attempt)?;
         let state = &mut self.tasks[attempt.task as usize];
+        let at = state.running.iter().position(|running| running.attempt == attempt.attempt)?;
         self.pool.leave(state.task.member());
-        state.running.take()
+        let ended = state.running.swap_remove(at);
+        if state.running.is_empty() {
+            self.at_work.remove(&attempt.task);
+        }
+        Some(ended)
+    }
+
+    fn end_all(&mut self, task: u32) -> Vec<Running> {
+        let state = &mut self.tasks[task as usize];
+        let ended = std::mem::take(&mut state.running);
+        ended.iter().for_each(|_| self.pool.leave(state.task.member()));
+        self.at_work.remove(&task);
+        ended
     }
 
     fn assigned(&self, fleet: &Fleet, segment: &Segment, node: &NodeId, lacking: &BTreeSet<NodeId>) -> AssignedSegment {
@@ -277,8 +552,45 @@ struct TaskState {
     /// Attempts begun; the next one's number.
     begun: u32,
     failures: u32,
-    running: Option<Running>,
-    done: bool,
+    /// The attempts at work: one, or a slow one and its rival.
+    running: Vec<Running>,
+    /// Who has done it.
+    winner: Option<Winner>,
+    /// What it left when it was done before, until it is done again.
+    former: Option<Vec<FormerPiece>>,
+    /// Whether the bucket that it reads is being made again.
+    lacks_input: bool,
+}
+
+/// The attempt that won a task: its node has kept what it left, if it could.
+#[derive(Debug)]
+struct Winner {
+    attempt: u32,
+    node: NodeId,
+    account: Account,
+}
+
+/// What a task added to its stage's record.
+#[derive(Debug)]
+struct Account {
+    local: u64,
+    bytes_in: u64,
+    bytes_out: u64,
+}
+
+/// Sums over the tasks, so that nobody has to add them up again.
+#[derive(Debug)]
+struct Counts {
+    segments: u64,
+    bytes: u64,
+    bytes_done: u64,
+}
+
+impl Counts {
+    fn of(tasks: &[Task]) -> Self {
+        let segments = tasks.iter().map(|task| task.segments.len() as u64).sum();
+        Self { segments, bytes: tasks.iter().map(|task| task.bytes).sum(), bytes_done: 0 }
+    }
 }
 
 impl TaskState {
@@ -289,13 +601,17 @@ impl TaskState {
             lacking: BTreeSet::new(),
             begun: 0,
             failures: 0,
-            running: None,
-            done: false,
+            running: Vec::new(),
+            winner: None,
+            former: None,
+            lacks_input: false,
         }
     }
 }
 
 /// Pause before a failed task is tried again, doubled with each failure up to three times: one, two and four seconds
-/// outlast the time in which a dead node is noticed (then the job begins anew and the count of failures with it).
+/// outlast the time in which a dead node is noticed (then its tasks go elsewhere).
 const RETRY_PAUSE: Duration = Duration::from_secs(1);
 const RETRY_DOUBLINGS_MAX: u32 = 3;
+/// A task that was begun so often gets no rival any more: it is not the nodes that are slow.
+const RIVALS_AFTER_ATTEMPTS_MAX: u32 = 6;

@@ -113,7 +113,7 @@ mod tests {
     #[test]
     fn a_bucket_has_a_path_that_says_where_it_comes_from() {
         let bucket = SealedBucket {
-            bucket: BucketId { job: JobId(0xab), stage: 1, run: 2, bucket: 17 },
+            bucket: BucketId { job: JobId(0xab), stage: 1, run: 2, bucket: 17, making: 0 },
             node: NodeId::new("a").unwrap(),
             bytes: 5,
             records: RecordFormat::Lines,

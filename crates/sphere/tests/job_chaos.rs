@@ -7,6 +7,7 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
+    hash::{DefaultHasher, Hash, Hasher},
     time::Duration,
 };
 
@@ -15,12 +16,12 @@ use protocol::{
     JobId, NodeId, Now, Place, RecordFormat, Refusal, SectorPath, SliceId, Status,
     message::{
         client_master::JobState,
-        spe::{AttemptId, BucketId, FunctionError, PieceId, SealOrder, TaskResult},
+        spe::{AttemptId, BucketId, FunctionError, PieceId, PieceResult, SealOrder, TaskResult},
     },
 };
 use sphere::{
-    Action, Assignment, Event, FinalOutput, InputFile, Job, JobPlan, Outcome, Placement, SegmentPlace, SpeId,
-    SpeNodePlan, SphereError, StageOutput, StagePlan,
+    Action, Assignment, BucketHome, Delivery, Event, FinalOutput, InputFile, Job, JobPlan, Outcome, Placement,
+    SegmentPlace, SpeId, SpeNodePlan, SphereError, StageOutput, StagePlan,
 };
 
 /// A record: its file and its number in it.
@@ -36,6 +37,8 @@ struct Node {
     is_down: bool,
     pieces: BTreeMap<PieceId, Content>,
     sealed: BTreeMap<BucketId, Content>,
+    /// What attempts here left, by bucket.
+    kept: BTreeMap<AttemptId, BTreeMap<u32, Content>>,
 }
 
 /// Something that is under way.
@@ -45,6 +48,7 @@ enum Work {
     Seal(NodeId, SealOrder),
     Publish(NodeId, BucketId),
     Fetch(NodeId, BucketId),
+    Deliver(Delivery),
     Tell(Event),
 }
 
@@ -62,6 +66,8 @@ struct Cloud {
     /// Faults that fired, by name: proof that the test tests something.
     fired: BTreeMap<&'static str, u32>,
     erring_record: Option<Record>,
+    /// Whether functions leave something else each time they are called.
+    is_fickle: bool,
     ended: Vec<Result<Outcome, SphereError>>,
 }
 
@@ -101,7 +107,7 @@ impl Cloud {
         let mut plan = JobPlan::new(JobId(seed), stages, output);
         plan.segment_bytes = (rng.u64(1..200), 200 + rng.u64(0..500));
         plan.attempts_max = 2 * faults + 4;
-        plan.runs_max = 2 * faults + 4;
+        plan.runs_max = 4 * faults + 8;
         let is_published = output == FinalOutput::Publish;
         let now = Now::default();
         let job = Job::new(now, plan, inputs, &plans).unwrap();
@@ -118,6 +124,7 @@ impl Cloud {
             faults_left: faults,
             fired: BTreeMap::new(),
             erring_record: None,
+            is_fickle: false,
             ended: vec![],
         };
         (cloud, records)
@@ -178,6 +185,7 @@ impl Cloud {
             Action::Seal { node, order } => self.work.push(Work::Seal(node, order)),
             Action::Publish { node, bucket, .. } => self.work.push(Work::Publish(node, bucket)),
             Action::Fetch { node, bucket } => self.work.push(Work::Fetch(node, bucket)),
+            Action::Deliver(delivery) => self.work.push(Work::Deliver(delivery)),
             Action::BeginRun { .. } => self.output.clear(),
             Action::Finished(result) => self.ended.push(result),
         }
@@ -206,8 +214,16 @@ impl Cloud {
             }
             Work::Seal(node, order) => {
                 let event = match self.seal(&node, &order) {
-                    Ok(bytes) => Event::Sealed { bucket: order.bucket, bytes },
+                    Ok((bytes, order_found)) => Event::Sealed { bucket: order.bucket, bytes, order: order_found },
                     Err(refusal) => Event::BucketRefused { bucket: order.bucket, refusal },
+                };
+                self.tell(event);
+            }
+            Work::Deliver(delivery) => {
+                let attempt = delivery.attempt;
+                let event = match self.deliver_again(&delivery) {
+                    Ok(()) => Event::Delivered(attempt),
+                    Err(refusal) => Event::DeliveryRefused { attempt, refusal },
                 };
                 self.tell(event);
             }
@@ -257,33 +273,72 @@ impl Cloud {
                 pieces.entry(bucket).or_default().push(record);
             }
         }
-        let mut lengths = Vec::new();
-        for (number, content) in pieces.into_iter().take(pieces_max) {
+        if self.is_fickle {
+            // Another order each time.
+            pieces.values_mut().for_each(|content| self.rng.shuffle(content));
+        }
+        let mut results = Vec::new();
+        for (number, content) in pieces.iter().take(pieces_max) {
+            let own = BucketHome { node: run.node.clone(), making: attempt.attempt };
             let home = match &run.output {
-                Placement::Local => &run.node,
-                Placement::Buckets(places) => &places[number as usize],
+                Placement::Local => &own,
+                Placement::Buckets(places) => &places[*number as usize],
             };
-            let node = self.nodes.get_mut(home).unwrap();
-            if node.is_down {
-                return failed(Status::Unavailable, "a bucket's node is down");
-            }
-            lengths.push((number, content.len() as u64 * RECORD_BYTES));
-            let AttemptId { job, stage, run, task, attempt } = attempt;
-            let bucket = BucketId { job, stage, run, bucket: number };
-            node.pieces.insert(PieceId { bucket, task, attempt }, content);
+            let is_wanted = run.wanted.as_ref().is_none_or(|wanted| wanted.contains(number));
+            let is_delivered = is_wanted && self.give(attempt, *number, home, content);
+            let (bytes, checksum) = (content.len() as u64 * RECORD_BYTES, checksum(content));
+            results.push(PieceResult { bucket: *number, bytes, checksum, is_delivered });
+        }
+        if run.output != Placement::Local && self.rng.u8(0..6) > 0 {
+            self.nodes.get_mut(&run.node).unwrap().kept.insert(attempt, pieces);
+        } else if results.iter().any(|piece| !piece.is_delivered) {
+            return failed(Status::Unavailable, "a piece could be neither delivered nor kept");
         }
         let result =
-            TaskResult { records_in, bytes_in: records_in * RECORD_BYTES, records_out: records_in, pieces: lengths };
+            TaskResult { records_in, bytes_in: records_in * RECORD_BYTES, records_out: records_in, pieces: results };
         Event::TaskFinished { attempt, result }
     }
 
-    fn seal(&mut self, node: &NodeId, order: &SealOrder) -> Result<u64, Refusal> {
+    /// Gives a piece to its bucket; false when the bucket's node is down.
+    fn give(&mut self, attempt: AttemptId, number: u32, home: &BucketHome, content: &Content) -> bool {
+        let AttemptId { job, stage, run, task, attempt } = attempt;
+        let bucket = BucketId { job, stage, run, bucket: number, making: home.making };
+        let node = self.nodes.get_mut(&home.node).unwrap();
+        if !node.is_down {
+            node.pieces.insert(PieceId { bucket, task, attempt }, content.clone());
+        }
+        !node.is_down
+    }
+
+    fn deliver_again(&mut self, delivery: &Delivery) -> Result<(), Refusal> {
+        let Delivery { node, attempt, homes } = delivery;
+        let unreachable = || Refusal::new(Status::Unavailable, "cannot be reached");
+        if self.nodes[node].is_down {
+            return Err(unreachable());
+        }
+        let kept = self.nodes[node].kept.get(attempt).cloned();
+        let kept = kept.ok_or_else(|| Refusal::new(Status::NotFound, "not kept"))?;
+        *self.fired.entry("delivered again").or_default() += 1;
+        for (number, home) in homes {
+            if !self.give(*attempt, *number, home, &kept[number]) {
+                return Err(unreachable());
+            }
+        }
+        Ok(())
+    }
+
+    fn seal(&mut self, node: &NodeId, order: &SealOrder) -> Result<(u64, Vec<u32>), Refusal> {
         let node = self.nodes.get_mut(node).unwrap();
         if node.is_down {
             return Err(Refusal::new(Status::Unavailable, "the node is down"));
         }
         let mut content = Content::new();
-        for winner in &order.winners {
+        let mut winners = order.winners.clone();
+        if !order.in_order {
+            // In the order in which they came.
+            self.rng.shuffle(&mut winners);
+        }
+        for winner in &winners {
             let piece = PieceId { bucket: order.bucket, task: winner.task, attempt: winner.attempt };
             let Some(found) = node.pieces.get(&piece) else {
                 return Err(Refusal::new(Status::NotFound, "a piece is missing"));
@@ -292,7 +347,7 @@ impl Cloud {
         }
         let bytes = content.len() as u64 * RECORD_BYTES;
         node.sealed.insert(order.bucket, content);
-        Ok(bytes)
+        Ok((bytes, winners.iter().map(|winner| winner.task).collect()))
     }
 
     fn deliver(&mut self, node: &NodeId, bucket: BucketId, event: Event) {
@@ -379,13 +434,22 @@ impl Cloud {
     }
 }
 
+/// Depends on the order, as that of real bytes does.
+fn checksum(content: &Content) -> u32 {
+    let mut hasher = DefaultHasher::new();
+    content.hash(&mut hasher);
+    hasher.finish() as u32
+}
+
 fn sorted(mut content: Content) -> Content {
     content.sort();
     content
 }
 
-fn check_seed(seed: u64, faults: u32) -> BTreeMap<&'static str, u32> {
+/// What happened in a seed, the runs that were begun anew among it.
+fn check_seed(seed: u64, faults: u32, is_fickle: bool) -> BTreeMap<&'static str, u32> {
     let (mut cloud, records) = Cloud::new(seed, faults);
+    cloud.is_fickle = is_fickle;
     let outcome = cloud.run().unwrap_or_else(|error| panic!("seed {seed}: {error}"));
     let stages = cloud.job.stage_records();
     for stage in stages {
@@ -402,13 +466,17 @@ fn check_seed(seed: u64, faults: u32) -> BTreeMap<&'static str, u32> {
     }
     let found = sorted(cloud.output.values().flatten().cloned().collect());
     assert_eq!(found, sorted(records), "seed {seed}");
-    cloud.fired
+    let mut fired = cloud.fired;
+    fired.insert("run begun anew", outcome.run);
+    fired.insert("task done again", stages.iter().map(|stage| stage.retried as u32).sum());
+    fired
 }
 
 #[test]
 fn without_faults_every_record_is_in_the_output_once() {
     for seed in 0..300 {
-        check_seed(seed, 0);
+        let fired = check_seed(seed, 0, seed % 2 == 0);
+        assert_eq!((fired["run begun anew"], fired["task done again"]), (0, 0), "seed {seed}");
     }
 }
 
@@ -416,13 +484,23 @@ fn without_faults_every_record_is_in_the_output_once() {
 fn whatever_dies_every_record_is_in_the_output_once() {
     let mut fired: BTreeMap<&str, u32> = BTreeMap::new();
     for seed in 0..1_000 {
-        for (kind, count) in check_seed(seed, 1 + (seed % 12) as u32) {
+        for (kind, count) in check_seed(seed, 1 + (seed % 12) as u32, false) {
             *fired.entry(kind).or_default() += count;
         }
     }
-    for kind in ["SPE killed", "SPE silent", "node killed", "node emptied", "told twice"] {
+    for kind in ["SPE killed", "SPE silent", "node killed", "node emptied", "told twice", "delivered again"] {
         assert!(fired.get(kind).is_some_and(|count| *count > 100), "{kind} hardly ever happened: {fired:?}");
     }
+    assert_eq!(fired["run begun anew"], 0, "what was lost is made again, and nothing else: {fired:?}");
+}
+
+#[test]
+fn a_function_that_leaves_something_else_each_time_still_leaves_every_record_once() {
+    let mut runs = 0;
+    for seed in 0..500 {
+        runs += check_seed(seed, 1 + (seed % 12) as u32, true)["run begun anew"];
+    }
+    assert!(runs > 20, "nothing of it was ever in use: {runs}");
 }
 
 #[test]

@@ -41,4 +41,6 @@ pub(crate) struct Book {
     pub(crate) resumed: u32,
     /// Jobs that ended well.
     pub(crate) jobs_done: u32,
+    /// Deliveries of kept results that ended well.
+    pub(crate) delivered_again: u32,
 }

@@ -102,25 +102,25 @@ impl Buckets {
         }
     }
 
-    /// Makes a bucket final; its length in bytes.
-    pub(crate) fn seal(&mut self, order: &SealOrder) -> Result<u64, Refusal> {
+    /// Makes a bucket final; its length in bytes, and the tasks in the order of their pieces.
+    pub(crate) fn seal(&mut self, order: &SealOrder) -> Result<(u64, Vec<u32>), Refusal> {
         let bucket = self.bucket(order.bucket)?;
-        match bucket.pieces.plan_seal(&order.winners).map_err(|why| seal_refused(&why))? {
-            SealPlan::Done(bytes) => Ok(bytes),
-            SealPlan::Keep { bytes } => {
+        match bucket.pieces.plan_seal(&order.winners, order.in_order).map_err(|why| seal_refused(&why))? {
+            SealPlan::Done { bytes, order } => Ok((bytes, order)),
+            SealPlan::Keep { bytes, order: lie } => {
                 bucket.file.borrow_mut().resize(bytes as usize, 0);
-                bucket.pieces.seal(&order.winners, bytes);
-                Ok(bytes)
+                bucket.pieces.seal(&order.winners, bytes, &lie);
+                Ok((bytes, lie))
             }
-            SealPlan::Rewrite { ranges, bytes } => {
+            SealPlan::Rewrite { ranges, bytes, order: lie } => {
                 let mut file = Vec::with_capacity(bytes as usize);
                 for range in ranges {
                     let from = range.from as usize;
                     file.extend_from_slice(&bucket.file.borrow()[from..from + range.bytes as usize]);
                 }
                 bucket.file = Rc::new(RefCell::new(file));
-                bucket.pieces.seal(&order.winners, bytes);
-                Ok(bytes)
+                bucket.pieces.seal(&order.winners, bytes, &lie);
+                Ok((bytes, lie))
             }
         }
     }

@@ -64,6 +64,10 @@ pub(crate) struct Process {
     pub(super) tasks: BTreeMap<CallId, Task>,
     /// Loaded functions, by conversation.
     pub(super) functions: BTreeMap<(JobId, u64), Function>,
+    /// What attempts of tasks left here, by bucket; for as long as the process lives.
+    pub(super) results: BTreeMap<protocol::message::spe::AttemptId, BTreeMap<u32, Vec<u8>>>,
+    /// Pieces under way again, by who asked: how many.
+    pub(super) deliveries: BTreeMap<CallId, usize>,
     status_is_out: bool,
 }
 
@@ -127,6 +131,8 @@ impl NodeRole {
             outgoing: BTreeMap::new(),
             tasks: BTreeMap::new(),
             functions: BTreeMap::new(),
+            results: BTreeMap::new(),
+            deliveries: BTreeMap::new(),
             status_is_out: false,
         };
         process.seat.start_joining(env);

@@ -1,14 +1,17 @@
 //! Tasks at a node: their segments are gathered, the real function runs over them, and every piece is with its bucket
 //! before the driver hears that the task is finished. It mirrors `node::task`; there is no child process here.
 
-use std::{collections::BTreeSet, rc::Rc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    rc::Rc,
+};
 
 use protocol::{
     RecordFormat, Refusal, Status,
     message::{
         spe::{
-            BucketId, BucketPlace, Function, FunctionCode, FunctionError, Output, PieceId, SegmentSource, SpeReply,
-            TaskOrder, TaskResult,
+            AttemptId, BucketId, BucketPlace, DeliveryOrder, Function, FunctionCode, FunctionError, Output, PieceId,
+            PieceResult, SegmentSource, SpeReply, TaskOrder, TaskResult,
         },
         transfer::TransferRequest,
     },
@@ -35,6 +38,15 @@ pub(crate) struct Task {
     result: TaskResult,
     /// Calls to other nodes that are not answered yet.
     waiting: BTreeSet<CallId>,
+}
+
+impl Task {
+    /// A bucket has its piece.
+    fn delivered(&mut self, bucket: u32) {
+        if let Some(piece) = self.result.pieces.iter_mut().find(|piece| piece.bucket == bucket) {
+            piece.is_delivered = true;
+        }
+    }
 }
 
 impl Process {
@@ -103,18 +115,27 @@ impl Process {
             Output::Buckets(places) => Some(places.clone()),
         };
         task.waiting.clear();
-        let mut refused = None;
+        let (mut refused, mut left) = (None, BTreeMap::new());
         for (number, bytes) in std::mem::take(&mut collected.buckets) {
             if bytes.is_empty() {
                 continue;
             }
             let number = if places.is_some() { number as u32 } else { task.order.attempt.task };
-            task.result.pieces.push((number, bytes.len() as u64));
+            let (bytes_long, checksum) = (bytes.len() as u64, checksum(&bytes));
+            let piece = PieceResult { bucket: number, bytes: bytes_long, checksum, is_delivered: false };
+            task.result.pieces.push(piece);
+            left.insert(number, bytes.clone());
             let place = places.as_ref().and_then(|places| places.get(number as usize));
+            if place.is_some_and(|place| !place.is_wanted) {
+                continue;
+            }
             if let Err(refusal) = self.deliver(env, id, &mut task, number, place, bytes) {
                 refused = Some(refusal);
                 break;
             }
+        }
+        if places.is_some() {
+            self.results.insert(task.order.attempt, left);
         }
         self.tasks.insert(id, task);
         match refused {
@@ -124,11 +145,59 @@ impl Process {
     }
 
     /// A bucket of another node has a piece, or has not.
-    pub(super) fn piece_delivered(&mut self, env: &mut Environment, id: CallId, reply: CallReply) {
-        match reply {
-            CallReply::Taken => self.finish_when_delivered(env, id),
-            other => self.fail_task(env, id, refusal_of(other)),
+    pub(super) fn piece_delivered(&mut self, env: &mut Environment, id: CallId, bucket: u32, reply: CallReply) {
+        if let Some(waiting) = self.deliveries.get_mut(&id) {
+            *waiting -= 1;
+            let is_last = *waiting == 0;
+            let is_taken = matches!(reply, CallReply::Taken);
+            if is_last || !is_taken {
+                self.deliveries.remove(&id);
+                let word = if is_taken { SpeReply::Delivered } else { SpeReply::Refused(refusal_of(reply)) };
+                env.answer(id, CallReply::Word(Box::new(word)));
+            }
+            return;
         }
+        match reply {
+            CallReply::Taken => {
+                if let Some(task) = self.tasks.get_mut(&id) {
+                    task.delivered(bucket);
+                }
+                self.finish_when_delivered(env, id);
+            }
+            other => {
+                let refusal = refusal_of(other);
+                // What the bucket's node could not take is kept.
+                if matches!(refusal.status, Status::Unavailable | Status::NotFound) {
+                    self.finish_when_delivered(env, id);
+                } else {
+                    self.fail_task(env, id, refusal);
+                }
+            }
+        }
+    }
+
+    /// Sends again what was kept of an attempt.
+    pub(super) fn deliver_again(
+        &mut self,
+        env: &mut Environment,
+        id: CallId,
+        order: DeliveryOrder,
+    ) -> Result<(), Refusal> {
+        let kept = self.results.get(&order.attempt).cloned();
+        let kept = kept.ok_or_else(|| Refusal::new(Status::NotFound, "it was not kept"))?;
+        let mut waiting = 0;
+        for (number, place) in &order.places {
+            let Some(bytes) = kept.get(number).cloned() else { continue };
+            if self.give(env, id, order.attempt, *number, Some(place), bytes)?.is_some() {
+                waiting += 1;
+            }
+        }
+        if waiting == 0 {
+            env.answer(id, CallReply::Word(Box::new(SpeReply::Delivered)));
+        } else {
+            self.deliveries.insert(id, waiting);
+        }
+        Ok(())
     }
 
     /// The driver does not want a task any more.
@@ -158,26 +227,43 @@ impl Process {
         place: Option<&BucketPlace>,
         bytes: Vec<u8>,
     ) -> Result<(), Refusal> {
-        let attempt = task.order.attempt;
-        let bucket = BucketId { job: attempt.job, stage: attempt.stage, run: attempt.run, bucket: number };
+        match self.give(env, id, task.order.attempt, number, place, bytes)? {
+            Some(call) => {
+                task.waiting.insert(call);
+            }
+            None => task.delivered(number),
+        }
+        Ok(())
+    }
+
+    /// Gives a piece to its bucket; the call that carries it to another node, where it has to be carried.
+    fn give(
+        &mut self,
+        env: &mut Environment,
+        id: CallId,
+        attempt: AttemptId,
+        number: u32,
+        place: Option<&BucketPlace>,
+        bytes: Vec<u8>,
+    ) -> Result<Option<CallId>, Refusal> {
+        let making = place.map_or(attempt.attempt, |place| place.making);
+        let bucket = BucketId { job: attempt.job, stage: attempt.stage, run: attempt.run, bucket: number, making };
         let piece = PieceId { bucket, task: attempt.task, attempt: attempt.attempt };
         match place {
             Some(place) if place.node != node_id(self.number) => {
                 let request = TransferRequest::Piece { ticket: place.ticket.clone(), piece, bytes: bytes.len() as u64 };
                 let from = (Who::Node(self.number), self.seat.life);
                 let call = env.transfer(from, node_number(&place.node), request, Rc::new(bytes));
-                self.outgoing.insert(call, Outgoing::Piece { task: id });
-                task.waiting.insert(call);
-                Ok(())
+                self.outgoing.insert(call, Outgoing::Piece { task: id, bucket: number });
+                return Ok(Some(call));
             }
-            _ => match self.buckets.begin(piece, bytes.len() as u64)? {
-                None => Ok(()),
-                Some(mut writer) => {
-                    writer.write(&bytes);
-                    self.buckets.commit(&writer)
-                }
-            },
+            _ => {}
         }
+        if let Some(mut writer) = self.buckets.begin(piece, bytes.len() as u64)? {
+            writer.write(&bytes);
+            self.buckets.commit(&writer)?;
+        }
+        Ok(None)
     }
 
     fn finish_when_delivered(&mut self, env: &mut Environment, id: CallId) {
@@ -195,6 +281,11 @@ impl Process {
         self.drop_task(env, id);
         env.answer(id, CallReply::Word(Box::new(SpeReply::Refused(refusal))));
     }
+}
+
+fn checksum(bytes: &[u8]) -> u32 {
+    let [a, b, c, d, ..] = crate::model::digest_of(bytes).0;
+    u32::from_be_bytes([a, b, c, d])
 }
 
 /// Runs a built-in function over all segments of a task.

@@ -63,6 +63,7 @@ pub(crate) enum Outgoing {
     /// A piece of a task's output.
     Piece {
         task: CallId,
+        bucket: u32,
     },
 }
 
@@ -142,7 +143,7 @@ impl Process {
                 }
             }
             Some(Outgoing::Segment { task, number }) => self.segment_came(env, task, number, reply),
-            Some(Outgoing::Piece { task }) => self.piece_delivered(env, task, reply),
+            Some(Outgoing::Piece { task, bucket }) => self.piece_delivered(env, task, bucket, reply),
             None => {}
         }
     }
@@ -318,7 +319,11 @@ impl Process {
                 word(SpeReply::Loaded)
             }
             SpeRequest::Run(order) => self.run_task(env, id, conversation, order).map(|()| None),
-            SpeRequest::Seal(order) => word(SpeReply::Sealed { bytes: self.buckets.seal(&order)? }),
+            SpeRequest::Deliver(order) => self.deliver_again(env, id, order).map(|()| None),
+            SpeRequest::Seal(order) => {
+                let (bytes, order) = self.buckets.seal(&order)?;
+                word(SpeReply::Sealed { bytes, order })
+            }
             SpeRequest::Fetch(bucket) => word(SpeReply::Bytes(self.buckets.read(bucket)?)),
             SpeRequest::Publish { bucket, ticket } => {
                 let metadata = match self.door.write(env.now, &ticket) {

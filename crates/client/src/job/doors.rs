@@ -22,6 +22,8 @@ use protocol::{
     topology::{self, Distance},
 };
 
+use sphere::BucketHome;
+
 use super::unavailable;
 use crate::connections::prove;
 
@@ -47,9 +49,14 @@ impl Doors {
         sources.extend(nodes.iter().map(|node| (node.source.node.clone(), node.source.clone())));
     }
 
-    /// How the node `sender` reaches a bucket at `node`.
-    pub(super) fn bucket_place(&self, sender: &NodeId, node: &NodeId) -> Result<BucketPlace, Refusal> {
-        let source = self.source(node)?;
+    /// How the node `sender` reaches a bucket, which may not want a piece of it.
+    pub(super) fn bucket_place(
+        &self,
+        sender: &NodeId,
+        home: &BucketHome,
+        is_wanted: bool,
+    ) -> Result<BucketPlace, Refusal> {
+        let source = self.source(&home.node)?;
         let distance = self.distance(sender, &source);
         Ok(BucketPlace {
             node: source.node,
@@ -57,6 +64,8 @@ impl Doors {
             distance,
             ticket: source.ticket,
             site: source.place.site,
+            making: home.making,
+            is_wanted,
         })
     }
 

@@ -207,9 +207,10 @@ impl<P: FnMut(&JobProgress) + Send> Driver<P> {
             Action::Publish { node, bucket, records } => {
                 self.step(steps::publish(Arc::clone(&self.context), node, bucket, records));
             }
+            Action::Deliver(delivery) => self.step(steps::deliver(Arc::clone(&self.context), delivery)),
             Action::Fetch { node, bucket } => self.step(steps::fetch(Arc::clone(&self.context), node, bucket)),
             Action::BeginRun { run } => {
-                tracing::info!(job = %self.context.job, run, "results were lost: the job begins anew");
+                tracing::info!(job = %self.context.job, run, "the whole job begins anew");
                 self.run = run;
                 self.steps.abort_all();
                 self.published.clear();
@@ -246,6 +247,7 @@ impl<P: FnMut(&JobProgress) + Send> Driver<P> {
         match &event {
             Event::SpeLost { refusal, .. }
             | Event::TaskFailed { refusal, .. }
+            | Event::DeliveryRefused { refusal, .. }
             | Event::BucketRefused { refusal, .. } => {
                 tracing::debug!(job = %self.context.job, %refusal, "something of the job failed");
             }

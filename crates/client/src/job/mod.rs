@@ -75,7 +75,7 @@ pub enum JobOutput {
 pub struct JobProgress {
     /// The job.
     pub job: JobId,
-    /// How often it was begun anew, because results were lost with a node.
+    /// How often all of it was begun anew; see `docs/paths/job.md`.
     pub run: u32,
     /// The present stage, from 0.
     pub stage: u32,

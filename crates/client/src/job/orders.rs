@@ -34,9 +34,10 @@ pub(super) async fn task_order(
 ) -> Result<TaskOrder, OrderRefused> {
     let output = match &task.output {
         Placement::Local => Output::Local,
-        Placement::Buckets(nodes) => {
-            let place = |bucket| doors.bucket_place(node, bucket).map_err(OrderRefused::Now);
-            Output::Buckets(nodes.iter().map(place).collect::<Result<_, _>>()?)
+        Placement::Buckets(homes) => {
+            let is_wanted = |number: u32| task.wanted.as_ref().is_none_or(|wanted| wanted.contains(&number));
+            let place = |(number, home)| doors.bucket_place(node, home, is_wanted(number)).map_err(OrderRefused::Now);
+            Output::Buckets((0..).zip(homes.iter()).map(place).collect::<Result<_, _>>()?)
         }
     };
     // Segments of one file are neighbours: it is looked up once.

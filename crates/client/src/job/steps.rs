@@ -1,4 +1,4 @@
-//! What is done with buckets: sealing, publishing, fetching. Each is one order to the bucket's node; publishing also asks
+//! What is done with buckets: filling them again, sealing, publishing, fetching. Each is one order to the bucket's node; publishing also asks
 //! the master for a place before and for the commit after.
 
 use std::sync::Arc;
@@ -7,10 +7,10 @@ use protocol::{
     NodeId, RecordFormat, Refusal, Status,
     message::{
         client_master::{ClientRequest, Created, Entry},
-        spe::{BucketId, SealOrder, SpeReply, SpeRequest},
+        spe::{BucketId, DeliveryOrder, SealOrder, SpeReply, SpeRequest},
     },
 };
-use sphere::Event;
+use sphere::{Delivery, Event};
 
 use super::{
     driver::{Context, News},
@@ -23,10 +23,25 @@ use crate::PutOptions;
 pub(super) async fn seal(context: Arc<Context>, node: NodeId, order: SealOrder) -> News {
     let bucket = order.bucket;
     match context.doors.ask(&node, &SpeRequest::Seal(order)).await {
-        Ok(SpeReply::Sealed { bytes }) => News::Event(Event::Sealed { bucket, bytes }),
+        Ok(SpeReply::Sealed { bytes, order }) => News::Event(Event::Sealed { bucket, bytes, order }),
         Ok(_) => refused(bucket, mismatch(&node)),
         Err(refusal) => refused(bucket, of_node(refusal)),
     }
+}
+
+/// Has a node send again what it kept of an attempt's results.
+pub(super) async fn deliver(context: Arc<Context>, delivery: Delivery) -> News {
+    let Delivery { node, attempt, homes } = delivery;
+    let place = |(number, home)| Ok((number, context.doors.bucket_place(&node, &home, true)?));
+    let ordered = async {
+        let places = homes.into_iter().map(place).collect::<Result<_, Refusal>>()?;
+        context.doors.ask(&node, &SpeRequest::Deliver(DeliveryOrder { attempt, places })).await
+    };
+    News::Event(match ordered.await {
+        Ok(SpeReply::Delivered) => Event::Delivered(attempt),
+        Ok(_) => Event::DeliveryRefused { attempt, refusal: mismatch(&node) },
+        Err(refusal) => Event::DeliveryRefused { attempt, refusal },
+    })
 }
 
 /// Brings a bucket's bytes here.

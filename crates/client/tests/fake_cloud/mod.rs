@@ -32,8 +32,8 @@ use protocol::{
         },
         join::{JoinReply, JoinRequest, KEY_LABEL},
         spe::{
-            BucketId, FunctionError, Output, PieceId, SealOrder, SegmentSource, SpeReply, SpeRequest, TaskOrder,
-            TaskResult,
+            AttemptId, BucketId, DeliveryOrder, FunctionError, Output, PieceId, PieceResult, SealOrder, SegmentSource,
+            SpeReply, SpeRequest, TaskOrder, TaskResult,
         },
         transfer::{TransferReply, TransferRequest},
     },
@@ -103,6 +103,7 @@ struct FakeNode {
     local: Option<String>,
     pieces: BTreeMap<PieceId, Vec<u8>>,
     sealed: BTreeMap<BucketId, Vec<u8>>,
+    kept: BTreeMap<AttemptId, BTreeMap<u32, Vec<u8>>>,
     listener: Option<JoinHandle<()>>,
 }
 
@@ -344,20 +345,45 @@ impl World {
             }
         }
         let a = order.attempt;
-        let lengths = pieces.iter().map(|(bucket, bytes)| (*bucket, bytes.len() as u64)).collect();
+        let mut results = Vec::new();
+        self.nodes.get_mut(node).unwrap().kept.insert(a, pieces.clone());
         for (number, bytes) in pieces.into_iter().take(if is_dying { 1 } else { usize::MAX }) {
-            let home = match &order.output {
-                Output::Local => node,
-                Output::Buckets(places) => &places[number as usize].node,
+            let (home, making, is_wanted) = match &order.output {
+                Output::Local => (node, a.attempt, true),
+                Output::Buckets(places) => {
+                    let place = &places[number as usize];
+                    (&place.node, place.making, place.is_wanted)
+                }
             };
-            let home = self.nodes.get_mut(home).unwrap();
-            if home.address.is_none() {
-                return SpeReply::Refused(Refusal::new(Status::Unavailable, "a bucket's node is gone"));
-            }
-            let bucket = BucketId { job: a.job, stage: a.stage, run: a.run, bucket: number };
+            let (length, checksum) =
+                (bytes.len() as u64, bytes.iter().fold(0, |sum: u32, byte| sum.wrapping_mul(31) + u32::from(*byte)));
+            let is_delivered = is_wanted && self.give(a, number, home, making, bytes);
+            results.push(PieceResult { bucket: number, bytes: length, checksum, is_delivered });
+        }
+        SpeReply::Finished(TaskResult { records_in: 0, bytes_in, records_out: 0, pieces: results })
+    }
+
+    /// Gives a piece to its bucket; false when that one's node is gone.
+    fn give(&mut self, a: AttemptId, number: u32, home: &NodeId, making: u32, bytes: Vec<u8>) -> bool {
+        let home = self.nodes.get_mut(home).unwrap();
+        let bucket = BucketId { job: a.job, stage: a.stage, run: a.run, bucket: number, making };
+        if home.address.is_some() {
             home.pieces.insert(PieceId { bucket, task: a.task, attempt: a.attempt }, bytes);
         }
-        SpeReply::Finished(TaskResult { records_in: 0, bytes_in, records_out: 0, pieces: lengths })
+        home.address.is_some()
+    }
+
+    fn deliver_again(&mut self, node: &NodeId, order: &DeliveryOrder) -> SpeReply {
+        self.log.push(format!("deliver again from {node}"));
+        let Some(kept) = self.nodes[node].kept.get(&order.attempt).cloned() else {
+            return SpeReply::Refused(Refusal::new(Status::NotFound, "not kept"));
+        };
+        for (number, place) in &order.places {
+            if !self.give(order.attempt, *number, &place.node, place.making, kept[number].clone()) {
+                return SpeReply::Refused(Refusal::new(Status::Unavailable, "a bucket's node is gone"));
+            }
+        }
+        SpeReply::Delivered
     }
 
     fn seal(&mut self, node: &NodeId, order: &SealOrder) -> SpeReply {
@@ -372,7 +398,7 @@ impl World {
         }
         let bytes = content.len() as u64;
         node.sealed.insert(order.bucket, content);
-        SpeReply::Sealed { bytes }
+        SpeReply::Sealed { bytes, order: order.winners.iter().map(|winner| winner.task).collect() }
     }
 }
 
@@ -445,6 +471,7 @@ async fn serve_driver(world: Arc<Mutex<World>>, node: NodeId, mut stream: Transf
                 None => return,
             },
             SpeRequest::Seal(order) => lock(&world).seal(&node, &order),
+            SpeRequest::Deliver(order) => lock(&world).deliver_again(&node, &order),
             SpeRequest::Publish { bucket, ticket } => {
                 let mut world = lock(&world);
                 let bytes = world.nodes[&node].sealed[&bucket].clone();

@@ -69,8 +69,9 @@ impl Pieces {
         self.end == 0 && self.reserved == 0 && self.committed.is_empty() && self.sealed.is_none()
     }
 
-    /// How to make the bucket consist of exactly the winners' pieces, each once.
-    pub fn plan_seal(&self, winners: &[Winner]) -> Result<SealPlan, SealRefused> {
+    /// How to make the bucket consist of exactly the winners' pieces, each once; where that is asked for, in the order of
+    /// the list.
+    pub fn plan_seal(&self, winners: &[Winner], in_order: bool) -> Result<SealPlan, SealRefused> {
         let mut ranges = Vec::with_capacity(winners.len());
         let mut wanted = BTreeMap::new();
         for winner in winners {
@@ -78,27 +79,30 @@ impl Pieces {
                 return Err(SealRefused::TwoWinners { task: winner.task });
             }
             match self.committed.get(&(winner.task, winner.attempt)) {
-                Some(range) if range.bytes == winner.bytes => ranges.push(*range),
+                Some(range) if range.bytes == winner.bytes => ranges.push((*range, winner.task)),
                 Some(range) => return Err(SealRefused::Length { winner: *winner, found: range.bytes }),
                 None if winner.bytes == 0 => {}
                 None => return Err(SealRefused::Missing(*winner)),
             }
         }
-        let bytes = ranges.iter().map(|range| range.bytes).sum();
+        let bytes = ranges.iter().map(|(range, _)| range.bytes).sum();
         if let Some(sealed) = &self.sealed {
-            return if sealed.winners == wanted { Ok(SealPlan::Done(sealed.bytes)) } else { Err(SealRefused::Sealed) };
+            let done = || SealPlan::Done { bytes: sealed.bytes, order: sealed.order.clone() };
+            return if sealed.winners == wanted { Ok(done()) } else { Err(SealRefused::Sealed) };
         }
         // A sender that is still at work has its range below `end` and not among the winners: then they are fewer.
-        if bytes == self.end {
-            return Ok(SealPlan::Keep { bytes });
+        if bytes == self.end && (!in_order || ranges.is_sorted_by_key(|(range, _)| range.from)) {
+            ranges.sort_by_key(|(range, _)| range.from);
+            return Ok(SealPlan::Keep { bytes, order: ranges.into_iter().map(|(_, task)| task).collect() });
         }
-        Ok(SealPlan::Rewrite { ranges, bytes })
+        let order = ranges.iter().map(|(_, task)| *task).collect();
+        Ok(SealPlan::Rewrite { ranges: ranges.into_iter().map(|(range, _)| range).collect(), bytes, order })
     }
 
     /// The plan has been carried out: nothing more is taken.
-    pub fn seal(&mut self, winners: &[Winner], bytes: u64) {
+    pub fn seal(&mut self, winners: &[Winner], bytes: u64, order: &[u32]) {
         let winners = winners.iter().map(|winner| (winner.task, (winner.attempt, winner.bytes))).collect();
-        self.sealed = Some(Sealed { winners, bytes });
+        self.sealed = Some(Sealed { winners, bytes, order: order.to_vec() });
         self.end = bytes;
     }
 
@@ -128,12 +132,19 @@ pub struct Range {
 /// What is to be done to a bucket's file before it is sealed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SealPlan {
-    /// It was sealed with the same winners before and has this many bytes.
-    Done(u64),
+    /// It was sealed with the same winners before.
+    Done {
+        /// Its length in bytes.
+        bytes: u64,
+        /// The tasks in the order of their pieces.
+        order: Vec<u32>,
+    },
     /// The file holds the winners and nothing else.
     Keep {
         /// Its length in bytes.
         bytes: u64,
+        /// The tasks in the order of their pieces.
+        order: Vec<u32>,
     },
     /// Only these ranges belong into a new file, in this order.
     Rewrite {
@@ -141,6 +152,8 @@ pub enum SealPlan {
         ranges: Vec<Range>,
         /// Their bytes together.
         bytes: u64,
+        /// The tasks in the order of their pieces.
+        order: Vec<u32>,
     },
 }
 
@@ -181,6 +194,8 @@ struct Sealed {
     /// Attempt and bytes of each task that has won.
     winners: BTreeMap<u32, (u32, u64)>,
     bytes: u64,
+    /// The tasks in the order of their pieces.
+    order: Vec<u32>,
 }
 
 /// Pieces a bucket keeps account of, at about 50 bytes each: far more tasks than a stage has.
@@ -207,16 +222,27 @@ mod tests {
     #[test]
     fn a_bucket_of_winners_only_is_kept_as_it_is() {
         let pieces = with(&[(1, 0, 5), (0, 0, 3)]);
-        let plan = pieces.plan_seal(&[winner(0, 0, 3), winner(1, 0, 5)]).unwrap();
-        assert_eq!(plan, SealPlan::Keep { bytes: 8 });
+        let plan = pieces.plan_seal(&[winner(0, 0, 3), winner(1, 0, 5)], false).unwrap();
+        assert_eq!(plan, SealPlan::Keep { bytes: 8, order: vec![1, 0] });
+    }
+
+    #[test]
+    fn a_bucket_that_is_made_again_has_its_pieces_in_the_order_that_was_read_before() {
+        let pieces = with(&[(1, 0, 5), (0, 0, 3)]);
+        let wanted = [winner(0, 0, 3), winner(1, 0, 5)];
+        let ranges = vec![Range { from: 5, bytes: 3 }, Range { from: 0, bytes: 5 }];
+        let plan = pieces.plan_seal(&wanted, true);
+        assert_eq!(plan, Ok(SealPlan::Rewrite { ranges, bytes: 8, order: vec![0, 1] }));
+        let as_they_lie = [winner(1, 0, 5), winner(0, 0, 3)];
+        assert_eq!(pieces.plan_seal(&as_they_lie, true), Ok(SealPlan::Keep { bytes: 8, order: vec![1, 0] }));
     }
 
     #[test]
     fn losing_attempts_are_cut_out() {
         let pieces = with(&[(0, 0, 3), (0, 1, 4), (1, 0, 5)]);
-        let plan = pieces.plan_seal(&[winner(0, 1, 4), winner(1, 0, 5)]).unwrap();
+        let plan = pieces.plan_seal(&[winner(0, 1, 4), winner(1, 0, 5)], false).unwrap();
         let ranges = vec![Range { from: 3, bytes: 4 }, Range { from: 7, bytes: 5 }];
-        assert_eq!(plan, SealPlan::Rewrite { ranges, bytes: 9 });
+        assert_eq!(plan, SealPlan::Rewrite { ranges, bytes: 9, order: vec![0, 1] });
     }
 
     #[test]
@@ -227,7 +253,10 @@ mod tests {
         assert_eq!(pieces.abandon(first), None);
         pieces.commit(1, 0, second).unwrap();
         let ranges = vec![Range { from: 10, bytes: 20 }];
-        assert_eq!(pieces.plan_seal(&[winner(1, 0, 20)]), Ok(SealPlan::Rewrite { ranges, bytes: 20 }));
+        assert_eq!(
+            pieces.plan_seal(&[winner(1, 0, 20)], false),
+            Ok(SealPlan::Rewrite { ranges, bytes: 20, order: vec![1] })
+        );
         let third = pieces.reserve(5).unwrap();
         assert_eq!(pieces.abandon(third), Some(30));
     }
@@ -236,9 +265,9 @@ mod tests {
     fn a_piece_still_on_its_way_at_the_seal_is_not_in_the_bucket() {
         let mut pieces = with(&[(0, 0, 3)]);
         let late = pieces.reserve(4).unwrap();
-        let plan = pieces.plan_seal(&[winner(0, 0, 3)]).unwrap();
+        let plan = pieces.plan_seal(&[winner(0, 0, 3)], false).unwrap();
         assert!(matches!(plan, SealPlan::Rewrite { bytes: 3, .. }), "its sender writes into the old file: {plan:?}");
-        pieces.seal(&[winner(0, 0, 3)], 3);
+        pieces.seal(&[winner(0, 0, 3)], 3, &[0]);
         assert_eq!(pieces.commit(1, 0, late), Err(PieceRefused::Sealed));
         assert_eq!(pieces.sealed_bytes(), Some(3));
     }
@@ -246,19 +275,19 @@ mod tests {
     #[test]
     fn a_missing_a_shorter_and_a_doubled_winner_refuse_the_seal() {
         let pieces = with(&[(0, 0, 3)]);
-        assert_eq!(pieces.plan_seal(&[winner(0, 1, 3)]), Err(SealRefused::Missing(winner(0, 1, 3))));
+        assert_eq!(pieces.plan_seal(&[winner(0, 1, 3)], false), Err(SealRefused::Missing(winner(0, 1, 3))));
         let shorter = SealRefused::Length { winner: winner(0, 0, 9), found: 3 };
-        assert_eq!(pieces.plan_seal(&[winner(0, 0, 9)]), Err(shorter));
+        assert_eq!(pieces.plan_seal(&[winner(0, 0, 9)], false), Err(shorter));
         let twice = [winner(0, 0, 3), winner(0, 0, 3)];
-        assert_eq!(pieces.plan_seal(&twice), Err(SealRefused::TwoWinners { task: 0 }));
+        assert_eq!(pieces.plan_seal(&twice, false), Err(SealRefused::TwoWinners { task: 0 }));
     }
 
     #[test]
     fn the_same_seal_twice_is_one_seal_and_another_is_refused() {
         let mut pieces = with(&[(0, 0, 3), (0, 1, 3)]);
-        pieces.seal(&[winner(0, 0, 3)], 3);
-        assert_eq!(pieces.plan_seal(&[winner(0, 0, 3)]), Ok(SealPlan::Done(3)));
-        assert_eq!(pieces.plan_seal(&[winner(0, 1, 3)]), Err(SealRefused::Sealed));
+        pieces.seal(&[winner(0, 0, 3)], 3, &[0]);
+        assert_eq!(pieces.plan_seal(&[winner(0, 0, 3)], false), Ok(SealPlan::Done { bytes: 3, order: vec![0] }));
+        assert_eq!(pieces.plan_seal(&[winner(0, 1, 3)], false), Err(SealRefused::Sealed));
         assert_eq!(pieces.reserve(1), Err(PieceRefused::Sealed));
     }
 
@@ -269,7 +298,10 @@ mod tests {
         pieces.commit(0, 0, second).unwrap();
         pieces.commit(0, 0, first).unwrap();
         let ranges = vec![second];
-        assert_eq!(pieces.plan_seal(&[winner(0, 0, 3)]), Ok(SealPlan::Rewrite { ranges, bytes: 3 }));
+        assert_eq!(
+            pieces.plan_seal(&[winner(0, 0, 3)], false),
+            Ok(SealPlan::Rewrite { ranges, bytes: 3, order: vec![0] })
+        );
     }
 
     #[test]

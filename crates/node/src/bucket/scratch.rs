@@ -61,6 +61,11 @@ pub struct ClosedScratch {
 }
 
 impl ClosedScratch {
+    /// Where it is, for errors.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
     /// Opens it for reading.
     pub fn open(&self) -> Result<File, NodeError> {
         File::open(&self.path).map_err(NodeError::io("open", &self.path))

@@ -15,28 +15,38 @@ use super::{
 };
 use crate::NodeError;
 
+/// A bucket that has been sealed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Sealed {
+    /// Its length in bytes.
+    pub bytes: u64,
+    /// The tasks whose pieces are in it, in the order in which they lie.
+    pub order: Vec<u32>,
+}
+
 impl Bucket {
-    pub(super) fn seal(&self, order: &SealOrder) -> Result<u64, NodeError> {
+    pub(super) fn seal(&self, order: &SealOrder) -> Result<Sealed, NodeError> {
         let mut state = self.lock();
-        let bytes = match state.pieces.plan_seal(&order.winners).map_err(|why| seal_refused(self.id, why))? {
-            SealPlan::Done(bytes) => bytes,
-            SealPlan::Keep { bytes } => {
+        let plan = state.pieces.plan_seal(&order.winners, order.in_order);
+        let sealed = match plan.map_err(|why| seal_refused(self.id, why))? {
+            SealPlan::Done { bytes, order } => Sealed { bytes, order },
+            SealPlan::Keep { bytes, order: lie } => {
                 // A piece that broke off at the end may have left bytes there; an empty bucket has no file yet.
                 let cut = self.open()?.set_len(bytes);
                 cut.map_err(NodeError::io("cut the bucket", &self.path))?;
-                state.pieces.seal(&order.winners, bytes);
-                bytes
+                state.pieces.seal(&order.winners, bytes, &lie);
+                Sealed { bytes, order: lie }
             }
-            SealPlan::Rewrite { ranges, bytes } => {
+            SealPlan::Rewrite { ranges, bytes, order: lie } => {
                 self.rewrite(&ranges)?;
-                state.pieces.seal(&order.winners, bytes);
-                bytes
+                state.pieces.seal(&order.winners, bytes, &lie);
+                Sealed { bytes, order: lie }
             }
         };
         if order.publish && state.published.is_none() && state.sealed_sums.is_none() {
-            state.sealed_sums = Some(self.sums(&state, bytes)?);
+            state.sealed_sums = Some(self.sums(&state, sealed.bytes)?);
         }
-        Ok(bytes)
+        Ok(sealed)
     }
 
     pub(super) fn publish(&self, header: SliceHeader, store: &DiskSet) -> Result<SliceMetadata, NodeError> {

@@ -19,7 +19,7 @@ fn fixture() -> Fixture {
 }
 
 fn bucket(run: u32) -> BucketId {
-    BucketId { job: JobId(1), stage: 0, run, bucket: 0 }
+    BucketId { job: JobId(1), stage: 0, run, bucket: 0, making: 0 }
 }
 
 fn piece(task: u32, attempt: u32) -> PieceId {
@@ -28,7 +28,7 @@ fn piece(task: u32, attempt: u32) -> PieceId {
 
 fn seal(winners: &[(u32, u32, u64)]) -> SealOrder {
     let winners = winners.iter().map(|(task, attempt, bytes)| Winner { task: *task, attempt: *attempt, bytes: *bytes });
-    SealOrder { bucket: bucket(0), winners: winners.collect(), publish: false }
+    SealOrder { bucket: bucket(0), winners: winners.collect(), publish: false, in_order: false }
 }
 
 fn header(slice: u128) -> SliceHeader {
@@ -80,7 +80,7 @@ fn pieces_that_arrive_at_once_do_not_mix() {
     a.write(b"AA").unwrap();
     b.commit().unwrap();
     a.commit().unwrap();
-    assert_eq!(made.buckets.seal(&seal(&[(0, 0, 4), (1, 0, 4)])).unwrap(), 8);
+    assert_eq!(made.buckets.seal(&seal(&[(0, 0, 4), (1, 0, 4)])).unwrap().bytes, 8);
     assert_eq!(made.buckets.fetch(bucket(0)).unwrap(), b"aaAAbbbb");
 }
 
@@ -93,7 +93,7 @@ fn a_piece_that_breaks_off_is_not_in_the_bucket() {
     drop(broken);
     let missing = made.buckets.seal(&seal(&[(0, 0, 100), (1, 0, 5)])).unwrap_err();
     assert_eq!(missing.refusal().status, Status::NotFound, "{missing}");
-    assert_eq!(made.buckets.seal(&seal(&[(1, 0, 5)])).unwrap(), 5);
+    assert_eq!(made.buckets.seal(&seal(&[(1, 0, 5)])).unwrap().bytes, 5);
     assert_eq!(made.buckets.fetch(bucket(0)).unwrap(), b"whole");
 }
 
@@ -104,7 +104,7 @@ fn a_piece_that_breaks_off_at_the_end_leaves_no_bytes_behind() {
     let mut broken = made.writer(piece(0, 0), 100);
     broken.write(b"half").unwrap();
     drop(broken);
-    assert_eq!(made.buckets.seal(&seal(&[(1, 0, 5)])).unwrap(), 5);
+    assert_eq!(made.buckets.seal(&seal(&[(1, 0, 5)])).unwrap().bytes, 5);
     assert_eq!(made.buckets.fetch(bucket(0)).unwrap(), b"whole");
 }
 
@@ -124,7 +124,7 @@ fn a_piece_that_comes_twice_is_taken_once() {
     made.put(piece(0, 0), b"once");
     assert!(matches!(made.buckets.begin(piece(0, 0), 4), Ok(Begun::Taken)));
     made.buckets.take_file(piece(0, 0), made.scratch(b"once"), 4, None).unwrap();
-    assert_eq!(made.buckets.seal(&seal(&[(0, 0, 4)])).unwrap(), 4);
+    assert_eq!(made.buckets.seal(&seal(&[(0, 0, 4)])).unwrap().bytes, 4);
 }
 
 #[test]
@@ -134,8 +134,8 @@ fn the_seal_cuts_losing_attempts_out_and_can_be_repeated() {
     made.put(piece(0, 1), b"winner");
     made.put(piece(1, 0), b"other");
     let order = seal(&[(0, 1, 6), (1, 0, 5)]);
-    assert_eq!(made.buckets.seal(&order).unwrap(), 11);
-    assert_eq!(made.buckets.seal(&order).unwrap(), 11);
+    assert_eq!(made.buckets.seal(&order).unwrap().bytes, 11);
+    assert_eq!(made.buckets.seal(&order).unwrap().bytes, 11);
     assert_eq!(made.buckets.fetch(bucket(0)).unwrap(), b"winnerother");
     let late = made.buckets.begin(piece(2, 0), 1).unwrap_err();
     assert_eq!(late.refusal().status, Status::Refused, "{late}");
@@ -158,7 +158,7 @@ fn a_sender_still_at_work_cannot_touch_a_sealed_bucket() {
 fn a_bucket_that_no_task_wrote_to_is_sealed_empty() {
     let made = fixture();
     assert_eq!(made.buckets.fetch(bucket(0)).unwrap_err().refusal().status, Status::NotFound);
-    assert_eq!(made.buckets.seal(&seal(&[])).unwrap(), 0);
+    assert_eq!(made.buckets.seal(&seal(&[])).unwrap().bytes, 0);
     assert_eq!(made.buckets.fetch(bucket(0)).unwrap(), b"");
 }
 
@@ -188,7 +188,7 @@ fn a_file_of_this_disk_becomes_the_bucket_or_is_appended() {
     made.buckets.take_file(piece(0, 0), made.scratch(b"first"), 5, None).unwrap();
     made.buckets.take_file(piece(0, 1), made.scratch(b"second"), 6, None).unwrap();
     assert_eq!(made.scratch_files(), 0, "scratch files are used up");
-    assert_eq!(made.buckets.seal(&seal(&[(0, 1, 6)])).unwrap(), 6);
+    assert_eq!(made.buckets.seal(&seal(&[(0, 1, 6)])).unwrap().bytes, 6);
     assert_eq!(made.buckets.fetch(bucket(0)).unwrap(), b"second");
 }
 
@@ -257,8 +257,12 @@ fn sums_of_an_spe_are_used_only_for_the_bucket_that_is_that_piece() {
     let other = |attempt| PieceId { bucket: BucketId { bucket: 7, ..bucket(0) }, task: 0, attempt };
     made.buckets.take_file(other(0), made.scratch(b"xxxxx"), 5, Some(sums.clone())).unwrap();
     made.buckets.take_file(other(1), made.scratch(b"first"), 5, None).unwrap();
-    let order =
-        SealOrder { bucket: other(0).bucket, winners: vec![Winner { task: 0, attempt: 1, bytes: 5 }], publish: true };
+    let order = SealOrder {
+        bucket: other(0).bucket,
+        winners: vec![Winner { task: 0, attempt: 1, bytes: 5 }],
+        publish: true,
+        in_order: false,
+    };
     assert_eq!(sealed_digest(&order), sums.digest, "computed from the bytes");
 }
 
@@ -289,7 +293,7 @@ fn the_buckets_of_a_job_lie_on_several_disks_and_each_is_published_on_its_own() 
     assert_eq!(used.len(), 2, "{used:?}");
     for number in 0..4 {
         let winner = Winner { task: number, attempt: 1, bytes: 3 };
-        let order = SealOrder { bucket: of(number, 0).bucket, winners: vec![winner], publish: true };
+        let order = SealOrder { bucket: of(number, 0).bucket, winners: vec![winner], publish: true, in_order: false };
         made.buckets.seal(&order).unwrap();
         made.buckets.publish(order.bucket, header(u128::from(number)), &disks).unwrap();
         let mut bytes = Vec::new();

@@ -194,6 +194,7 @@ impl Child {
                 records_out: written.records,
                 chunks: written.chunks,
                 sums: written.sums,
+                checksums: written.checksums,
             }),
             Err(error) => FromChild::Broken { attempt, sentence: unwritable(&error) },
         };

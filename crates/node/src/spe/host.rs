@@ -134,6 +134,8 @@ pub struct TaskOutput {
     pub chunks: Vec<Chunk>,
     /// Length, digest and block checksums of the scratch file, where wanted.
     pub sums: Option<SliceSums>,
+    /// CRC32C of what each bucket got, by its number.
+    pub checksums: Vec<u32>,
 }
 
 impl SpeProcess {
@@ -478,9 +480,9 @@ impl Progression {
 
 impl From<FinishedWord> for TaskOutput {
     fn from(word: FinishedWord) -> Self {
-        let FinishedWord { records_in, bytes_in, records_out, chunks, sums, .. } = word;
+        let FinishedWord { records_in, bytes_in, records_out, chunks, sums, checksums, .. } = word;
         let sums = sums.map(|(bytes, digest, blocks)| SliceSums { bytes, digest, blocks });
-        Self { records_in, bytes_in, records_out, chunks, sums }
+        Self { records_in, bytes_in, records_out, chunks, sums, checksums }
     }
 }
 
@@ -520,6 +522,9 @@ fn check(result: &TaskOutput, file: &File, buckets: u32, hash: bool) -> Result<(
         end = end.saturating_add(chunk.bytes);
     }
     let sums_bytes = result.sums.as_ref().map(|sums| sums.bytes);
+    if result.checksums.len() != buckets.max(1) as usize {
+        return Err("the SPE gave a wrong account of the sums of its results".into());
+    }
     if end != file_bytes || sums_bytes != hash.then_some(file_bytes) {
         return Err("the SPE gave a wrong account of the length of its results".into());
     }

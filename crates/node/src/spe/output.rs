@@ -18,6 +18,8 @@ pub(super) struct BucketWriter {
     /// Bytes at which a bucket's buffer is written.
     buffer_bytes: usize,
     chunks: Vec<Chunk>,
+    /// CRC32C of what each bucket has got: a task that is done again must come to the same.
+    checksums: Vec<u32>,
     hasher: Option<SliceHasher>,
     records: u64,
     failure: Option<io::Error>,
@@ -31,6 +33,8 @@ pub(super) struct Written {
     pub(super) records: u64,
     /// Length, digest and block checksums, where wanted.
     pub(super) sums: Option<(u64, Digest, Vec<u32>)>,
+    /// CRC32C of what each bucket got.
+    pub(super) checksums: Vec<u32>,
 }
 
 impl BucketWriter {
@@ -43,6 +47,7 @@ impl BucketWriter {
             buffers: vec![Vec::new(); buckets],
             buffer_bytes: (BUFFERS_BYTES / buckets).clamp(BUFFER_BYTES_MIN, BUFFER_BYTES_MAX),
             chunks: Vec::new(),
+            checksums: vec![0; buckets],
             hasher: hash.then(SliceHasher::new),
             records: 0,
             failure: None,
@@ -100,7 +105,7 @@ impl BucketWriter {
             let sums = hasher.finish();
             (sums.bytes, sums.digest, sums.blocks)
         });
-        Ok(Written { chunks: self.chunks, records: self.records, sums })
+        Ok(Written { chunks: self.chunks, records: self.records, sums, checksums: self.checksums })
     }
 
     fn flush(&mut self, bucket: usize) -> Result<(), Stopped> {
@@ -120,6 +125,7 @@ impl BucketWriter {
             self.failure = Some(error);
             return Err(Stopped);
         }
+        self.checksums[bucket] = crc32c::crc32c_append(self.checksums[bucket], bytes);
         if let Some(hasher) = &mut self.hasher {
             hasher.update(bytes);
         }
@@ -181,6 +187,8 @@ mod tests {
         let written = writer.finish().unwrap();
         assert_eq!(written.records, 5_000);
         assert_eq!(buckets(&file, &written.chunks, count), expected);
+        let checksums: Vec<u32> = expected.iter().map(|bytes| crc32c::crc32c(bytes)).collect();
+        assert_eq!(written.checksums, checksums);
     }
 
     #[test]

@@ -149,6 +149,8 @@ pub(super) struct FinishedWord {
     pub(super) chunks: Vec<Chunk>,
     /// Length, digest and block checksums of the scratch file, where wanted.
     pub(super) sums: Option<(u64, Digest, Vec<u32>)>,
+    /// CRC32C of what each bucket got, by its number.
+    pub(super) checksums: Vec<u32>,
 }
 
 /// A run of bytes of the scratch file that belongs to one bucket. A bucket's content is its chunks in their order.

@@ -2,21 +2,23 @@
 //! others, several at once, and from task to task in another order, so that not all tasks of a stage are at the same
 //! node at the same moment.
 //!
-//! It never counts a piece as delivered before its bucket has it whole. A piece that comes twice is taken once, so a
-//! delivery that failed is simply made again by the next attempt.
+//! It never counts a piece as delivered before its bucket has it whole. A piece that comes twice is taken once, so that a
+//! delivery may be made again. What went to other nodes is [kept](crate::bucket::KeptResults).
 
 use std::{
-    collections::{BTreeMap, VecDeque},
+    collections::{BTreeMap, BTreeSet, VecDeque},
+    fs::File,
     os::unix::fs::FileExt,
+    path::PathBuf,
     sync::Arc,
     time::Duration,
 };
 
 use net::transfer::{Frame, Way};
 use protocol::{
-    NodeId, Pace,
+    NodeId, Pace, Status,
     message::{
-        spe::{AttemptId, BucketId, BucketPlace, Output, PieceId},
+        spe::{AttemptId, BucketId, BucketPlace, DeliveryOrder, Output, PieceId, PieceResult},
         transfer::{TransferReply, TransferRequest},
     },
 };
@@ -24,7 +26,7 @@ use tokio::{task::JoinSet, time::timeout};
 
 use crate::{
     NodeError, blocking,
-    bucket::{Begun, BucketStore, Scratch},
+    bucket::{Begun, BucketStore, Kept, Scratch},
     fetch::{ask, unexpected},
     flow::{FRAME_BYTES, FrameSource, Outflow, STALL_MAX},
     hands::Hands,
@@ -32,18 +34,37 @@ use crate::{
     spe::{Chunk, TaskOutput},
 };
 
-/// Delivers all pieces of a task; their buckets and lengths in bytes.
+/// Delivers the pieces of a task; what it has for each bucket. A piece that another node could not take is kept, and so is
+/// what was taken, for the day on which that node is lost.
+///
+/// # Errors
+/// Where a piece can be neither delivered nor kept, or a bucket does not want it any more.
 pub(super) async fn deliver(
     hands: &Arc<Hands>,
     attempt: AttemptId,
     output: Output,
     scratch: Scratch,
     result: TaskOutput,
-) -> Result<Vec<(u32, u64)>, NodeError> {
+) -> Result<Vec<PieceResult>, NodeError> {
     match output {
         Output::Local => keep(hands, attempt, scratch, result).await,
-        Output::Buckets(places) => spread(hands, attempt, places, scratch, result.chunks).await,
+        Output::Buckets(places) => spread(hands, attempt, &places, scratch, result).await,
     }
+}
+
+/// Delivers again what an attempt left and this node has kept.
+pub(super) async fn deliver_again(hands: &Arc<Hands>, order: DeliveryOrder) -> Result<(), NodeError> {
+    let attempt = order.attempt;
+    let kept = hands.buckets.kept().find(attempt).ok_or_else(|| {
+        let sentence = format!("what attempt {} of task {} left is not kept any more", attempt.attempt, attempt.task);
+        NodeError::refused(Status::NotFound, sentence)
+    })?;
+    let places: BTreeMap<u32, BucketPlace> = order.places.into_iter().collect();
+    let parts = Part::gather(kept.chunks.clone());
+    let wanted = parts.into_iter().filter_map(|part| Some((places.get(&part.bucket)?.clone(), part)));
+    let results = Results { file: kept.scratch.open()?, path: kept.scratch.path().to_owned() };
+    let undelivered = send_all(hands, attempt, wanted.collect(), Arc::new(results)).await?;
+    undelivered.into_values().next().map_or(Ok(()), Err)
 }
 
 /// The whole scratch file becomes a piece of this node's bucket of the task's number.
@@ -52,64 +73,111 @@ async fn keep(
     attempt: AttemptId,
     scratch: Scratch,
     result: TaskOutput,
-) -> Result<Vec<(u32, u64)>, NodeError> {
+) -> Result<Vec<PieceResult>, NodeError> {
     let bytes: u64 = result.chunks.iter().map(|chunk| chunk.bytes).sum();
     if bytes == 0 {
         return Ok(Vec::new());
     }
-    let piece = piece(attempt, attempt.task);
+    // Each attempt has a bucket of its own.
+    let piece = piece(attempt, attempt.task, attempt.attempt);
     let buckets = Arc::clone(&hands.buckets);
     blocking("keeping a task's results", move || buckets.take_file(piece, scratch, bytes, result.sums)).await?;
-    Ok(vec![(attempt.task, bytes)])
+    let checksum = result.checksums.first().copied().unwrap_or_default();
+    Ok(vec![PieceResult { bucket: attempt.task, bytes, checksum, is_delivered: true }])
 }
 
 async fn spread(
     hands: &Arc<Hands>,
     attempt: AttemptId,
-    places: Vec<BucketPlace>,
+    places: &[BucketPlace],
     scratch: Scratch,
-    chunks: Vec<Chunk>,
-) -> Result<Vec<(u32, u64)>, NodeError> {
-    let parts = Part::gather(chunks);
-    let delivered = parts.iter().map(|part| (part.bucket, part.bytes)).collect();
-    let scratch = Arc::new(scratch);
-    let (local, mut remote) = split(parts, &places, &hands.node, attempt.task);
+    result: TaskOutput,
+) -> Result<Vec<PieceResult>, NodeError> {
+    let parts = Part::gather(result.chunks.clone());
+    let mut pieces: Vec<PieceResult> = parts.iter().map(|part| part.result(&result.checksums)).collect();
+    // The host of the SPE has checked that there is no bucket without a place.
+    let placed = parts.into_iter().filter_map(|part| Some((places.get(part.bucket as usize)?.clone(), part)));
+    let wanted: Vec<_> = placed.filter(|(place, _)| place.is_wanted).collect();
+    let unwanted: BTreeSet<u32> =
+        places.iter().zip(0..).filter(|(place, _)| !place.is_wanted).map(|(_, bucket)| bucket).collect();
+    let is_all_here = unwanted.is_empty() && wanted.iter().all(|(place, _)| place.node == hands.node);
+    let results = Results { file: scratch.share()?, path: scratch.path().to_owned() };
+    let undelivered = send_all(hands, attempt, wanted, Arc::new(results)).await?;
+    // What is only in this node's buckets is lost with them, and nothing that is kept beside them would help.
+    let is_kept = !is_all_here
+        && !hands.buckets.is_forgotten(attempt.job)
+        && hands.buckets.kept().keep(Kept { attempt, scratch: scratch.close(), chunks: result.chunks });
+    for piece in &mut pieces {
+        piece.is_delivered = !unwanted.contains(&piece.bucket) && !undelivered.contains_key(&piece.bucket);
+    }
+    match undelivered.into_values().next() {
+        Some(error) if !is_kept => Err(error),
+        _ => Ok(pieces),
+    }
+}
+
+/// Sends parts to their buckets, several at once. Gives those that could not be delivered to another node, and why; when one
+/// could not, no other is sent there.
+async fn send_all(
+    hands: &Arc<Hands>,
+    attempt: AttemptId,
+    parts: Vec<Placed>,
+    results: Arc<Results>,
+) -> Result<BTreeMap<u32, NodeError>, NodeError> {
+    let (local, mut remote) = split(parts, &hands.node, attempt.task);
     let mut sending = JoinSet::new();
-    let (buckets, file) = (Arc::clone(&hands.buckets), Arc::clone(&scratch));
-    sending.spawn(blocking("giving pieces to this node's buckets", move || {
-        local.into_iter().try_for_each(|part| append(&buckets, piece(attempt, part.bucket), &file, part))
-    }));
+    let (buckets, from) = (Arc::clone(&hands.buckets), Arc::clone(&results));
+    let append_all = blocking("giving pieces to this node's buckets", move || {
+        local
+            .into_iter()
+            .try_for_each(|(place, part)| append(&buckets, piece(attempt, part.bucket, place.making), &from.file, part))
+    });
+    sending.spawn(async move { append_all.await.map(|()| None) });
+    let mut undelivered = BTreeMap::new();
+    let mut doubtful: BTreeSet<NodeId> = BTreeSet::new();
     loop {
         while sending.len() < DELIVERIES_MAX
-            && let Some((part, place)) = remote.pop_front()
+            && let Some((place, part)) = remote.pop_front()
         {
-            let (hands, scratch) = (Arc::clone(hands), Arc::clone(&scratch));
-            sending.spawn(async move { send(&hands, piece(attempt, part.bucket), place, scratch, part).await });
+            let bucket = part.bucket;
+            if doubtful.contains(&place.node) {
+                let sentence = format!("node {} did not take another piece of the task", place.node);
+                undelivered.insert(bucket, NodeError::refused(Status::Unavailable, sentence));
+                continue;
+            }
+            let (hands, results) = (Arc::clone(hands), Arc::clone(&results));
+            let (node, piece) = (place.node.clone(), piece(attempt, bucket, place.making));
+            sending.spawn(async move {
+                match send(&hands, piece, place, results, part).await {
+                    Ok(()) => Ok(None),
+                    Err(error) if is_its_nodes(&error) => Ok(Some((bucket, node, error))),
+                    Err(error) => Err(error),
+                }
+            });
         }
-        // On the first error the rest is dropped with the set: the attempt has failed.
+        // On an error that no other place helps against, the rest is dropped with the set: the attempt has failed.
         match sending.join_next().await {
-            Some(Ok(sent)) => sent?,
+            Some(Ok(sent)) => {
+                if let Some((bucket, node, error)) = sent? {
+                    doubtful.insert(node);
+                    undelivered.insert(bucket, error);
+                }
+            }
             Some(Err(_)) => return Err(NodeError::Panicked { operation: "delivering a task's results" }),
-            None => return Ok(delivered),
+            None => return Ok(undelivered),
         }
     }
 }
 
+/// Whether a piece was not taken because of the node it was for, and not because nobody wants it.
+fn is_its_nodes(error: &NodeError) -> bool {
+    matches!(error.refusal().status, Status::Unavailable | Status::NotFound)
+}
+
 /// The parts for buckets of this node, and those for others in the order in which they are sent.
-fn split(
-    parts: Vec<Part>,
-    places: &[BucketPlace],
-    here: &NodeId,
-    task: u32,
-) -> (Vec<Part>, VecDeque<(Part, BucketPlace)>) {
-    let (mut local, mut remote) = (Vec::new(), VecDeque::new());
-    for part in parts {
-        match places.get(part.bucket as usize) {
-            Some(place) if place.node != *here => remote.push_back((part, place.clone())),
-            // The host of the SPE has checked that there is no bucket without a place.
-            _ => local.push(part),
-        }
-    }
+fn split(parts: Vec<Placed>, here: &NodeId, task: u32) -> (Vec<Placed>, VecDeque<Placed>) {
+    let (local, remote): (Vec<_>, Vec<_>) = parts.into_iter().partition(|(place, _)| place.node == *here);
+    let mut remote = VecDeque::from(remote);
     if !remote.is_empty() {
         remote.rotate_left(task as usize % remote.len());
     }
@@ -117,12 +185,12 @@ fn split(
 }
 
 /// Copies a part into a bucket of this node.
-fn append(buckets: &BucketStore, piece: PieceId, scratch: &Scratch, part: Part) -> Result<(), NodeError> {
+fn append(buckets: &BucketStore, piece: PieceId, from: &File, part: Part) -> Result<(), NodeError> {
     match buckets.begin(piece, part.bytes)? {
         Begun::Taken => Ok(()),
         Begun::Writer(mut writer) => {
             for chunk in &part.chunks {
-                writer.copy_from(scratch.file(), chunk.offset, chunk.bytes)?;
+                writer.copy_from(from, chunk.offset, chunk.bytes)?;
             }
             writer.commit()
         }
@@ -134,7 +202,7 @@ async fn send(
     hands: &Hands,
     piece: PieceId,
     place: BucketPlace,
-    scratch: Arc<Scratch>,
+    results: Arc<Results>,
     part: Part,
 ) -> Result<(), NodeError> {
     let (site, way) = (place.site, Way::of(place.distance));
@@ -143,7 +211,7 @@ async fn send(
     let (mut stream, reply) = ask(hands, &peer, &request).await?;
     let reply = match reply {
         TransferReply::Ready => {
-            let flow = Outflow::begin(PartSource { scratch, chunks: part.chunks.into() }).await?;
+            let flow = Outflow::begin(PartSource { results, chunks: part.chunks.into() }).await?;
             let crossing = hands.site_gates.cross(Some(&site), Pace::default());
             let sent = flow.send(&mut stream, crossing.toll(), STALL_MAX).await;
             drop(crossing);
@@ -170,10 +238,13 @@ async fn send(
     }
 }
 
-fn piece(attempt: AttemptId, bucket: u32) -> PieceId {
-    let bucket = BucketId { job: attempt.job, stage: attempt.stage, run: attempt.run, bucket };
+fn piece(attempt: AttemptId, bucket: u32, making: u32) -> PieceId {
+    let bucket = BucketId { job: attempt.job, stage: attempt.stage, run: attempt.run, bucket, making };
     PieceId { bucket, task: attempt.task, attempt: attempt.attempt }
 }
+
+/// A part and where its bucket is.
+type Placed = (BucketPlace, Part);
 
 /// What of a scratch file goes to one bucket.
 #[derive(Debug, PartialEq, Eq)]
@@ -195,11 +266,22 @@ impl Part {
         }
         parts.into_values().collect()
     }
+
+    fn result(&self, checksums: &[u32]) -> PieceResult {
+        let checksum = checksums.get(self.bucket as usize).copied().unwrap_or_default();
+        PieceResult { bucket: self.bucket, bytes: self.bytes, checksum, is_delivered: false }
+    }
+}
+
+/// The file in which a task's results lie, wherever it is kept.
+struct Results {
+    file: File,
+    path: PathBuf,
 }
 
 /// Reads chunks one after the other, many to a frame.
 struct PartSource {
-    scratch: Arc<Scratch>,
+    results: Arc<Results>,
     chunks: VecDeque<Chunk>,
 }
 
@@ -215,8 +297,8 @@ impl FrameSource for PartSource {
             && filled < frame_bytes
         {
             let bytes = usize::try_from(chunk.bytes).unwrap_or(usize::MAX).min(frame_bytes - filled);
-            let read = self.scratch.file().read_exact_at(&mut buffer[filled..filled + bytes], chunk.offset);
-            read.map_err(NodeError::io("read", self.scratch.path()))?;
+            let read = self.results.file.read_exact_at(&mut buffer[filled..filled + bytes], chunk.offset);
+            read.map_err(NodeError::io("read", &self.results.path))?;
             filled += bytes;
             chunk.offset += bytes as u64;
             chunk.bytes -= bytes as u64;
@@ -253,6 +335,8 @@ mod tests {
             distance: None,
             ticket,
             site: "s".into(),
+            making: 0,
+            is_wanted: true,
         }
     }
 
@@ -272,9 +356,9 @@ mod tests {
         let here = NodeId::new("here").unwrap();
         let order = |task| {
             let parts = Part::gather((0..4).map(|bucket| chunk(bucket, u64::from(bucket), 1)).collect());
-            let (local, remote) = split(parts, &places, &here, task);
-            assert_eq!(local.iter().map(|part| part.bucket).collect::<Vec<_>>(), [0]);
-            remote.into_iter().map(|(part, _)| part.bucket).collect::<Vec<_>>()
+            let (local, remote) = split(places.iter().cloned().zip(parts).collect(), &here, task);
+            assert_eq!(local.iter().map(|(_, part)| part.bucket).collect::<Vec<_>>(), [0]);
+            remote.into_iter().map(|(_, part)| part.bucket).collect::<Vec<_>>()
         };
         assert_eq!((order(0), order(1), order(5)), (vec![1, 2, 3], vec![2, 3, 1], vec![3, 1, 2]));
     }
@@ -287,7 +371,8 @@ mod tests {
         scratch.file().write_all_at(&content, 0).unwrap();
         let (long, end) = (FRAME_BYTES as u64 + 5, 3 * FRAME_BYTES as u64);
         let chunks = vec![chunk(0, 0, 3), chunk(0, 10, long), chunk(0, end - 7, 7)];
-        let mut source = PartSource { scratch: Arc::new(scratch), chunks: chunks.clone().into() };
+        let results = Results { file: scratch.share().unwrap(), path: scratch.path().to_owned() };
+        let mut source = PartSource { results: Arc::new(results), chunks: chunks.clone().into() };
         let (mut found, mut frame) = (Vec::new(), Frame::default());
         loop {
             source.fill(&mut frame).unwrap();

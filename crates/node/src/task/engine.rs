@@ -13,7 +13,10 @@ use protocol::{
 };
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-use super::{deliver::deliver, input};
+use super::{
+    deliver::{deliver, deliver_again},
+    input,
+};
 use crate::{
     NodeError, blocking,
     hands::Hands,
@@ -50,8 +53,15 @@ impl Engine {
             SpeRequest::Seal(order) => {
                 self.own(order.bucket)?;
                 let buckets = Arc::clone(&self.hands.buckets);
-                let bytes = blocking("sealing a bucket", move || buckets.seal(&order)).await?;
-                Ok(SpeReply::Sealed { bytes })
+                let sealed = blocking("sealing a bucket", move || buckets.seal(&order)).await?;
+                Ok(SpeReply::Sealed { bytes: sealed.bytes, order: sealed.order })
+            }
+            SpeRequest::Deliver(order) => {
+                if order.attempt.job != self.job {
+                    return Err(self.not_ours(order.attempt.job));
+                }
+                deliver_again(&self.hands, order).await?;
+                Ok(SpeReply::Delivered)
             }
             SpeRequest::Publish { bucket, ticket } => self.publish(bucket, &ticket).await,
             SpeRequest::Fetch(bucket) => {

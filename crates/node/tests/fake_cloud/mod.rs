@@ -368,6 +368,8 @@ impl FakeCloud {
             distance: None,
             ticket: self.compute_ticket(node),
             site: "s".into(),
+            making: 0,
+            is_wanted: true,
         }
     }
 

@@ -24,6 +24,9 @@ pub enum SpeRequest {
     /// Run it over the segments of a task: [`SpeReply::Progress`] now and then, at last [`SpeReply::Finished`],
     /// [`SpeReply::FunctionFailed`] or [`SpeReply::Refused`].
     Run(TaskOrder),
+    /// Send pieces of a finished attempt, whose results this node has kept, to buckets that lack them:
+    /// [`SpeReply::Delivered`]. Refused with [`Status::NotFound`](crate::Status::NotFound) when they are not kept any more.
+    Deliver(DeliveryOrder),
     /// Make a bucket of this node final: [`SpeReply::Sealed`]. Refused with
     /// [`Status::NotFound`](crate::Status::NotFound) when a winning piece is missing.
     Seal(SealOrder),
@@ -48,7 +51,7 @@ pub enum SpeReply {
         /// Bytes of input processed.
         bytes: u64,
     },
-    /// The task is processed and every piece is with its bucket.
+    /// The task is processed; every piece is with its bucket, or kept by the node until it is asked to deliver it.
     Finished(TaskResult),
     /// The function failed on this task: its fault or its input's. Not to be tried elsewhere (paper, 3.5.2).
     FunctionFailed(FunctionError),
@@ -58,6 +61,8 @@ pub enum SpeReply {
     Sealed {
         /// Its length in bytes.
         bytes: u64,
+        /// The tasks whose pieces are in it, in the order in which they lie: a bucket that is made again has the same.
+        order: Vec<u32>,
     },
     /// The bucket is a slice now, synced; the master has been told.
     Published {
@@ -68,6 +73,8 @@ pub enum SpeReply {
     },
     /// The bucket's bytes.
     Bytes(Vec<u8>),
+    /// Every piece that was to be delivered is with its bucket.
+    Delivered,
 }
 
 /// A function and its parameters.
@@ -255,10 +262,14 @@ pub struct BucketPlace {
     pub ticket: SignedTicket,
     /// The site where it stands.
     pub site: String,
+    /// Which [making](BucketId::making) of the bucket is there.
+    pub making: u32,
+    /// Whether the bucket wants this task's piece. Where it does not, since it has the piece of an earlier attempt, the
+    /// piece is made and reported, so that the two can be compared, but not sent.
+    pub is_wanted: bool,
 }
 
-/// A bucket of a stage of a job. `run` counts how often the job was begun anew because a node with buckets was lost;
-/// news of an older run is ignored.
+/// A bucket of a stage of a job. `run` counts how often the whole job was begun anew; news of an older run is ignored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct BucketId {
     /// The job.
@@ -269,6 +280,9 @@ pub struct BucketId {
     pub run: u32,
     /// The bucket's number, from 0.
     pub bucket: u32,
+    /// How often it was begun anew because what it held was lost, so that nothing of the old is taken for the new. A
+    /// bucket of a task's own results has the number of the attempt.
+    pub making: u32,
 }
 
 /// An attempt at a task.
@@ -297,6 +311,15 @@ pub struct PieceId {
     pub attempt: u32,
 }
 
+/// See [`SpeRequest::Deliver`].
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DeliveryOrder {
+    /// The attempt whose results are to be sent.
+    pub attempt: AttemptId,
+    /// The buckets that lack its piece, by number, and where they are.
+    pub places: Vec<(u32, BucketPlace)>,
+}
+
 /// See [`SpeRequest::Seal`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SealOrder {
@@ -306,6 +329,9 @@ pub struct SealOrder {
     pub winners: Vec<Winner>,
     /// Whether the bucket will be published: its digest is needed.
     pub publish: bool,
+    /// Whether the pieces must lie in the order of the list: the bucket is made again, and whoever read it before is to
+    /// find the same bytes.
+    pub in_order: bool,
 }
 
 /// A piece that belongs in a bucket.
@@ -328,8 +354,21 @@ pub struct TaskResult {
     pub bytes_in: u64,
     /// Records (emits) written.
     pub records_out: u64,
-    /// Length of each piece in bytes: `(bucket, bytes)`, empty pieces left out.
-    pub pieces: Vec<(u32, u64)>,
+    /// What it has for each bucket, empty pieces left out.
+    pub pieces: Vec<PieceResult>,
+}
+
+/// What a finished task has for one bucket.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PieceResult {
+    /// The bucket's number.
+    pub bucket: u32,
+    /// The piece's length in bytes.
+    pub bytes: u64,
+    /// CRC32C of its bytes. A task that is done again must come to the same, where others have read what it left first.
+    pub checksum: u32,
+    /// Whether the bucket has it. Where not, the node has kept it for [`SpeRequest::Deliver`].
+    pub is_delivered: bool,
 }
 
 /// An error of a user function.

@@ -33,8 +33,9 @@ use super::{
         Conflict, ConflictKind, Keep, KeptBase, KeptKey, KeptMark, KeptRow, RebuildRequest, RebuildState, RebuildStatus,
     },
     spe::{
-        AttemptId, BucketId, BucketPlace, Function, FunctionCode, FunctionError, Output, PieceId, PythonCode,
-        PythonFunction, SealOrder, SegmentOrder, SegmentSource, SpeReply, SpeRequest, TaskOrder, TaskResult, Winner,
+        AttemptId, BucketId, BucketPlace, DeliveryOrder, Function, FunctionCode, FunctionError, Output, PieceId,
+        PieceResult, PythonCode, PythonFunction, SealOrder, SegmentOrder, SegmentSource, SpeReply, SpeRequest,
+        TaskOrder, TaskResult, Winner,
     },
     transfer::{NativeFile, Pull, PullWord, ResumeFrom, TransferReply, TransferRequest},
 };
@@ -429,7 +430,11 @@ fn the_words_of_driver_and_spe_have_their_bytes() {
     compare!(vectors, SpeRequest {
         "load": SpeRequest::Load(_) => SpeRequest::Load(load),
         "run": SpeRequest::Run(_) => SpeRequest::Run(task()),
-        "seal": SpeRequest::Seal(_) => SpeRequest::Seal(SealOrder { bucket: bucket(), winners, publish: true }),
+        "seal": SpeRequest::Seal(_) => SpeRequest::Seal(SealOrder { bucket: bucket(), winners, publish: true, in_order: true }),
+        "deliver": SpeRequest::Deliver(_) => SpeRequest::Deliver(DeliveryOrder {
+            attempt: task().attempt,
+            places: vec![(3, bucket_place())],
+        }),
         "publish": SpeRequest::Publish { .. } => SpeRequest::Publish { bucket: bucket(), ticket: signed() },
         "fetch": SpeRequest::Fetch(_) => SpeRequest::Fetch(bucket()),
     });
@@ -445,7 +450,9 @@ fn the_words_of_driver_and_spe_have_their_bytes() {
     let code = FunctionCode::Program { words: vec!["tr".into(), "a-z".into(), "A-Z".into()] };
     vectors.compare("SpeRequest.load-program", &SpeRequest::Load(Function { code, parameters: vec![] }));
     vectors.compare("SpeRequest.run-local", &SpeRequest::Run(TaskOrder { output: Output::Local, ..task() }));
-    let result = TaskResult { records_in: 10, bytes_in: 1000, records_out: 20, pieces: vec![(0, 300), (7, 1 << 20)] };
+    let piece = |bucket, bytes, is_delivered| PieceResult { bucket, bytes, checksum: 0xdead_beef, is_delivered };
+    let pieces = vec![piece(0, 300, true), piece(7, 1 << 20, false)];
+    let result = TaskResult { records_in: 10, bytes_in: 1000, records_out: 20, pieces };
     let (function, message) = ("parse".into(), "not a number".into());
     let error = FunctionError { function, path: path(), segment: 3, record: Some(41), message };
     compare!(vectors, SpeReply {
@@ -454,9 +461,10 @@ fn the_words_of_driver_and_spe_have_their_bytes() {
         "finished": SpeReply::Finished(_) => SpeReply::Finished(result),
         "function-failed": SpeReply::FunctionFailed(_) => SpeReply::FunctionFailed(error),
         "refused": SpeReply::Refused(_) => SpeReply::Refused(refusal(Status::Usage)),
-        "sealed": SpeReply::Sealed { .. } => SpeReply::Sealed { bytes: 5 },
+        "sealed": SpeReply::Sealed { .. } => SpeReply::Sealed { bytes: 5, order: vec![1, 0] },
         "published": SpeReply::Published { .. } => SpeReply::Published { bytes: 5, digest: digest() },
         "bytes": SpeReply::Bytes(_) => SpeReply::Bytes(vec![0, 255, 128]),
+        "delivered": SpeReply::Delivered => SpeReply::Delivered,
     });
     vectors.finish();
 }
@@ -711,7 +719,19 @@ fn job() -> JobRecord {
 }
 
 fn bucket() -> BucketId {
-    BucketId { job: JobId(6), stage: 1, run: 2, bucket: 3 }
+    BucketId { job: JobId(6), stage: 1, run: 2, bucket: 3, making: 1 }
+}
+
+fn bucket_place() -> BucketPlace {
+    BucketPlace {
+        node: node(),
+        address: address(),
+        distance: Some(Distance::SameSite),
+        ticket: signed(),
+        site: "jhu".into(),
+        making: 1,
+        is_wanted: true,
+    }
 }
 
 fn task() -> TaskOrder {
@@ -730,13 +750,7 @@ fn task() -> TaskOrder {
             segment(1, SegmentSource::Remote { slice: slice(), from: Box::new(source()) }),
             segment(2, SegmentSource::Bucket(bucket())),
         ],
-        output: Output::Buckets(vec![BucketPlace {
-            node: node(),
-            address: address(),
-            distance: Some(Distance::SameSite),
-            ticket: signed(),
-            site: "jhu".into(),
-        }]),
+        output: Output::Buckets(vec![bucket_place()]),
         inputs: Some(signed()),
     }
 }

@@ -9,11 +9,16 @@ use protocol::{
         client_master::{
             Admitted, ClientReply, ClientRequest, Condition, CreateRequest, EntryKind, JobRecord, JobState, Source,
         },
-        spe::{BucketId, BucketPlace, Output, SegmentOrder, SegmentSource, SpeReply, SpeRequest, TaskOrder},
+        spe::{
+            AttemptId, BucketId, BucketPlace, DeliveryOrder, Output, SegmentOrder, SegmentSource, SpeReply, SpeRequest,
+            TaskOrder,
+        },
         transfer::TransferRequest,
     },
 };
-use sphere::{Action, Assignment, Event, Job, Outcome, Placement, SegmentPlace, SpeId, SphereError};
+use sphere::{
+    Action, Assignment, BucketHome, Delivery, Event, Job, Outcome, Placement, SegmentPlace, SpeId, SphereError,
+};
 
 use super::sources;
 use crate::{
@@ -63,6 +68,7 @@ enum Doing {
     Loading(SpeId, Box<TaskOrder>),
     RunningTask(SpeId, Box<TaskOrder>),
     Sealing(BucketId),
+    Delivering(AttemptId),
     Fetching(BucketId),
     Publishing(BucketId, LeaseId),
 }
@@ -138,6 +144,7 @@ impl Running {
                     let bucket = order.bucket;
                     self.step(env, seat, &node, bucket, SpeRequest::Seal(order), Doing::Sealing(bucket));
                 }
+                Action::Deliver(delivery) => self.deliver(env, seat, &delivery),
                 Action::Fetch { node, bucket } => {
                     self.step(env, seat, &node, bucket, SpeRequest::Fetch(bucket), Doing::Fetching(bucket));
                 }
@@ -239,11 +246,20 @@ impl Running {
                 env.note(format_args!("job: {event:?}"));
                 self.job.handle_event(now, event);
             }
-            (Doing::Sealing(bucket), Ok(SpeReply::Sealed { bytes })) => {
-                self.job.handle_event(now, Event::Sealed { bucket, bytes });
+            (Doing::Sealing(bucket), Ok(SpeReply::Sealed { bytes, order })) => {
+                self.job.handle_event(now, Event::Sealed { bucket, bytes, order });
             }
             (Doing::Fetching(bucket), Ok(SpeReply::Bytes(bytes))) => {
                 self.delivered(env, bucket, crate::model::digest_of(&bytes), Event::Fetched(bucket));
+            }
+            (Doing::Delivering(attempt), Ok(SpeReply::Delivered)) => {
+                env.book.delivered_again += 1;
+                self.job.handle_event(now, Event::Delivered(attempt));
+            }
+            (Doing::Delivering(attempt), word) => {
+                let refusal = word.err().unwrap_or_else(|| unavailable("it said something else"));
+                env.note(format_args!("job: the delivery of {attempt:?} is refused: {refusal}"));
+                self.job.handle_event(now, Event::DeliveryRefused { attempt, refusal });
             }
             (Doing::Publishing(bucket, lease), Ok(SpeReply::Published { bytes, digest })) => {
                 let commit = ClientRequest::Commit { lease, bytes, digest };
@@ -360,17 +376,11 @@ impl Running {
     fn order(&self, task: &Assignment, found: &BTreeMap<SliceId, Source>) -> Option<TaskOrder> {
         let output = match &task.output {
             Placement::Local => Output::Local,
-            Placement::Buckets(nodes) => Output::Buckets(
-                nodes
-                    .iter()
-                    .map(|node| {
-                        let source = self.sources.get(node)?;
-                        let (address, ticket, site) =
-                            (source.address, source.ticket.clone(), source.place.site.clone());
-                        Some(BucketPlace { node: node.clone(), address, distance: None, ticket, site })
-                    })
-                    .collect::<Option<_>>()?,
-            ),
+            Placement::Buckets(homes) => {
+                let is_wanted = |number: u32| task.wanted.as_ref().is_none_or(|wanted| wanted.contains(&number));
+                let place = |(number, home)| self.place(home, is_wanted(number));
+                Output::Buckets((0..).zip(homes.iter()).map(place).collect::<Option<_>>()?)
+            }
         };
         let mut segments = Vec::new();
         for segment in &task.segments {
@@ -392,6 +402,28 @@ impl Running {
         }
         // The simulated SPE stands behind the rules of jobs, not behind the node's door.
         Some(TaskOrder { attempt: task.attempt, segments, output, inputs: None })
+    }
+
+    fn place(&self, home: &BucketHome, is_wanted: bool) -> Option<BucketPlace> {
+        let source = self.sources.get(&home.node)?;
+        let (address, ticket, site) = (source.address, source.ticket.clone(), source.place.site.clone());
+        let (node, making) = (home.node.clone(), home.making);
+        Some(BucketPlace { node, address, distance: None, ticket, site, making, is_wanted })
+    }
+
+    /// Has a node send again what it kept.
+    fn deliver(&mut self, env: &mut Environment, seat: &Seat, delivery: &Delivery) {
+        let Delivery { node, attempt, homes } = delivery;
+        let place = |(number, home): &(u32, BucketHome)| Some((*number, self.place(home, true)?));
+        let places = homes.iter().map(place).collect::<Option<_>>();
+        let (Some(places), Some(source)) = (places, self.sources.get(node)) else {
+            let (attempt, refusal) = (*attempt, unavailable("no ticket"));
+            return self.job.handle_event(env.now, Event::DeliveryRefused { attempt, refusal });
+        };
+        let request = Box::new(SpeRequest::Deliver(DeliveryOrder { attempt: *attempt, places }));
+        let wish = Wish::Word { ticket: source.ticket.clone(), life: None, conversation: 0, request };
+        let call = env.call((seat.who, seat.life), crate::role::node_number(node), wish);
+        self.calls.insert(call, Doing::Delivering(*attempt));
     }
 
     /// Says a word to an SPE.

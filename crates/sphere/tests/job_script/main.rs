@@ -1,7 +1,9 @@
 //! The job's state machine as text: a line that begins with `>` is what the job is told, the lines below it are what it
 //! then wants done, all of it and in this order. Attempts are written `stage.run.task.attempt`, buckets
-//! `stage.run.bucket`.
+//! `stage.run.bucket`, with `+making` where they were made again.
 #![allow(clippy::unwrap_used)]
+
+mod losses;
 
 use std::{fmt::Write as _, time::Duration};
 
@@ -9,12 +11,12 @@ use protocol::{
     JobId, NodeId, Now, Place, RecordFormat, Refusal, SliceId, Status,
     message::{
         client_master::{JobState, StageRecord},
-        spe::{AttemptId, BucketId, FunctionError, TaskResult},
+        spe::{AttemptId, BucketId, FunctionError, PieceResult, TaskResult},
     },
 };
 use sphere::{
-    Action, Event, FinalOutput, InputFile, Job, JobPlan, Placement, SegmentPlace, SpeId, SpeNodePlan, SphereError,
-    StageOutput, StagePlan,
+    Action, BucketHome, Delivery, Event, FinalOutput, InputFile, Job, JobPlan, Placement, SegmentPlace, SpeId,
+    SpeNodePlan, SphereError, StageOutput, StagePlan,
 };
 
 const JOB: JobId = JobId(1);
@@ -87,9 +89,7 @@ impl Script {
             "lost" => Event::SpeLost { spe: SpeId(number(1)), refusal: Refusal::new(Status::Unavailable, "broken") },
             "progress" => Event::Progress { attempt: attempt(words[1]), bytes: number(2) },
             "finish" => {
-                let piece =
-                    |word: &&str| word.split_once(':').map(|(b, n)| (b.parse().unwrap(), n.parse().unwrap())).unwrap();
-                let pieces = words[2..].iter().map(piece).collect();
+                let pieces = words[2..].iter().map(|word| piece(word)).collect();
                 let result = TaskResult { records_in: 1, bytes_in: 10, records_out: 1, pieces };
                 Event::TaskFinished { attempt: attempt(words[1]), result }
             }
@@ -99,7 +99,12 @@ impl Script {
                 let error = FunctionError { function, path, segment: 0, record: None, message };
                 Event::FunctionFailed { attempt: attempt(words[1]), error }
             }
-            "sealed" => Event::Sealed { bucket: bucket(words[1]), bytes: number(2) },
+            "sealed" => {
+                let order = words[3..].iter().map(|task| task.parse().unwrap()).collect();
+                Event::Sealed { bucket: bucket(words[1]), bytes: number(2), order }
+            }
+            "delivered" => Event::Delivered(attempt(words[1])),
+            "undelivered" => Event::DeliveryRefused { attempt: attempt(words[1]), refusal: refusal(2) },
             "published" => Event::Published(bucket(words[1])),
             "fetched" => Event::Fetched(bucket(words[1])),
             "denied" => Event::BucketRefused { bucket: bucket(words[1]), refusal: refusal(2) },
@@ -128,12 +133,30 @@ fn attempt(word: &str) -> AttemptId {
 }
 
 fn bucket(word: &str) -> BucketId {
+    let (word, making) = word.split_once('+').unwrap_or((word, "0"));
     let n: Vec<u32> = word.split('.').map(|n| n.parse().unwrap()).collect();
-    BucketId { job: JOB, stage: n[0], run: n[1], bucket: n[2] }
+    BucketId { job: JOB, stage: n[0], run: n[1], bucket: n[2], making: making.parse().unwrap() }
 }
 
 fn shown_bucket(id: &BucketId) -> String {
-    format!("{}.{}.{}", id.stage, id.run, id.bucket)
+    let making = if id.making > 0 { format!("+{}", id.making) } else { String::new() };
+    format!("{}.{}.{}{making}", id.stage, id.run, id.bucket)
+}
+
+/// `bucket:bytes`, with `?` behind it where the piece is not with its bucket, and `!` where its bytes are other ones.
+fn piece(word: &str) -> PieceResult {
+    let (bucket, bytes) = word.trim_end_matches(['?', '!']).split_once(':').unwrap();
+    let checksum = u32::from(word.contains('!'));
+    PieceResult {
+        bucket: bucket.parse().unwrap(),
+        bytes: bytes.parse().unwrap(),
+        checksum,
+        is_delivered: !word.contains('?'),
+    }
+}
+
+fn shown_home(home: &BucketHome) -> String {
+    if home.making > 0 { format!("{}+{}", home.node, home.making) } else { home.node.to_string() }
 }
 
 fn shown(action: &Action) -> String {
@@ -154,17 +177,26 @@ fn shown(action: &Action) -> String {
                 write!(text, " {path}[{}..{}]{place}", s.from, s.until).unwrap();
             }
             if let Placement::Buckets(places) = &run.output {
-                write!(text, " to {}", places.iter().map(NodeId::as_str).collect::<Vec<_>>().join(",")).unwrap();
+                write!(text, " to {}", places.iter().map(shown_home).collect::<Vec<_>>().join(",")).unwrap();
+            }
+            if let Some(wanted) = &run.wanted {
+                write!(text, " for {}", wanted.iter().map(u32::to_string).collect::<Vec<_>>().join(",")).unwrap();
             }
             text
         }
         Action::Seal { node, order } => {
             let winners = order.winners.iter().map(|w| format!(" {}.{}:{}", w.task, w.attempt, w.bytes));
             let publish = if order.publish { " to publish" } else { "" };
-            format!("seal {} at {node}:{}{publish}", shown_bucket(&order.bucket), winners.collect::<String>())
+            let in_order = if order.in_order { " in order" } else { "" };
+            format!("seal {} at {node}:{}{publish}{in_order}", shown_bucket(&order.bucket), winners.collect::<String>())
         }
         Action::Publish { node, bucket, records } => format!("publish {} at {node} {records}", shown_bucket(bucket)),
         Action::Fetch { node, bucket } => format!("fetch {} at {node}", shown_bucket(bucket)),
+        Action::Deliver(Delivery { node, attempt, homes }) => {
+            let AttemptId { stage, run, task, attempt, .. } = attempt;
+            let homes = homes.iter().map(|(bucket, home)| format!(" {bucket}@{}", shown_home(home)));
+            format!("deliver {stage}.{run}.{task}.{attempt} from {node}:{}", homes.collect::<String>())
+        }
         Action::BeginRun { run } => format!("begin run {run}"),
         Action::Finished(Ok(outcome)) => {
             let outputs =
@@ -279,11 +311,11 @@ fn a_dead_spe_is_replaced_and_its_task_goes_elsewhere_after_a_pause() {
          run 0.0.0.1 on 2 at b: /x[0..100] from a
          > finish 0.0.0.0 0:9
          > finish 0.0.0.1 0:5
-         seal 0.0.0 at b: 0.1:5
-         > sealed 0.0.0 5
-         fetch 0.0.0 at b
-         > fetched 0.0.0
-         finished of 1: 0.0.0@b:5",
+         seal 0.0.0+1 at b: 0.1:5
+         > sealed 0.0.0+1 5
+         fetch 0.0.0+1 at b
+         > fetched 0.0.0+1
+         finished of 1: 0.0.0+1@b:5",
     );
     assert_eq!((script.records()[0].retried, script.records()[0].local), (1, 0));
 }
@@ -400,49 +432,7 @@ fn a_node_without_results_is_lost_and_nothing_begins_anew() {
     );
 }
 
-#[test]
-fn a_node_with_results_is_lost_and_all_is_done_again_without_it() {
-    let files = [("/x", 100, "a b"), ("/y", 100, "b")];
-    let mut script = script(&[("a", 1), ("b", 1)], &files, LOCAL, FinalOutput::Return);
-    script.play(
-        "start 1 at a
-         start 2 at b
-         > ready 1
-         run 0.0.0.0 on 1 at a: /x[0..100]
-         > ready 2
-         run 0.0.1.0 on 2 at b: /y[0..100]
-         > finish 0.0.1.0 1:7
-         seal 0.0.1 at b: 1.0:7
-         > sealed 0.0.1 7
-         fetch 0.0.1 at b
-         > gone b
-         drop 2
-         begin run 1
-         drop 1
-         start 3 at a
-         > fetched 0.0.1
-         > finish 0.0.0.0 0:1
-         > ready 3
-         run 0.1.0.0 on 3 at a: /x[0..100]
-         > finish 0.1.0.0 0:1
-         run 0.1.1.0 on 3 at a: /y[0..100] from anyone
-         seal 0.1.0 at a: 0.0:1",
-    );
-    assert_eq!(script.job.progress().run, 1);
-}
-
-#[test]
-fn attempts_of_an_earlier_run_stay_counted_as_retried() {
-    let mut script = script(&[("a", 2)], ONE_FILE, &[StageOutput::Buckets(1)], FinalOutput::Return);
-    for line in
-        ["ready 1", "fail 0.0.0.0 unavailable", "wait 1000", "ready 2", "finish 0.0.0.1 0:5", "denied 0.0.0 notfound"]
-    {
-        script.tell(line);
-    }
-    assert_eq!(script.job.progress().run, 1);
-    assert_eq!(script.records()[0], StageRecord { segments: 1, retried: 1, ..StageRecord::default() });
-}
-
+/// Two stages: what is read is done with, and what is yet to be read is made again.
 #[test]
 fn what_was_delivered_needs_its_node_no_more() {
     let files = [("/x", 100, "a"), ("/y", 100, "b")];
@@ -462,88 +452,6 @@ fn what_was_delivered_needs_its_node_no_more() {
          drop 2
          > finish 0.0.0.0
          finished of 2: 0.0.1@b:7",
-    );
-}
-
-#[test]
-fn a_missing_piece_at_the_seal_begins_a_new_run_until_there_are_too_many() {
-    let mut script = script(&[("a", 1)], ONE_FILE, &[StageOutput::Buckets(1)], FinalOutput::Publish);
-    script.play(
-        "start 1 at a
-         > ready 1
-         run 0.0.0.0 on 1 at a: /x[0..100] to a
-         > finish 0.0.0.0 0:5
-         seal 0.0.0 at a: 0.0:5 to publish
-         > denied 0.0.0 notfound
-         begin run 1
-         run 0.1.0.0 on 1 at a: /x[0..100] to a
-         > denied 0.0.0 notfound
-         > finish 0.0.0.0 0:5
-         > finish 0.1.0.0 0:5
-         seal 0.1.0 at a: 0.0:5 to publish
-         > sealed 0.1.0 4
-         begin run 2
-         run 0.2.0.0 on 1 at a: /x[0..100] to a
-         > finish 0.2.0.0 0:5
-         seal 0.2.0 at a: 0.0:5 to publish
-         > sealed 0.2.0 5
-         publish 0.2.0 at a lines
-         > denied 0.2.0 notfound
-         ended: the job lost results 3 times and was given up, at last: notfound",
-    );
-    assert_eq!(script.job.state(), JobState::Failed);
-}
-
-#[test]
-fn a_bucket_that_its_node_no_longer_has_begins_a_new_run() {
-    let stages = [StageOutput::Buckets(1), StageOutput::Local];
-    script(&[("a", 1)], ONE_FILE, &stages, FinalOutput::Return).play(
-        "start 1 at a
-         > ready 1
-         run 0.0.0.0 on 1 at a: /x[0..100] to a
-         > finish 0.0.0.0 0:5
-         seal 0.0.0 at a: 0.0:5
-         > sealed 0.0.0 5
-         run 1.0.0.0 on 1 at a: [0..5] = 0.0.0
-         > fail 1.0.0.0 notfound
-         drop 1
-         begin run 1
-         > wait 250
-         start 3 at a
-         > ready 3
-         run 0.1.0.0 on 3 at a: /x[0..100] to a",
-    );
-}
-
-#[test]
-fn a_node_at_which_no_spe_starts_is_lost_with_what_it_had() {
-    let stages = [StageOutput::Buckets(2), StageOutput::Local];
-    script(&[("a", 1), ("b", 1)], ONE_FILE, &stages, FinalOutput::Return).play(
-        "start 1 at a
-         start 2 at b
-         > ready 1
-         run 0.0.0.0 on 1 at a: /x[0..100] to a,b
-         > lost 2
-         drop 2
-         > wait 250
-         start 4 at b
-         > lost 4
-         drop 4
-         > wait 500
-         start 6 at b
-         > lost 6
-         drop 6
-         > wait 1000
-         start 8 at b
-         > lost 8
-         drop 8
-         begin run 1
-         drop 1
-         start 10 at a
-         > ready 10
-         run 0.1.0.0 on 10 at a: /x[0..100] to a,a
-         > gone a
-         ended: no node can run an SPE for the job; see `sector nodes`",
     );
 }
 
