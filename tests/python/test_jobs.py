@@ -5,12 +5,15 @@ import re
 import subprocess
 import sys
 import threading
-from collections import defaultdict
+from collections import Counter, defaultdict
 from pathlib import Path
 
+import pandas
+import pyarrow.compute
 import pytest
 
 import sector
+from sector.functions import packed
 from sector.progress import said
 
 TEXTS = {
@@ -46,6 +49,53 @@ def test_an_inverted_index_is_the_plain_one(cloud: sector.Cloud, folder: str, te
     assert [stage.done for stage in job.status.stages] == [stage.segments for stage in job.status.stages]
     assert "words, then index over" in job.status.title
     assert job.id in [status.id for status in cloud.jobs()]
+
+
+SEPARATOR = b" "
+
+
+def words_of(segment, out):  # type: ignore[no-untyped-def]
+    """Each word to its bucket; uses what its module has."""
+    for line in segment.lines():
+        for word in bytes(line).split(SEPARATOR):
+            out.emit(word + b"\n", bucket=word)
+
+
+def test_functions_in_python_count_words(cloud: sector.Cloud, folder: str, texts: str) -> None:
+    least = 2
+
+    def often(segment, out):  # type: ignore[no-untyped-def]
+        for word, count in sorted(Counter(bytes(line) for line in segment.lines()).items()):
+            if count >= least:
+                out.emit(b"%s %d\n" % (word, count))
+
+    stream = cloud.stream(f"{texts}/*.txt", records="lines")
+    job = stream.map(words_of, buckets=3, records="lines").map(often, records="lines").to(f"{folder}/out")
+    job.run(progress=False)
+    found = [line for path in job.outputs for line in cloud.read_bytes(path).decode().splitlines()]
+    plain = Counter(word for text in TEXTS.values() for word in text.split())
+    assert sorted(found) == sorted(f"{word} {count}" for word, count in plain.items() if count >= least)
+    assert job.status is not None and "words_of, then " in job.status.title
+
+
+def test_what_a_python_function_raises_comes_back(cloud: sector.Cloud, folder: str, texts: str) -> None:
+    def divides(segment, out):  # type: ignore[no-untyped-def]
+        for line in segment.records():
+            out.emit(b"%d" % (1 // (len(line) - len(b"the end"))))
+
+    job = cloud.stream(f"{texts}/a.txt", records="lines").map(divides).to(f"{folder}/out")
+    with pytest.raises(sector.JobError, match=r"(?s)divides.*record 1.*ZeroDivisionError"):
+        job.run(progress=False)
+
+
+def test_a_function_says_what_it_needs_where_it_runs() -> None:
+    def averages(segment, out):  # type: ignore[no-untyped-def]
+        out.emit(bytes(pyarrow.compute.mean(segment.arrow()[0])))
+
+    assert packed(averages)[3] == [("pyarrow", None)]
+    assert packed(pandas.isna)[3] == [("pandas", pandas.__version__)]
+    # Its module is no package's: it goes along.
+    assert packed(words_of)[3] == []
 
 
 def test_parameters_records_and_buckets_reach_the_function(cloud: sector.Cloud, folder: str) -> None:

@@ -192,7 +192,7 @@ class Session:
         self,
         title: str,
         patterns: list[str],
-        stages: list[tuple[str, str, bytes, list[tuple[str, str]], int | None, str]],
+        stages: list[tuple[str, str, bytes, list[tuple[str, str | None]], list[tuple[str, str]], int | None, str]],
         output: str,
         *,
         records: str | None,

@@ -10,12 +10,12 @@ do not change: each `map` gives a new one, so that several jobs may begin alike.
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass, replace
-from pathlib import Path, PurePosixPath
-from typing import Any, Self, cast
+from pathlib import PurePosixPath
+from typing import Self, cast
 
 from sector import _native
+from sector.functions import Function, Requirement, packed
 from sector.progress import Bar
 
 
@@ -26,6 +26,7 @@ class Stage:
     kind: str
     name: str
     code: bytes
+    requires: tuple[Requirement, ...]
     parameters: tuple[tuple[str, str], ...]
     buckets: int | None
     records: str
@@ -44,21 +45,25 @@ class Stream:
     """Smallest and largest segment."""
     stages: tuple[Stage, ...] = ()
 
-    def map(self, function: str, *, buckets: int | None = None, records: str = "file", **parameters: object) -> Self:
+    def map(self, function: Function, *, buckets: int | None = None, records: str = "file", **parameters: object) -> Self:
         """Adds a stage: `function` is called with each segment, on the node where it lies.
 
-        `function` is the name of a built-in one (`words`, `index`, `hash`, `partition`, `sort`, `sample`, `count`, `copy`), or
-        `path/to/lib.so:symbol`, a library on this machine, which is sent along. `parameters` go to it as texts.
+        `function` is a Python function of `(segment, out)`, or of `(segment)` alone, which then returns or yields its records
+        (`docs/functions.md`); it travels by `cloudpickle`, with all that it closes over, and what it imports must be there
+        where the nodes run. Or it is the name of a built-in one (`words`, `index`, `hash`, `partition`, `sort`, `sample`,
+        `count`, `copy`), or `path/to/lib.so:symbol`, a library on this machine, which is sent along. `parameters` go to it
+        as texts.
 
         With `buckets` the results are dealt out, as the function says, to so many buckets, each of which is a segment of the
         next stage or a file of the output; without, they stay where they were made. `records` says how the results fall into
         records, for the next stage and in the output.
 
-        Raises `FileNotFoundError` where there is no such library.
+        Raises `FileNotFoundError` where there is no such library, `ImportError` without `cloudpickle`, and what pickling
+        raises for a function that cannot travel.
         """
-        kind, name, code = _function(function)
+        kind, name, code, requires = packed(function)
         texts = tuple((key, str(value)) for key, value in parameters.items())
-        return replace(self, stages=(*self.stages, Stage(kind, name, code, texts, buckets, records)))
+        return replace(self, stages=(*self.stages, Stage(kind, name, code, tuple(requires), texts, buckets, records)))
 
     def to(self, folder: str | PurePosixPath, *, title: str | None = None, copies: int | None = None) -> Job:
         """The job that writes files `part-00000` … to `folder`, which must not exist or be empty.
@@ -72,7 +77,7 @@ class Stream:
             title or said,
             list(self.patterns),
             [
-                (each.kind, each.name, each.code, list(each.parameters), each.buckets, each.records)
+                (each.kind, each.name, each.code, list(each.requires), list(each.parameters), each.buckets, each.records)
                 for each in self.stages
             ],
             str(folder),
@@ -125,16 +130,6 @@ class Job:
 
     def __repr__(self) -> str:
         return f"<Job {self.id or '(not begun)'}>"
-
-
-def _function(function: Any) -> tuple[str, str, bytes]:
-    """The kind, the name and the bytes of a function."""
-    if not isinstance(function, str):
-        raise TypeError(f"a function is the name of a built-in one or `lib.so:symbol`, not {function!r}")
-    library, colon, symbol = function.rpartition(":")
-    if not colon:
-        return "built-in", function, b""
-    return "native", symbol, Path(os.path.expanduser(library)).read_bytes()
 
 
 def status_of(session: _native.Session) -> list[_native.JobStatus]:

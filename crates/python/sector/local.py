@@ -135,7 +135,13 @@ def _start(folder: Path, nodes: int, sites: int) -> subprocess.Popen[str]:
             stdout=subprocess.PIPE,
             stderr=errors,
             text=True,
-            env={**os.environ, "SECTOR_HOME": str(home), "SECTOR_PROFILE": str(home / "profile.toml")},
+            env={
+                **os.environ,
+                "SECTOR_HOME": str(home),
+                "SECTOR_PROFILE": str(home / "profile.toml"),
+                # Functions in Python find what this process would: its nodes take the first `python3`.
+                "PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)]),
+            },
             # Ctrl-C at a terminal is for this process, which then stops that one in order.
             start_new_session=True,
         )

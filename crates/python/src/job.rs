@@ -15,7 +15,9 @@ use std::{
 
 use client::{
     RecordFormat, SectorPath, Status,
-    job::{Function, FunctionCode, JobId, JobOutcome, JobOutput, JobProgress, JobSpec, StageSpec},
+    job::{
+        Function, FunctionCode, JobId, JobOutcome, JobOutput, JobProgress, JobSpec, PythonCode, PythonFunction, StageSpec,
+    },
 };
 use pyo3::{
     Bound, Py, PyAny, PyErr, PyResult, Python, exceptions::PyValueError, prelude::PyAnyMethods, pyclass, pymethods,
@@ -28,9 +30,10 @@ use crate::{
     session::{Session, format_of},
 };
 
-/// A stage in Python's words: where its function comes from (`built-in` or `native`), its name, its bytes, its parameters,
+/// A stage in Python's words: where its function comes from (`built-in`, `native` or `python`), its name, its bytes, what it needs, its parameters,
 /// buckets, and how its results fall into records.
-pub(crate) type StageWords = (String, String, Vec<u8>, Vec<(String, String)>, Option<u32>, String);
+pub(crate) type StageWords =
+    (String, String, Vec<u8>, Vec<(String, Option<String>)>, Vec<(String, String)>, Option<u32>, String);
 
 /// What is to be run.
 #[derive(Clone)]
@@ -167,11 +170,16 @@ impl Job {
 }
 
 /// A stage as the client wants it.
-pub(crate) fn stage(words: StageWords) -> PyResult<StageSpec> {
-    let (kind, name, code, parameters, buckets, records) = words;
+pub(crate) fn stage(py: Python<'_>, words: StageWords) -> PyResult<StageSpec> {
+    let (kind, name, code, requires, parameters, buckets, records) = words;
     let code = match &*kind {
         "built-in" => FunctionCode::BuiltIn(name),
         "native" => FunctionCode::Native { library: code, symbol: name },
+        "python" => {
+            let version = py.version_info();
+            let code = PythonCode::Pickle { bytes: code, python: (version.major, version.minor) };
+            FunctionCode::Python(PythonFunction { name, code, requires })
+        }
         _ => return Err(PyValueError::new_err(format!("there is no kind of function `{kind}`"))),
     };
     Ok(StageSpec { function: Function { code, parameters }, buckets, records: format_of(&records)? })

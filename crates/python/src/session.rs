@@ -250,7 +250,7 @@ impl Session {
         segment_bytes: Option<(u64, u64)>,
         copies: Option<u8>,
     ) -> PyResult<Job> {
-        let stages = stages.into_iter().map(job::stage).collect::<PyResult<_>>()?;
+        let stages = stages.into_iter().map(|words| job::stage(slf.py(), words)).collect::<PyResult<_>>()?;
         let plan = Plan {
             title,
             patterns,

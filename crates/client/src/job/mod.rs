@@ -16,7 +16,7 @@ mod steps;
 
 pub use protocol::{
     JobId,
-    message::spe::{Function, FunctionCode},
+    message::spe::{Function, FunctionCode, PythonCode, PythonFunction},
 };
 use protocol::{
     RecordFormat, Refusal, SectorPath, Status, limits,
