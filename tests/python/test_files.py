@@ -317,8 +317,10 @@ started.close()
 
 def test_ctrl_c_ends_a_call_that_waits(cloud: sector.LocalCloud, folder: str) -> None:
     reading, writing = os.pipe()
+    # Whoever runs in the background may have it ignored, and Python then leaves it so.
     program = f"""
-import sector
+import sector, signal
+signal.signal(signal.SIGINT, signal.default_int_handler)
 cloud = sector.connect({str(cloud.profile)!r})
 try:
     cloud.put("/proc/self/fd/{reading}", "{folder}/never")

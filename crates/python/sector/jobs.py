@@ -45,7 +45,9 @@ class Stream:
     """Smallest and largest segment."""
     stages: tuple[Stage, ...] = ()
 
-    def map(self, function: Function, *, buckets: int | None = None, records: str = "file", **parameters: object) -> Self:
+    def map(
+        self, function: Function, *, buckets: int | None = None, records: str = "file", **parameters: object
+    ) -> Self:
         """Adds a stage: `function` is called with each segment, on the node where it lies.
 
         `function` is a Python function of `(segment, out)`, or of `(segment)` alone, which then returns or yields its records
@@ -77,7 +79,15 @@ class Stream:
             title or said,
             list(self.patterns),
             [
-                (each.kind, each.name, each.code, list(each.requires), list(each.parameters), each.buckets, each.records)
+                (
+                    each.kind,
+                    each.name,
+                    each.code,
+                    list(each.requires),
+                    list(each.parameters),
+                    each.buckets,
+                    each.records,
+                )
                 for each in self.stages
             ],
             str(folder),

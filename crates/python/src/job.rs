@@ -16,7 +16,8 @@ use std::{
 use client::{
     RecordFormat, SectorPath, Status,
     job::{
-        Function, FunctionCode, JobId, JobOutcome, JobOutput, JobProgress, JobSpec, PythonCode, PythonFunction, StageSpec,
+        Function, FunctionCode, JobId, JobOutcome, JobOutput, JobProgress, JobSpec, PythonCode, PythonFunction,
+        StageSpec,
     },
 };
 use pyo3::{
