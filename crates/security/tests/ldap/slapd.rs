@@ -4,7 +4,7 @@
 use std::{
     fs,
     io::{BufRead, BufReader},
-    net::{Ipv4Addr, TcpListener, TcpStream},
+    net::{Ipv4Addr, TcpListener},
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
 };
@@ -12,11 +12,15 @@ use std::{
 use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
 use tempfile::TempDir;
 
+/// Who may change everything in the directory. Each directory has a password of its own.
+const ROOT: &str = "cn=root,dc=example,dc=org";
+
 /// The directory; it ends with this.
 pub(crate) struct Slapd {
     pub(crate) folder: TempDir,
     pub(crate) plain_port: u16,
     pub(crate) tls_port: u16,
+    root_password: String,
     child: Child,
 }
 
@@ -25,15 +29,16 @@ impl Slapd {
     pub(crate) fn start() -> Self {
         let folder = tempfile::tempdir().unwrap();
         write_certificates(folder.path());
-        let config = write_settings(folder.path());
+        let root_password = folder.path().display().to_string();
+        let config = write_settings(folder.path(), &root_password);
         let people = folder.path().join("people.ldif");
         fs::write(&people, include_str!("people.ldif")).unwrap();
         run(Command::new(program("slapadd")).arg("-f").arg(&config).arg("-l").arg(&people));
         // A port that is free now may be taken by another test before slapd has it: then others are tried.
         for _ in 0..20 {
             let (plain_port, tls_port) = (free_port(), free_port());
-            if let Some(child) = serve(&config, plain_port, tls_port) {
-                return Self { folder, plain_port, tls_port, child };
+            if let Some(child) = serve(&config, &root_password, plain_port, tls_port) {
+                return Self { folder, plain_port, tls_port, root_password, child };
             }
         }
         panic!("slapd does not start; run it by hand with -f {}", config.display());
@@ -42,7 +47,7 @@ impl Slapd {
     /// Removes a person, as whoever looks after the directory would.
     pub(crate) fn remove(&self, person: &str) {
         let url = format!("ldap://localhost:{}", self.plain_port);
-        let who = ["-x", "-D", "cn=root,dc=example,dc=org", "-w", "root", "-H", &url];
+        let who = ["-x", "-D", ROOT, "-w", &self.root_password, "-H", &url];
         let dn = format!("uid={person},ou=people,dc=example,dc=org");
         run(Command::new("ldapdelete").args(who).arg(dn));
     }
@@ -83,7 +88,7 @@ fn write_certificates(folder: &Path) {
     }
 }
 
-fn write_settings(folder: &Path) -> PathBuf {
+fn write_settings(folder: &Path, root_password: &str) -> PathBuf {
     fs::create_dir(folder.join("data")).unwrap();
     let file = |name: &str| folder.join(name).display().to_string();
     let settings = format!(
@@ -96,7 +101,7 @@ fn write_settings(folder: &Path) -> PathBuf {
          pidfile {}\n\
          TLSCACertificateFile {}\nTLSCertificateFile {}\nTLSCertificateKeyFile {}\n\
          database mdb\nsuffix \"dc=example,dc=org\"\ndirectory {}\nmaxsize 16777216\n\
-         rootdn \"cn=root,dc=example,dc=org\"\nrootpw root\n\
+         rootdn \"{ROOT}\"\nrootpw \"{root_password}\"\n\
          overlay memberof\n\
          access to attrs=userPassword by anonymous auth by * none\n\
          access to * by dn.base=\"cn=sector,dc=example,dc=org\" read by self read by * none\n",
@@ -112,7 +117,7 @@ fn write_settings(folder: &Path) -> PathBuf {
 }
 
 /// Serves, if the ports are free.
-fn serve(config: &Path, plain_port: u16, tls_port: u16) -> Option<Child> {
+fn serve(config: &Path, root_password: &str, plain_port: u16, tls_port: u16) -> Option<Child> {
     let mut child = Command::new(program("slapd"))
         .args(["-d", "stats", "-h", &format!("ldap://localhost:{plain_port} ldaps://localhost:{tls_port}")])
         .arg("-f")
@@ -122,20 +127,31 @@ fn serve(config: &Path, plain_port: u16, tls_port: u16) -> Option<Child> {
         .spawn()
         .unwrap();
     let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
-    let is_ready = lines.by_ref().map_while(Result::ok).any(|line| line.contains("slapd starting"));
-    // It must not stand still because nobody reads what it says.
-    std::thread::spawn(move || lines.for_each(drop));
-    if is_ready {
-        // It says so a moment before it listens. Until then a connection is refused at once.
-        for port in [plain_port, tls_port] {
-            while TcpStream::connect(("localhost", port)).is_err() && child.try_wait().unwrap().is_none() {
-                std::thread::yield_now();
-            }
+    let is_starting = lines.by_ref().map_while(Result::ok).any(|line| line.contains("slapd starting"));
+    // It must not stand still because nobody reads what it says, and where a test fails its words tell why.
+    std::thread::spawn(move || lines.map_while(Result::ok).for_each(|line| eprintln!("slapd: {line}")));
+    // It says so a moment before it listens, and in that moment another may take a port of it.
+    for _ in 0..200 {
+        if !is_starting || child.try_wait().unwrap().is_some() {
+            break;
         }
-        return Some(child);
+        let urls = [format!("ldaps://localhost:{tls_port}"), format!("ldap://localhost:{plain_port}")];
+        if urls.iter().all(|url| answers(url, root_password)) {
+            return Some(child);
+        }
     }
+    let _ = child.kill();
     let _ = child.wait();
     None
+}
+
+/// Whether this very directory answers, and not that of another test: only it knows the password.
+fn answers(url: &str, root_password: &str) -> bool {
+    let asked = Command::new("ldapwhoami")
+        .args(["-x", "-D", ROOT, "-w", root_password, "-H", url])
+        .env("LDAPTLS_REQCERT", "never")
+        .output();
+    asked.unwrap().status.success()
 }
 
 fn free_port() -> u16 {
