@@ -23,6 +23,8 @@ use protocol::{
         rebuild::KeptRow,
         spe, transfer,
     },
+    parquet_footer::{TAIL_BYTES, footer_bytes, row_groups},
+    record_index::IndexHeader,
     slice::block_count,
     ticket::{SignedTicket, Ticket, TicketKeys},
     wire::{codec, datagram, frame},
@@ -34,7 +36,7 @@ use store::{SIDECAR_VERSION, Sidecar};
 pub type Target = fn(&[u8]);
 
 /// Every target by its name.
-pub const TARGETS: [(&str, Target); 12] = [
+pub const TARGETS: [(&str, Target); 13] = [
     ("acl", acl),
     ("child_words", child_words),
     ("enrolment", enrolment),
@@ -47,6 +49,7 @@ pub const TARGETS: [(&str, Target); 12] = [
     ("frame_head", frame_head),
     ("ticket", ticket),
     ("sidecar", sidecar),
+    ("record_files", record_files),
 ];
 
 /// A text as a list of rights: what is taken has no entry twice and none without a right, and reads as itself.
@@ -57,6 +60,20 @@ pub fn acl(bytes: &[u8]) {
     assert!(acl.entries().windows(2).all(|pair| pair[0].who < pair[1].who));
     assert!(acl.entries().iter().all(|entry| !entry.rights.is_empty()));
     decoded::<Acl>(&codec::encode(&acl));
+}
+
+/// Bytes as the head of an index, and as the footer of a Parquet file: row groups that are taken lie in order before it.
+pub fn record_files(bytes: &[u8]) {
+    if let Ok(header) = IndexHeader::decode(bytes) {
+        assert_eq!(IndexHeader::decode(&header.encode()), Ok(header));
+    }
+    let length = bytes.len() as u64;
+    if let Ok(footer) = footer_bytes(&bytes[bytes.len().saturating_sub(TAIL_BYTES)..], length) {
+        assert!(footer < length);
+    }
+    let Ok(groups) = row_groups(bytes, 1 << 40) else { return };
+    assert!(groups.len() <= bytes.len());
+    assert!(groups.is_sorted_by_key(|group| group.from) && groups.iter().all(|group| group.from <= 1 << 40));
 }
 
 /// A text as a path: what is taken is normal, stays below the root, and reads as itself.

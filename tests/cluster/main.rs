@@ -19,6 +19,7 @@ mod op;
 mod programs;
 mod providers;
 mod rebuild;
+mod records;
 mod rights;
 #[path = "../../crates/security/tests/ldap/slapd.rs"]
 mod slapd;

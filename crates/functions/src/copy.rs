@@ -27,6 +27,13 @@ pub(crate) fn copy(input: &Input<'_>, output: &mut Output<'_>) -> Result<(), Fun
                 output.progress(done);
             }
         }
+        RecordFormat::Index => {
+            for record in input.records() {
+                output.emit(0, record)?;
+                done += record.len() as u64;
+                output.progress(done);
+            }
+        }
         RecordFormat::Lines => {
             for line in input.whole_records() {
                 output.emit(0, line)?;

@@ -6,11 +6,11 @@ use udf::{FunctionError, Input, Output, RecordFormat, key_hash};
 use crate::key::KeyRange;
 
 /// Emits each record to the bucket of its key's [hash](key_hash). Parameter `key`: for fixed records by default
-/// terasort's, for lines the whole line. A last line without its end gets one.
+/// terasort's, for lines and indexed records all of it. A last line without its end gets one.
 pub(crate) fn hash(input: &Input<'_>, output: &mut Output<'_>) -> Result<(), FunctionError> {
     match input.format() {
         RecordFormat::Fixed(_) => hash_fixed(input, output),
-        RecordFormat::Lines => hash_lines(input, output),
+        RecordFormat::Lines | RecordFormat::Index => hash_lines(input, output),
         RecordFormat::File => Err(FunctionError::new(
             "`hash` needs records: store its input with `--records fixed:BYTES` or `--records lines`",
         )),
@@ -35,10 +35,11 @@ fn hash_lines(input: &Input<'_>, output: &mut Output<'_>) -> Result<(), Function
         Some(_) => Some(input.parsed_parameter("key", KeyRange::TERASORT)?),
         None => None,
     };
+    let has_ends = input.format() == RecordFormat::Lines;
     let mut ended = Vec::new();
     let mut done = 0;
     for (number, line) in (0..).zip(input.whole_records()) {
-        let content = line.strip_suffix(b"\n").unwrap_or(line);
+        let content = if has_ends { line.strip_suffix(b"\n").unwrap_or(line) } else { line };
         let key = match key {
             None => content,
             Some(key) => key.of(content).ok_or_else(|| {
@@ -50,7 +51,7 @@ fn hash_lines(input: &Input<'_>, output: &mut Output<'_>) -> Result<(), Function
                 .at_record(number)
             })?,
         };
-        if content.len() == line.len() {
+        if has_ends && content.len() == line.len() {
             ended.extend_from_slice(content);
             ended.push(b'\n');
             output.emit(key_hash(key), &ended)?;

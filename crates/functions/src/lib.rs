@@ -13,6 +13,7 @@
 //! | `teragen` | lines, file | – | 100-byte records, to bucket 0 |
 //! | `teravalidate` | fixed | `key` | a [`SegmentCheck`](terasort::SegmentCheck) line for each segment, to bucket 0 |
 //! | `words` | file, lines | – | a block of words for each file and bucket |
+//! | `offsets` | file | `records`, `head:N` | the index of each file, to bucket 0 |
 //! | `index` | file | – | lines `word`, tab, paths with a blank between them, to bucket 0 |
 //!
 //! `key` is `offset:length` in bytes within the record; without it, terasort's `0:10`.
@@ -27,6 +28,7 @@ mod escape;
 mod hash;
 mod index;
 pub mod key;
+mod offsets;
 mod partition;
 pub mod reference;
 mod sample;
@@ -48,6 +50,7 @@ pub const ALL: &[(&str, &str)] = &[
     ("teragen", "makes 100-byte terasort records from lines `first count seed`"),
     ("teravalidate", "checks the order and the sum of fixed records, one line a segment (key=OFFSET:LENGTH)"),
     ("words", "inverted index, first stage: the distinct words of each file, by bucket"),
+    ("offsets", "what `sector index` runs: where each record of a whole file begins"),
     ("index", "inverted index, second stage: lines of a word and the paths of the files that contain it"),
 ];
 
@@ -64,6 +67,7 @@ pub fn find(name: &str) -> Option<Function> {
         "teravalidate" => terasort::teravalidate,
         "words" => words::words,
         "index" => index::index,
+        "offsets" => offsets::offsets,
         _ => return None,
     };
     Some(function)

@@ -32,7 +32,7 @@ use daemon::settings::{NodeSettings, SandboxDemand};
 use node::spe::{Sandbox, SegmentFile, SpeOutcome, SpeProcess, SpeProgram, TaskRun, Tenant};
 use protocol::{
     JobId, NodeId, RecordFormat, SectorPath, SliceId, Status,
-    message::spe::{AttemptId, Function, FunctionCode, SegmentOrder, SegmentSource},
+    message::spe::{AttemptId, Function, FunctionCode, PartOrder, SegmentOrder, SegmentSource},
     sandbox::SandboxLayer,
 };
 use rustix::process::geteuid;
@@ -138,15 +138,9 @@ impl Spe {
         self.process.load(&Function { code, parameters }).await.unwrap();
         let slice = self.folder.path().join("slice");
         fs::write(&slice, "another user's").unwrap();
-        let order = SegmentOrder {
-            segment: 0,
-            source: SegmentSource::Local(SliceId(1)),
-            path: SectorPath::parse("/in").unwrap(),
-            from: 0,
-            until: 1,
-            records: RecordFormat::File,
-        };
-        let segments = vec![(order, SegmentFile::from(File::open(&slice).unwrap()))];
+        let (source, path) = (SegmentSource::Local(SliceId(1)), SectorPath::parse("/in").unwrap());
+        let order = SegmentOrder::alone(0, PartOrder::plain(source, path, 0, 1, RecordFormat::File));
+        let segments = vec![(order, vec![SegmentFile::from(File::open(&slice).unwrap())])];
         let output = tempfile::tempfile_in(self.folder.path()).unwrap();
         let attempt = AttemptId { job: JobId(1), stage: 0, run: 0, task: 0, attempt: 0 };
         let task = TaskRun { attempt, segments, output: output.try_clone().unwrap(), buckets: 1, hash: false };

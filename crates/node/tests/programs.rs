@@ -19,7 +19,8 @@ use node::spe::{Sandbox, SegmentFile, SpeOutcome, SpeProcess, SpeProgram, TaskOu
 use protocol::{
     JobId, NodeId, RecordFormat, Refusal, SectorPath, SliceId, Status,
     message::spe::{
-        AttemptId, Function, FunctionCode, FunctionError, PythonCode, PythonFunction, SegmentOrder, SegmentSource,
+        AttemptId, Function, FunctionCode, FunctionError, PartOrder, PythonCode, PythonFunction, SegmentOrder,
+        SegmentSource,
     },
 };
 use tempfile::TempDir;
@@ -50,7 +51,7 @@ impl Spe {
         Self::try_with(function, |_| ()).await.unwrap()
     }
 
-    async fn run(&mut self, segments: Vec<(SegmentOrder, SegmentFile)>, buckets: u32) -> (SpeOutcome, File) {
+    async fn run(&mut self, segments: Vec<(SegmentOrder, Vec<SegmentFile>)>, buckets: u32) -> (SpeOutcome, File) {
         let output = tempfile::tempfile_in(self.scratch.path()).unwrap();
         let attempt = AttemptId { job: JobId(1), stage: 0, run: 0, task: 0, attempt: 0 };
         let task = TaskRun { attempt, segments, output: output.try_clone().unwrap(), buckets, hash: false };
@@ -87,14 +88,9 @@ async fn refused(function: &Function) -> Refusal {
 }
 
 fn segment(number: u64, from: u64, until: u64, records: RecordFormat) -> SegmentOrder {
-    SegmentOrder {
-        segment: number,
-        source: SegmentSource::Local(SliceId(number.into())),
-        path: SectorPath::parse(&format!("/in/{number}")).unwrap(),
-        from,
-        until,
-        records,
-    }
+    let source = SegmentSource::Local(SliceId(number.into()));
+    let path = SectorPath::parse(&format!("/in/{number}")).unwrap();
+    SegmentOrder::alone(number, PartOrder::plain(source, path, from, until, records))
 }
 
 fn file_with(bytes: &[u8]) -> File {
@@ -104,8 +100,8 @@ fn file_with(bytes: &[u8]) -> File {
     File::open(format!("/proc/self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(&file))).unwrap()
 }
 
-fn whole(number: u64, bytes: &[u8], records: RecordFormat) -> (SegmentOrder, SegmentFile) {
-    (segment(number, 0, bytes.len() as u64, records), file_with(bytes).into())
+fn whole(number: u64, bytes: &[u8], records: RecordFormat) -> (SegmentOrder, Vec<SegmentFile>) {
+    (segment(number, 0, bytes.len() as u64, records), vec![file_with(bytes).into()])
 }
 
 fn finished((outcome, mut output): (SpeOutcome, File)) -> (TaskOutput, BTreeMap<u32, Vec<u8>>) {
@@ -137,8 +133,8 @@ async fn a_function_in_python_sees_each_record_of_a_part_of_a_file_and_its_resul
     // The cut lies within a line: it belongs to the first part.
     let end = bytes.len() as u64;
     let parts = vec![
-        (segment(7, 0, 18_002, RecordFormat::Lines), file.try_clone().unwrap().into()),
-        (segment(8, 18_002, end, RecordFormat::Lines), file.into()),
+        (segment(7, 0, 18_002, RecordFormat::Lines), vec![file.try_clone().unwrap().into()]),
+        (segment(8, 18_002, end, RecordFormat::Lines), vec![file.into()]),
     ];
     let (result, buckets) = finished(spe.run(parts, 3).await);
     assert_eq!((result.records_in, result.bytes_in, result.records_out), (12_000, end, 24_002));
@@ -376,7 +372,7 @@ async fn a_program_reads_its_segment_and_what_it_prints_are_the_results() {
     let mut spe = Spe::with(&program(&["tr", "a-z", "A-Z"])).await;
     let bytes = "bee cow\n".repeat(200_000);
     assert!(spe.results(bytes.as_bytes(), RecordFormat::Lines).await == bytes.to_uppercase());
-    let part = vec![(segment(3, 1, 5, RecordFormat::Fixed(2)), file_with(b"abcdefgh").into())];
+    let part = vec![(segment(3, 1, 5, RecordFormat::Fixed(2)), vec![file_with(b"abcdefgh").into()])];
     let (result, buckets) = finished(spe.run(part, 1).await);
     assert_eq!((result.records_in, buckets[&0].as_slice()), (2, &b"BCDE"[..]));
 }
@@ -396,7 +392,7 @@ async fn the_lines_of_a_program_find_the_bucket_of_their_key() {
 async fn a_program_knows_its_segment_by_its_environment_and_nothing_of_the_nodes() {
     let mut spe = Spe::with(&program(&["env"])).await;
     let (_, buckets) =
-        finished(spe.run(vec![(segment(3, 2, 4, RecordFormat::Fixed(2)), file_with(b"abcd").into())], 1).await);
+        finished(spe.run(vec![(segment(3, 2, 4, RecordFormat::Fixed(2)), vec![file_with(b"abcd").into()])], 1).await);
     let mut found: Vec<_> = std::str::from_utf8(&buckets[&0]).unwrap().lines().collect();
     found.retain(|line| !["LANG=", "LC_ALL=", "TZ="].iter().any(|name| line.starts_with(name)));
     found.sort_unstable();
@@ -568,7 +564,7 @@ for line in sys.stdin:
     for _ in 0..11 {
         let begun = std::time::Instant::now();
         let order = segment(0, 0, bytes.len() as u64, records);
-        let (_, found) = finished(spe.run(vec![(order, File::open(&path).unwrap().into())], 1).await);
+        let (_, found) = finished(spe.run(vec![(order, vec![File::open(&path).unwrap().into()])], 1).await);
         inside.push(begun.elapsed().as_secs_f64());
         beside.stdin.as_mut().unwrap().write_all(b"again\n").unwrap();
         let answer = answers.next().unwrap().unwrap();
@@ -588,7 +584,8 @@ for line in sys.stdin:
     let mut each = Vec::new();
     for _ in 0..11 {
         let small = file_with(&bytes[..4096]);
-        let segments = (0..500).map(|at| (segment(at, 0, 4096, records), small.try_clone().unwrap().into())).collect();
+        let segments =
+            (0..500).map(|at| (segment(at, 0, 4096, records), vec![small.try_clone().unwrap().into()])).collect();
         let begun = std::time::Instant::now();
         let _ = finished(spe.run(segments, 1).await);
         each.push(begun.elapsed().as_secs_f64() / 500.0);

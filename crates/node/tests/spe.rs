@@ -20,7 +20,7 @@ use daemon::settings::NodeSettings;
 use node::spe::{Sandbox, SandboxPlace, SegmentFile, SpeOutcome, SpeProcess, SpeProgram, TaskOutput, TaskRun, Tenant};
 use protocol::{
     JobId, RecordFormat, SectorPath, SliceId, Status,
-    message::spe::{AttemptId, Function, FunctionCode, FunctionError, SegmentOrder, SegmentSource},
+    message::spe::{AttemptId, Function, FunctionCode, FunctionError, PartOrder, SegmentOrder, SegmentSource},
 };
 use rustix::process::{Pid, Signal, kill_process, test_kill_process};
 use store::SliceHasher;
@@ -94,7 +94,12 @@ impl Spe {
     }
 
     /// Runs a task into a fresh scratch file and gives that back.
-    async fn run(&mut self, task: u32, segments: Vec<(SegmentOrder, SegmentFile)>, buckets: u32) -> (SpeOutcome, File) {
+    async fn run(
+        &mut self,
+        task: u32,
+        segments: Vec<(SegmentOrder, Vec<SegmentFile>)>,
+        buckets: u32,
+    ) -> (SpeOutcome, File) {
         let output = self.output(task);
         let task =
             TaskRun { attempt: attempt(task), segments, output: output.try_clone().unwrap(), buckets, hash: false };
@@ -118,19 +123,14 @@ fn file_with(bytes: &[u8]) -> File {
 }
 
 fn segment(number: u64, from: u64, until: u64, records: RecordFormat) -> SegmentOrder {
-    SegmentOrder {
-        segment: number,
-        source: SegmentSource::Local(SliceId(number.into())),
-        path: SectorPath::parse(&format!("/in/{number}")).unwrap(),
-        from,
-        until,
-        records,
-    }
+    let source = SegmentSource::Local(SliceId(number.into()));
+    let path = SectorPath::parse(&format!("/in/{number}")).unwrap();
+    SegmentOrder::alone(number, PartOrder::plain(source, path, from, until, records))
 }
 
 /// One segment over the whole of a new file.
-fn whole(number: u64, bytes: &[u8], records: RecordFormat) -> (SegmentOrder, SegmentFile) {
-    (segment(number, 0, bytes.len() as u64, records), file_with(bytes).into())
+fn whole(number: u64, bytes: &[u8], records: RecordFormat) -> (SegmentOrder, Vec<SegmentFile>) {
+    (segment(number, 0, bytes.len() as u64, records), vec![file_with(bytes).into()])
 }
 
 fn built_in(name: &str, parameters: &[(&str, &str)]) -> Function {
@@ -343,7 +343,7 @@ async fn three_thousand_small_files_make_one_task_and_few_are_open_at_once() {
                 assert!(descriptors < 500, "{descriptors} descriptors");
                 Ok(file_with(text.as_bytes()))
             });
-            (segment(number, 0, format!("file{number} common").len() as u64, RecordFormat::File), file)
+            (segment(number, 0, format!("file{number} common").len() as u64, RecordFormat::File), vec![file])
         })
         .collect();
     let (result, buckets) = finished(spe.run(0, segments, 3).await);
@@ -562,7 +562,7 @@ async fn a_full_disk_and_an_unreadable_input_are_not_the_functions_fault() {
     );
 
     spe.process.load(&built_in("copy", &[])).await.unwrap();
-    let beyond = (segment(0, 0, 10, RecordFormat::File), file_with(b"short").into());
+    let beyond = (segment(0, 0, 10, RecordFormat::File), vec![file_with(b"short").into()]);
     let (outcome, _) = spe.run(1, vec![beyond], 1).await;
     assert!(
         matches!(&outcome, SpeOutcome::Refused(refusal) if refusal.sentence.contains("has 5 bytes")),
@@ -570,7 +570,7 @@ async fn a_full_disk_and_an_unreadable_input_are_not_the_functions_fault() {
     );
 
     let gone = SegmentFile::opened_by(|| Err(protocol::Refusal::new(Status::NotFound, "the slice is gone")));
-    let segments = vec![whole(0, b"a", RecordFormat::File), (segment(1, 0, 1, RecordFormat::File), gone)];
+    let segments = vec![whole(0, b"a", RecordFormat::File), (segment(1, 0, 1, RecordFormat::File), vec![gone])];
     let (outcome, _) = spe.run(2, segments, 1).await;
     assert!(matches!(&outcome, SpeOutcome::Refused(refusal) if refusal.status == Status::NotFound), "{outcome:?}");
 

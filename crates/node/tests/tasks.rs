@@ -17,8 +17,8 @@ use protocol::{
     message::{
         node_master::{Ack, Order, Report},
         spe::{
-            AttemptId, BucketId, BucketPlace, DeliveryOrder, Function, FunctionCode, Output, PieceResult, SealOrder,
-            SegmentOrder, SegmentSource, SpeReply, SpeRequest, TaskOrder, TaskResult, Winner,
+            AttemptId, BucketId, BucketPlace, DeliveryOrder, Function, FunctionCode, Output, PartOrder, PieceResult,
+            SealOrder, SegmentOrder, SegmentSource, SpeReply, SpeRequest, TaskOrder, TaskResult, Winner,
         },
     },
     ticket::Right,
@@ -405,7 +405,7 @@ fn local(slice: u128) -> SegmentSource {
 }
 
 fn segment(source: SegmentSource, from: u64, until: u64, records: RecordFormat) -> SegmentOrder {
-    SegmentOrder { segment: 0, source, path: path("/in/file"), from, until, records }
+    SegmentOrder::alone(0, PartOrder::plain(source, path("/in/file"), from, until, records))
 }
 
 fn task(task: u32, attempt: u32, segments: Vec<SegmentOrder>, output: Output) -> TaskOrder {

@@ -66,6 +66,8 @@ pub const PARTIALS_MAX: usize = 64;
 pub const BUCKETS_MAX: u32 = 4_096;
 /// Most stages a Sphere job may have.
 pub const STAGES_MAX: usize = 64;
+/// Most input streams that a Sphere job may read at once: each costs two open files a segment.
+pub const STREAMS_MAX: usize = 8;
 /// Smallest and largest segment in bytes unless the user says otherwise (Sector/Sphere paper, 3.5.1).
 pub const SEGMENT_BYTES_DEFAULT: (u64, u64) = (8 << 20, 128 << 20);
 /// Largest dynamic library sent to an SPE, in bytes.

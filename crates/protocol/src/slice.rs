@@ -34,6 +34,10 @@ pub enum RecordFormat {
     Fixed(u32),
     /// Lines that end with `\n`; the last may lack it.
     Lines,
+    /// Records of any length; where they begin stands in a file of [offsets](crate::record_index) beside it.
+    Index,
+    /// A Parquet file: records are its rows, which come by row groups.
+    Parquet,
 }
 
 impl fmt::Display for RecordFormat {
@@ -42,6 +46,8 @@ impl fmt::Display for RecordFormat {
             Self::File => f.write_str("file"),
             Self::Fixed(bytes) => write!(f, "fixed:{bytes}"),
             Self::Lines => f.write_str("lines"),
+            Self::Index => f.write_str("index"),
+            Self::Parquet => f.write_str("parquet"),
         }
     }
 }
@@ -52,9 +58,13 @@ impl FromStr for RecordFormat {
         match text {
             "file" => Ok(Self::File),
             "lines" => Ok(Self::Lines),
+            "index" => Ok(Self::Index),
+            "parquet" => Ok(Self::Parquet),
             _ => match text.strip_prefix("fixed:").map(str::parse::<u32>) {
                 Some(Ok(bytes)) if bytes > 0 => Ok(Self::Fixed(bytes)),
-                _ => Err(format!("`{text}` is not a record format: use `fixed:BYTES`, `lines` or `file`")),
+                _ => Err(format!(
+                    "`{text}` is not a record format: use `fixed:BYTES`, `lines`, `index`, `parquet` or `file`"
+                )),
             },
         }
     }
@@ -108,10 +118,11 @@ mod tests {
 
     #[test]
     fn formats_print_and_parse() {
-        for format in [RecordFormat::File, RecordFormat::Lines, RecordFormat::Fixed(100)] {
+        use RecordFormat::{File, Fixed, Index, Lines, Parquet};
+        for format in [File, Lines, Fixed(100), Index, Parquet] {
             assert_eq!(format.to_string().parse(), Ok(format));
         }
-        for text in ["", "fixed", "fixed:", "fixed:0", "fixed:-1", "fixed:99999999999", "line", "index"] {
+        for text in ["", "fixed", "fixed:", "fixed:0", "fixed:-1", "fixed:99999999999", "line", "indexed"] {
             assert!(text.parse::<RecordFormat>().is_err(), "{text}");
         }
     }

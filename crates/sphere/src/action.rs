@@ -1,7 +1,7 @@
 //! What a job wants done. The driver carries each action out, in any order and as many at once as it likes, and tells
 //! the job by an [`Event`](crate::Event) what came of it.
 
-use std::{collections::BTreeSet, sync::Arc};
+use std::{collections::BTreeSet, ops::Range, sync::Arc};
 
 use protocol::{
     NodeId, RecordFormat, SectorPath, SliceId,
@@ -96,6 +96,15 @@ pub struct Delivery {
 pub struct AssignedSegment {
     /// Its number in the stage's stream, from 0.
     pub segment: u64,
+    /// Its part of the first input stream.
+    pub first: AssignedPart,
+    /// Its parts of further streams.
+    pub beside: Vec<AssignedPart>,
+}
+
+/// A segment's part of one input stream.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AssignedPart {
     /// Where that SPE finds its bytes.
     pub place: SegmentPlace,
     /// The path the function sees.
@@ -106,6 +115,33 @@ pub struct AssignedSegment {
     pub until: u64,
     /// How its bytes fall into records.
     pub records: RecordFormat,
+    /// What tells where its records are, where its bytes do not.
+    pub guide: Option<AssignedGuide>,
+}
+
+/// What tells where the records of a part are.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum AssignedGuide {
+    /// The index of its file, and which records of the file the part has.
+    Index {
+        /// Where the SPE finds the index.
+        place: SegmentPlace,
+        /// The index's path.
+        path: SectorPath,
+        /// The part's records.
+        records: Range<u64>,
+    },
+    /// The end of the file, from this byte on.
+    Footer {
+        /// First byte.
+        from: u64,
+        /// The file's end.
+        until: u64,
+        /// Which row group it is, from 0.
+        row_group: u32,
+        /// Its rows.
+        rows: u64,
+    },
 }
 
 /// Where a segment's bytes are, seen from the SPE that gets it.

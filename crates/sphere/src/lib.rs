@@ -5,7 +5,8 @@
 //! here is pure: no sockets, no files, no clock, no runtime, no randomness, so that a simulation and a real cluster run
 //! the same rules. It never knows what an SPE is made of, nor how its words travel.
 //!
-//! Read in this order: [`plan`] (what is wanted), [`stream`] (what goes in), [`segment`] (how it is cut), `task` (how cuts
+//! Read in this order: [`plan`] (what is wanted), [`stream`] (what goes in), [`marks`] (where it may be cut),
+//! [`segment`] (how it is cut), `task` (how cuts
 //! are put together), `fleet` (who is there), `schedule` (which is given to whom), `pace` (who is slow), `bucket` (where
 //! results lie) with `places` and `delivery`, `stage`, [`job`] (the whole), [`outcome`] (how it ends). `action` and `event` are its two languages.
 
@@ -15,6 +16,7 @@ mod delivery;
 mod event;
 mod fleet;
 pub mod job;
+pub mod marks;
 pub mod outcome;
 mod pace;
 mod places;
@@ -25,11 +27,14 @@ mod stage;
 pub mod stream;
 mod task;
 
-pub use action::{Action, AssignedSegment, Assignment, BucketHome, Delivery, Placement, SegmentPlace};
+pub use action::{
+    Action, AssignedGuide, AssignedPart, AssignedSegment, Assignment, BucketHome, Delivery, Placement, SegmentPlace,
+};
 pub use event::Event;
 pub use fleet::SpeId;
 pub use job::{Job, Progress};
+pub use marks::MarkChooser;
 pub use outcome::{Outcome, OutputBucket, SphereError};
 pub use plan::{FinalOutput, JobPlan, SpeNodePlan, StageOutput, StagePlan};
 pub use segment::lines_owned;
-pub use stream::InputFile;
+pub use stream::{FileGuide, InputFile, Layout, Mark};

@@ -3,7 +3,7 @@
 //! SPE. Instead, an error report is sent back to the client").
 
 use protocol::{
-    NodeId, Refusal, SectorPath, Status,
+    NodeId, RecordFormat, Refusal, SectorPath, Status,
     message::spe::{BucketId, FunctionError},
     status::ErrorClass,
 };
@@ -75,6 +75,14 @@ pub enum SphereError {
         /// Length of a record.
         record_bytes: u32,
     },
+    /// Nothing was said of where a file's records are.
+    #[error("where the records of `{path}` begin is not known, as `{records}` needs it; give the job its layout")]
+    NoLayout {
+        /// The file.
+        path: SectorPath,
+        /// How it falls into records.
+        records: RecordFormat,
+    },
     /// The input falls into more segments than a driver keeps track of.
     #[error("the input falls into more than {most} segments; give larger segments or less input")]
     TooManySegments {
@@ -143,6 +151,7 @@ impl SphereError {
             | Self::BucketCount { .. }
             | Self::SegmentBytes { .. }
             | Self::PartialRecord { .. }
+            | Self::NoLayout { .. }
             | Self::TooManySegments { .. }
             | Self::ReturnTooLarge { .. } => Status::Usage,
             Self::NoInput => Status::NotFound,

@@ -122,6 +122,7 @@ mod tests {
     use protocol::SliceId;
 
     use super::*;
+    use crate::stream::Layout;
 
     fn good() -> (JobPlan, Vec<InputFile>, Vec<SpeNodePlan>) {
         let stage = StagePlan { output: StageOutput::Buckets(3), records: RecordFormat::Lines };
@@ -131,6 +132,7 @@ mod tests {
             bytes: 10,
             records: RecordFormat::Lines,
             nodes: vec![],
+            layout: Layout::default(),
         };
         let node = SpeNodePlan { node: NodeId::new("n").unwrap(), place: Place::new("s", "r"), slots: 1 };
         (JobPlan::new(JobId(1), vec![stage], FinalOutput::Publish), vec![file], vec![node])

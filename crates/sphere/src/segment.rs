@@ -5,10 +5,16 @@
 //! exactly one segment: *a segment `[from, until)` owns the lines that **start** in it*. A line starts at byte 0 and
 //! after every `\n`. So the SPE looks for the first line start at or after `from` (for which it needs byte `from - 1`)
 //! and reads on past `until` to the end of its last line; [`lines_owned`] is that rule over the bytes of the file.
+//!
+//! **Marks.** A file whose records are found by an index, a Parquet file, and files of several streams that are read
+//! together, are cut only at their [marks](crate::stream::Layout::marks), which the driver knows.
 
 use protocol::RecordFormat;
 
-use crate::{SphereError, stream::Stream};
+use crate::{
+    SphereError,
+    stream::{InputFile, Stream},
+};
 
 /// A part of one member of a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,12 +27,17 @@ pub struct Segment {
     pub from: u64,
     /// First byte no longer part of it.
     pub until: u64,
+    /// Its length in bytes, with what is read beside it; for lines, up to the nominal cuts.
+    pub bytes: u64,
+    /// The marks of the file from which and up to which it goes, where the file has some.
+    pub marks: Option<(u32, u32)>,
 }
 
 impl Segment {
-    /// Its length in bytes; for lines, up to the nominal cuts.
-    pub fn bytes(&self) -> u64 {
-        self.until - self.from
+    /// The bytes of `file`, a file of its member, that it has: from the first to behind the last.
+    pub(crate) fn range_in(&self, file: &InputFile) -> (u64, u64) {
+        let at = |mark: u32| file.layout.marks[mark as usize].at;
+        self.marks.map_or((self.from, self.until), |(begin, end)| (at(begin), at(end)))
     }
 }
 
@@ -42,11 +53,18 @@ pub fn cut(stream: &Stream, spes: u32, bounds: (u64, u64)) -> Result<Vec<Segment
     let nominal_bytes = (total_bytes / u64::from(spes.max(1))).clamp(bounds.0, bounds.1);
     let mut segments = Vec::new();
     for member in 0..stream.len() {
+        if let Some(file) = stream.file(member).filter(|file| !file.layout.marks.is_empty()) {
+            cut_at_marks(file, member, nominal_bytes, bounds, &mut segments)?;
+            continue;
+        }
         let bytes = stream.bytes(member);
         // The unit that must not be split.
         let unit_bytes = match stream.records(member) {
             _ if stream.is_pinned() => bytes.max(1),
             RecordFormat::File => bytes.max(1),
+            RecordFormat::Index | RecordFormat::Parquet => {
+                return Err(SphereError::NoLayout { path: stream.path(member), records: stream.records(member) });
+            }
             RecordFormat::Lines => 1,
             RecordFormat::Fixed(record_bytes) => {
                 let unit_bytes = u64::from(record_bytes.max(1));
@@ -64,13 +82,64 @@ pub fn cut(stream: &Stream, spes: u32, bounds: (u64, u64)) -> Result<Vec<Segment
             let edge =
                 |part: u64| (u128::from(units) * u128::from(part) / u128::from(parts.max(1))) as u64 * unit_bytes;
             let (from, until) = (edge(part), edge(part + 1));
-            segments.push(Segment { number: segments.len() as u64, member, from, until });
+            let number = segments.len() as u64;
+            segments.push(Segment { number, member, from, until, bytes: until - from, marks: None });
         }
-        if segments.len() > SEGMENTS_MAX {
-            return Err(SphereError::TooManySegments { most: SEGMENTS_MAX });
-        }
+        bounded(&segments)?;
     }
     Ok(segments)
+}
+
+/// Cuts a file at its marks: at each where a mark is a whole segment, else so that segments come as near to the same size
+/// as marks allow, and are never larger than S_max unless what lies between two marks is.
+fn cut_at_marks(
+    file: &InputFile,
+    member: usize,
+    nominal_bytes: u64,
+    bounds: (u64, u64),
+    segments: &mut Vec<Segment>,
+) -> Result<(), SphereError> {
+    let last = file.layout.marks.len() - 1;
+    let bytes = file.bytes_to_mark(last);
+    let step = bytes.div_ceil(part_count(bytes, 1, nominal_bytes, bounds).max(1));
+    let each = matches!(file.records, RecordFormat::File | RecordFormat::Parquet);
+    let mut begin = 0;
+    while begin < last {
+        let before = file.bytes_to_mark(begin);
+        let end = if each {
+            begin + 1
+        } else {
+            let first_from =
+                |goal: u64| begin + 1 + partition(begin + 1..=last, |mark| file.bytes_to_mark(mark) < goal);
+            let wished = first_from(before.saturating_add(step)).min(last);
+            let most = first_from(before.saturating_add(bounds.1).saturating_add(1)) - 1;
+            wished.min(most).max(begin + 1)
+        };
+        let (from, until) = (file.layout.marks[begin].at, file.layout.marks[end].at);
+        let bytes = file.bytes_to_mark(end) - before;
+        let (number, marks) = (segments.len() as u64, Some((begin as u32, end as u32)));
+        segments.push(Segment { number, member, from, until, bytes, marks });
+        bounded(segments)?;
+        begin = end;
+    }
+    Ok(())
+}
+
+/// How many of `marks`, which are in order, come before the first for which `is_before` does not hold.
+fn partition(marks: std::ops::RangeInclusive<usize>, is_before: impl Fn(usize) -> bool) -> usize {
+    let (first, mut low, mut high) = (*marks.start(), *marks.start(), *marks.end() + 1);
+    while low < high {
+        let middle = low + (high - low) / 2;
+        if is_before(middle) { low = middle + 1 } else { high = middle }
+    }
+    low - first
+}
+
+fn bounded(segments: &[Segment]) -> Result<(), SphereError> {
+    if segments.len() > SEGMENTS_MAX {
+        return Err(SphereError::TooManySegments { most: SEGMENTS_MAX });
+    }
+    Ok(())
 }
 
 /// The bytes of the lines that segment `[from, until)` owns, as `(first byte, first byte no longer owned)`, where `file`
@@ -114,7 +183,7 @@ mod tests {
     use protocol::SliceId;
 
     use super::*;
-    use crate::stream::InputFile;
+    use crate::stream::{Layout, Mark};
 
     fn files(files: &[(u64, RecordFormat)]) -> Stream {
         let file = |(at, (bytes, records)): (usize, &(u64, RecordFormat))| InputFile {
@@ -123,6 +192,7 @@ mod tests {
             bytes: *bytes,
             records: *records,
             nodes: vec![],
+            layout: Layout::default(),
         };
         Stream::Files(Arc::new(files.iter().enumerate().map(file).collect()))
     }
@@ -179,6 +249,55 @@ mod tests {
         assert_eq!(lines_owned(b"", 0, 0), (0, 0));
     }
 
+    /// A file with records of these lengths, marked at each, and one beside it with records of other lengths.
+    fn marked(records: RecordFormat, lengths: &[u64], beside: Option<&[u64]>) -> Stream {
+        let file = |lengths: &[u64], beside: Vec<InputFile>| {
+            let mut marks = vec![Mark { record: 0, at: 0 }];
+            for (record, length) in (1..).zip(lengths) {
+                marks.push(Mark { record, at: marks[marks.len() - 1].at + length });
+            }
+            InputFile {
+                path: "/m".parse().unwrap(),
+                slice: SliceId(0),
+                bytes: lengths.iter().sum(),
+                records,
+                nodes: vec![],
+                layout: Layout { marks, guide: None, beside },
+            }
+        };
+        let beside = beside.map(|lengths| file(lengths, vec![])).into_iter().collect();
+        Stream::Files(Arc::new(vec![file(lengths, beside)]))
+    }
+
+    #[test]
+    fn a_file_with_marks_is_cut_at_them_alone() {
+        let stream = marked(RecordFormat::Index, &[10, 10, 70, 10, 10, 10], None);
+        assert_eq!(cuts(&stream, 3, (1, 1000)), [(0, 0, 90), (0, 90, 120)]);
+        assert_eq!(cuts(&stream, 1, (1, 1000)), [(0, 0, 120)]);
+        assert_eq!(cuts(&stream, 1, (1, 80)), [(0, 0, 20), (0, 20, 90), (0, 90, 120)], "S_max is kept");
+        assert_eq!(
+            cuts(&stream, 1, (1, 20)),
+            [(0, 0, 20), (0, 20, 90), (0, 90, 110), (0, 110, 120)],
+            "but for one record"
+        );
+    }
+
+    #[test]
+    fn each_row_group_is_a_segment_and_each_pair_of_files_too() {
+        for records in [RecordFormat::Parquet, RecordFormat::File] {
+            let stream = marked(records, &[500, 1, 30], Some(&[0, 0, 7]));
+            let segments = cut(&stream, 1, (100, 100)).unwrap();
+            let shape: Vec<_> = segments.iter().map(|s| (s.from, s.until, s.bytes, s.marks)).collect();
+            assert_eq!(shape, [(0, 500, 500, Some((0, 1))), (500, 501, 1, Some((1, 2))), (501, 531, 37, Some((2, 3)))]);
+        }
+    }
+
+    #[test]
+    fn a_format_that_needs_marks_is_refused_without_them() {
+        let error = cut(&files(&[(7, RecordFormat::Index)]), 1, (1, 10)).unwrap_err();
+        assert!(error.to_string().contains("/f0"), "{error}");
+    }
+
     fn any_file() -> impl Strategy<Value = (u64, RecordFormat)> {
         prop_oneof![
             (0..5_000_u64).prop_map(|bytes| (bytes, RecordFormat::File)),
@@ -203,13 +322,13 @@ mod tests {
                 prop_assert_eq!(segment.from, next[last]);
                 next[last] = segment.until;
                 let (bytes, records) = list[last];
-                prop_assert!(segment.bytes() > 0 || (bytes == 0 && records == RecordFormat::File));
+                prop_assert!(segment.bytes > 0 || (bytes == 0 && records == RecordFormat::File));
                 if let RecordFormat::Fixed(record) = records {
                     prop_assert_eq!(segment.from % u64::from(record), 0);
-                    prop_assert!(segment.bytes() <= (min + more).max(u64::from(record)));
+                    prop_assert!(segment.bytes <= (min + more).max(u64::from(record)));
                 }
                 if records == RecordFormat::Lines {
-                    prop_assert!(segment.bytes() <= min + more);
+                    prop_assert!(segment.bytes <= min + more);
                 }
             }
             for (end, (bytes, _)) in next.iter().zip(&list) {
@@ -218,10 +337,31 @@ mod tests {
         }
 
         #[test]
+        fn segments_cover_all_marks_in_order_whatever_is_beside(
+            lengths in prop::collection::vec((0..60_u64, 0..60_u64), 1..80), spes in 1..9_u32, min in 1..100_u64, more in 0..200_u64,
+        ) {
+            let (first, second): (Vec<u64>, Vec<u64>) = lengths.iter().copied().unzip();
+            let stream = marked(RecordFormat::Index, &first, Some(&second));
+            let segments = cut(&stream, spes, (min, min + more)).unwrap();
+            let mut next = 0;
+            for segment in &segments {
+                let (begin, end) = segment.marks.unwrap();
+                prop_assert_eq!(begin, next);
+                prop_assert!(end > begin);
+                next = end;
+                let (begin, end) = (begin as usize, end as usize);
+                let sum = |part: &[u64]| part[begin..end].iter().sum::<u64>();
+                prop_assert_eq!((segment.until - segment.from, segment.bytes), (sum(&first), sum(&first) + sum(&second)));
+                prop_assert!(end == begin + 1 || segment.bytes <= min + more);
+            }
+            prop_assert_eq!(next as usize, lengths.len());
+        }
+
+        #[test]
         fn no_segment_is_smaller_than_wished_when_the_bounds_leave_room(bytes in 1..100_000_u64, min in 1..500_u64) {
             let stream = files(&[(bytes, RecordFormat::Lines)]);
             for segment in cut(&stream, 64, (min, 2 * min)).unwrap() {
-                prop_assert!(segment.bytes() >= min.min(bytes), "{segment:?}");
+                prop_assert!(segment.bytes >= min.min(bytes), "{segment:?}");
             }
         }
 

@@ -10,7 +10,7 @@ use std::{
 };
 
 use protocol::{
-    JobId, NodeId, Now, Status,
+    JobId, NodeId, Now, SliceId, Status,
     message::{
         client_master::StageRecord,
         spe::{AttemptId, BucketId, TaskResult},
@@ -19,14 +19,14 @@ use protocol::{
 
 use crate::{
     FinalOutput, JobPlan, SpeId, SphereError,
-    action::{AssignedSegment, Assignment, Delivery, Placement, SegmentPlace},
+    action::{AssignedGuide, AssignedPart, AssignedSegment, Assignment, Delivery, Placement, SegmentPlace},
     bucket::{Buckets, Finish, FormerPiece, PieceSpot, Won},
     delivery::{Deliveries, DeliveryRefusal},
     fleet::Fleet,
     pace::Pace,
     schedule::{Pool, Waiting},
     segment::{self, Segment},
-    stream::Stream,
+    stream::{FileGuide, InputFile, Stream},
     task::{self, Task},
 };
 
@@ -517,28 +517,55 @@ impl Stage {
     }
 
     fn assigned(&self, fleet: &Fleet, segment: &Segment, node: &NodeId, lacking: &BTreeSet<NodeId>) -> AssignedSegment {
-        let place = match &self.stream {
-            Stream::Buckets(buckets) => SegmentPlace::Bucket(buckets[segment.member].bucket),
-            Stream::Files(files) => {
-                let file = &files[segment.member];
-                if file.nodes.contains(node) && !lacking.contains(node) {
-                    SegmentPlace::Local(file.slice)
-                } else {
-                    let live = file.nodes.iter().filter(|holder| fleet.is_live(holder) && !lacking.contains(holder));
-                    let nearest = live.min_by_key(|holder| (fleet.distance(node, holder), *holder)).cloned();
-                    SegmentPlace::Remote { slice: file.slice, nearest }
-                }
+        let (number, from, until) = (segment.number, segment.from, segment.until);
+        let file = match &self.stream {
+            Stream::Buckets(buckets) => {
+                let place = SegmentPlace::Bucket(buckets[segment.member].bucket);
+                let (path, records) = (self.stream.path(segment.member), self.stream.records(segment.member));
+                let first = AssignedPart { place, path, from, until, records, guide: None };
+                return AssignedSegment { segment: number, first, beside: Vec::new() };
             }
+            Stream::Files(files) => &files[segment.member],
         };
-        AssignedSegment {
-            segment: segment.number,
-            place,
-            path: self.stream.path(segment.member),
-            from: segment.from,
-            until: segment.until,
-            records: self.stream.records(segment.member),
-        }
+        let find = |slice, nodes: &[NodeId]| find(fleet, slice, nodes, node, lacking);
+        let assign = |part: &InputFile| {
+            let (from, until) = segment.range_in(part);
+            let guide = segment.marks.and_then(|marks| guide(part, marks, &find));
+            let (place, path, records) = (find(part.slice, &part.nodes), part.path.clone(), part.records);
+            AssignedPart { place, path, from, until, records, guide }
+        };
+        let beside = file.layout.beside.iter().map(assign).collect();
+        AssignedSegment { segment: number, first: assign(file), beside }
     }
+}
+
+/// Where an SPE of `node` finds a slice that `nodes` hold.
+fn find(fleet: &Fleet, slice: SliceId, nodes: &[NodeId], node: &NodeId, lacking: &BTreeSet<NodeId>) -> SegmentPlace {
+    if nodes.contains(node) && !lacking.contains(node) {
+        return SegmentPlace::Local(slice);
+    }
+    let live = nodes.iter().filter(|holder| fleet.is_live(holder) && !lacking.contains(holder));
+    let nearest = live.min_by_key(|holder| (fleet.distance(node, holder), *holder)).cloned();
+    SegmentPlace::Remote { slice, nearest }
+}
+
+/// What guides through a file between two of its marks.
+fn guide(
+    file: &InputFile,
+    (begin, end): (u32, u32),
+    find: &dyn Fn(SliceId, &[NodeId]) -> SegmentPlace,
+) -> Option<AssignedGuide> {
+    let marks = &file.layout.marks;
+    let records = marks[begin as usize].record..marks[end as usize].record;
+    Some(match file.layout.guide.as_ref()? {
+        FileGuide::Index { path, slice, nodes } => {
+            AssignedGuide::Index { place: find(*slice, nodes), path: path.clone(), records }
+        }
+        FileGuide::Footer { from } => {
+            let (until, rows) = (file.bytes, records.end - records.start);
+            AssignedGuide::Footer { from: *from, until, row_group: begin, rows }
+        }
+    })
 }
 
 #[derive(Debug)]

@@ -30,6 +30,71 @@ pub struct InputFile {
     pub records: RecordFormat,
     /// Nodes with a good copy.
     pub nodes: Vec<NodeId>,
+    /// What the driver learned of its records before the job began.
+    pub layout: Layout,
+}
+
+/// Where the records of a file are, as far as its length and format do not say, and what of a job's further streams goes
+/// with them.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Layout {
+    /// Where it may be cut, in order; the first begins what the job reads of it, and the last ends that. None: wherever its
+    /// format allows. A file that is one record, and a Parquet file, is cut at each of them.
+    pub marks: Vec<Mark>,
+    /// What tells an SPE where the records are.
+    pub guide: Option<FileGuide>,
+    /// The files of the further streams that are read together with this one, whose marks stand at the same records as
+    /// this file's (paper, 3.2: `A[] + B[]`).
+    pub beside: Vec<InputFile>,
+}
+
+/// A place where a record begins, or the last one ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Mark {
+    /// The record's number in its file, from 0.
+    pub record: u64,
+    /// Its first byte.
+    pub at: u64,
+}
+
+/// What tells where the records of a file are.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum FileGuide {
+    /// Its index, another file.
+    Index {
+        /// The index's path.
+        path: SectorPath,
+        /// The version that is read.
+        slice: SliceId,
+        /// Nodes with a good copy.
+        nodes: Vec<NodeId>,
+    },
+    /// Its own end: a Parquet file's description of itself, whose row groups are the marks.
+    Footer {
+        /// The first byte of the description.
+        from: u64,
+    },
+}
+
+impl InputFile {
+    /// It and the files that are read together with it, in the order of their streams.
+    pub fn parts(&self) -> impl Iterator<Item = &Self> {
+        std::iter::once(self).chain(&self.layout.beside)
+    }
+
+    /// Bytes from its first mark to mark `mark`, in all streams.
+    pub(crate) fn bytes_to_mark(&self, mark: usize) -> u64 {
+        let to = |file: &Self| file.layout.marks[mark].at - file.layout.marks[0].at;
+        self.parts().map(to).fold(0, u64::saturating_add)
+    }
+
+    /// Bytes that the job reads of it, in all streams.
+    fn bytes_read(&self) -> u64 {
+        match self.layout.marks.len() {
+            0 => self.bytes,
+            marks => self.bytes_to_mark(marks - 1),
+        }
+    }
 }
 
 /// A bucket whose content is final.
@@ -59,10 +124,10 @@ impl Stream {
         self.len() == 0
     }
 
-    /// Length of member `at` in bytes.
+    /// Bytes of member `at`, with what is read beside it.
     pub fn bytes(&self, at: usize) -> u64 {
         match self {
-            Self::Files(files) => files[at].bytes,
+            Self::Files(files) => files[at].bytes_read(),
             Self::Buckets(buckets) => buckets[at].bytes,
         }
     }
@@ -81,6 +146,14 @@ impl Stream {
         }
     }
 
+    /// The file that is member `at`; `None` for a bucket.
+    pub(crate) fn file(&self, at: usize) -> Option<&InputFile> {
+        match self {
+            Self::Files(files) => files.get(at),
+            Self::Buckets(_) => None,
+        }
+    }
+
     /// How member `at` falls into records.
     pub fn records(&self, at: usize) -> RecordFormat {
         match self {
@@ -89,10 +162,20 @@ impl Stream {
         }
     }
 
-    /// The nodes that have member `at`.
+    /// The nodes that have member `at`; where several streams are read together, those that have the largest part, the first
+    /// of equals: the others' bytes travel.
     pub fn nodes(&self, at: usize) -> &[NodeId] {
         match self {
-            Self::Files(files) => &files[at].nodes,
+            Self::Files(files) => {
+                let file = &files[at];
+                let largest = file.layout.beside.iter().fold(
+                    file,
+                    |most, part| {
+                        if part.bytes > most.bytes { part } else { most }
+                    },
+                );
+                &largest.nodes
+            }
             Self::Buckets(buckets) => std::slice::from_ref(&buckets[at].node),
         }
     }
@@ -109,6 +192,27 @@ mod tests {
     use protocol::JobId;
 
     use super::*;
+
+    #[test]
+    fn what_is_read_together_counts_together_and_lies_where_its_largest_part_does() {
+        let file = |name: &str, bytes: u64, beside: Vec<InputFile>| InputFile {
+            path: format!("/{name}").parse().unwrap(),
+            slice: SliceId(1),
+            bytes,
+            records: RecordFormat::File,
+            nodes: vec![NodeId::new(name).unwrap()],
+            layout: Layout {
+                marks: vec![Mark { record: 0, at: 0 }, Mark { record: 1, at: bytes }],
+                guide: None,
+                beside,
+            },
+        };
+        let of = |beside: u64| {
+            let stream = Stream::Files(Arc::new(vec![file("a", 10, vec![file("b", beside, vec![])])]));
+            (stream.bytes(0), stream.nodes(0)[0].to_string())
+        };
+        assert_eq!((of(5), of(10), of(11)), ((15, "a".into()), (20, "a".into()), (21, "b".into())));
+    }
 
     #[test]
     fn a_bucket_has_a_path_that_says_where_it_comes_from() {

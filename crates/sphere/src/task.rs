@@ -22,7 +22,7 @@ pub(crate) struct Task {
 
 impl Task {
     fn of(stream: &Stream, segments: Vec<Segment>) -> Self {
-        let bytes = segments.iter().map(Segment::bytes).sum();
+        let bytes = segments.iter().map(|segment| segment.bytes).sum();
         let mut holders: Vec<NodeId> = segments.first().map_or(vec![], |first| stream.nodes(first.member).to_vec());
         for segment in segments.iter().skip(1) {
             let nodes = stream.nodes(segment.member);
@@ -54,14 +54,17 @@ pub(crate) fn group(
     let mut open: BTreeMap<Option<&NodeId>, Vec<Segment>> = BTreeMap::new();
     let mut tasks = Vec::new();
     for segment in segments {
-        let home = load.give(stream.nodes(segment.member), segment.bytes());
-        if segment.bytes() >= small_bytes {
+        let home = load.give(stream.nodes(segment.member), segment.bytes);
+        if segment.bytes >= small_bytes {
             tasks.push(Task::of(stream, vec![segment]));
             continue;
         }
         let group = open.entry(home).or_default();
-        let group_bytes: u64 = group.iter().map(Segment::bytes).sum();
-        if !group.is_empty() && (group_bytes + segment.bytes() > small_bytes || group.len() >= TASK_SEGMENTS_MAX) {
+        let group_bytes: u64 = group.iter().map(|segment| segment.bytes).sum();
+        // What is read together counts as often as there are streams: each has slices of its own in the task's ticket.
+        let streams = stream.file(segment.member).map_or(1, |file| file.parts().count());
+        let is_full = group.len() >= TASK_SEGMENTS_MAX / streams;
+        if !group.is_empty() && (group_bytes + segment.bytes > small_bytes || is_full) {
             tasks.push(Task::of(stream, std::mem::take(group)));
         }
         group.push(segment);
@@ -104,7 +107,10 @@ mod tests {
     use protocol::{RecordFormat, SliceId};
 
     use super::*;
-    use crate::{segment::cut, stream::InputFile};
+    use crate::{
+        segment::cut,
+        stream::{InputFile, Layout},
+    };
 
     fn node(name: &str) -> NodeId {
         NodeId::new(name).unwrap()
@@ -117,6 +123,7 @@ mod tests {
             bytes: *bytes,
             records: RecordFormat::File,
             nodes: nodes.iter().map(|name| node(name)).collect(),
+            layout: Layout::default(),
         };
         Stream::Files(Arc::new(files.iter().map(file).collect()))
     }

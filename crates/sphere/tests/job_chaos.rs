@@ -20,7 +20,7 @@ use protocol::{
     },
 };
 use sphere::{
-    Action, Assignment, BucketHome, Delivery, Event, FinalOutput, InputFile, Job, JobPlan, Outcome, Placement,
+    Action, Assignment, BucketHome, Delivery, Event, FinalOutput, InputFile, Job, JobPlan, Layout, Outcome, Placement,
     SegmentPlace, SpeId, SpeNodePlan, SphereError, StageOutput, StagePlan,
 };
 
@@ -94,7 +94,7 @@ impl Cloud {
                 holders.truncate(rng.usize(1..3));
                 let (slice, bytes, records) =
                     (SliceId(u128::from(at)), count * RECORD_BYTES, RecordFormat::Fixed(RECORD_BYTES as u32));
-                InputFile { path, slice, bytes, records, nodes: holders }
+                InputFile { path, slice, bytes, records, nodes: holders, layout: Layout::default() }
             })
             .collect();
         let stages: Vec<StagePlan> = (0..rng.usize(1..4))
@@ -247,20 +247,20 @@ impl Cloud {
         let mut pieces: BTreeMap<u32, Content> = BTreeMap::new();
         let mut records_in = 0;
         for segment in &run.segments {
-            let records: Content = match &segment.place {
+            let records: Content = match &segment.first.place {
                 SegmentPlace::Bucket(bucket) => match self.nodes[&run.node].sealed.get(bucket) {
                     Some(content) => content.clone(),
                     None => return failed(Status::NotFound, "no such bucket"),
                 },
                 // The bytes of a file are what its path and range say; that any copy can be read is not doubted here.
-                SegmentPlace::Local(_) | SegmentPlace::Remote { .. } => (segment.from / RECORD_BYTES
-                    ..segment.until / RECORD_BYTES)
-                    .map(|at| (segment.path.clone(), at))
+                SegmentPlace::Local(_) | SegmentPlace::Remote { .. } => (segment.first.from / RECORD_BYTES
+                    ..segment.first.until / RECORD_BYTES)
+                    .map(|at| (segment.first.path.clone(), at))
                     .collect(),
             };
             for record in records {
                 if self.erring_record.as_ref() == Some(&record) {
-                    let (function, path) = ("sees".to_owned(), segment.path.clone());
+                    let (function, path) = ("sees".to_owned(), segment.first.path.clone());
                     let (record, message) = (Some(record.1), "bad record".to_owned());
                     let error = FunctionError { function, path, segment: segment.segment, record, message };
                     return Event::FunctionFailed { attempt, error };

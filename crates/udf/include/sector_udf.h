@@ -38,11 +38,13 @@ extern "C" {
 #define SECTOR_RECORDS_FILE 0u  /* the whole file is one record, and one segment */
 #define SECTOR_RECORDS_FIXED 1u /* records of `record_bytes` bytes */
 #define SECTOR_RECORDS_LINES 2u /* lines that end with '\n'; the last of a file may lack it */
+#define SECTOR_RECORDS_INDEX 3u /* records of any length, which an index tells apart: see `sector_stream` */
 
 /* For `fail`: the error belongs to no record. */
 #define SECTOR_NO_RECORD UINT64_MAX
 
 typedef struct sector_input sector_input;
+typedef struct sector_stream sector_stream;
 typedef struct sector_output sector_output;
 
 /* One segment: whole records of one file. All of it is read-only and lives until the function returns. */
@@ -59,7 +61,32 @@ struct sector_input {
     /* The value of a parameter given with `--param NAME=VALUE` (UTF-8, ends with NUL), or NULL if it was not given. */
     const char *(*parameter)(const sector_input *input, const char *name);
     const void *host; /* the caller's own */
+    uint32_t stream_bytes; /* bytes of a `sector_stream` as the caller knows it: they lie so far apart */
+    uint32_t stream_count; /* the job's input streams, at least 1 */
+    const sector_stream *streams; /* what of each goes with the segment; use `sector_stream_at`. The first is the segment */
 };
+
+/* What of one input stream goes with a segment: whole records of one file. Where the job's streams are aligned by record,
+ * all have as many records; where by file, each has a whole file. */
+struct sector_stream {
+    const uint8_t *bytes;   /* never NULL, also when there are none */
+    uint64_t length;        /* how many */
+    const char *path;       /* path of the file in Sector, UTF-8, ends with NUL */
+    uint64_t from;          /* where in the file the bytes begin */
+    uint32_t record_format; /* SECTOR_RECORDS_... */
+    uint32_t record_bytes;  /* length of a record for SECTOR_RECORDS_FIXED, else 0 */
+    /* For SECTOR_RECORDS_INDEX, where in the file each record begins, and then where the last one ends: record `i` is
+     * `starts[i + 1] - starts[i]` bytes at `bytes + (starts[i] - from)`. Little-endian 64-bit numbers; else NULL. */
+    const uint64_t *starts;
+    uint64_t record_count; /* how many records `starts` tells of */
+};
+
+/* What of stream `at`, from 0, goes with the segment; NULL where the job has no such stream. */
+static inline const sector_stream *sector_stream_at(const sector_input *input, uint32_t at) {
+    return at < input->stream_count
+               ? (const sector_stream *)(const void *)((const char *)input->streams + (size_t)at * input->stream_bytes)
+               : NULL;
+}
 
 /* Where results go. Pass the pointer that the function got, unchanged. */
 struct sector_output {

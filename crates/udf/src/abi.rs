@@ -13,7 +13,7 @@ use std::{
     slice,
 };
 
-use crate::{Function, FunctionError, Input, Output, Parameters, RecordFormat, Sink, Stopped};
+use crate::{Beside, Function, FunctionError, Input, Output, Parameters, RecordFormat, Sink, Stopped};
 
 /// The version of the interface, as `sector_udf_abi_version()` of a library tells it.
 pub const ABI_VERSION: u32 = 1;
@@ -42,6 +42,23 @@ pub struct SectorInput {
     buckets: u32,
     parameter: unsafe extern "C" fn(*const SectorInput, *const c_char) -> *const c_char,
     host: *const c_void,
+    stream_bytes: u32,
+    stream_count: u32,
+    streams: *const SectorStream,
+}
+
+/// `sector_stream` of the header.
+#[repr(C)]
+#[derive(Debug)]
+pub struct SectorStream {
+    bytes: *const u8,
+    length: u64,
+    path: *const c_char,
+    from: u64,
+    record_format: u32,
+    record_bytes: u32,
+    starts: *const u64,
+    record_count: u64,
 }
 
 /// `sector_output` of the header.
@@ -63,25 +80,29 @@ pub struct SectorOutput {
 /// `function` must be a symbol of a loaded library that keeps to the header of version [`ABI_VERSION`]. Nothing can check
 /// that; this is why an SPE is a process of its own.
 pub unsafe fn call(function: NativeFunction, input: &Input<'_>, output: &mut Output<'_>) -> Result<(), FunctionError> {
-    let path = CString::new(input.path()).map_err(|_| FunctionError::new("the path contains NUL"))?;
     let host_input = HostInput { input, given: RefCell::new(Vec::new()) };
-    let (record_format, record_bytes) = match input.format() {
-        RecordFormat::File => (RECORDS_FILE, 0),
-        RecordFormat::Fixed(record_bytes) => (RECORDS_FIXED, record_bytes),
-        RecordFormat::Lines => (RECORDS_LINES, 0),
-    };
+    let (bytes, format, path) = (input.bytes(), input.format(), input.path());
+    let own = Beside { bytes, format, path, from: input.from(), starts: input.starts() };
+    let parts: Vec<_> = std::iter::once(&own).chain(input.beside()).collect();
+    let paths = parts.iter().map(|part| CString::new(part.path)).collect::<Result<Vec<_>, _>>();
+    let paths = paths.map_err(|_| FunctionError::new("the path contains NUL"))?;
+    let streams: Vec<_> = parts.iter().zip(&paths).map(|(part, path)| host_stream(part, path)).collect();
+    let SectorStream { path, record_format, record_bytes, .. } = streams[0];
     let raw_input = SectorInput {
         struct_bytes: size_of::<SectorInput>() as u32,
         record_format,
         bytes: input.bytes().as_ptr(),
         length: input.bytes().len() as u64,
-        path: path.as_ptr(),
+        path,
         segment: input.segment(),
         from: input.from(),
         record_bytes,
         buckets: input.buckets(),
         parameter: host_parameter,
         host: (&raw const host_input).cast(),
+        stream_bytes: size_of::<SectorStream>() as u32,
+        stream_count: streams.len() as u32,
+        streams: streams.as_ptr(),
     };
     let mut host_output = HostOutput { output, failure: None };
     let mut raw_output = SectorOutput {
@@ -103,6 +124,26 @@ pub unsafe fn call(function: NativeFunction, input: &Input<'_>, output: &mut Out
     }
 }
 
+/// A stream's part of a segment as C sees it; it points into `part` and `path`.
+fn host_stream(part: &Beside<'_>, path: &CString) -> SectorStream {
+    let (record_format, record_bytes) = match part.format {
+        RecordFormat::File => (RECORDS_FILE, 0),
+        RecordFormat::Fixed(record_bytes) => (RECORDS_FIXED, record_bytes),
+        RecordFormat::Lines => (RECORDS_LINES, 0),
+        RecordFormat::Index => (RECORDS_INDEX, 0),
+    };
+    SectorStream {
+        bytes: part.bytes.as_ptr(),
+        length: part.bytes.len() as u64,
+        path: path.as_ptr(),
+        from: part.from,
+        record_format,
+        record_bytes,
+        starts: if part.starts.is_empty() { std::ptr::null() } else { part.starts.as_ptr() },
+        record_count: part.starts.len().saturating_sub(1) as u64,
+    }
+}
+
 /// The library's side: what an exported symbol does (see [`export!`](crate::export)).
 ///
 /// # Safety
@@ -111,8 +152,15 @@ pub unsafe fn enter(input: *const SectorInput, output: *mut SectorOutput, functi
     // SAFETY: the host's pointers are valid for the call.
     let (raw_input, mut sink) = unsafe { (&*input, LibrarySink(&mut *output)) };
     let result = catch_unwind(AssertUnwindSafe(|| {
-        // SAFETY: as above; the input outlives the function.
-        let input = unsafe { library_input(raw_input)? };
+        // SAFETY: as above; the streams outlive the function.
+        let parts = unsafe { library_parts(raw_input)? };
+        let (own, beside) = parts.split_first().ok_or_else(|| FunctionError::new("the segment has no stream"))?;
+        let input = Input::new(own.bytes, own.format)
+            .at(own.path, raw_input.segment, own.from)
+            .with_buckets(raw_input.buckets)
+            .with_parameters(raw_input)
+            .with_starts(own.starts)
+            .with_beside(beside);
         function(&input, &mut Output::new(&mut sink))
     }))
     .unwrap_or_else(|panic| Err(FunctionError::new(format!("the function panicked: {}", panic_message(&*panic)))));
@@ -174,23 +222,32 @@ pub fn panic_message(panic: &(dyn Any + Send)) -> &str {
 
 /// # Safety
 /// `raw` must come from a host that keeps to the header.
-unsafe fn library_input(raw: &SectorInput) -> Result<Input<'_>, FunctionError> {
+unsafe fn library_parts(raw: &SectorInput) -> Result<Vec<Beside<'_>>, FunctionError> {
     if (raw.struct_bytes as usize) < size_of::<SectorInput>() {
         return Err(FunctionError::new("the SPE is older than the library"));
     }
-    let format = match raw.record_format {
-        RECORDS_FILE => RecordFormat::File,
-        RECORDS_FIXED => RecordFormat::Fixed(raw.record_bytes),
-        RECORDS_LINES => RecordFormat::Lines,
-        other => return Err(FunctionError::new(format!("record format {other} is unknown to this library"))),
+    let part = |at: u32| {
+        // SAFETY: the header promises `stream_count` structures, `stream_bytes` apart, which a later host may have made
+        // longer.
+        let part = unsafe { &*raw.streams.byte_add(at as usize * raw.stream_bytes as usize) };
+        let format = match part.record_format {
+            RECORDS_FILE => RecordFormat::File,
+            RECORDS_FIXED => RecordFormat::Fixed(part.record_bytes),
+            RECORDS_LINES => RecordFormat::Lines,
+            RECORDS_INDEX => RecordFormat::Index,
+            other => return Err(FunctionError::new(format!("record format {other} is unknown to this library"))),
+        };
+        let (length, records) = (usize::try_from(part.length)?, usize::try_from(part.record_count)?);
+        // SAFETY: the header promises `length` bytes at `bytes`, never NULL, and a path that ends with NUL.
+        let (bytes, path) = unsafe { (slice::from_raw_parts(part.bytes, length), CStr::from_ptr(part.path)) };
+        let starts = match part.starts.is_null() {
+            true => &[],
+            // SAFETY: the header promises a number more than records there, aligned, unless it is NULL.
+            false => unsafe { slice::from_raw_parts(part.starts, records + 1) },
+        };
+        Ok(Beside { bytes, format, path: path.to_str()?, from: part.from, starts })
     };
-    let length = usize::try_from(raw.length)?;
-    // SAFETY: the header promises `length` bytes at `bytes`, never NULL, and a path that ends with NUL.
-    let (bytes, path) = unsafe { (slice::from_raw_parts(raw.bytes, length), CStr::from_ptr(raw.path)) };
-    Ok(Input::new(bytes, format)
-        .at(path.to_str()?, raw.segment, raw.from)
-        .with_buckets(raw.buckets)
-        .with_parameters(raw))
+    (0..raw.stream_count).map(part).collect()
 }
 
 impl Parameters for SectorInput {
@@ -321,6 +378,8 @@ const RECORDS_FILE: u32 = 0;
 const RECORDS_FIXED: u32 = 1;
 /// `SECTOR_RECORDS_LINES` of the header.
 const RECORDS_LINES: u32 = 2;
+/// `SECTOR_RECORDS_INDEX` of the header.
+const RECORDS_INDEX: u32 = 3;
 /// `SECTOR_NO_RECORD` of the header.
 const NO_RECORD: u64 = u64::MAX;
 /// What `emit` returns when the output is closed.
@@ -353,7 +412,7 @@ mod tests {
         }
     }
 
-    crate::export!(test_upper => upper, test_picky => picky);
+    crate::export!(test_upper => upper, test_picky => picky, test_join => join);
 
     fn run(function: NativeFunction, bytes: &[u8], sink: &mut dyn Sink) -> Result<(), FunctionError> {
         let parameters: Vec<(String, String)> = vec![("suffix".into(), "!\n".into())];
@@ -370,6 +429,29 @@ mod tests {
         assert_eq!(collected.bucket(2), b"BEE!\nCOW!\n");
         assert_eq!((collected.records, collected.bytes_done), (2, 7));
         assert_eq!(sector_udf_symbols::sector_udf_abi_version(), ABI_VERSION);
+    }
+
+    fn join(input: &Input<'_>, output: &mut Output<'_>) -> Result<(), FunctionError> {
+        let [other] = input.beside() else { return Err(FunctionError::new("there are not two streams")) };
+        assert_eq!((other.path, other.from, input.path(), input.from()), ("/b", 5, "/a", 200));
+        for (left, right) in input.records().zip(other.records()) {
+            output.emit(0, &[left, b"=", right, b";"].concat())?;
+        }
+        Ok(())
+    }
+
+    #[test]
+    fn records_of_an_index_and_a_second_stream_arrive_through_the_c_abi() {
+        let starts = [200_u64, 201, 201, 204].map(u64::to_le);
+        let other = Beside { bytes: b"112233", format: RecordFormat::Fixed(2), path: "/b", from: 5, starts: &[] };
+        let input = Input::new(b"abcd", RecordFormat::Index)
+            .at("/a", 0, 200)
+            .with_starts(&starts)
+            .with_beside(slice::from_ref(&other));
+        let mut collected = Collected::default();
+        // SAFETY: the function above is made by `export!`.
+        unsafe { call(sector_udf_symbols::test_join, &input, &mut Output::new(&mut collected)) }.unwrap();
+        assert_eq!(collected.bucket(0), b"a=11;=22;bcd=33;");
     }
 
     #[test]
@@ -412,7 +494,7 @@ mod tests {
 
     #[test]
     fn the_layout_is_that_of_the_header_on_64_bits() {
-        assert_eq!((size_of::<SectorInput>(), size_of::<SectorOutput>()), (72, 48));
+        assert_eq!((size_of::<SectorInput>(), size_of::<SectorOutput>(), size_of::<SectorStream>()), (88, 48, 56));
         assert_eq!(std::mem::offset_of!(SectorInput, parameter), 56);
     }
 }

@@ -15,12 +15,24 @@ pub struct Input<'a> {
     from: u64,
     buckets: u32,
     parameters: &'a dyn Parameters,
+    starts: &'a [u64],
+    beside: &'a [Beside<'a>],
 }
 
 impl<'a> Input<'a> {
     /// A segment of these bytes, at the path `/`, with one bucket and no parameters: for hosts and for tests.
     pub fn new(bytes: &'a [u8], format: RecordFormat) -> Self {
-        Self { bytes, format, path: "/", segment: 0, from: 0, buckets: 1, parameters: &NoParameters }
+        Self {
+            bytes,
+            format,
+            path: "/",
+            segment: 0,
+            from: 0,
+            buckets: 1,
+            parameters: &NoParameters,
+            starts: &[],
+            beside: &[],
+        }
     }
 
     /// The same segment at a place: the file's path, the segment's number in the stage's input, and its first byte's
@@ -42,6 +54,30 @@ impl<'a> Input<'a> {
         Self { parameters, ..self }
     }
 
+    /// The same segment with the starts of its records, for [`RecordFormat::Index`]: as in an index, little-endian.
+    #[must_use]
+    pub fn with_starts(self, starts: &'a [u64]) -> Self {
+        Self { starts, ..self }
+    }
+
+    /// The same segment with what of further input streams goes with it.
+    #[must_use]
+    pub fn with_beside(self, beside: &'a [Beside<'a>]) -> Self {
+        Self { beside, ..self }
+    }
+
+    /// What of the job's further input streams goes with the segment, in the order of the streams: where streams are aligned
+    /// by record, as many records as the segment has; where by file, a whole file.
+    pub fn beside(&self) -> &'a [Beside<'a>] {
+        self.beside
+    }
+
+    /// For [`RecordFormat::Index`], where in the file each record begins, and behind them where the last one ends: numbers
+    /// as they stand in the index, which are little-endian ([`u64::from_le`]). Empty for other formats.
+    pub fn starts(&self) -> &'a [u64] {
+        self.starts
+    }
+
     /// All bytes of the segment.
     pub fn bytes(&self) -> &'a [u8] {
         self.bytes
@@ -50,12 +86,12 @@ impl<'a> Input<'a> {
     /// The records of the segment; lines come without their `\n`. For fixed records, bytes at the end that do not fill
     /// one are left out: the host never gives such a segment.
     pub fn records(&self) -> Records<'a> {
-        Records::new(self.bytes, self.format, false)
+        Records::new(self.bytes, self.format, self.starts, false)
     }
 
     /// The records of the segment as they stand: lines with their `\n`, which the last of a file may lack.
     pub fn whole_records(&self) -> Records<'a> {
-        Records::new(self.bytes, self.format, true)
+        Records::new(self.bytes, self.format, self.starts, true)
     }
 
     /// How the bytes fall into records.
@@ -127,6 +163,30 @@ pub enum RecordFormat {
     Fixed(u32),
     /// Lines that end with `\n`; the last of a file may lack it.
     Lines,
+    /// Records of any length, which an index tells apart.
+    Index,
+}
+
+/// What of a further input stream goes with a segment: whole records of one file.
+#[derive(Clone, Copy, Debug)]
+pub struct Beside<'a> {
+    /// Its bytes.
+    pub bytes: &'a [u8],
+    /// How they fall into records.
+    pub format: RecordFormat,
+    /// The path of the file in Sector.
+    pub path: &'a str,
+    /// Where in the file they begin, in bytes.
+    pub from: u64,
+    /// As [`Input::starts`].
+    pub starts: &'a [u64],
+}
+
+impl<'a> Beside<'a> {
+    /// Its records; lines come without their `\n`.
+    pub fn records(&self) -> Records<'a> {
+        Records::new(self.bytes, self.format, self.starts, false)
+    }
 }
 
 /// The parameters of a job, by name.

@@ -9,13 +9,23 @@ pub struct Records<'a> {
     rest: &'a [u8],
     format: RecordFormat,
     with_line_ends: bool,
+    /// Where in the file records begin and the last one ends, for [`RecordFormat::Index`]: those of the rest.
+    starts: &'a [u64],
     /// A file is one record also when it is empty, so an empty rest alone does not say that it was given.
     file_given: bool,
 }
 
 impl<'a> Records<'a> {
-    pub(crate) fn new(bytes: &'a [u8], format: RecordFormat, with_line_ends: bool) -> Self {
-        Self { rest: bytes, format, with_line_ends, file_given: false }
+    pub(crate) fn new(bytes: &'a [u8], format: RecordFormat, starts: &'a [u64], with_line_ends: bool) -> Self {
+        Self { rest: bytes, format, with_line_ends, starts, file_given: false }
+    }
+
+    fn next_indexed(&mut self) -> Option<&'a [u8]> {
+        let [start, end, ..] = self.starts else { return None };
+        let length = usize::try_from(u64::from_le(*end).checked_sub(u64::from_le(*start))?).ok()?;
+        let (record, rest) = self.rest.split_at_checked(length)?;
+        (self.rest, self.starts) = (rest, &self.starts[1..]);
+        Some(record)
     }
 
     fn next_fixed(&mut self, record_bytes: usize) -> Option<&'a [u8]> {
@@ -50,6 +60,7 @@ impl<'a> Iterator for Records<'a> {
             }
             RecordFormat::Fixed(record_bytes) => self.next_fixed(record_bytes as usize),
             RecordFormat::Lines => self.next_line(),
+            RecordFormat::Index => self.next_indexed(),
         }
     }
 }
@@ -76,6 +87,18 @@ mod tests {
     fn a_file_is_one_record_even_when_it_is_empty() {
         assert_eq!(texts(b"a\nb", RecordFormat::File).0, ["a\nb"]);
         assert_eq!(texts(b"", RecordFormat::File).0, [""]);
+    }
+
+    #[test]
+    fn indexed_records_lie_where_their_starts_say_and_none_is_made_up() {
+        let starts = [100_u64, 103, 103, 104, 110].map(u64::to_le);
+        let records = |bytes: &'static [u8]| {
+            let input = Input::new(bytes, RecordFormat::Index).with_starts(&starts);
+            input.records().map(|record| String::from_utf8_lossy(record).into_owned()).collect::<Vec<_>>()
+        };
+        assert_eq!(records(b"abcdefghij"), ["abc", "", "d", "efghij"]);
+        assert_eq!(records(b"abcd"), ["abc", "", "d"], "what is not there is no record");
+        assert!(Input::new(b"abc", RecordFormat::Index).records().next().is_none());
     }
 
     #[test]

@@ -9,7 +9,7 @@ use protocol::{
     RecordFormat, SectorPath,
     message::client_master::{Admitted, ClientReply, ClientRequest, EntryKind},
 };
-use sphere::{InputFile, Job, SpeNodePlan};
+use sphere::{InputFile, Job, Layout, SpeNodePlan};
 
 use super::{
     PATIENCE, ask, later,
@@ -160,6 +160,7 @@ impl Driver {
             bytes: content.bytes,
             records: RecordFormat::Fixed(RECORD_BYTES as u32),
             nodes: located.sources.into_iter().map(|source| source.node).collect(),
+            layout: Layout::default(),
         });
         self.locate(env, seat, found);
     }

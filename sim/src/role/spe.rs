@@ -62,7 +62,7 @@ impl Process {
         let function = function.ok_or_else(|| Refusal::new(Status::Usage, "load a function first"))?;
         env.note(format_args!("n{} runs {:?}", self.number, order.attempt));
         let (mut segments, mut waiting) = (Vec::new(), BTreeSet::new());
-        for (number, segment) in order.segments.iter().enumerate() {
+        for (number, segment) in order.segments.iter().map(|segment| &segment.first).enumerate() {
             let (from, until) = (segment.from, segment.until);
             segments.push(match &segment.source {
                 SegmentSource::Local(slice) => {
@@ -95,7 +95,7 @@ impl Process {
         let Some(task) = self.tasks.get_mut(&id) else { return };
         let wanted = &task.order.segments[number];
         match reply {
-            CallReply::Bytes(bytes) if bytes.len() as u64 == wanted.until - wanted.from => {
+            CallReply::Bytes(bytes) if bytes.len() as u64 == wanted.first.until - wanted.first.from => {
                 task.segments[number] = Some(bytes);
                 self.compute_when_ready(env, id);
             }
@@ -298,7 +298,7 @@ fn run_function(task: &mut Task) -> Result<Collected, FunctionError> {
     for (segment, bytes) in task.order.segments.iter().zip(&task.segments) {
         let failed = |message: String| FunctionError {
             function: task.function.code.name().to_owned(),
-            path: segment.path.clone(),
+            path: segment.first.path.clone(),
             segment: segment.segment,
             record: None,
             message,
@@ -306,13 +306,14 @@ fn run_function(task: &mut Task) -> Result<Collected, FunctionError> {
         let FunctionCode::BuiltIn(name) = &task.function.code else { return Err(failed("not built in".into())) };
         let function = functions::find(name).ok_or_else(|| failed(format!("there is no function {name}")))?;
         let bytes = bytes.as_deref().unwrap_or_default();
-        let format = match segment.records {
+        let format = match segment.first.records {
             RecordFormat::File => udf::RecordFormat::File,
             RecordFormat::Lines => udf::RecordFormat::Lines,
             RecordFormat::Fixed(record_bytes) => udf::RecordFormat::Fixed(record_bytes),
+            other => return Err(failed(format!("a simulated SPE knows no records of the format {other}"))),
         };
         let input = udf::Input::new(bytes, format)
-            .at(segment.path.as_str(), segment.segment, segment.from)
+            .at(segment.first.path.as_str(), segment.segment, segment.first.from)
             .with_buckets(buckets)
             .with_parameters(&task.function.parameters);
         function(&input, &mut udf::Output::new(&mut collected)).map_err(|error| failed(error.to_string()))?;

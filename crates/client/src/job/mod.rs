@@ -7,20 +7,24 @@
 //! what they were doing, and the master counts the job as lost after a while; a hidden folder `.sphere-JOB-RUN` may stay
 //! behind. [`cancel_job`](Client::cancel_job) ends a job in order, and leaves nothing.
 
+mod alignment;
 mod doors;
 mod driver;
+mod index;
+mod layout;
 mod orders;
 mod output;
 mod spe;
 mod steps;
 
+pub use index::IndexedRecords;
 pub use protocol::{
     JobId,
     message::spe::{Function, FunctionCode, PythonCode, PythonFunction},
 };
 use protocol::{
     RecordFormat, Refusal, SectorPath, Status, limits,
-    message::client_master::{ClientReply, ClientRequest, Entry, EntryKind, JobRecord},
+    message::client_master::{ClientReply, ClientRequest, Entry, JobRecord},
 };
 use sphere::{FinalOutput, InputFile, JobPlan, StageOutput, StagePlan};
 
@@ -33,8 +37,11 @@ use output::OutputFolder;
 pub struct JobSpec {
     /// One line for people: functions and input.
     pub title: String,
-    /// The input files, in order, as [`expand`](Client::expand) gives them.
+    /// The input files, in order; an index beside its file is left out. As [`expand`](Client::expand) gives them.
     pub inputs: Vec<Entry>,
+    /// Further input streams, which are read together with the first, record by record or file by file (paper, 3.2). Their
+    /// records must be as many.
+    pub beside: Vec<Vec<Entry>>,
     /// How the input falls into records, where not as its files say.
     pub records: Option<RecordFormat>,
     /// The stages, in order.
@@ -104,22 +111,8 @@ impl JobSpec {
     /// A job with the cloud's defaults.
     pub fn new(title: impl Into<String>, inputs: Vec<Entry>, stages: Vec<StageSpec>, output: JobOutput) -> Self {
         let (title, records, segment_bytes, copies, sync_copies) = (title.into(), None, None, None, None);
-        Self { title, inputs, records, stages, output, segment_bytes, copies, sync_copies }
-    }
-
-    /// The input as the rules want it.
-    fn input_files(&self) -> Result<Vec<InputFile>, ClientError> {
-        let file = |entry: &Entry| match &entry.kind {
-            EntryKind::Folder => Err(ClientError::Usage(format!("`{}` is a folder; a job reads files", entry.path))),
-            EntryKind::File(content) => Ok(InputFile {
-                path: entry.path.clone(),
-                slice: content.slice,
-                bytes: content.bytes,
-                records: self.records.unwrap_or(content.records),
-                nodes: entry.nodes.clone(),
-            }),
-        };
-        self.inputs.iter().map(file).collect()
+        let beside = Vec::new();
+        Self { title, inputs, beside, records, stages, output, segment_bytes, copies, sync_copies }
     }
 
     fn plan(&self, job: JobId) -> JobPlan {
@@ -135,10 +128,28 @@ impl JobSpec {
         JobPlan { segment_bytes: self.segment_bytes.unwrap_or(plan.segment_bytes), ..plan }
     }
 
+    /// Refuses what the first function could not read.
+    fn check_rows(&self, inputs: &[InputFile]) -> Result<(), ClientError> {
+        let rows = inputs.iter().find(|file| file.records == RecordFormat::Parquet);
+        match (rows, self.stages.first().map(|stage| &stage.function.code)) {
+            (None, _) | (_, Some(FunctionCode::Python(_))) | (_, None) => Ok(()),
+            (Some(file), Some(_)) => Err(ClientError::Usage(format!(
+                "`{}` is read by row groups, which only functions in Python can do: write one, or give the whole file with \
+                 `--records file`",
+                file.path
+            ))),
+        }
+    }
+
     /// Refuses a function that no node would take.
     fn check_functions(&self) -> Result<(), ClientError> {
         let most = limits::LIBRARY_BYTES_MAX;
         for stage in &self.stages {
+            if matches!(stage.records, RecordFormat::Index | RecordFormat::Parquet) {
+                let sentence =
+                    format!("the results of a stage cannot be `{}` records; use another format", stage.records);
+                return Err(ClientError::Usage(sentence));
+            }
             let name = stage.function.code.name();
             let (what, bytes, advice) = match &stage.function.code {
                 FunctionCode::BuiltIn(_) => continue,
@@ -194,7 +205,8 @@ impl Client {
         progress: impl FnMut(&JobProgress) + Send,
     ) -> Result<JobOutcome, ClientError> {
         spec.check_functions()?;
-        let inputs = spec.input_files()?;
+        let inputs = layout::read(self, &spec).await?;
+        spec.check_rows(&inputs)?;
         let folder = match &spec.output {
             JobOutput::Folder(target) => Some(OutputFolder::claim(self, target).await?),
             JobOutput::Return => None,
@@ -231,7 +243,10 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use std::collections::BTreeMap;
 
-    use protocol::{Digest, FileId, NodeId, SliceId, UserName, Version, message::client_master::FileContent};
+    use protocol::{
+        Digest, FileId, NodeId, SliceId, UserName, Version,
+        message::client_master::{EntryKind, FileContent},
+    };
 
     use super::*;
 
@@ -239,7 +254,7 @@ mod tests {
         Function { code: FunctionCode::BuiltIn(name.into()), parameters: vec![] }
     }
 
-    fn entry(path: &str, kind: EntryKind) -> Entry {
+    pub(super) fn entry(path: &str, kind: EntryKind) -> Entry {
         let (path, owner) = (path.parse().unwrap(), UserName::new("u").unwrap());
         Entry {
             path,
@@ -252,7 +267,7 @@ mod tests {
         }
     }
 
-    fn file(records: RecordFormat) -> EntryKind {
+    pub(super) fn file(records: RecordFormat) -> EntryKind {
         EntryKind::File(FileContent {
             slice: SliceId(7),
             version: Version(1),
@@ -265,20 +280,21 @@ mod tests {
     }
 
     #[test]
-    fn the_record_format_of_the_job_goes_before_that_of_its_files() {
-        let entries = vec![entry("/a", file(RecordFormat::Lines))];
-        let mut spec = JobSpec::new("t", entries, vec![StageSpec::local(built_in("f"))], JobOutput::Return);
-        assert_eq!(spec.input_files().unwrap()[0].records, RecordFormat::Lines);
-        spec.records = Some(RecordFormat::Fixed(10));
-        let input = &spec.input_files().unwrap()[0];
-        assert_eq!((input.records, input.bytes, input.slice), (RecordFormat::Fixed(10), 20, SliceId(7)));
-        assert_eq!(input.nodes, [NodeId::new("a").unwrap()]);
-    }
-
-    #[test]
-    fn a_folder_among_the_inputs_is_refused_by_name() {
-        let spec = JobSpec::new("t", vec![entry("/a/b", EntryKind::Folder)], vec![], JobOutput::Return);
-        assert!(spec.input_files().unwrap_err().to_string().contains("/a/b"));
+    fn rows_are_for_python_and_no_stage_makes_an_index() {
+        let input = |records| InputFile {
+            path: "/a".parse().unwrap(),
+            slice: SliceId(1),
+            bytes: 1,
+            records,
+            nodes: vec![],
+            layout: sphere::Layout::default(),
+        };
+        let stage = StageSpec::local(built_in("count"));
+        let spec = JobSpec::new("t", vec![], vec![stage.clone()], JobOutput::Return);
+        assert!(spec.check_rows(&[input(RecordFormat::Index)]).is_ok());
+        assert!(spec.check_rows(&[input(RecordFormat::Parquet)]).unwrap_err().to_string().contains("Python"));
+        let spec = JobSpec::new("t", vec![], vec![stage.with_records(RecordFormat::Index)], JobOutput::Return);
+        assert_eq!(spec.check_functions().unwrap_err().status(), Status::Usage);
     }
 
     #[test]

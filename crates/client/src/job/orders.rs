@@ -1,17 +1,21 @@
 //! From what the rules assign to what an SPE is told: addresses, and tickets for what it must fetch from other nodes.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    ops::Range,
+};
 
 use protocol::{
     JobId, NodeId, Refusal, SectorPath, SliceId, Status,
     message::{
         acl::{AclReply, AclRequest},
         client_master::{ClientReply, ClientRequest, EntryKind, Located, Source},
-        spe::{Output, SegmentOrder, SegmentSource, TaskOrder},
+        spe::{Guide, Output, PartOrder, SegmentOrder, SegmentSource, TaskOrder},
     },
+    record_index::offsets_of,
     ticket::SignedTicket,
 };
-use sphere::{Assignment, Placement, SegmentPlace};
+use sphere::{AssignedGuide, AssignedPart, Assignment, Placement, SegmentPlace};
 
 use super::{doors::Doors, refusal};
 use crate::{Client, ClientError};
@@ -40,39 +44,65 @@ pub(super) async fn task_order(
             Output::Buckets((0..).zip(homes.iter()).map(place).collect::<Result<_, _>>()?)
         }
     };
-    // Segments of one file are neighbours: it is looked up once.
-    let mut found: BTreeMap<SliceId, Source> = BTreeMap::new();
+    let mut sources = PartSources { client, doors, node, found: BTreeMap::new() };
     let mut segments = Vec::with_capacity(task.segments.len());
     for segment in &task.segments {
-        let source = match &segment.place {
-            SegmentPlace::Local(slice) => SegmentSource::Local(*slice),
-            SegmentPlace::Bucket(bucket) => SegmentSource::Bucket(*bucket),
-            SegmentPlace::Remote { slice, nearest } => {
-                let from = match found.get(slice) {
-                    Some(source) => source.clone(),
-                    None => {
-                        let source = choose(locate(client, &segment.path).await?, *slice, nearest.as_ref())?;
-                        // The ticket is ours; the node that runs the task is to use it, and may be nearer or farther.
-                        let ticket = client.holder().hand(&source.ticket, node);
-                        let source = Source { ticket, distance: doors.distance(node, &source), ..source };
-                        found.insert(*slice, source.clone());
-                        source
-                    }
-                };
-                SegmentSource::Remote { slice: *slice, from: Box::new(from) }
-            }
-        };
-        segments.push(SegmentOrder {
-            segment: segment.segment,
-            source,
-            path: segment.path.clone(),
-            from: segment.from,
-            until: segment.until,
-            records: segment.records,
-        });
+        let first = sources.part(&segment.first).await?;
+        let mut beside = Vec::with_capacity(segment.beside.len());
+        for part in &segment.beside {
+            beside.push(sources.part(part).await?);
+        }
+        segments.push(SegmentOrder { segment: segment.segment, first, beside });
     }
     let inputs = inputs_ticket(client, node, task.attempt.job, &segments).await?;
     Ok(TaskOrder { attempt: task.attempt, segments, output, inputs })
+}
+
+/// Finds where a node gets the parts of a task's segments from.
+struct PartSources<'a> {
+    client: &'a Client,
+    doors: &'a Doors,
+    node: &'a NodeId,
+    /// Segments of one file are neighbours: it is looked up once.
+    found: BTreeMap<SliceId, Source>,
+}
+
+impl PartSources<'_> {
+    async fn part(&mut self, part: &AssignedPart) -> Result<PartOrder, OrderRefused> {
+        let source = self.source(&part.place, &part.path).await?;
+        let guide = match &part.guide {
+            None => None,
+            Some(AssignedGuide::Index { place, path, records }) => {
+                let Range { start: from, end: until } = offsets_of(records.clone());
+                Some(Guide::Offsets { source: self.source(place, path).await?, from, until })
+            }
+            Some(AssignedGuide::Footer { from, until, row_group, rows }) => {
+                Some(Guide::Footer { from: *from, until: *until, row_group: *row_group, rows: *rows })
+            }
+        };
+        let (path, from, until, records) = (part.path.clone(), part.from, part.until, part.records);
+        Ok(PartOrder { source, path, from, until, records, guide })
+    }
+
+    async fn source(&mut self, place: &SegmentPlace, path: &SectorPath) -> Result<SegmentSource, OrderRefused> {
+        let (slice, nearest) = match place {
+            SegmentPlace::Local(slice) => return Ok(SegmentSource::Local(*slice)),
+            SegmentPlace::Bucket(bucket) => return Ok(SegmentSource::Bucket(*bucket)),
+            SegmentPlace::Remote { slice, nearest } => (*slice, nearest.as_ref()),
+        };
+        let from = match self.found.get(&slice) {
+            Some(source) => source.clone(),
+            None => {
+                let source = choose(locate(self.client, path).await?, slice, nearest)?;
+                // The ticket is ours; the node that runs the task is to use it, and may be nearer or farther.
+                let ticket = self.client.holder().hand(&source.ticket, self.node);
+                let source = Source { ticket, distance: self.doors.distance(self.node, &source), ..source };
+                self.found.insert(slice, source.clone());
+                source
+            }
+        };
+        Ok(SegmentSource::Remote { slice, from: Box::new(from) })
+    }
 }
 
 /// The master's word that the job may read the slices of these segments at the node; none is needed where all are
@@ -83,10 +113,7 @@ async fn inputs_ticket(
     job: JobId,
     segments: &[SegmentOrder],
 ) -> Result<Option<SignedTicket>, OrderRefused> {
-    let read = segments.iter().filter_map(|segment| match &segment.source {
-        SegmentSource::Local(slice) | SegmentSource::Remote { slice, .. } => Some(*slice),
-        SegmentSource::Bucket(_) => None,
-    });
+    let read = segments.iter().flat_map(SegmentOrder::sources).filter_map(SegmentSource::slice);
     let slices: Vec<_> = read.collect::<BTreeSet<_>>().into_iter().collect();
     if slices.is_empty() {
         return Ok(None);

@@ -329,6 +329,7 @@ impl World {
         let mut pieces: BTreeMap<u32, Vec<u8>> = BTreeMap::new();
         let mut bytes_in = 0;
         for segment in &order.segments {
+            let segment = &segment.first;
             let bytes = match &segment.source {
                 SegmentSource::Local(slice) | SegmentSource::Remote { slice, .. } => self.slices.get(slice),
                 SegmentSource::Bucket(bucket) => self.nodes[node].sealed.get(bucket),
@@ -498,7 +499,7 @@ async fn run(world: &Mutex<World>, node: &NodeId, order: &TaskOrder) -> Option<S
             None
         }
         Some(Fault::Err(message)) => {
-            let (path, segment) = (order.segments[0].path.clone(), order.segments[0].segment);
+            let (path, segment) = (order.segments[0].first.path.clone(), order.segments[0].segment);
             let function = "stack".into();
             Some(SpeReply::FunctionFailed(FunctionError { function, path, segment, record: Some(4), message }))
         }

@@ -79,7 +79,11 @@ impl Record {
     pub(super) fn format(&self) -> RecordFormat {
         match () {
             () if self.is(FIXED) => RecordFormat::Fixed(self.format_bytes.into()),
-            () if self.is(LINES) => RecordFormat::Lines,
+            () if self.is(LINES) => match self.format_bytes {
+                INDEX => RecordFormat::Index,
+                PARQUET => RecordFormat::Parquet,
+                _ => RecordFormat::Lines,
+            },
             () => RecordFormat::File,
         }
     }
@@ -102,6 +106,8 @@ pub(super) fn pack_format(records: RecordFormat) -> Option<(u8, u16)> {
         RecordFormat::File => Some((0, 0)),
         RecordFormat::Fixed(bytes) => Some((FIXED, u16::try_from(bytes).ok()?)),
         RecordFormat::Lines => Some((LINES, 0)),
+        RecordFormat::Index => Some((LINES, INDEX)),
+        RecordFormat::Parquet => Some((LINES, PARQUET)),
     }
 }
 
@@ -128,6 +134,9 @@ const VACANT: u8 = 8;
 /// Its record format, where it is not `file`.
 pub(super) const FIXED: u8 = 16;
 pub(super) const LINES: u8 = 32;
+/// In the bytes of a record format, beside [`LINES`]: formats that have no flag of their own.
+const INDEX: u16 = 1;
+const PARQUET: u16 = 2;
 /// It says itself who may do what.
 pub(super) const ACL: u8 = 64;
 const _: () = assert!(size_of::<Record>() == 88, "millions of them are kept");

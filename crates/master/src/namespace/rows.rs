@@ -182,6 +182,8 @@ enum RecordsRow {
     File,
     Fixed(u32),
     Lines,
+    Index,
+    Parquet,
 }
 
 impl<'a> ItemRow<'a> {
@@ -270,6 +272,8 @@ impl From<RecordFormat> for RecordsRow {
             RecordFormat::File => Self::File,
             RecordFormat::Fixed(bytes) => Self::Fixed(bytes),
             RecordFormat::Lines => Self::Lines,
+            RecordFormat::Index => Self::Index,
+            RecordFormat::Parquet => Self::Parquet,
         }
     }
 }
@@ -280,6 +284,8 @@ impl From<RecordsRow> for RecordFormat {
             RecordsRow::File => Self::File,
             RecordsRow::Fixed(bytes) => Self::Fixed(bytes),
             RecordsRow::Lines => Self::Lines,
+            RecordsRow::Index => Self::Index,
+            RecordsRow::Parquet => Self::Parquet,
         }
     }
 }

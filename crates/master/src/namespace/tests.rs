@@ -93,6 +93,8 @@ fn what_is_out_of_the_ordinary_is_kept_too_and_survives_a_start() {
         (FileContent { records: RecordFormat::Fixed(u32::MAX), ..content(4) }, u64::MAX),
         (FileContent { records: RecordFormat::Fixed(100), ..content(5) }, content(5).version.0 - 7),
         (FileContent { user: BTreeMap::from([("k".into(), "v".into())]), ..content(6) }, content(6).version.0),
+        (FileContent { records: RecordFormat::Index, ..content(8) }, content(8).version.0),
+        (FileContent { records: RecordFormat::Parquet, ..content(9) }, content(9).version.0 + 3),
         (FileContent { records: RecordFormat::File, copies: 255, ..content(7) }, content(7).version.0 + (1 << 40)),
     ];
     for (number, (content, modified)) in all.iter().enumerate() {

@@ -18,18 +18,19 @@ use std::{
     time::{Duration, Instant},
 };
 
-use protocol::{RecordFormat, Refusal, limits, message::spe::AttemptId};
+use protocol::{Refusal, limits, message::spe::AttemptId};
 use rustix::{
     net::{SocketType, sockopt::socket_type},
     stdio::dup2_stdin,
 };
-use udf::{Input, Output, Sink, Stopped};
+use udf::{Output, Sink, Stopped};
 
 use super::{
     descriptors,
     function::{CallError, LoadedFunction},
-    map::{MapError, SegmentMap},
+    map::MapError,
     output::BucketWriter,
+    parts::{self, Part},
     program::Program,
     python::Python,
     sandbox::{self, Started},
@@ -94,13 +95,17 @@ impl Child {
     }
 
     fn serve(&mut self) -> io::Result<()> {
-        while let Some((message, descriptor)) = self.link.receive()? {
-            self.handle_message(message, descriptor.map(File::from))?;
+        while let Some((message, descriptors)) = self.link.receive()? {
+            self.handle_message(message, descriptors.into_iter().map(File::from).collect())?;
         }
         Ok(())
     }
 
-    fn handle_message(&mut self, message: ToChild, file: Option<File>) -> io::Result<()> {
+    fn handle_message(&mut self, message: ToChild, files: Vec<File>) -> io::Result<()> {
+        if let ToChild::Segment(word) = message {
+            return self.process(&word, &files);
+        }
+        let file = files.into_iter().next();
         match message {
             ToChild::Load { code, parameters } => {
                 self.function = None;
@@ -118,10 +123,7 @@ impl Child {
                 self.task = Some(Task { attempt, writer, records_in: 0, bytes_in: 0 });
                 Ok(())
             }
-            ToChild::Segment(word) => {
-                let file = file.ok_or_else(|| io::Error::other("a segment came without its file"))?;
-                self.process(&word, &file)
-            }
+            ToChild::Segment(_) => Ok(()),
             ToChild::End => self.finish(),
         }
     }
@@ -164,11 +166,11 @@ impl Child {
         Ok(path)
     }
 
-    fn process(&mut self, word: &SegmentWord, file: &File) -> io::Result<()> {
+    fn process(&mut self, word: &SegmentWord, files: &[File]) -> io::Result<()> {
         // Segments of a task that has failed meanwhile were on their way already: nobody waits for them.
         let Some(mut task) = self.task.take() else { return Ok(()) };
         let attempt = task.attempt;
-        match task.process(word, file, self.function.as_mut(), &mut self.link) {
+        match task.process(word, files, self.function.as_mut(), &mut self.link) {
             Ok(()) => {
                 self.link.send(&FromChild::Done { attempt })?;
                 self.link.tell_progress(attempt, task.bytes_in)?;
@@ -206,26 +208,23 @@ impl Task {
     fn process(
         &mut self,
         word: &SegmentWord,
-        file: &File,
+        files: &[File],
         function: Option<&mut LoadedFunction>,
         link: &mut Link,
     ) -> Result<(), Failure> {
         let failed = |record, message| Failure::Function { segment: word.segment, record, message };
         let function = function.ok_or_else(|| Failure::Broken("no function is loaded".into()))?;
-        let map = SegmentMap::new(word, file).map_err(|error| match error {
-            MapError::PartOfRecord { .. } => failed(None, error.to_string()),
-            MapError::Unreadable { .. } => Failure::Broken(error.to_string()),
+        let parts = parts::map(word, files).map_err(|error| match error {
+            MapError::PartOfRecord { .. } | MapError::Index { .. } => failed(None, error.to_string()),
+            MapError::Unreadable { .. } => Failure::Broken(format!("segment {} of {error}", word.segment)),
         })?;
-        let (format, records) = match word.records {
-            RecordFormat::File => (udf::RecordFormat::File, 1),
-            RecordFormat::Lines => (udf::RecordFormat::Lines, count_lines(map.bytes())),
-            RecordFormat::Fixed(bytes) => {
-                (udf::RecordFormat::Fixed(bytes), (map.bytes().len() as u64).checked_div(u64::from(bytes)).unwrap_or(0))
-            }
+        let [first, others @ ..] = &parts[..] else {
+            return Err(Failure::Broken("a segment came without parts".into()));
         };
-        let buckets = self.writer.bucket_count();
-        let input = Input::new(map.bytes(), format).at(&word.path, word.segment, map.from()).with_buckets(buckets);
-        let segment_bytes = map.bytes().len() as u64;
+        let beside: Vec<_> = others.iter().map(Part::beside).collect();
+        let records = first.records();
+        let input = first.input(word.segment).with_buckets(self.writer.bucket_count()).with_beside(&beside);
+        let segment_bytes: u64 = parts.iter().map(Part::bytes).sum();
         let mut sink = SegmentSink {
             task: self.attempt,
             writer: &mut self.writer,
@@ -234,7 +233,7 @@ impl Task {
             done: 0,
             segment_bytes,
         };
-        let result = function.call(input, file, &mut Output::new(&mut sink));
+        let result = function.call(input, &parts, &mut Output::new(&mut sink));
         if let Some(error) = self.writer.failure() {
             // The function may have failed for this very reason: then it is not to blame.
             return Err(Failure::Broken(unwritable(error)));
@@ -292,30 +291,30 @@ struct Link {
 
 impl Link {
     /// The next message; `None` when the node has closed its end.
-    fn receive(&mut self) -> io::Result<Option<(ToChild, Option<OwnedFd>)>> {
-        let mut descriptor = None;
+    fn receive(&mut self) -> io::Result<Option<(ToChild, Vec<OwnedFd>)>> {
+        let mut descriptors = Vec::new();
         let mut first = [0; words::LENGTH_BYTES];
-        if !self.fill(&mut first, &mut descriptor)? {
+        if !self.fill(&mut first, &mut descriptors)? {
             return Ok(None);
         }
         let bytes = words::body_bytes(first).ok_or_else(|| io::Error::other("the node's message is too long"))?;
         let mut body = vec![0; bytes];
-        if !self.fill(&mut body, &mut descriptor)? {
+        if !self.fill(&mut body, &mut descriptors)? {
             return Ok(None);
         }
         let message = words::decode(&body).map_err(io::Error::other)?;
-        Ok(Some((message, descriptor)))
+        Ok(Some((message, descriptors)))
     }
 
     /// Fills `bytes`; `false` when the node has closed its end before.
-    fn fill(&mut self, bytes: &mut [u8], descriptor: &mut Option<OwnedFd>) -> io::Result<bool> {
+    fn fill(&mut self, bytes: &mut [u8], all: &mut Vec<OwnedFd>) -> io::Result<bool> {
         let mut filled = 0;
         while filled < bytes.len() {
             match descriptors::receive(&self.socket, &mut bytes[filled..]) {
                 Ok((0, _)) => return Ok(false),
                 Ok((received, came)) => {
                     filled += received;
-                    *descriptor = came.or(descriptor.take());
+                    all.extend(came);
                 }
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) if error.kind() == io::ErrorKind::ConnectionReset => return Ok(false),
@@ -339,15 +338,6 @@ impl Link {
     }
 }
 
-fn count_lines(bytes: &[u8]) -> u64 {
-    // Summed in blocks of bytes, so that the compiler can use vector instructions.
-    let ends: u64 = bytes
-        .chunks(usize::from(u8::MAX))
-        .map(|block| u64::from(block.iter().fold(0u8, |count, byte| count + u8::from(*byte == b'\n'))))
-        .sum();
-    ends + u64::from(bytes.last().is_some_and(|byte| *byte != b'\n'))
-}
-
 fn unwritable(error: &io::Error) -> String {
     format!("the SPE could not write its results to the node's disk: {error}")
 }
@@ -366,15 +356,6 @@ const PROGRESS_INTERVAL: Duration = Duration::from_millis(500);
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn lines_are_counted_with_and_without_a_last_end() {
-        assert_eq!(count_lines(b""), 0);
-        assert_eq!(count_lines(b"a"), 1);
-        assert_eq!(count_lines(b"a\n\nb\n"), 3);
-        assert_eq!(count_lines(&[b'\n'; 1000]), 1000);
-        assert_eq!(count_lines(&[&[b'\n'; 255][..], b"x"].concat()), 256);
-    }
 
     #[test]
     fn a_long_text_is_clipped_between_characters() {

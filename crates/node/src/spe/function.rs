@@ -5,19 +5,18 @@
 
 use std::{
     error::Error,
-    fs::File,
     panic::{AssertUnwindSafe, catch_unwind},
     path::Path,
 };
 
 use libloading::os::unix::{Library, RTLD_LOCAL, RTLD_NOW};
-use protocol::{Refusal, Status};
+use protocol::{RecordFormat, Refusal, Status};
 use udf::{
     Function, FunctionError, Input, Output,
     abi::{self, NativeFunction, NativeVersion},
 };
 
-use super::{program::Program, python::Python};
+use super::{parts::Part, program::Program, python::Python};
 
 /// A function with its parameters, ready to be called.
 pub(super) struct LoadedFunction {
@@ -75,10 +74,19 @@ impl LoadedFunction {
         Self { code: Code::Program(program), parameters }
     }
 
-    /// Calls it over one segment, whose file is `file`. A panic of a built-in function is its error; in a library,
+    /// Calls it over one segment of these parts, the first of which is `input`. A panic of a built-in function is its error; in a library,
     /// `udf::export!` sees to that.
-    pub(super) fn call(&mut self, input: Input<'_>, file: &File, output: &mut Output<'_>) -> Result<(), CallError> {
+    pub(super) fn call(
+        &mut self,
+        input: Input<'_>,
+        parts: &[Part<'_>],
+        output: &mut Output<'_>,
+    ) -> Result<(), CallError> {
         let input = input.with_parameters(&self.parameters);
+        let has_rows = parts.iter().any(|part| part.word.records == RecordFormat::Parquet);
+        if has_rows && !matches!(self.code, Code::Python(_)) {
+            return Err(FunctionError::new(NO_ROWS).into());
+        }
         match &mut self.code {
             Code::BuiltIn(function) => {
                 catch_unwind(AssertUnwindSafe(|| function(&input, output))).unwrap_or_else(|panic| {
@@ -89,11 +97,15 @@ impl LoadedFunction {
             // SAFETY: the symbol comes from a library that says it keeps to this version of the header, and the library is
             // never closed. If it lies, this process suffers and no other.
             Code::Native(function) => Ok(unsafe { abi::call(*function, &input, output) }?),
-            Code::Python(function) => function.call(&input, file, output),
+            Code::Python(function) => function.call(&input, parts, output),
             Code::Program(program) => program.call(&input, &self.parameters, output),
         }
     }
 }
+
+/// Only Python has a reader of Parquet at hand.
+const NO_ROWS: &str =
+    "row groups of Parquet go to functions in Python alone: write one, or read the file with `--records file`";
 
 /// Opens a library for good and finds a function in it.
 fn open_symbol(file: &Path, symbol: &str) -> Result<NativeFunction, Refusal> {

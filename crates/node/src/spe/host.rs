@@ -75,9 +75,10 @@ pub struct SpeProcess {
 pub struct TaskRun {
     /// The task and the attempt at it.
     pub attempt: AttemptId,
-    /// Its segments with their files, at most one of which is open at a time unless they are open already. Offsets of the
-    /// file are those of the slice; for lines, the file goes on behind the segment to the end of its last line.
-    pub segments: Vec<(SegmentOrder, SegmentFile)>,
+    /// Its segments, each with a file for each of its [sources](SegmentOrder::sources), which are opened when its turn comes
+    /// unless they are open already. Offsets of a file are those of the slice; for lines, the file goes on behind the
+    /// segment to the end of its last line.
+    pub segments: Vec<(SegmentOrder, Vec<SegmentFile>)>,
     /// The scratch file for its results: empty and writable.
     pub output: File,
     /// Number of buckets of its output, at least 1.
@@ -86,7 +87,7 @@ pub struct TaskRun {
     pub hash: bool,
 }
 
-/// The file of a segment: open, or to be opened when its turn comes, so that a task of thousands of small files does not
+/// A file of a segment: open, or to be opened when its turn comes, so that a task of thousands of small files does not
 /// hold thousands of descriptors.
 pub enum SegmentFile {
     /// Open for reading.
@@ -418,7 +419,7 @@ impl Drop for SpeProcess {
 struct Progression {
     /// What the function is called.
     function: String,
-    waiting: VecDeque<(SegmentOrder, SegmentFile)>,
+    waiting: VecDeque<(SegmentOrder, Vec<SegmentFile>)>,
     /// Sent and not done; the process works on the first.
     sent: VecDeque<SegmentOrder>,
     /// The last one done.
@@ -428,34 +429,33 @@ struct Progression {
 }
 
 impl Progression {
-    fn new(function: String, segments: Vec<(SegmentOrder, SegmentFile)>) -> Self {
+    fn new(function: String, segments: Vec<(SegmentOrder, Vec<SegmentFile>)>) -> Self {
         Self { function, waiting: segments.into(), sent: VecDeque::new(), last: None, ended: false }
     }
 
     fn send(&mut self, link: &mut HostLink) -> Result<(), Refusal> {
-        while self.sent.len() < SEGMENTS_AHEAD_MAX {
-            let Some((order, file)) = self.waiting.pop_front() else {
+        while self.sent.is_empty() || self.files_ahead() < FILES_AHEAD_MAX {
+            let Some((order, files)) = self.waiting.pop_front() else {
                 if !self.ended {
                     link.send(&ToChild::End, None);
                     self.ended = true;
                 }
                 return Ok(());
             };
-            let file = match file {
-                SegmentFile::Open(file) => file,
-                SegmentFile::Later(open) => open()?,
+            let open = |file| match file {
+                SegmentFile::Open(file) => Ok(file),
+                SegmentFile::Later(open) => open(),
             };
-            let word = SegmentWord {
-                segment: order.segment,
-                path: order.path.as_str().to_owned(),
-                from: order.from,
-                until: order.until,
-                records: order.records,
-            };
-            link.send(&ToChild::Segment(word), Some(file.into()));
+            let files: Vec<OwnedFd> =
+                files.into_iter().map(|file| open(file).map(OwnedFd::from)).collect::<Result<_, Refusal>>()?;
+            link.send(&ToChild::Segment(SegmentWord::of(&order)), files);
             self.sent.push_back(order);
         }
         Ok(())
+    }
+
+    fn files_ahead(&self) -> usize {
+        self.sent.iter().map(|order| order.sources().count()).sum()
     }
 
     fn done(&mut self) {
@@ -470,7 +470,7 @@ impl Progression {
         };
         SpeOutcome::FunctionFailed(FunctionError {
             function: self.function.clone(),
-            path: order.path.clone(),
+            path: order.first.path.clone(),
             segment: order.segment,
             record,
             message: clip(message, limits::FUNCTION_MESSAGE_BYTES_MAX),
@@ -533,9 +533,9 @@ fn check(result: &TaskOutput, file: &File, buckets: u32, hash: bool) -> Result<(
 
 /// What of the node's environment a function may see.
 const PASSED_ENVIRONMENT: &[&str] = &["LANG", "LC_ALL", "TZ"];
-/// Most segments that are sent and not yet processed: enough that the process never waits for the node, few enough for
-/// any limit of descriptors in flight.
-const SEGMENTS_AHEAD_MAX: usize = 32;
+/// Files of segments that are sent and not yet processed, beyond which no more are sent: enough that the process never
+/// waits for the node, few enough for any limit of descriptors in flight.
+const FILES_AHEAD_MAX: usize = 32;
 /// How long a process may take to lock itself in: some milliseconds, unless the machine is very busy.
 const CONFINE_TIME_MAX: Duration = Duration::from_secs(60);
 /// How long a library may take to load; its initialisers are user code.

@@ -22,7 +22,7 @@ pub(super) struct HostLink {
     socket: UnixStream,
     received: Vec<u8>,
     /// Encoded messages, with their descriptors. Bounded by the caller, who sends few before it hears of them.
-    to_send: VecDeque<(Vec<u8>, Option<OwnedFd>)>,
+    to_send: VecDeque<(Vec<u8>, Vec<OwnedFd>)>,
     /// Bytes of the first that are sent.
     sent_bytes: usize,
 }
@@ -40,8 +40,8 @@ impl HostLink {
     }
 
     /// Sends a message as far as it goes at once; what is left travels during [`next`](Self::next).
-    pub(super) fn send(&mut self, message: &ToChild, descriptor: Option<OwnedFd>) {
-        self.to_send.push_back((words::encode(message), descriptor));
+    pub(super) fn send(&mut self, message: &ToChild, descriptors: impl IntoIterator<Item = OwnedFd>) {
+        self.to_send.push_back((words::encode(message), descriptors.into_iter().collect()));
         // At once, so that the process works on this segment while the caller opens the next one.
         self.send_some(false);
     }
@@ -86,9 +86,10 @@ impl HostLink {
     /// `ready`: the runtime says that the socket is writable, and is told when it no longer is. Else the socket is
     /// tried without asking the runtime, which does not know yet and would say no.
     fn send_some(&mut self, ready: bool) {
-        while let Some((bytes, descriptor)) = self.to_send.front() {
-            let descriptor = descriptor.as_ref().map(AsFd::as_fd).filter(|_| self.sent_bytes == 0);
-            let attempt = || descriptors::send(&self.socket, &bytes[self.sent_bytes..], descriptor);
+        while let Some((bytes, descriptors)) = self.to_send.front() {
+            let at_front = descriptors.iter().filter(|_| self.sent_bytes == 0);
+            let at_front: Vec<_> = at_front.map(AsFd::as_fd).collect();
+            let attempt = || descriptors::send(&self.socket, &bytes[self.sent_bytes..], &at_front);
             let sent = if ready { self.socket.try_io(Interest::WRITABLE, attempt) } else { attempt() };
             match sent {
                 Ok(sent) => self.sent_bytes += sent,

@@ -1,4 +1,4 @@
-//! A segment's bytes as memory: its file mapped read-only, whole records only. Serves the path *job*, door 7; in the SPE
+//! A segment's bytes as memory: its files mapped read-only, whole records only. Serves the path *job*, door 7; in the SPE
 //! process alone. It never copies: what is mapped is the page cache of the node.
 #![allow(unsafe_code)]
 
@@ -8,40 +8,48 @@ use memmap2::{Advice, Mmap, MmapOptions};
 use protocol::RecordFormat;
 use thiserror::Error;
 
-use super::{lines::line_start, words::SegmentWord};
+use super::{
+    lines::line_start,
+    words::{GuideWord, PartWord},
+};
 
-/// A mapped segment.
-pub(super) struct SegmentMap {
-    /// `None` for a segment without bytes: nothing can be mapped of length 0.
+/// A mapped part of a segment: what one input stream has of it.
+pub(super) struct PartMap {
+    /// `None` for a part without bytes: nothing can be mapped of length 0.
     map: Option<Mmap>,
     from: u64,
+    /// The offsets of its records, where an index tells them.
+    starts: Option<Mmap>,
 }
 
-/// Why a segment cannot be mapped.
+/// Why a part cannot be mapped.
 #[derive(Debug, Error)]
 pub(super) enum MapError {
     /// The node or the disk is at fault: may be tried elsewhere.
-    #[error("segment {segment} of {path} cannot be read: {why}")]
-    Unreadable { segment: u64, path: String, why: String },
+    #[error("{path} cannot be read: {why}")]
+    Unreadable { path: String, why: String },
     /// The input does not suit its record format: it fails everywhere.
     #[error("the segment has {bytes} bytes, which is no multiple of its record length of {record_bytes} bytes")]
     PartOfRecord { bytes: u64, record_bytes: u32 },
+    /// The index does not suit the input: it fails everywhere.
+    #[error("the index of {path} does not fit it: make it again with `sector index {path}`")]
+    Index { path: String },
 }
 
-impl SegmentMap {
-    /// Maps the records of `file` that `word` owns.
-    pub(super) fn new(word: &SegmentWord, file: &File) -> Result<Self, MapError> {
-        let unreadable = |why: String| MapError::Unreadable { segment: word.segment, path: word.path.clone(), why };
+impl PartMap {
+    /// Maps the records of `file` that `word` owns; `index` is the file of its index.
+    pub(super) fn new(word: &PartWord, file: &File, index: Option<&File>) -> Result<Self, MapError> {
+        let unreadable = |why: String| MapError::Unreadable { path: word.path.clone(), why };
         let file_bytes = file.metadata().map_err(|error| unreadable(error.to_string()))?.len();
         if word.from > word.until || word.until > file_bytes {
             return Err(unreadable(format!(
-                "it is {}..{}, but the file has {file_bytes} bytes",
+                "its segment is {}..{}, but the file has {file_bytes} bytes",
                 word.from, word.until
             )));
         }
         let (mut from, mut until) = (word.from, word.until);
         match word.records {
-            RecordFormat::File => {}
+            RecordFormat::File | RecordFormat::Index | RecordFormat::Parquet => {}
             RecordFormat::Lines => {
                 let mut read_at = |buffer: &mut [u8], place| file.read_exact_at(buffer, place);
                 from = line_start(from, file_bytes, &mut read_at).map_err(|error| unreadable(error.to_string()))?;
@@ -54,11 +62,21 @@ impl SegmentMap {
                 }
             }
         }
+        let starts = match (word.guide, index) {
+            (Some(GuideWord::Offsets { from, until }), Some(index)) => {
+                Some(map(index, from, until).map_err(&unreadable)?)
+            }
+            _ => None,
+        };
         let map = if from == until { None } else { Some(map(file, from, until).map_err(&unreadable)?) };
-        Ok(Self { map, from })
+        let part = Self { map, from, starts };
+        if word.records == RecordFormat::Index && !part.starts_fit(until) {
+            return Err(MapError::Index { path: word.path.clone() });
+        }
+        Ok(part)
     }
 
-    /// The segment's bytes.
+    /// The part's bytes.
     pub(super) fn bytes(&self) -> &[u8] {
         self.map.as_deref().unwrap_or_default()
     }
@@ -66,6 +84,23 @@ impl SegmentMap {
     /// Where in the file they begin.
     pub(super) fn from(&self) -> u64 {
         self.from
+    }
+
+    /// Where in the file its records begin and the last one ends, little-endian; empty where no index tells.
+    pub(super) fn starts(&self) -> &[u64] {
+        let Some(starts) = &self.starts else { return &[] };
+        // SAFETY: any eight bytes are a number.
+        let (before, starts, after) = unsafe { starts.align_to::<u64>() };
+        // An index has them aligned; what is not so is none.
+        if before.is_empty() && after.is_empty() { starts } else { &[] }
+    }
+
+    /// Whether the offsets are those of just these bytes: in order, from the first to behind the last.
+    fn starts_fit(&self, until: u64) -> bool {
+        let mut starts = self.starts().iter().map(|start| u64::from_le(*start));
+        let Some(first) = starts.next() else { return false };
+        let last = starts.try_fold(first, |before, start| (start >= before).then_some(start));
+        first == self.from && last == Some(until)
     }
 }
 
@@ -93,24 +128,24 @@ mod tests {
         file
     }
 
-    fn word(from: u64, until: u64, records: RecordFormat) -> SegmentWord {
-        SegmentWord { segment: 3, path: "/a".into(), from, until, records }
+    fn word(from: u64, until: u64, records: RecordFormat) -> PartWord {
+        PartWord { path: "/a".into(), from, until, records, guide: None }
     }
 
     #[test]
     fn a_range_off_the_page_borders_is_mapped_and_an_empty_one_too() {
         let bytes: Vec<u8> = (0..10_000u32).map(|at| at as u8).collect();
         let file = file(&bytes);
-        let map = SegmentMap::new(&word(4_099, 9_099, RecordFormat::Fixed(1000)), &file).unwrap();
+        let map = PartMap::new(&word(4_099, 9_099, RecordFormat::Fixed(1000)), &file, None).unwrap();
         assert_eq!((map.bytes(), map.from()), (&bytes[4_099..9_099], 4_099));
-        assert_eq!(SegmentMap::new(&word(10_000, 10_000, RecordFormat::File), &file).unwrap().bytes(), b"");
+        assert_eq!(PartMap::new(&word(10_000, 10_000, RecordFormat::File), &file, None).unwrap().bytes(), b"");
     }
 
     #[test]
     fn lines_are_owned_by_the_segment_in_which_they_start() {
         let file = file(b"one\ntwo\nthree");
         let bytes = |from, until| {
-            let map = SegmentMap::new(&word(from, until, RecordFormat::Lines), &file).unwrap();
+            let map = PartMap::new(&word(from, until, RecordFormat::Lines), &file, None).unwrap();
             (String::from_utf8(map.bytes().to_vec()).unwrap(), map.from())
         };
         assert_eq!(bytes(0, 5), ("one\ntwo\n".into(), 0));
@@ -121,9 +156,31 @@ mod tests {
     #[test]
     fn a_part_of_a_record_and_a_range_beyond_the_file_are_told_apart() {
         let file = file(&[0; 250]);
-        let part = SegmentMap::new(&word(0, 250, RecordFormat::Fixed(100)), &file);
+        let part = PartMap::new(&word(0, 250, RecordFormat::Fixed(100)), &file, None);
         assert!(matches!(part, Err(MapError::PartOfRecord { bytes: 250, record_bytes: 100 })));
-        let beyond = SegmentMap::new(&word(0, 300, RecordFormat::Fixed(100)), &file);
+        let beyond = PartMap::new(&word(0, 300, RecordFormat::Fixed(100)), &file, None);
         assert!(beyond.is_err_and(|error| error.to_string().contains("the file has 250 bytes")));
+    }
+
+    #[test]
+    fn an_index_is_believed_only_where_it_fits_the_segment() {
+        let bytes = file(&[0; 250]);
+        let mapped = |starts: &[u64], from, until| {
+            let index: Vec<u8> = starts.iter().flat_map(|start| start.to_le_bytes()).collect();
+            let guide = Some(GuideWord::Offsets { from: 8, until: index.len() as u64 });
+            let word = PartWord { guide, ..word(from, until, RecordFormat::Index) };
+            PartMap::new(&word, &bytes, Some(&file(&index))).map(|part| part.starts().to_vec())
+        };
+        assert_eq!(mapped(&[0, 100, 130, 130, 250], 100, 250).unwrap(), [100, 130, 130, 250].map(u64::to_le));
+        for (starts, from, until) in [
+            (&[0, 90, 130, 250][..], 100, 250),
+            (&[0, 100, 130, 240], 100, 250),
+            (&[0, 100, 260, 250], 100, 250),
+            (&[0, 100, 90, 250], 100, 250),
+        ] {
+            assert!(matches!(mapped(starts, from, until), Err(MapError::Index { .. })), "{starts:?}");
+        }
+        let without = PartMap::new(&word(0, 250, RecordFormat::Index), &bytes, None);
+        assert!(matches!(without, Err(MapError::Index { .. })));
     }
 }

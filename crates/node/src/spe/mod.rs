@@ -18,6 +18,7 @@ mod lines;
 mod link;
 mod map;
 mod output;
+mod parts;
 mod prints;
 pub(crate) mod probe;
 mod program;

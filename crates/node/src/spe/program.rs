@@ -7,6 +7,7 @@
 
 use std::{
     collections::VecDeque,
+    fs::{self, File},
     io::{self, Read, Write},
     os::fd::{AsFd, BorrowedFd},
     path::{Path, PathBuf},
@@ -76,9 +77,10 @@ impl Program {
         let name = &self.words[0];
         let broken =
             |what: &str, error: &io::Error| CallError::Broken(format!("`{name}` could not be {what}: {error}"));
+        let beside = self.lay_beside(input).map_err(|error| broken("given its further streams", &error))?;
         let mut command = Command::new(name);
         command.args(&self.words[1..]).current_dir(&self.folder).env_clear();
-        command.envs(environment(&self.folder)).envs(segment_environment(input, parameters));
+        command.envs(environment(&self.folder)).envs(segment_environment(input, parameters)).envs(beside);
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let child = self.started.spawn(&mut command).map_err(|error| match error.kind() {
             // It is there, and is not what this machine runs: so it is everywhere.
@@ -107,6 +109,26 @@ impl Program {
             });
         }
         results.finish(output).map_err(|stopped| CallError::Function(stopped.into()))
+    }
+}
+
+impl Program {
+    /// Writes what further input streams have of the segment into files of the scratch folder, which the program finds by
+    /// their names in its environment. Copies: a program that is given a file may want to read it by name, more than once.
+    fn lay_beside(&self, input: &Input<'_>) -> io::Result<Vec<(String, String)>> {
+        let mut names = Vec::new();
+        for (stream, part) in (2..).zip(input.beside()) {
+            let name = format!("stream-{stream}");
+            let place = self.folder.join(&name);
+            match fs::remove_file(&place) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+                _ => {}
+            }
+            File::options().write(true).create_new(true).open(&place)?.write_all(part.bytes)?;
+            names.push((format!("SECTOR_STREAM_{stream}"), name));
+            names.push((format!("SECTOR_STREAM_{stream}_PATH"), part.path.to_owned()));
+        }
+        Ok(names)
     }
 }
 
@@ -331,6 +353,7 @@ fn segment_environment(input: &Input<'_>, parameters: &[(String, String)]) -> Ve
         RecordFormat::File => "file".into(),
         RecordFormat::Lines => "lines".into(),
         RecordFormat::Fixed(bytes) => format!("fixed:{bytes}"),
+        RecordFormat::Index => "index".into(),
     };
     let facts = [
         ("SECTOR_PATH", input.path().to_owned()),

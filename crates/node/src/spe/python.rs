@@ -4,7 +4,7 @@
 //! is `python/runner.py`; nothing that it says is believed beyond its own task.
 //!
 //! To Python: three numbers of 32 bits (little-endian, as all here): 1 load or 2 segment, bytes of JSON, bytes after it;
-//! a segment's descriptor comes with the first byte. From Python: a head of 24 bytes: kind, a 32-bit number `a`, two
+//! a segment's descriptors come with the first byte: of each part its file, and behind it that of its index, if it has one. From Python: a head of 24 bytes: kind, a 32-bit number `a`, two
 //! 64-bit ones `b` and `c`, then
 //!
 //! | kind | what | after the head |
@@ -19,25 +19,25 @@
 //! | `fail` | the function failed at record `b`, or at none | `c` bytes: what happened |
 
 use std::{
-    fs::File,
     io::{self, BufReader, Read},
     os::{
-        fd::{AsFd, OwnedFd},
+        fd::{AsFd, BorrowedFd, OwnedFd},
         unix::net::UnixStream,
     },
     path::PathBuf,
     process::{Child, Command, Stdio},
 };
 
-use protocol::{Refusal, Status};
-use udf::{FunctionError, Input, Output, RecordFormat, Stopped, key_hash};
+use protocol::{RecordFormat, Refusal, Status};
+use udf::{FunctionError, Input, Output, Stopped, key_hash};
 
 use super::{
     descriptors,
     function::CallError,
+    parts::Part,
     program::environment,
     sandbox::{self, Started},
-    words::PythonWord,
+    words::{GuideWord, PythonWord},
 };
 
 /// A function in Python, loaded into an interpreter of its own.
@@ -65,14 +65,21 @@ impl Python {
         Ok(python)
     }
 
-    /// Runs the function over one segment, whose file is `file`.
-    pub(super) fn call(&mut self, input: &Input<'_>, file: &File, output: &mut Output<'_>) -> Result<(), CallError> {
+    /// Runs the function over one segment of these parts.
+    pub(super) fn call(
+        &mut self,
+        input: &Input<'_>,
+        parts: &[Part<'_>],
+        output: &mut Output<'_>,
+    ) -> Result<(), CallError> {
         let mut interpreter = match self.interpreter.take() {
             Some(interpreter) => interpreter,
             None => self.start().map_err(|refusal| CallError::Broken(refusal.sentence))?,
         };
         let lost = |error: io::Error| CallError::Broken(format!("the interpreter cannot be reached: {error}"));
-        interpreter.send(SEGMENT, &segment_json(input), &[], Some(file)).map_err(lost)?;
+        let files: Vec<_> = parts.iter().flat_map(|part| std::iter::once(part.file).chain(part.index)).collect();
+        let files: Vec<_> = files.into_iter().map(AsFd::as_fd).collect();
+        interpreter.send(SEGMENT, &segment_json(input, parts), &[], &files).map_err(lost)?;
         let ended = interpreter.take_results(output);
         if !matches!(ended, Err(Ended::Stopped | Ended::Nonsense(_))) {
             // It waits for the next segment; elsewise it is dropped, which ends it.
@@ -102,7 +109,7 @@ impl Python {
         // `command` holds the other end of the socket until here.
         drop(command);
         let mut interpreter = Interpreter { process, socket: BufReader::with_capacity(READ_BYTES, ours) };
-        interpreter.send(LOAD, &load_json(&self.word, &self.parameters), &self.code, None).map_err(failed)?;
+        interpreter.send(LOAD, &load_json(&self.word, &self.parameters), &self.code, &[]).map_err(failed)?;
         match interpreter.head().map_err(failed)? {
             Head { kind: LOADED, .. } => Ok(interpreter),
             Head { kind: DENIED, c, .. } => {
@@ -148,15 +155,15 @@ struct Head {
 }
 
 impl Interpreter {
-    fn send(&mut self, kind: u32, json: &str, more: &[u8], file: Option<&File>) -> io::Result<()> {
+    fn send(&mut self, kind: u32, json: &str, more: &[u8], files: &[BorrowedFd<'_>]) -> io::Result<()> {
         let lengths = [kind, length(json.len())?, length(more.len())?];
         let mut bytes: Vec<u8> = lengths.iter().flat_map(|number| number.to_le_bytes()).collect();
         bytes.extend_from_slice(json.as_bytes());
         bytes.extend_from_slice(more);
         let mut sent = 0;
         while sent < bytes.len() {
-            let descriptor = file.map(AsFd::as_fd).filter(|_| sent == 0);
-            match descriptors::send(self.socket.get_ref(), &bytes[sent..], descriptor) {
+            let files = if sent == 0 { files } else { &[] };
+            match descriptors::send(self.socket.get_ref(), &bytes[sent..], files) {
                 Ok(count) => sent += count,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 // It is gone: that shows, with the reason, where its answer is read.
@@ -327,18 +334,29 @@ fn load_json(word: &PythonWord, parameters: &[(String, String)]) -> String {
     .to_string()
 }
 
-fn segment_json(input: &Input<'_>) -> String {
-    let (format, record_bytes) = match input.format() {
+fn segment_json(input: &Input<'_>, parts: &[Part<'_>]) -> String {
+    let parts: Vec<_> = parts.iter().map(part_json).collect();
+    serde_json::json!({ "segment": input.segment(), "buckets": input.buckets(), "parts": parts }).to_string()
+}
+
+/// Where the part lies in its file, and what guides through it: a range of its index, or its row group.
+fn part_json(part: &Part<'_>) -> serde_json::Value {
+    let (format, record_bytes) = match part.word.records {
         RecordFormat::File => ("file", 0),
         RecordFormat::Lines => ("lines", 0),
         RecordFormat::Fixed(bytes) => ("fixed", bytes),
+        RecordFormat::Index => ("index", 0),
+        RecordFormat::Parquet => ("parquet", 0),
+    };
+    let (index, row_group) = match part.word.guide {
+        Some(GuideWord::Offsets { from, until }) => (Some([from, until]), None),
+        Some(GuideWord::Footer { until, row_group, rows }) => (None, Some([u64::from(row_group), rows, until])),
+        None => (None, None),
     };
     serde_json::json!({
-        "path": input.path(), "segment": input.segment(), "from": input.from(),
-        "until": input.from() + input.bytes().len() as u64, "format": format, "record_bytes": record_bytes,
-        "buckets": input.buckets(),
+        "path": part.word.path, "from": part.map.from(), "until": part.map.from() + part.bytes(),
+        "format": format, "record_bytes": record_bytes, "index": index, "row_group": row_group,
     })
-    .to_string()
 }
 
 /// What runs in the interpreter.

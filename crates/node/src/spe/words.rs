@@ -1,8 +1,8 @@
 //! What a node and its SPE say to each other over their socket. Private to this room: both ends are the same executable,
 //! so this may change with any release. Serves the path *job*, door 7.
 //!
-//! A message is four bytes of length (big-endian), then the message in the [codec](protocol::wire::codec). A descriptor
-//! travels with its message's first byte. The node: `Confine`, `Load`, then for each task `Begin`, `Segment`s, `End`. The
+//! A message is four bytes of length (big-endian), then the message in the [codec](protocol::wire::codec). Descriptors
+//! travel with its message's first byte. The node: `Confine`, `Load`, then for each task `Begin`, `Segment`s, `End`. The
 //! SPE: `Confined`; `Loaded` or `Refused`; then `Progress`, a `Done` for each segment, and `Finished`, `FunctionFailed` or `Broken`, after
 //! which it drops what is left of the task and waits for the next `Begin`.
 
@@ -10,7 +10,7 @@ use std::path::PathBuf;
 
 use protocol::{
     Digest, RecordFormat, Refusal,
-    message::spe::AttemptId,
+    message::spe::{AttemptId, Guide, PartOrder, SegmentOrder},
     sandbox::SandboxLayer,
     wire::codec::{self, CodecError},
 };
@@ -39,7 +39,7 @@ pub(super) enum ToChild {
         /// Whether the scratch file's digest is wanted; only with a single bucket.
         hash: bool,
     },
-    /// A segment of the task. With the descriptor of its file.
+    /// A segment of the task. With the descriptors of its files.
     Segment(SegmentWord),
     /// That was the last segment.
     End,
@@ -76,11 +76,19 @@ pub(super) struct PythonWord {
     pub(super) requires: Vec<(String, Option<String>)>,
 }
 
-/// A [`SegmentOrder`](protocol::message::spe::SegmentOrder) whose file comes along.
+/// A [`SegmentOrder`](protocol::message::spe::SegmentOrder) whose files come along: of each part its own, and behind it that
+/// of its index, where it has one.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct SegmentWord {
     /// Its number in the stage's input.
     pub(super) segment: u64,
+    /// Its parts, in the order of the streams; at least one.
+    pub(super) parts: Vec<PartWord>,
+}
+
+/// A segment's part of one input stream.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct PartWord {
     /// The path that the function sees.
     pub(super) path: String,
     /// First byte.
@@ -89,6 +97,48 @@ pub(super) struct SegmentWord {
     pub(super) until: u64,
     /// How its bytes fall into records.
     pub(super) records: RecordFormat,
+    /// What tells where its records are, where its bytes do not.
+    pub(super) guide: Option<GuideWord>,
+}
+
+/// A [`Guide`](protocol::message::spe::Guide).
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub(super) enum GuideWord {
+    /// These bytes of the index that comes along.
+    Offsets {
+        /// First byte.
+        from: u64,
+        /// First byte behind them.
+        until: u64,
+    },
+    /// The end of the part's own file.
+    Footer {
+        /// The file's end.
+        until: u64,
+        /// Which row group of the file the part is.
+        row_group: u32,
+        /// Its rows.
+        rows: u64,
+    },
+}
+
+impl SegmentWord {
+    /// What an SPE is told of an order.
+    pub(super) fn of(order: &SegmentOrder) -> Self {
+        let part = |part: &PartOrder| PartWord {
+            path: part.path.as_str().to_owned(),
+            from: part.from,
+            until: part.until,
+            records: part.records,
+            guide: part.guide.as_ref().map(|guide| match guide {
+                Guide::Offsets { from, until, .. } => GuideWord::Offsets { from: *from, until: *until },
+                Guide::Footer { until, row_group, rows, .. } => {
+                    GuideWord::Footer { until: *until, row_group: *row_group, rows: *rows }
+                }
+            }),
+        };
+        Self { segment: order.segment, parts: order.parts().map(part).collect() }
+    }
 }
 
 /// What the SPE says.

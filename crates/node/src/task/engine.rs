@@ -8,7 +8,9 @@ use std::sync::{
 use net::identity::Bearer;
 use protocol::{
     JobId, Status, limits,
-    message::spe::{BucketId, Function, Output, SegmentSource, SpeReply, SpeRequest, TaskOrder, TaskResult},
+    message::spe::{
+        BucketId, Function, Guide, Output, SegmentOrder, SegmentSource, SpeReply, SpeRequest, TaskOrder, TaskResult,
+    },
     ticket::SignedTicket,
 };
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
@@ -176,13 +178,11 @@ impl Engine {
     fn check(&self, order: &TaskOrder) -> Result<u32, NodeError> {
         let mut jobs = vec![order.attempt.job];
         for segment in &order.segments {
-            if let SegmentSource::Bucket(bucket) = &segment.source {
-                jobs.push(bucket.job);
-            }
-            if segment.from > segment.until {
-                let sentence = format!("segment {} of {} ends before it begins", segment.segment, segment.path);
-                return Err(NodeError::refused(Status::Usage, sentence));
-            }
+            jobs.extend(segment.sources().filter_map(|source| match source {
+                SegmentSource::Bucket(bucket) => Some(bucket.job),
+                SegmentSource::Local(_) | SegmentSource::Remote { .. } => None,
+            }));
+            check_parts(segment)?;
         }
         if let Some(other) = jobs.into_iter().find(|job| *job != self.job) {
             return Err(self.not_ours(other));
@@ -206,10 +206,7 @@ impl Engine {
         let tickets = &self.hands.tickets;
         let allowed = order.inputs.as_ref().map(|ticket| tickets.inputs(&self.driver, ticket, self.job)).transpose()?;
         let allowed = allowed.unwrap_or_default();
-        let read = order.segments.iter().filter_map(|segment| match &segment.source {
-            SegmentSource::Local(slice) | SegmentSource::Remote { slice, .. } => Some(*slice),
-            SegmentSource::Bucket(_) => None,
-        });
+        let read = order.segments.iter().flat_map(SegmentOrder::sources).filter_map(SegmentSource::slice);
         match read.into_iter().find(|slice| !allowed.contains(slice)) {
             Some(slice) => Err(tickets.refuse_input(&self.driver, self.job, slice)),
             None => Ok(()),
@@ -223,6 +220,26 @@ impl Engine {
     fn not_ours(&self, job: JobId) -> NodeError {
         NodeError::refused(Status::Refused, format!("this conversation is for job {}, and not for job {job}", self.job))
     }
+}
+
+/// Refuses parts that no cut of ours makes.
+fn check_parts(segment: &SegmentOrder) -> Result<(), NodeError> {
+    let usage = |sentence| Err(NodeError::refused(Status::Usage, sentence));
+    let streams = segment.parts().count();
+    if streams > limits::STREAMS_MAX {
+        let most = limits::STREAMS_MAX;
+        return usage(format!("segment {} has parts of {streams} streams, more than {most}", segment.segment));
+    }
+    for part in segment.parts() {
+        let guide = match part.guide {
+            Some(Guide::Offsets { from, until, .. } | Guide::Footer { from, until, .. }) => from..until,
+            None => 0..0,
+        };
+        if part.from > part.until || guide.start > guide.end {
+            return usage(format!("segment {} of {} ends before it begins", segment.segment, part.path));
+        }
+    }
+    Ok(())
 }
 
 /// Whether a write ticket, good or used, is for this very slice.

@@ -11,7 +11,7 @@ use protocol::{
     JobId, Pace, RecordFormat, Refusal, SliceId,
     message::{
         client_master::Source,
-        spe::{SegmentOrder, SegmentSource},
+        spe::{Guide, PartOrder, SegmentOrder, SegmentSource},
     },
 };
 use store::SliceReader;
@@ -27,37 +27,52 @@ use crate::{
     spe::SegmentFile,
 };
 
-/// The files of these segments, each opened (and verified) when its turn comes; remote ones are here on return.
+/// The files of these segments, for each of their sources one, opened (and verified) when its turn comes; remote ones are
+/// here on return.
 pub(super) async fn open(
     hands: &Arc<Hands>,
     job: JobId,
     orders: Vec<SegmentOrder>,
-) -> Result<Vec<(SegmentOrder, SegmentFile)>, NodeError> {
+) -> Result<Vec<(SegmentOrder, Vec<SegmentFile>)>, NodeError> {
     let mut segments = Vec::with_capacity(orders.len());
     for order in orders {
-        let part = Part::of(&order);
-        let hands = Arc::clone(hands);
-        let file = match &order.source {
-            SegmentSource::Local(slice) => {
-                let slice = *slice;
-                SegmentFile::opened_by(move || in_place(|| open_slice(&hands, slice, part)))
+        let mut files = Vec::with_capacity(order.sources().count());
+        for part in order.parts() {
+            files.push(open_part(hands, job, &part.source, Part::of(part)).await?);
+            if let Some(Guide::Offsets { source, from, until }) = &part.guide {
+                let offsets = Part { from: *from, until: *until, to_line_end: false, footer: None };
+                files.push(open_part(hands, job, source, offsets).await?);
             }
-            SegmentSource::Bucket(bucket) => {
-                let bucket = *bucket;
-                SegmentFile::opened_by(move || {
-                    let opened = in_place(|| hands.buckets.open_sealed(bucket));
-                    opened.map(|(file, _)| file).map_err(|error| error.refusal())
-                })
-            }
-            SegmentSource::Remote { slice, from } => {
-                let scratch = fetch_part(&hands, job, *slice, from, part).await?;
-                // Once it is open, the file needs its name no longer: `scratch` ends here and removes it.
-                SegmentFile::opened_by(move || scratch.open().map_err(|error| error.refusal()))
-            }
-        };
-        segments.push((order, file));
+        }
+        segments.push((order, files));
     }
     Ok(segments)
+}
+
+async fn open_part(
+    hands: &Arc<Hands>,
+    job: JobId,
+    source: &SegmentSource,
+    part: Part,
+) -> Result<SegmentFile, NodeError> {
+    Ok(match source {
+        SegmentSource::Local(slice) => {
+            let (hands, slice) = (Arc::clone(hands), *slice);
+            SegmentFile::opened_by(move || in_place(|| open_slice(&hands, slice, part)))
+        }
+        SegmentSource::Bucket(bucket) => {
+            let (hands, bucket) = (Arc::clone(hands), *bucket);
+            SegmentFile::opened_by(move || {
+                let opened = in_place(|| hands.buckets.open_sealed(bucket));
+                opened.map(|(file, _)| file).map_err(|error| error.refusal())
+            })
+        }
+        SegmentSource::Remote { slice, from } => {
+            let scratch = fetch_part(hands, job, *slice, from, part).await?;
+            // Once it is open, the file needs its name no longer: `scratch` ends here and removes it.
+            SegmentFile::opened_by(move || scratch.open().map_err(|error| error.refusal()))
+        }
+    })
 }
 
 /// The bytes of a slice that a segment needs.
@@ -67,14 +82,20 @@ struct Part {
     until: u64,
     /// Whether it goes on behind `until`, to the end of the line that byte `until - 1` is in.
     to_line_end: bool,
+    /// Where in the same slice stands what describes it.
+    footer: Option<(u64, u64)>,
 }
 
 impl Part {
-    fn of(order: &SegmentOrder) -> Self {
+    fn of(order: &PartOrder) -> Self {
         let to_line_end = order.records == RecordFormat::Lines && order.from < order.until;
         // Whether a line starts at `from` is said by the byte before it.
         let from = if to_line_end { order.from.saturating_sub(1) } else { order.from };
-        Self { from, until: order.until, to_line_end }
+        let footer = match order.guide {
+            Some(Guide::Footer { from, until, .. }) => Some((from, until)),
+            Some(Guide::Offsets { .. }) | None => None,
+        };
+        Self { from, until: order.until, to_line_end, footer }
     }
 }
 
@@ -99,6 +120,9 @@ fn open_slice(hands: &Arc<Hands>, slice: SliceId, part: Part) -> Result<File, Re
 
 fn verify(reader: &SliceReader, part: Part) -> Result<(), NodeError> {
     reader.verify(part.from, part.until)?;
+    if let Some((from, until)) = part.footer {
+        reader.verify(from, until)?;
+    }
     if part.to_line_end {
         let mut buffer = Vec::new();
         let mut next = part.until - 1;
@@ -155,6 +179,14 @@ async fn fetch_part(
         if sink.next < part.until {
             let what = format!("the part of slice {slice} from node {}", from.node);
             return Err(NodeError::Length { what, expected: part.until - part.from, found: sink.next - part.from });
+        }
+    }
+    if let Some((begin, until)) = part.footer.filter(|(begin, until)| begin < until) {
+        sink.next = begin;
+        sink = fetch(hands, from, slice, begin..until, Pace::default(), sink).await?;
+        if sink.next < until {
+            let what = format!("the end of slice {slice} from node {}", from.node);
+            return Err(NodeError::Length { what, expected: until - begin, found: sink.next - begin });
         }
     }
     Ok(scratch.close())

@@ -207,11 +207,20 @@ pub struct TaskOrder {
     pub inputs: Option<SignedTicket>,
 }
 
-/// One segment: whole records of one slice or bucket.
+/// One segment: whole records of one slice or bucket, and what of a job's further input streams goes with them.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SegmentOrder {
     /// Its number in the stage's input stream.
     pub segment: u64,
+    /// Its part of the first stream, by which it is known.
+    pub first: PartOrder,
+    /// Its parts of the further streams, in their order; at most [`STREAMS_MAX`](crate::limits::STREAMS_MAX) in all.
+    pub beside: Vec<PartOrder>,
+}
+
+/// A segment's part of one input stream.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PartOrder {
     /// Where its bytes come from.
     pub source: SegmentSource,
     /// The path the function sees.
@@ -222,6 +231,74 @@ pub struct SegmentOrder {
     pub until: u64,
     /// How its bytes fall into records.
     pub records: RecordFormat,
+    /// What tells where its records are, for formats whose bytes alone do not.
+    pub guide: Option<Guide>,
+}
+
+/// What tells where the records of a part are.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Guide {
+    /// A part of the file's index: where in the file each record begins, and the last one ends (paper, 3.3: "the
+    /// corresponding portion of the idx index file").
+    Offsets {
+        /// Where the index is.
+        source: SegmentSource,
+        /// First byte of the offsets in the index.
+        from: u64,
+        /// First byte behind them.
+        until: u64,
+    },
+    /// The same file's end, which describes all its row groups.
+    Footer {
+        /// First byte; it goes to the end of the file.
+        from: u64,
+        /// The file's end.
+        until: u64,
+        /// Which row group of the file it is, from 0.
+        row_group: u32,
+        /// Its rows.
+        rows: u64,
+    },
+}
+
+impl SegmentOrder {
+    /// A segment of a job with one input stream.
+    pub fn alone(segment: u64, first: PartOrder) -> Self {
+        Self { segment, first, beside: Vec::new() }
+    }
+
+    /// Its parts, in the order of the streams.
+    pub fn parts(&self) -> impl Iterator<Item = &PartOrder> {
+        std::iter::once(&self.first).chain(&self.beside)
+    }
+
+    /// Where all that it reads comes from: its parts and what guides through them.
+    pub fn sources(&self) -> impl Iterator<Item = &SegmentSource> {
+        self.parts().flat_map(|part| {
+            let guide = match &part.guide {
+                Some(Guide::Offsets { source, .. }) => Some(source),
+                Some(Guide::Footer { .. }) | None => None,
+            };
+            std::iter::once(&part.source).chain(guide)
+        })
+    }
+}
+
+impl PartOrder {
+    /// A part without a guide.
+    pub fn plain(source: SegmentSource, path: SectorPath, from: u64, until: u64, records: RecordFormat) -> Self {
+        Self { source, path, from, until, records, guide: None }
+    }
+}
+
+impl SegmentSource {
+    /// The slice that is read; `None` for a bucket.
+    pub fn slice(&self) -> Option<SliceId> {
+        match self {
+            Self::Local(slice) | Self::Remote { slice, .. } => Some(*slice),
+            Self::Bucket(_) => None,
+        }
+    }
 }
 
 /// Where a segment's bytes are.

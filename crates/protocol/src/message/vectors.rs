@@ -33,9 +33,9 @@ use super::{
         Conflict, ConflictKind, Keep, KeptBase, KeptKey, KeptMark, KeptRow, RebuildRequest, RebuildState, RebuildStatus,
     },
     spe::{
-        AttemptId, BucketId, BucketPlace, DeliveryOrder, Function, FunctionCode, FunctionError, Output, PieceId,
-        PieceResult, PythonCode, PythonFunction, SealOrder, SegmentOrder, SegmentSource, SpeReply, SpeRequest,
-        TaskOrder, TaskResult, Winner,
+        AttemptId, BucketId, BucketPlace, DeliveryOrder, Function, FunctionCode, FunctionError, Guide, Output,
+        PartOrder, PieceId, PieceResult, PythonCode, PythonFunction, SealOrder, SegmentOrder, SegmentSource, SpeReply,
+        SpeRequest, TaskOrder, TaskResult, Winner,
     },
     transfer::{NativeFile, Pull, PullWord, ResumeFrom, TransferReply, TransferRequest},
 };
@@ -735,20 +735,21 @@ fn bucket_place() -> BucketPlace {
 }
 
 fn task() -> TaskOrder {
-    let segment = |segment, source| SegmentOrder {
-        segment,
-        source,
-        path: path(),
-        from: 100,
-        until: 200,
-        records: RecordFormat::Fixed(100),
-    };
+    let part = |source, records, guide| PartOrder { source, path: path(), from: 100, until: 200, records, guide };
+    let segment = |segment, source| SegmentOrder::alone(segment, part(source, RecordFormat::Fixed(100), None));
+    let offsets = Guide::Offsets { source: SegmentSource::Local(slice()), from: 64, until: 96 };
+    let footer = Guide::Footer { from: 900, until: 1000, row_group: 2, rows: 50 };
     TaskOrder {
         attempt: AttemptId { job: JobId(6), stage: 1, run: 0, task: 5, attempt: 2 },
         segments: vec![
             segment(0, SegmentSource::Local(slice())),
             segment(1, SegmentSource::Remote { slice: slice(), from: Box::new(source()) }),
             segment(2, SegmentSource::Bucket(bucket())),
+            SegmentOrder {
+                segment: 3,
+                first: part(SegmentSource::Local(slice()), RecordFormat::Index, Some(offsets)),
+                beside: vec![part(SegmentSource::Local(slice()), RecordFormat::Parquet, Some(footer))],
+            },
         ],
         output: Output::Buckets(vec![bucket_place()]),
         inputs: Some(signed()),

@@ -1,7 +1,7 @@
 //! Commands over jobs.
 
 use bytesize::ByteSize;
-use clap::{Args, Subcommand};
+use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches, Subcommand};
 use protocol::{JobId, RecordFormat};
 
 #[derive(Clone, Debug, Args)]
@@ -12,9 +12,8 @@ pub(crate) struct Run {
     /// A parameter of every stage's function
     #[arg(long, value_name = "K=V")]
     pub(crate) param: Vec<String>,
-    /// Files, folders or globs in Sector
-    #[arg(long, required = true, num_args = 1.., value_name = "GLOB")]
-    pub(crate) input: Vec<String>,
+    #[command(flatten)]
+    pub(crate) inputs: Inputs,
     /// The folder for the results; it must not hold any yet
     #[arg(long, required = true, value_name = "DIR")]
     pub(crate) output: String,
@@ -33,6 +32,50 @@ pub(crate) struct Run {
     /// Print the job's id and leave it running in the background
     #[arg(long)]
     pub(crate) detach: bool,
+}
+
+/// The input streams, one for each `--input`. Written by hand, since what is derived forgets which value stood where.
+#[derive(Clone, Debug)]
+pub(crate) struct Inputs(pub(crate) Vec<Vec<String>>);
+
+impl Args for Inputs {
+    fn augment_args(command: Command) -> Command {
+        let help = "Files, folders or globs in Sector. Given again, a further stream that is read together with the first: \
+                    record by record (fixed:BYTES, index) or file by file (file)";
+        let input = Arg::new(INPUT).long(INPUT).required(true).num_args(1..).value_name("GLOB");
+        command.arg(input.action(ArgAction::Append).help(help))
+    }
+
+    fn augment_args_for_update(command: Command) -> Command {
+        Self::augment_args(command)
+    }
+}
+
+impl FromArgMatches for Inputs {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
+        let streams = matches.get_occurrences::<String>(INPUT);
+        Ok(Self(streams.into_iter().flatten().map(|globs| globs.cloned().collect()).collect()))
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
+        *self = Self::from_arg_matches(matches)?;
+        Ok(())
+    }
+}
+
+const INPUT: &str = "input";
+
+#[derive(Clone, Debug, Args)]
+pub(crate) struct Index {
+    /// Files, folders or globs in Sector
+    #[arg(required = true, value_name = "GLOB")]
+    pub(crate) files: Vec<String>,
+    /// How records are found: lines, or fixed:BYTES
+    #[arg(long, value_name = "FORMAT", default_value = "lines", value_parser = found_records)]
+    pub(crate) records: RecordFormat,
+    /// A record begins with each line that begins with TEXT, and goes to the next such line
+    #[arg(long, value_name = "TEXT", conflicts_with = "records", value_parser = clap::builder::NonEmptyStringValueParser::new())]
+    pub(crate) begins: Option<String>,
 }
 
 #[derive(Clone, Debug, Args)]
@@ -85,6 +128,14 @@ pub(crate) enum Terasort {
     },
 }
 
+/// Reads how records are found in a file that has no index yet.
+fn found_records(text: &str) -> Result<RecordFormat, String> {
+    match text.parse()? {
+        found @ (RecordFormat::Lines | RecordFormat::Fixed(_)) => Ok(found),
+        other => Err(format!("records cannot be found as `{other}`: use lines, fixed:BYTES, or --begins TEXT")),
+    }
+}
+
 /// Reads `MIN:MAX` with sizes like `8MiB:128MB`.
 fn segment_bytes(text: &str) -> Result<(u64, u64), String> {
     let size = |text: &str| text.parse::<ByteSize>().map(|size| size.as_u64());
@@ -99,6 +150,27 @@ fn segment_bytes(text: &str) -> Result<(u64, u64), String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn each_input_is_a_stream_of_all_that_stands_behind_it() {
+        let command = Inputs::augment_args(Command::new("run"));
+        let streams = |line: &str| {
+            let matches = command.clone().try_get_matches_from(line.split(' ')).map_err(|error| error.kind());
+            matches.map(|matches| Inputs::from_arg_matches(&matches).map(|inputs| inputs.0).unwrap_or_default())
+        };
+        assert_eq!(streams("run --input /a /b"), Ok(vec![vec!["/a".into(), "/b".into()]]));
+        assert_eq!(
+            streams("run --input /a /b --input /c"),
+            Ok(vec![vec!["/a".into(), "/b".into()], vec!["/c".into()]])
+        );
+        assert!(streams("run").is_err());
+    }
+
+    #[test]
+    fn an_index_is_made_of_what_can_be_found() {
+        assert_eq!(found_records("fixed:8"), Ok(RecordFormat::Fixed(8)));
+        assert!(found_records("index").is_err() && found_records("file").is_err());
+    }
 
     #[test]
     fn segment_sizes_take_units_and_refuse_nonsense() {

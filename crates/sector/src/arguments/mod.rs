@@ -30,7 +30,7 @@ pub(crate) use cloud::{
 pub(crate) use files::{
     Cat, Check, Cp, FromTo, Get, Ls, Mkdir, Paths, PolicyCommand, Put, QuotaCommand, Rm, TrashCommand,
 };
-pub(crate) use jobs::{JobArguments, Run, Terasort};
+pub(crate) use jobs::{Index, JobArguments, Run, Terasort};
 pub(crate) use measure::{Bench, BenchIo, BenchMessages, BenchNames, BenchReads, BenchTransfer};
 pub(crate) use pace::{LimitArgument, PaceArguments};
 
@@ -180,6 +180,9 @@ pub(crate) enum Command {
     /// Run a Sphere job: a function over records where they lie
     #[command(after_help = "Example: sector run --udf words --input /text --buckets 8 --then index --output /index")]
     Run(Run),
+    /// Tell where the records of files begin, for jobs with `--records index`: makes FILE.idx beside each FILE
+    #[command(after_help = "Example: sector index /genome/*.fa --begins '>'")]
+    Index(Index),
     /// The jobs, newest first
     #[command(after_help = "Example: sector jobs")]
     Jobs,

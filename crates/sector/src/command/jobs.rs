@@ -8,7 +8,7 @@ use std::{
 };
 
 use client::{
-    Client, JobRecord, JobState, SectorPath,
+    Client, Entry, JobRecord, JobState, SectorPath,
     job::{JobOutcome, JobOutput, JobSpec, StageSpec},
 };
 use protocol::{JobId, RecordFormat, Status, limits};
@@ -30,10 +30,12 @@ pub(crate) async fn run(cloud: &Client, run: Run, global: &Global) -> Result<(),
         .collect::<Result<Vec<_>, _>>()?;
     let output = SectorPath::parse(&run.output)?;
     refuse_results(cloud, &output).await?;
-    let mut inputs = Vec::new();
-    for pattern in &run.input {
-        inputs.extend(cloud.expand(pattern).await?);
+    let mut streams = Vec::new();
+    for patterns in &run.inputs.0 {
+        streams.push(expand_all(cloud, patterns).await?);
     }
+    let mut streams = streams.into_iter();
+    let (inputs, beside) = (streams.next().unwrap_or_default(), streams.collect());
     if run.detach {
         return detach();
     }
@@ -56,9 +58,10 @@ pub(crate) async fn run(cloud: &Client, run: Run, global: &Global) -> Result<(),
         title: format!(
             "{} over {}",
             std::iter::once(&run.udf).chain(&run.then).map(String::as_str).collect::<Vec<_>>().join(", then "),
-            run.input.join(" ")
+            run.inputs.0.iter().map(|patterns| patterns.join(" ")).collect::<Vec<_>>().join(" with ")
         ),
         inputs,
+        beside,
         stages,
         output: JobOutput::Folder(output.clone()),
         records: run.records,
@@ -76,6 +79,15 @@ pub(crate) async fn run(cloud: &Client, run: Run, global: &Global) -> Result<(),
     let bytes: u64 = outcome.record.stages.last().map_or(0, |stage| stage.bytes_out);
     show::line(format!("{} files, {} in {output}", outcome.outputs.len(), show::size(bytes)));
     Ok(())
+}
+
+/// The files that these paths and globs mean, in their order.
+pub(crate) async fn expand_all(cloud: &Client, patterns: &[String]) -> Result<Vec<Entry>, Failure> {
+    let mut entries = Vec::new();
+    for pattern in patterns {
+        entries.extend(cloud.expand(pattern).await?);
+    }
+    Ok(entries)
 }
 
 /// Drives a job with a progress bar. An interruption cancels it and waits until it has cleaned up.

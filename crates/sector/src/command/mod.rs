@@ -12,6 +12,7 @@ pub(crate) mod files;
 mod flight;
 mod folders;
 mod import;
+mod index;
 mod inspect;
 pub(crate) mod jobs;
 mod listing;
@@ -149,6 +150,7 @@ async fn run_with(cloud: &Client, command: Command, global: &Global) -> Result<(
         Command::Session(session) => sessions::run(cloud, session, global).await,
         Command::Audit(asked) => audit::run(cloud, asked, global).await,
         Command::Run(run) => jobs::run(cloud, run, global).await,
+        Command::Index(asked) => index::index(cloud, asked, global).await,
         Command::Jobs => jobs::jobs(cloud, global).await,
         Command::Job(job) => jobs::job(cloud, job, global).await,
         Command::Import(files) => import::import(cloud, files, global).await,

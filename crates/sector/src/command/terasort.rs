@@ -199,6 +199,7 @@ fn stage(name: &str, parameters: &[(&str, String)], buckets: Option<u32>) -> Sta
 /// A job over data that are kept once.
 fn plain() -> JobSpec {
     JobSpec {
+        beside: Vec::new(),
         title: String::new(),
         inputs: Vec::new(),
         stages: Vec::new(),

@@ -27,6 +27,7 @@ pub(super) async fn build(
         records,
     };
     let spec = JobSpec {
+        beside: Vec::new(),
         title: format!("inverted index of {text}"),
         inputs: cloud.expand(text.as_str()).await?,
         stages: vec![stage("words", Some(BUCKETS), RecordFormat::File), stage("index", None, RecordFormat::Lines)],

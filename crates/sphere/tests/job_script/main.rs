@@ -15,7 +15,7 @@ use protocol::{
     },
 };
 use sphere::{
-    Action, BucketHome, Delivery, Event, FinalOutput, InputFile, Job, JobPlan, Placement, SegmentPlace, SpeId,
+    Action, BucketHome, Delivery, Event, FinalOutput, InputFile, Job, JobPlan, Layout, Placement, SegmentPlace, SpeId,
     SpeNodePlan, SphereError, StageOutput, StagePlan,
 };
 
@@ -38,6 +38,7 @@ fn script(nodes: &[(&str, u32)], files: &[(&str, u64, &str)], stages: &[StageOut
         bytes: *bytes,
         records: RecordFormat::Fixed(10),
         nodes: holders.split_whitespace().map(|name| NodeId::new(name).unwrap()).collect(),
+        layout: Layout::default(),
     };
     let node = |(name, slots): &(&str, u32)| SpeNodePlan {
         node: NodeId::new(*name).unwrap(),
@@ -166,7 +167,7 @@ fn shown(action: &Action) -> String {
         Action::RunTask(run) => {
             let AttemptId { stage, run: number, task, attempt, .. } = run.attempt;
             let mut text = format!("run {stage}.{number}.{task}.{attempt} on {} at {}:", run.spe.0, run.node);
-            for s in &run.segments {
+            for s in run.segments.iter().map(|segment| &segment.first) {
                 let place = match &s.place {
                     SegmentPlace::Local(_) => String::new(),
                     SegmentPlace::Remote { nearest: Some(node), .. } => format!(" from {node}"),
@@ -576,6 +577,7 @@ fn a_file_with_half_a_record_is_refused_before_anything_starts() {
         bytes: 105,
         records: RecordFormat::Fixed(10),
         nodes: vec![],
+        layout: Layout::default(),
     };
     let node = SpeNodePlan { node: NodeId::new("a").unwrap(), place: Place::new("s", "r"), slots: 1 };
     let error = Job::new(Now::default(), plan, vec![file], &[node]).unwrap_err();

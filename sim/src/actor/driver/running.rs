@@ -10,8 +10,8 @@ use protocol::{
             Admitted, ClientReply, ClientRequest, Condition, CreateRequest, EntryKind, JobRecord, JobState, Source,
         },
         spe::{
-            AttemptId, BucketId, BucketPlace, DeliveryOrder, Output, SegmentOrder, SegmentSource, SpeReply, SpeRequest,
-            TaskOrder,
+            AttemptId, BucketId, BucketPlace, DeliveryOrder, Output, PartOrder, SegmentOrder, SegmentSource, SpeReply,
+            SpeRequest, TaskOrder,
         },
         transfer::TransferRequest,
     },
@@ -320,8 +320,10 @@ impl Running {
 
     /// Finds what a task's segments need, one slice after the other, then gives the task to its SPE.
     fn prepare(&mut self, env: &mut Environment, seat: &mut Seat, tag: &mut u64, locating: Box<Locating>) {
-        let missing = locating.task.segments.iter().find_map(|segment| match &segment.place {
-            SegmentPlace::Remote { slice, .. } if !locating.found.contains_key(slice) => Some(segment.path.clone()),
+        let missing = locating.task.segments.iter().find_map(|segment| match &segment.first.place {
+            SegmentPlace::Remote { slice, .. } if !locating.found.contains_key(slice) => {
+                Some(segment.first.path.clone())
+            }
             _ => None,
         });
         match missing {
@@ -384,21 +386,16 @@ impl Running {
         };
         let mut segments = Vec::new();
         for segment in &task.segments {
-            let source = match &segment.place {
+            let first = &segment.first;
+            let source = match &first.place {
                 SegmentPlace::Local(slice) => SegmentSource::Local(*slice),
                 SegmentPlace::Bucket(bucket) => SegmentSource::Bucket(*bucket),
                 SegmentPlace::Remote { slice, .. } => {
                     SegmentSource::Remote { slice: *slice, from: Box::new(found.get(slice)?.clone()) }
                 }
             };
-            segments.push(SegmentOrder {
-                segment: segment.segment,
-                source,
-                path: segment.path.clone(),
-                from: segment.from,
-                until: segment.until,
-                records: segment.records,
-            });
+            let first = PartOrder::plain(source, first.path.clone(), first.from, first.until, first.records);
+            segments.push(SegmentOrder::alone(segment.segment, first));
         }
         // The simulated SPE stands behind the rules of jobs, not behind the node's door.
         Some(TaskOrder { attempt: task.attempt, segments, output, inputs: None })

@@ -27,6 +27,7 @@ BATCH_BYTES = 512 * 1024  # bytes after which it does
 ALONE_BYTES = 64 * 1024  # records of this length are not gathered
 CHUNK_BYTES = 1024 * 1024  # lines are split in pieces of about this length
 TELL_SECONDS = 0.5  # between two signs of life
+DESCRIPTORS_MAX = 16  # that come with one word: a file and its index for each stream
 FRAMES_MAX = 8  # innermost frames that come with an error
 NO_KEY = 0xFFFF_FFFF
 NO_RECORD = 0xFFFF_FFFF_FFFF_FFFF
@@ -40,19 +41,30 @@ class Segment:
     path        the file's path in Sector
     offset      where in the file the segment begins, in bytes
     index       the segment's number in the stage's input, from 0
-    format      how the bytes fall into records: "lines", "fixed" or "file"
+    format      how the bytes fall into records: "lines", "fixed", "index", "parquet" or "file"
     record_bytes  bytes of a record, where they are fixed; else 0
+    starts      where in the file each record begins, and behind them where the last one ends, a memoryview of numbers;
+                None unless the format is "index"
+    row_group   which row group of a Parquet file it is, from 0; None for other formats
+    rows        rows of that row group
+    streams     what each of the job's input streams has of the segment; the first is the segment itself
     buckets     number of buckets of the output
     parameters  what was given with the job, a dict of texts
     """
 
-    def __init__(self, word, buffer, parameters, tell):
-        self.buffer = buffer
-        self.path = word["path"]
-        self.offset = word["from"]
+    def __init__(self, word, part, files, parameters, tell):
+        self.buffer = view(files[0], part["from"], part["until"])
+        self.path = part["path"]
+        self.offset = part["from"]
         self.index = word["segment"]
-        self.format = word["format"]
-        self.record_bytes = word["record_bytes"]
+        self.format = part["format"]
+        self.record_bytes = part["record_bytes"]
+        self.starts = view(files[1], *part["index"]).cast("Q") if part["index"] else None
+        self.row_group, self.rows, self._whole = part["row_group"] or (None, None, None)
+        if self._whole is not None:
+            # What describes the row groups stands at the file's end.
+            self._whole = view(files[0], 0, self._whole)
+        self.streams = (self,)
         self.buckets = word["buckets"]
         self.parameters = parameters
         self._tell = tell
@@ -67,14 +79,22 @@ class Segment:
         return f"<segment {self.index} of {self.path}, {len(self.buffer)} bytes from {self.offset}>"
 
     def records(self):
-        """The records, each a memoryview; lines come without their line end."""
+        """The records, each a memoryview; lines come without their line end. The rows of Parquet come by `arrow()`."""
+        if self.format == "parquet":
+            raise ValueError("the rows of a Parquet file come as a table: use arrow()")
         if self.format == "lines":
             return map(memoryview, self.lines())
         return itertools.chain.from_iterable(self._view_pieces())
 
     def lines(self):
         """The records as bytes: the quickest way through text. A segment that is no text is split at line ends too."""
+        if self.format == "index":
+            return map(bytes, self.records())
         return itertools.chain.from_iterable(self._line_pieces())
+
+    def aligned(self):
+        """Tuples of records, one of each stream, for input streams that are aligned by record."""
+        return zip(*(stream.records() for stream in self.streams))
 
     def numpy(self, dtype="uint8"):
         """The bytes as a NumPy array, without a copy. Its length must be a multiple of the type's."""
@@ -85,10 +105,24 @@ class Segment:
     def arrow(self):
         """The segment as a pyarrow.RecordBatch.
 
-        A Parquet or Arrow file comes with its own columns. Fixed records are one column `record` over the segment's own
-        memory; lines are one column `line` of texts, or of bytes where they are not UTF-8.
+        A row group of Parquet, and a whole Parquet or Arrow file, come with their own columns. Fixed records are one column
+        `record` over the segment's own memory, and so are those of an index; lines are one column `line` of texts, or of bytes
+        where they are not UTF-8.
         """
         import pyarrow
+
+        if self._whole is not None:
+            import pyarrow.parquet
+
+            source = pyarrow.BufferReader(pyarrow.py_buffer(self._whole))
+            return _one_batch(pyarrow, pyarrow.parquet.ParquetFile(source).read_row_group(self.row_group))
+        if self.format == "index":
+            import numpy
+
+            starts = numpy.frombuffer(self.starts, dtype="<i8") - self.offset
+            buffers = [None, pyarrow.py_buffer(starts), self._memory(pyarrow)]
+            column = pyarrow.Array.from_buffers(pyarrow.large_binary(), len(starts) - 1, buffers)
+            return pyarrow.record_batch([column], names=["record"])
 
         if bytes(self.buffer[:4]) == b"PAR1":
             import pyarrow.parquet
@@ -137,6 +171,13 @@ class Segment:
         buffer, size = self.buffer, self.record_bytes
         if self.format == "file":
             yield self._counted([buffer], 0)
+        elif self.format == "index":
+            # The interpreter's own loops again: what begins at a start ends at the next.
+            begun = self._counted(range(len(self.starts) - 1), 0)
+            base = itertools.repeat(self.offset)
+            begins = map(operator.sub, map(self.starts.__getitem__, begun), base)
+            ends = map(operator.sub, itertools.islice(self.starts, 1, None), base)
+            yield map(buffer.__getitem__, map(slice, begins, ends))
         else:
             # Both ranges move together; that of the starts knows how far it is.
             starts = self._counted(range(0, len(buffer), size), 0)
@@ -259,26 +300,27 @@ class Link:
         self.send(HEAD.pack(kind, 0, number, len(data)), data)
 
     def receive(self):
-        """The next word with its descriptor, if one came; None when the SPE is gone."""
-        head, descriptor = self._exactly(FROM_SPE.size, None)
+        """The next word with the descriptors that came; None when the SPE is gone."""
+        descriptors = []
+        head = self._exactly(FROM_SPE.size, descriptors)
         if head is None:
             return None
         kind, json_bytes, more_bytes = FROM_SPE.unpack(head)
-        body, descriptor = self._exactly(json_bytes, descriptor)
-        more, descriptor = self._exactly(more_bytes, descriptor)
-        return kind, json.loads(bytes(body)), more, descriptor
+        body = self._exactly(json_bytes, descriptors)
+        more = self._exactly(more_bytes, descriptors)
+        return kind, json.loads(bytes(body)), more, descriptors
 
-    def _exactly(self, count, descriptor):
+    def _exactly(self, count, descriptors):
         data = bytearray(count)
         view, filled = memoryview(data), 0
         while filled < count:
-            got, descriptors, _, _ = socket.recv_fds(self.connection, count - filled, 1)
+            got, came, _, _ = socket.recv_fds(self.connection, count - filled, DESCRIPTORS_MAX)
             if not got:
-                return None, descriptor
+                return None
             view[filled:filled + len(got)] = got
             filled += len(got)
-            descriptor = descriptors[0] if descriptors else descriptor
-        return data, descriptor
+            descriptors.extend(came)
+        return data
 
 
 class Refused(Exception):
@@ -408,13 +450,13 @@ def emit_all(results, out):
             out.emit(result)
 
 
-def call(function, word, descriptor, link, parameters):
+def call(function, word, descriptors, link, parameters):
     """Runs the function over one segment and says how it ended."""
     try:
-        buffer = view(descriptor, word["from"], word["until"])
+        segment = open_segment(word, descriptors, link, parameters)
     finally:
-        os.close(descriptor)
-    segment = Segment(word, buffer, parameters, link.tell)
+        for descriptor in descriptors:
+            os.close(descriptor)
     out = Output(segment, link, os.getcwd())
     try:
         function(segment, out)
@@ -423,6 +465,18 @@ def call(function, word, descriptor, link, parameters):
         record = segment._record()
         return link.text(b"fail", NO_RECORD if record is None else record, describe(error))
     link.text(b"done", 0, "")
+
+
+def open_segment(word, descriptors, link, parameters):
+    """The segment, with what further streams have of it."""
+    files = iter(descriptors)
+    streams = []
+    for part in word["parts"]:
+        own = [next(files)] + ([next(files)] if part["index"] else [])
+        streams.append(Segment(word, part, own, parameters, link.tell))
+    for stream in streams:
+        stream.streams = tuple(streams)
+    return streams[0]
 
 
 def view(descriptor, start, end):
@@ -503,7 +557,7 @@ def main():
         word = link.receive()
         if word is None:
             return
-        kind, body, more, descriptor = word
+        kind, body, more, descriptors = word
         if kind == LOAD:
             parameters = body["parameters"]
             try:
@@ -515,7 +569,7 @@ def main():
                 gc.freeze()
                 link.text(b"load", 0, "")
         elif kind == SEGMENT:
-            call(function, body, descriptor, link, parameters)
+            call(function, body, descriptors, link, parameters)
 
 
 main()

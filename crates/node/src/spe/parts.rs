@@ -1,0 +1,102 @@
+//! The parts of a segment, one for each input stream of the job, as functions of any kind get them. Serves the path *job*,
+//! door 7; in the SPE process alone. It decides nothing of what a function may see: what came along is all there is.
+
+use std::fs::File;
+
+use protocol::RecordFormat;
+use udf::{Beside, Input};
+
+use super::{
+    map::{MapError, PartMap},
+    words::{GuideWord, PartWord, SegmentWord},
+};
+
+/// A part of a segment: mapped, and as it came.
+pub(super) struct Part<'a> {
+    pub(super) word: &'a PartWord,
+    /// Its file.
+    pub(super) file: &'a File,
+    /// The file of its index, where it has one.
+    pub(super) index: Option<&'a File>,
+    pub(super) map: PartMap,
+}
+
+/// Maps the parts of a segment, whose files lie in `files` as the [word](SegmentWord) says.
+pub(super) fn map<'a>(word: &'a SegmentWord, files: &'a [File]) -> Result<Vec<Part<'a>>, MapError> {
+    let mut files = files.iter();
+    let missing =
+        |word: &PartWord| MapError::Unreadable { path: word.path.clone(), why: "its file did not come".into() };
+    let mut parts = Vec::with_capacity(word.parts.len());
+    for word in &word.parts {
+        let file = files.next().ok_or_else(|| missing(word))?;
+        let index = match word.guide {
+            Some(GuideWord::Offsets { .. }) => Some(files.next().ok_or_else(|| missing(word))?),
+            Some(GuideWord::Footer { .. }) | None => None,
+        };
+        parts.push(Part { word, file, index, map: PartMap::new(word, file, index)? });
+    }
+    Ok(parts)
+}
+
+impl<'a> Part<'a> {
+    /// Its bytes.
+    pub(super) fn bytes(&self) -> u64 {
+        self.map.bytes().len() as u64
+    }
+
+    /// How many records it has.
+    pub(super) fn records(&self) -> u64 {
+        match (self.word.records, self.word.guide) {
+            (RecordFormat::Lines, _) => count_lines(self.map.bytes()),
+            (RecordFormat::Fixed(record_bytes), _) => self.bytes().checked_div(u64::from(record_bytes)).unwrap_or(0),
+            (RecordFormat::Index, _) => self.map.starts().len().saturating_sub(1) as u64,
+            (RecordFormat::Parquet, Some(GuideWord::Footer { rows, .. })) => rows,
+            (RecordFormat::File | RecordFormat::Parquet, _) => 1,
+        }
+    }
+
+    /// It as the segment that a function sees first.
+    pub(super) fn input(&'a self, segment: u64) -> Input<'a> {
+        let input = Input::new(self.map.bytes(), self.format()).at(&self.word.path, segment, self.map.from());
+        input.with_starts(self.map.starts())
+    }
+
+    /// It as what goes with a segment.
+    pub(super) fn beside(&self) -> Beside<'_> {
+        let (bytes, from, starts) = (self.map.bytes(), self.map.from(), self.map.starts());
+        Beside { bytes, format: self.format(), path: &self.word.path, from, starts }
+    }
+
+    fn format(&self) -> udf::RecordFormat {
+        match self.word.records {
+            // No library knows rows: only what reads the file itself is given such a part.
+            RecordFormat::File | RecordFormat::Parquet => udf::RecordFormat::File,
+            RecordFormat::Lines => udf::RecordFormat::Lines,
+            RecordFormat::Fixed(record_bytes) => udf::RecordFormat::Fixed(record_bytes),
+            RecordFormat::Index => udf::RecordFormat::Index,
+        }
+    }
+}
+
+fn count_lines(bytes: &[u8]) -> u64 {
+    // Summed in blocks of bytes, so that the compiler can use vector instructions.
+    let ends: u64 = bytes
+        .chunks(usize::from(u8::MAX))
+        .map(|block| u64::from(block.iter().fold(0u8, |count, byte| count + u8::from(*byte == b'\n'))))
+        .sum();
+    ends + u64::from(bytes.last().is_some_and(|byte| *byte != b'\n'))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_are_counted_with_and_without_a_last_end() {
+        assert_eq!(count_lines(b""), 0);
+        assert_eq!(count_lines(b"a"), 1);
+        assert_eq!(count_lines(b"a\n\nb\n"), 3);
+        assert_eq!(count_lines(&[b'\n'; 1000]), 1000);
+        assert_eq!(count_lines(&[&[b'\n'; 255][..], b"x"].concat()), 256);
+    }
+}
