@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pandas
 import pyarrow.compute
+import pyarrow.parquet
 import pytest
 
 import sector
@@ -106,6 +107,48 @@ def test_parameters_records_and_buckets_reach_the_function(cloud: sector.Cloud, 
     firsts = list(records[::4])
     assert len(records) == 400 and firsts == sorted(firsts)
     assert (cloud.stat(output).records, cloud.stat(output).copies_wanted) == ("fixed:4", 1)
+
+
+def test_each_row_group_is_a_segment_with_its_columns(cloud: sector.Cloud, folder: str) -> None:
+    def sums(segment, out):  # type: ignore[no-untyped-def]
+        batch = segment.arrow()
+        assert batch.num_rows == segment.rows
+        total = pyarrow.compute.sum(batch.column("mag")).as_py()
+        out.emit(b"%d %d %s\n" % (segment.row_group, total, batch.column("name")[0].as_py().encode()))
+
+    table = pyarrow.table({"mag": range(1000), "name": [f"star{number}" for number in range(1000)]})
+    sink = pyarrow.BufferOutputStream()
+    pyarrow.parquet.write_table(table, sink, row_group_size=300)
+    content = sink.getvalue().to_pybytes()
+    cloud.write_bytes(f"{folder}/in/stars", content, records="parquet")
+    job = cloud.stream(f"{folder}/in").map(sums).to(f"{folder}/out")
+    job.run(progress=False)
+    found = sorted(line for path in job.outputs for line in cloud.read_bytes(path).decode().splitlines())
+    groups = [range(first, min(first + 300, 1000)) for first in range(0, 1000, 300)]
+    assert found == [f"{number} {sum(group)} star{group[0]}" for number, group in enumerate(groups)]
+    assert job.status is not None and job.status.stages[0].segments == len(groups)
+    cloud.write_bytes(f"{folder}/cut", content[:-1], records="parquet")
+    with pytest.raises(ValueError, match="cut.*no Parquet"):
+        cloud.stream(f"{folder}/cut").map(sums).to(f"{folder}/none").run(progress=False)
+
+
+def test_streams_that_are_added_are_read_together(cloud: sector.Cloud, folder: str) -> None:
+    def differences(segment, out):  # type: ignore[no-untyped-def]
+        left, right = (stream.numpy("<i8") for stream in segment.streams)
+        out.write((left - right).tobytes(), records=len(left))
+
+    numbers = range(0, 5000, 5)
+    for name, start in [("a", 1000), ("b", 1)]:
+        content = b"".join((start + number).to_bytes(8, "little") for number in numbers)
+        cloud.write_bytes(f"{folder}/{name}", content, records="fixed:8")
+    streams = [cloud.stream(f"{folder}/{name}", segment_bytes=(1000, 4000)) for name in "ab"]
+    job = (streams[0] + streams[1]).map(differences).to(f"{folder}/out")
+    job.run(progress=False)
+    assert b"".join(cloud.read_bytes(path) for path in job.outputs) == (999).to_bytes(8, "little") * len(numbers)
+    with pytest.raises(ValueError, match="before their first"):
+        streams[0] + streams[1].map("count")
+    with pytest.raises(ValueError, match="one `records`"):
+        streams[0] + cloud.stream(f"{folder}/b", records="file")
 
 
 def test_a_failed_job_raises_and_leaves_nothing(cloud: sector.Cloud, folder: str) -> None:

@@ -191,7 +191,7 @@ class Session:
     def job(
         self,
         title: str,
-        patterns: list[str],
+        streams: list[list[str]],
         stages: list[tuple[str, str, bytes, list[tuple[str, str | None]], list[tuple[str, str]], int | None, str]],
         output: str,
         *,

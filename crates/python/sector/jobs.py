@@ -44,6 +44,26 @@ class Stream:
     segment_bytes: tuple[int, int] | None
     """Smallest and largest segment."""
     stages: tuple[Stage, ...] = ()
+    beside: tuple[tuple[str, ...], ...] = ()
+    """The same of further streams, which are read together with this one."""
+
+    def __add__(self, other: Stream) -> Self:
+        """The two read together, record by record or file by file, as the paper writes it: `A[] + B[]`.
+
+        A function gets a segment of this stream, whose `streams` has what goes with it of each (`docs/records.md`). The
+        records of all must be `fixed:N` or `index`, and as many; or `file`, and the files as many. That is found out, and
+        refused with `ValueError`, when the job runs.
+
+        Raises `ValueError` where one has stages already, or where they are to be read in different ways.
+        """
+        if self.stages or other.stages:
+            raise ValueError("streams are put together before their first `map`")
+        if (self.records, self.segment_bytes) != (other.records, other.segment_bytes):
+            raise ValueError(
+                "streams that are read together have one `records` and one `segment_bytes`: leave `records` out where the "
+                "files say themselves how they fall into records"
+            )
+        return replace(self, beside=(*self.beside, other.patterns, *other.beside))
 
     def map(
         self, function: Function, *, buckets: int | None = None, records: str = "file", **parameters: object
@@ -74,10 +94,12 @@ class Stream:
         """
         if not self.stages:
             raise ValueError("a job needs a function: add one with `map`")
-        said = f"{', then '.join(stage.name for stage in self.stages)} over {' '.join(self.patterns)}"
+        streams = (self.patterns, *self.beside)
+        over = " with ".join(" ".join(patterns) for patterns in streams)
+        said = f"{', then '.join(stage.name for stage in self.stages)} over {over}"
         native = self._session.job(
             title or said,
-            list(self.patterns),
+            [list(patterns) for patterns in streams],
             [
                 (
                     each.kind,

@@ -40,7 +40,8 @@ pub(crate) type StageWords =
 #[derive(Clone)]
 pub(crate) struct Plan {
     pub(crate) title: String,
-    pub(crate) patterns: Vec<String>,
+    /// For each input stream, its paths, folders and globs.
+    pub(crate) streams: Vec<Vec<String>>,
     pub(crate) stages: Vec<StageSpec>,
     pub(crate) output: SectorPath,
     pub(crate) records: Option<RecordFormat>,
@@ -78,11 +79,18 @@ impl Job {
         let (client, plan, progress) = (self.session.get().client(py), self.plan.clone(), Arc::clone(&self.progress));
         let driving = async move {
             let cloud = client.await?;
-            let mut inputs = Vec::new();
-            for pattern in &plan.patterns {
-                inputs.extend(cloud.expand(pattern).await?);
+            let mut streams = Vec::new();
+            for patterns in &plan.streams {
+                let mut entries = Vec::new();
+                for pattern in patterns {
+                    entries.extend(cloud.expand(pattern).await?);
+                }
+                streams.push(entries);
             }
+            let mut streams = streams.into_iter();
+            let inputs = streams.next().unwrap_or_default();
             let spec = JobSpec {
+                beside: streams.collect(),
                 records: plan.records,
                 segment_bytes: plan.segment_bytes,
                 copies: plan.copies,

@@ -237,13 +237,13 @@ impl Session {
         })
     }
 
-    /// A job of these stages over what the patterns name, which writes to the folder `output`.
-    #[pyo3(signature = (title, patterns, stages, output, *, records, segment_bytes, copies))]
+    /// A job of these stages over what the patterns of each stream name, which writes to the folder `output`.
+    #[pyo3(signature = (title, streams, stages, output, *, records, segment_bytes, copies))]
     #[allow(clippy::too_many_arguments, reason = "each is one of Python's keyword arguments")]
     fn job(
         slf: Bound<'_, Self>,
         title: String,
-        patterns: Vec<String>,
+        streams: Vec<Vec<String>>,
         stages: Vec<job::StageWords>,
         output: &str,
         records: Option<&str>,
@@ -253,7 +253,7 @@ impl Session {
         let stages = stages.into_iter().map(|words| job::stage(slf.py(), words)).collect::<PyResult<_>>()?;
         let plan = Plan {
             title,
-            patterns,
+            streams,
             stages,
             output: parse(output)?,
             records: records.map(format_of).transpose()?,
