@@ -212,7 +212,7 @@ impl Rules {
         let expected = self.carried.min(self.rate) * self.round_trip().as_secs_f64() / self.packet_bytes;
         let is_congestion = self.losses.is_congestion(expected);
         match self.phase {
-            Phase::Start(start) if is_congestion && self.round.fills(start.window()) => self.leave_start(now),
+            Phase::Start(_) if is_congestion => self.leave_start(now),
             Phase::Steady if is_congestion || self.is_contended() => self.cut(now),
             Phase::Start(_) | Phase::Settle | Phase::Steady | Phase::Short(_) => {}
         }
@@ -348,7 +348,7 @@ impl Rules {
     }
 
     fn end_round(&mut self, now: Duration, sample: Option<Sample>) {
-        let is_idle = sample.is_none_or(|sample| sample.is_idle) || self.is_idle(now);
+        let is_idle = sample.is_none_or(|sample| sample.is_idle);
         let is_full = match &mut self.phase {
             Phase::Start(start) => start.end_round(self.round.best, is_idle),
             Phase::Settle | Phase::Steady | Phase::Short(_) => false,
@@ -400,7 +400,7 @@ impl Rules {
         if queue < target / 2 {
             self.overload.in_vain = 0;
         }
-        if queue > target && !self.is_contended() && self.tick.used > USED_LITTLE {
+        if queue > target && !self.is_contended() {
             self.tick.rising_since = None;
             // What was done shows in a round trip, and when the queue had time to empty.
             let shows_at = self.overload.drain_until.unwrap_or(self.overload.answered_at) + self.round_trip();
@@ -481,7 +481,7 @@ impl Rules {
         }
         if seen > 0.0 {
             // A sender that was late saw no more arrive than it sent, which says little of the path.
-            let is_late = self.tick.used <= USED_ENOUGH && (queue <= long || self.tick.used <= USED_LITTLE);
+            let is_late = self.tick.used <= USED_ENOUGH && queue <= long;
             self.carried = if is_late { seen.max(self.carried * CUT) } else { seen };
         }
         let base =
@@ -537,13 +537,8 @@ impl Rules {
 
     /// Whether the sender would send more if it might. One that is late does not make use of its rate either.
     fn is_wanting(&self, now: Duration) -> bool {
-        self.tick.used > USED_ENOUGH || !self.is_idle(now)
-    }
-
-    /// Whether the sender had nothing more to send of late.
-    fn is_idle(&self, now: Duration) -> bool {
         let idle = self.tick.idle_at.map(|at| now.saturating_sub(at));
-        idle.is_some_and(|idle| idle <= self.round_trip().max(DOUBLING_MIN))
+        self.tick.used > USED_ENOUGH || idle.is_none_or(|idle| idle > self.round_trip().max(DOUBLING_MIN))
     }
 
     /// The queue is someone else's: it stays long though we sent less.
@@ -629,8 +624,6 @@ const FREE_GROWTH: f64 = 1.25;
 const USED_OVER: f64 = 8.0;
 /// A rate less used than that is not raised.
 const USED_ENOUGH: f64 = 0.85;
-/// A rate less used than that makes no queue: a queue then is another's, or a machine's that is late.
-const USED_LITTLE: f64 = 0.25;
 
 #[cfg(test)]
 mod tests;
