@@ -10,7 +10,7 @@ use protocol::{
 };
 use store::RowChange;
 
-use super::{Namespace, ROOT, decode_row, encode_row, rows};
+use super::{Namespace, ROOT, encode_row, rows};
 use crate::{
     actions::StoredRow,
     jobs::read_row,
