@@ -466,7 +466,8 @@ async fn an_error_of_the_function_names_its_segment_and_record_and_the_process_g
     let segments = (30..200).map(|number| whole(number, b"x", RecordFormat::File)).collect();
     let error = failed(spe.run(0, segments, 1).await);
     let (function, path, message) = ("errs".into(), SectorPath::parse("/in/30").unwrap(), "no such star".into());
-    assert_eq!(error, FunctionError { function, path, segment: 30, record: Some(34), message });
+    let record_start = vec![];
+    assert_eq!(error, FunctionError { function, path, segment: 30, record: Some(34), message, record_start });
     spe.process.load(&native(&BAD, "errs_silently", &[])).await.unwrap();
     let error = failed(spe.run(1, vec![whole(0, b"", RecordFormat::File)], 1).await);
     assert_eq!(error.message, "the function returned -3");

@@ -28,6 +28,14 @@ impl Segment {
     pub fn bytes(&self) -> u64 {
         self.until - self.from
     }
+
+    /// The number of its first record in its file or bucket, where that is known without reading what comes before.
+    pub(crate) fn first_record(&self, records: RecordFormat) -> Option<u64> {
+        match records {
+            RecordFormat::Fixed(record_bytes) => self.from.checked_div(u64::from(record_bytes)),
+            RecordFormat::Lines | RecordFormat::File => (self.from == 0).then_some(0),
+        }
+    }
 }
 
 /// Cuts `stream` for `spes` SPEs into segments of `bounds.0` to `bounds.1` bytes. Buckets are one segment each.

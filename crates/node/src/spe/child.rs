@@ -69,7 +69,7 @@ struct Task {
 
 /// Why a task cannot go on.
 enum Failure {
-    Function { segment: u64, record: Option<u64>, message: String },
+    Function { segment: u64, record: Option<u64>, message: String, record_start: Vec<u8> },
     Broken(String),
 }
 
@@ -175,9 +175,9 @@ impl Child {
                 self.task = Some(task);
                 Ok(())
             }
-            Err(Failure::Function { segment, record, message }) => {
+            Err(Failure::Function { segment, record, message, record_start }) => {
                 let message = clip(message, limits::FUNCTION_MESSAGE_BYTES_MAX);
-                self.link.send(&FromChild::FunctionFailed { attempt, segment, record, message })
+                self.link.send(&FromChild::FunctionFailed { attempt, segment, record, message, record_start })
             }
             Err(Failure::Broken(sentence)) => self.link.send(&FromChild::Broken { attempt, sentence }),
         }
@@ -210,10 +210,11 @@ impl Task {
         function: Option<&mut LoadedFunction>,
         link: &mut Link,
     ) -> Result<(), Failure> {
-        let failed = |record, message| Failure::Function { segment: word.segment, record, message };
+        let failed =
+            |record, message, record_start| Failure::Function { segment: word.segment, record, message, record_start };
         let function = function.ok_or_else(|| Failure::Broken("no function is loaded".into()))?;
         let map = SegmentMap::new(word, file).map_err(|error| match error {
-            MapError::PartOfRecord { .. } => failed(None, error.to_string()),
+            MapError::PartOfRecord { .. } => failed(None, error.to_string(), Vec::new()),
             MapError::Unreadable { .. } => Failure::Broken(error.to_string()),
         })?;
         let (format, records) = match word.records {
@@ -240,7 +241,10 @@ impl Task {
             return Err(Failure::Broken(unwritable(error)));
         }
         result.map_err(|error| match error {
-            CallError::Function(error) => failed(error.record(), error.message().to_owned()),
+            CallError::Function(error) => {
+                let start = error.record().map_or(&[][..], |record| record_start(map.bytes(), word.records, record));
+                failed(error.record(), error.message().to_owned(), start.to_vec())
+            }
             CallError::Broken(sentence) => Failure::Broken(sentence),
         })?;
         self.records_in += records;
@@ -348,6 +352,18 @@ fn count_lines(bytes: &[u8]) -> u64 {
     ends + u64::from(bytes.last().is_some_and(|byte| *byte != b'\n'))
 }
 
+/// How the record of this number in a segment begins; nothing where there is no such record.
+fn record_start(segment: &[u8], records: RecordFormat, record: u64) -> &[u8] {
+    let Ok(at) = usize::try_from(record) else { return &[] };
+    let found = match records {
+        RecordFormat::File => (at == 0).then_some(segment),
+        RecordFormat::Lines => segment.split(|byte| *byte == b'\n').nth(at),
+        RecordFormat::Fixed(bytes) => segment.chunks(bytes.max(1) as usize).nth(at),
+    };
+    let found = found.unwrap_or_default();
+    &found[..found.len().min(limits::FUNCTION_RECORD_BYTES_MAX)]
+}
+
 fn unwritable(error: &io::Error) -> String {
     format!("the SPE could not write its results to the node's disk: {error}")
 }
@@ -374,6 +390,19 @@ mod tests {
         assert_eq!(count_lines(b"a\n\nb\n"), 3);
         assert_eq!(count_lines(&[b'\n'; 1000]), 1000);
         assert_eq!(count_lines(&[&[b'\n'; 255][..], b"x"].concat()), 256);
+    }
+
+    #[test]
+    fn the_start_of_a_record_is_found_by_its_number() {
+        let lines = RecordFormat::Lines;
+        assert_eq!(record_start(b"one\ntwo\nthree", lines, 1), b"two");
+        assert_eq!(record_start(b"one\ntwo\nthree", lines, 2), b"three");
+        assert_eq!(record_start(b"one\ntwo\nthree", lines, 3), b"");
+        assert_eq!(record_start(b"aabbcc", RecordFormat::Fixed(2), 2), b"cc");
+        assert_eq!(record_start(b"aabbcc", RecordFormat::Fixed(2), u64::MAX), b"");
+        let long = [b'x'; 2 * limits::FUNCTION_RECORD_BYTES_MAX];
+        assert_eq!(record_start(&long, RecordFormat::File, 0).len(), limits::FUNCTION_RECORD_BYTES_MAX);
+        assert_eq!(record_start(&long, RecordFormat::File, 1), b"");
     }
 
     #[test]
