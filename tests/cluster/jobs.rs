@@ -172,6 +172,81 @@ fn a_function_that_crashes_fails_its_job_and_nothing_else() {
     assert_eq!(states, ["done", "failed", "failed"], "newest first");
 }
 
+/// Copies lines, and fails at one that says `bad`; at one that says `worse`, its process crashes.
+const PICKY: &str = r#"
+#include "sector_udf.h"
+#include <string.h>
+#include <stdlib.h>
+SECTOR_UDF_LIBRARY
+int32_t picky(const sector_input *input, sector_output *output);
+int32_t picky(const sector_input *input, sector_output *output) {
+    const char *at = (const char *)input->bytes, *end = at + input->length;
+    for (uint64_t record = 0; at < end; record++) {
+        const char *stop = memchr(at, 10, (size_t)(end - at));
+        size_t length = stop ? (size_t)(stop - at) + 1 : (size_t)(end - at);
+        if (length > 3 && memcmp(at, "bad", 3) == 0) {
+            output->fail(output, record, "no such star");
+            return 1;
+        }
+        if (length > 5 && memcmp(at, "worse", 5) == 0) abort();
+        if (output->emit(output, 0, at, length) != 0) return 1;
+        at += length;
+    }
+    return 0;
+}
+"#;
+
+#[test]
+fn a_job_goes_on_without_the_segments_on_which_its_function_fails_and_says_which() {
+    let cloud = cloud();
+    let library = compile(&cloud, "picky", PICKY);
+    let udf = format!("{}:picky", library.display());
+    // One file is one segment; small ones of a node share a task.
+    for (name, text) in [("a", "one\ntwo\n"), ("b", "three\nbad\tstar\nfour\n"), ("c", "worse\n"), ("d", "five\n")] {
+        let file = cloud.file(name, text);
+        cloud.ok(&["put", "--records", "lines", file.to_str().unwrap(), &format!("/in/{name}")]);
+    }
+    let run = |errors_max: &str, output: &str| {
+        cloud.run(&["run", "--udf", &udf, "--input", "/in", "--max-errors", errors_max, "--output", output])
+    };
+    let failed = run("1", "/none");
+    assert_eq!(failed.code, 1, "{}", failed.errors);
+    cloud.fails(3, &["ls", "/none"]);
+    let done = run("2", "/out");
+    assert_eq!(done.code, 0, "{}", done.errors);
+    let said = String::from_utf8_lossy(&done.out).into_owned();
+    assert!(said.ends_with("with 2 errors, see /out/errors.jsonl\n"), "{said}");
+    let mut lines: Vec<String> = Vec::new();
+    for path in cloud.ok(&["find", "/out"]).lines().filter(|path| path.contains("part-")) {
+        lines.extend(cloud.ok(&["cat", path]).lines().map(str::to_owned));
+    }
+    lines.sort();
+    assert_eq!(lines, ["five", "one", "two"], "nothing of a segment that failed, all else once");
+
+    let jobs = cloud.json(&["jobs"]);
+    let id = jobs[0]["id"].as_str().unwrap();
+    let view = cloud.json(&["job", id]);
+    assert_eq!((&view["state"], &view["failed_segments"]), (&"done".into(), &2.into()));
+    assert_eq!(view["error_slice"], "/out/errors.jsonl");
+    assert_eq!((&view["stages"][0]["done"], &view["stages"][0]["failed"]), (&2.into(), &2.into()));
+    let errors = cloud.json(&["job", id, "--errors"]);
+    let errors: BTreeMap<_, _> =
+        errors.as_array().unwrap().iter().map(|error| (error["slice"].as_str().unwrap(), error)).collect();
+    let bad = errors["/in/b"];
+    assert_eq!((&bad["function"], &bad["message"]), (&"picky".into(), &"no such star".into()));
+    assert_eq!(
+        (&bad["record"], &bad["record_start"], &bad["first_record"]),
+        (&1.into(), &r"bad\tstar".into(), &0.into())
+    );
+    assert_eq!((&bad["stage"], &bad["from"], &bad["until"]), (&0.into(), &0.into(), &20.into()));
+    let worse = errors["/in/c"];
+    assert!(worse["record"].is_null() && worse["message"].as_str().unwrap().contains("SIGABRT"), "{worse}");
+    let said = cloud.ok(&["job", id, "--errors"]);
+    assert!(said.contains(r#"record 1 (which begins "bad\tstar"): no such star"#), "{said}");
+    let counts = (&view["stages"][0]["segments"], &view["stages"][0]["retried"]);
+    assert_eq!(counts, (&4.into(), &0.into()), "no node and no SPE failed");
+}
+
 #[test]
 fn a_file_that_is_no_multiple_of_its_record_is_refused_by_name() {
     let cloud = cloud();

@@ -10,6 +10,7 @@ mod disks;
 mod faults;
 mod files;
 mod hostile;
+mod job_faults;
 mod jobs;
 mod keeping;
 mod machines;

@@ -240,3 +240,24 @@ def test_an_example_runs(example: Path, tmp_path: Path) -> None:
     done = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout
+
+
+def test_a_job_that_bears_errors_leaves_their_segments_out_and_says_which(
+    cloud: sector.Cloud, folder: str, texts: str
+) -> None:
+    def picky(segment, out):  # type: ignore[no-untyped-def]
+        for line in segment.lines():
+            if bytes(line).startswith(b"a quick"):
+                raise ValueError("too quick")
+            out.emit(bytes(line) + b"\n")
+
+    stream = cloud.stream(f"{texts}/*.txt", records="lines").map(picky)
+    with pytest.raises(sector.JobError, match="too quick"):
+        stream.to(f"{folder}/none").run()
+    job = stream.to(f"{folder}/out", max_errors=1).run()
+    found = b"".join(cloud.read_bytes(path) for path in job.outputs).decode()
+    assert sorted(found.splitlines()) == sorted((TEXTS["a.txt"] + TEXTS["c.txt"]).splitlines())
+    assert job.status is not None and job.status.error_slice == f"{folder}/out/errors.jsonl"
+    [error] = [json.loads(line) for line in cloud.read_bytes(job.status.error_slice).splitlines()]
+    assert error["slice"] == f"{texts}/b.txt" and error["record"] == 0 and error["record_start"] == "a quick end"
+    assert "too quick" in error["message"] and "Traceback" not in error["record_start"]

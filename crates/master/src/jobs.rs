@@ -7,13 +7,14 @@ use std::{
 };
 
 use protocol::{
-    JobId, Now, Refusal, Status, limits,
+    JobId, Now, Refusal, Status, UserName, limits,
     message::{
-        client_master::{Admitted, ClientReply, JobRecord, JobState, SpeNode},
+        client_master::{Admitted, ClientReply, JobRecord, JobState, SpeNode, StageRecord},
         cluster::Standing,
         master_security::UserRights,
     },
 };
+use serde::Deserialize;
 use store::RowChange;
 
 use crate::{
@@ -37,6 +38,25 @@ pub(crate) struct Jobs {
     running: BTreeSet<JobId>,
 }
 
+/// A job's row as masters wrote it before there were error slices.
+#[derive(Deserialize)]
+struct FormerJobRow {
+    job: JobId,
+    user: UserName,
+    title: String,
+    state: JobState,
+    started_unix_millis: u64,
+    stages: Vec<StageRecord>,
+    errors: Vec<String>,
+}
+
+impl From<FormerJobRow> for JobRecord {
+    fn from(row: FormerJobRow) -> Self {
+        let FormerJobRow { job, user, title, state, started_unix_millis, stages, errors } = row;
+        Self { job, user, title, state, started_unix_millis, stages, errors, error_slice: None }
+    }
+}
+
 #[derive(Debug)]
 struct Job {
     record: JobRecord,
@@ -46,8 +66,7 @@ struct Job {
 impl Jobs {
     /// Takes a job from its row. One that was running may still be: its driver has time to report.
     pub(crate) fn load(&mut self, now: Now, row: &StoredRow) -> Result<(), MasterError> {
-        let record: JobRecord = decode_row(&row.value).ok_or_else(|| damaged(row))?;
-        self.insert(now, record);
+        self.insert(now, read_row(&row.value).ok_or_else(|| damaged(row))?);
         Ok(())
     }
 
@@ -139,6 +158,7 @@ impl Master {
             started_unix_millis: now.unix_millis,
             stages: Vec::new(),
             errors: Vec::new(),
+            error_slice: None,
         };
         changes.push(row(&record));
         let job = record.job.to_string();
@@ -179,6 +199,7 @@ impl Master {
         job.record.stages.truncate(limits::STAGES_MAX);
         let errors = report.errors.iter().take(ERRORS_MAX);
         job.record.errors = errors.map(|text| clipped(text, limits::FUNCTION_MESSAGE_BYTES_MAX)).collect();
+        job.record.error_slice = report.error_slice;
         if report.state == JobState::Running {
             let record = job.record.clone();
             return Ok(Some(self.admitted(now, client, &record)));
@@ -278,11 +299,17 @@ fn seen(by: &UserRights, record: JobRecord) -> JobRecord {
     if acts_for(by, &record.user) {
         return record;
     }
-    JobRecord { title: String::new(), errors: Vec::new(), ..record }
+    JobRecord { title: String::new(), errors: Vec::new(), error_slice: None, ..record }
 }
 
 fn row(record: &JobRecord) -> RowChange {
     RowChange::Set { table: JOBS_TABLE, key: key(record.job), value: encode_row(record) }
+}
+
+/// Reads a row of today or of a former master.
+pub(crate) fn read_row(value: &[u8]) -> Option<JobRecord> {
+    // A former row ends where today's has one field more: it is never taken for one of today.
+    decode_row(value).or_else(|| decode_row::<FormerJobRow>(value).map(JobRecord::from))
 }
 
 fn key(id: JobId) -> Vec<u8> {
@@ -300,7 +327,8 @@ fn clipped(text: &str, bytes_max: usize) -> String {
 
 fn record_bytes(record: &JobRecord) -> usize {
     let errors: usize = record.errors.iter().map(String::len).sum();
-    RECORD_FIXED_BYTES + record.title.len() + errors + record.stages.len() * STAGE_BYTES
+    let slice = record.error_slice.as_ref().map_or(0, |path| path.as_str().len());
+    RECORD_FIXED_BYTES + record.title.len() + errors + slice + record.stages.len() * STAGE_BYTES
 }
 
 /// Most jobs remembered; the oldest that ended goes first.

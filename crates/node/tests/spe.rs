@@ -237,9 +237,9 @@ async fn a_built_in_function_runs_over_the_whole_and_over_parts_of_files() {
     let file = file_with(&bytes);
     let records = RecordFormat::Fixed(100);
     let segments = vec![
-        (segment(5, 100_000, 2_500_000, records), file.try_clone().unwrap().into()),
+        (segment(5, 100_000, 2_500_000, records), vec![file.try_clone().unwrap().into()]),
         whole(6, b"", RecordFormat::Fixed(100)),
-        (segment(7, 0, 100_000, records), file.into()),
+        (segment(7, 0, 100_000, records), vec![file.into()]),
     ];
     let (result, buckets) = finished(spe.run(0, segments, 1).await);
     assert_eq!((result.records_in, result.bytes_in, result.records_out), (25_000, 2_500_000, 25_000));
@@ -321,7 +321,7 @@ async fn however_a_file_of_lines_is_cut_each_line_is_processed_once() {
         let end = text.len() as u64;
         let cut = |at: u64| end * at / pieces;
         let segments = (0..pieces)
-            .map(|at| (segment(at, cut(at), cut(at + 1), RecordFormat::Lines), file.try_clone().unwrap().into()))
+            .map(|at| (segment(at, cut(at), cut(at + 1), RecordFormat::Lines), vec![file.try_clone().unwrap().into()]))
             .collect();
         let (result, buckets) = finished(spe.run(0, segments, 1).await);
         assert!(buckets[&0] == format!("{text}\n").as_bytes(), "{pieces} pieces");
@@ -466,7 +466,8 @@ async fn an_error_of_the_function_names_its_segment_and_record_and_the_process_g
     let segments = (30..200).map(|number| whole(number, b"x", RecordFormat::File)).collect();
     let error = failed(spe.run(0, segments, 1).await);
     let (function, path, message) = ("errs".into(), SectorPath::parse("/in/30").unwrap(), "no such star".into());
-    assert_eq!(error, FunctionError { function, path, segment: 30, record: Some(34), message });
+    let record_start = vec![];
+    assert_eq!(error, FunctionError { function, path, segment: 30, record: Some(34), message, record_start });
     spe.process.load(&native(&BAD, "errs_silently", &[])).await.unwrap();
     let error = failed(spe.run(1, vec![whole(0, b"", RecordFormat::File)], 1).await);
     assert_eq!(error.message, "the function returned -3");

@@ -72,5 +72,10 @@ pub const STREAMS_MAX: usize = 8;
 pub const SEGMENT_BYTES_DEFAULT: (u64, u64) = (8 << 20, 128 << 20);
 /// Largest dynamic library sent to an SPE, in bytes.
 pub const LIBRARY_BYTES_MAX: usize = 12 * 1024 * 1024;
+/// Most segments of one job that may be left out because their function erred: the driver keeps each report, of some 5 KB
+/// at most, until the end.
+pub const FUNCTION_ERRORS_MAX: u32 = 10_000;
+/// Most bytes of the record at which a function failed that its report quotes: enough to know it by, few enough for a log.
+pub const FUNCTION_RECORD_BYTES_MAX: usize = 256;
 /// Longest text of an error report of a user function, in bytes.
 pub const FUNCTION_MESSAGE_BYTES_MAX: usize = 4 * 1024;

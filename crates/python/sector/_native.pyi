@@ -142,6 +142,9 @@ class JobStatus:
     @property
     def errors(self) -> list[str]:
         """The first few errors of functions."""
+    @property
+    def error_slice(self) -> str | None:
+        """The file with all of them, where the job went on without the segments that they are about."""
 
 @final
 class Job:
@@ -197,6 +200,7 @@ class Session:
         *,
         records: str | None,
         segment_bytes: tuple[int, int] | None,
+        max_errors: int,
         copies: int | None,
     ) -> Job: ...
     def jobs(self, awaited: bool) -> Any: ...

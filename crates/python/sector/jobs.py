@@ -87,10 +87,18 @@ class Stream:
         texts = tuple((key, str(value)) for key, value in parameters.items())
         return replace(self, stages=(*self.stages, Stage(kind, name, code, tuple(requires), texts, buckets, records)))
 
-    def to(self, folder: str | PurePosixPath, *, title: str | None = None, copies: int | None = None) -> Job:
+    def to(
+        self,
+        folder: str | PurePosixPath,
+        *,
+        title: str | None = None,
+        copies: int | None = None,
+        max_errors: int = 0,
+    ) -> Job:
         """The job that writes files `part-00000` … to `folder`, which must not exist or be empty.
 
-        `copies` is how many copies the cloud keeps of them. Raises `ValueError` where there is no stage.
+        `copies` is how many copies the cloud keeps of them. With `max_errors` the job goes on although its functions fail on up
+        to so many segments; these are left out, and `errors.jsonl` in the folder says what went wrong. Raises `ValueError` where there is no stage.
         """
         if not self.stages:
             raise ValueError("a job needs a function: add one with `map`")
@@ -115,6 +123,7 @@ class Stream:
             str(folder),
             records=self.records,
             segment_bytes=self.segment_bytes,
+            max_errors=max_errors,
             copies=copies,
         )
         return Job(native)

@@ -46,6 +46,7 @@ pub(crate) struct Plan {
     pub(crate) output: SectorPath,
     pub(crate) records: Option<RecordFormat>,
     pub(crate) segment_bytes: Option<(u64, u64)>,
+    pub(crate) errors_max: u32,
     pub(crate) copies: Option<u8>,
 }
 
@@ -93,6 +94,7 @@ impl Job {
                 beside: streams.collect(),
                 records: plan.records,
                 segment_bytes: plan.segment_bytes,
+                errors_max: plan.errors_max,
                 copies: plan.copies,
                 ..JobSpec::new(plan.title, inputs, plan.stages, JobOutput::Folder(plan.output))
             };

@@ -17,6 +17,7 @@ pub(crate) struct JobStatus {
     started_unix_millis: u64,
     stages: Vec<StageStatus>,
     errors: Vec<String>,
+    error_slice: Option<String>,
 }
 
 /// One stage of a job, in segments and bytes.
@@ -71,6 +72,7 @@ impl From<JobRecord> for JobStatus {
             started_unix_millis: record.started_unix_millis,
             stages: record.stages.into_iter().map(StageStatus::from).collect(),
             errors: record.errors,
+            error_slice: record.error_slice.map(|path| path.to_string()),
         }
     }
 }

@@ -238,7 +238,7 @@ impl Session {
     }
 
     /// A job of these stages over what the patterns of each stream name, which writes to the folder `output`.
-    #[pyo3(signature = (title, streams, stages, output, *, records, segment_bytes, copies))]
+    #[pyo3(signature = (title, streams, stages, output, *, records, segment_bytes, max_errors, copies))]
     #[allow(clippy::too_many_arguments, reason = "each is one of Python's keyword arguments")]
     fn job(
         slf: Bound<'_, Self>,
@@ -248,6 +248,7 @@ impl Session {
         output: &str,
         records: Option<&str>,
         segment_bytes: Option<(u64, u64)>,
+        max_errors: u32,
         copies: Option<u8>,
     ) -> PyResult<Job> {
         let stages = stages.into_iter().map(|words| job::stage(slf.py(), words)).collect::<PyResult<_>>()?;
@@ -258,6 +259,7 @@ impl Session {
             output: parse(output)?,
             records: records.map(format_of).transpose()?,
             segment_bytes,
+            errors_max: max_errors,
             copies,
         };
         Ok(Job::new(slf.unbind(), plan))

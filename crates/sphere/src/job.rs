@@ -11,10 +11,11 @@
 //! | a node | its tasks wait again; the buckets that it held are made again, as far as somebody is yet to read them ([`recovery`]) |
 //! | a bucket, or a piece of it | that bucket is made again |
 //! | a task that is done again leaves something else than before | a new run from stage 0: a record might be twice in the output |
-//! | a function errs | the job ends with that error |
+//! | a function errs | the job ends with that error, or goes on without that segment ([`errors`]) |
 //!
 //! It never does anything itself: it is told [`Event`]s and the time, and is asked for [`Action`]s.
 
+mod errors;
 mod recovery;
 
 use std::{collections::VecDeque, sync::Arc, time::Duration};
@@ -28,7 +29,7 @@ use protocol::{
 };
 
 use crate::{
-    Action, Event, FinalOutput, InputFile, JobPlan, Outcome, SpeId, SpeNodePlan, SphereError,
+    Action, Event, FinalOutput, InputFile, JobPlan, LeftOut, Outcome, SpeId, SpeNodePlan, SphereError,
     bucket::{Step, StepRefusal},
     fleet::Fleet,
     stage::{Finished, Stage},
@@ -45,6 +46,8 @@ pub struct Job {
     /// Those begun in this run; the last one is the present one.
     stages: Vec<Stage>,
     records: Vec<StageRecord>,
+    /// Segments of this run on which a function erred.
+    left_out: Vec<LeftOut>,
     actions: VecDeque<Action>,
     state: JobState,
     /// The last time that it was told.
@@ -81,8 +84,18 @@ impl Job {
         let actions = fleet.start_all(now).into_iter().map(|(spe, node)| Action::StartSpe { spe, node }).collect();
         let records = vec![StageRecord::default(); plan.stages.len()];
         let state = JobState::Running;
-        let mut job =
-            Self { plan, inputs, fleet, run: 0, stages: vec![stage], records, actions, state, told: now.monotonic };
+        let mut job = Self {
+            plan,
+            inputs,
+            fleet,
+            run: 0,
+            stages: vec![stage],
+            records,
+            left_out: vec![],
+            actions,
+            state,
+            told: now.monotonic,
+        };
         job.records[0].segments = job.stages[0].segments();
         job.settle(now);
         Ok(job)
@@ -114,12 +127,7 @@ impl Job {
                     self.lose_spe(now, spe, refusal);
                 }
             }
-            Event::FunctionFailed { attempt, error } => {
-                if self.spe_of(attempt).is_some() {
-                    self.records[attempt.stage as usize].failed += 1;
-                    self.end(Err(SphereError::Function(error)));
-                }
-            }
+            Event::FunctionFailed { attempt, error } => self.hear_error(now, attempt, error),
             Event::Delivered(attempt) => {
                 if let Some(stage) = self.stage_of(attempt) {
                     stage.delivered(attempt);
@@ -208,7 +216,7 @@ impl Job {
         {
             if self.plan.is_last(stage.number) {
                 let (buckets, outputs) = (stage.bucket_count(), stage.buckets.outputs());
-                return self.end(Ok(Outcome { run: self.run, buckets, outputs }));
+                return self.end(Ok(Outcome { run: self.run, buckets, outputs, left_out: self.left_out.clone() }));
             }
             let records = self.plan.stages[stage.number as usize].records;
             let (next, stream) = (stage.number + 1, Stream::Buckets(stage.buckets.as_stream(records)));
@@ -282,6 +290,7 @@ impl Job {
             let StageRecord { retried, speculative, .. } = *record;
             *record = StageRecord { retried, speculative, ..StageRecord::default() };
         }
+        self.left_out.clear();
         self.stages.clear();
         self.begin_stage(0, Stream::Files(Arc::clone(&self.inputs)));
     }

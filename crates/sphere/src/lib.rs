@@ -34,7 +34,7 @@ pub use event::Event;
 pub use fleet::SpeId;
 pub use job::{Job, Progress};
 pub use marks::MarkChooser;
-pub use outcome::{Outcome, OutputBucket, SphereError};
+pub use outcome::{LeftOut, Outcome, OutputBucket, SphereError};
 pub use plan::{FinalOutput, JobPlan, SpeNodePlan, StageOutput, StagePlan};
 pub use segment::lines_owned;
 pub use stream::{FileGuide, InputFile, Layout, Mark};

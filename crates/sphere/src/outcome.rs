@@ -19,6 +19,24 @@ pub struct Outcome {
     /// The buckets that were published or returned, by number. Empty ones are left out; but where all are empty and
     /// output is published, there is one empty file.
     pub outputs: Vec<OutputBucket>,
+    /// Segments that are not in the output since the function erred on them, in the order in which that was told; none
+    /// unless the plan bears errors ([`errors_max`](crate::JobPlan::errors_max)).
+    pub left_out: Vec<LeftOut>,
+}
+
+/// A segment on which a function erred, and without which the job went on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LeftOut {
+    /// The stage, from 0.
+    pub stage: u32,
+    /// Where in its file or bucket the segment begins, in bytes.
+    pub from: u64,
+    /// The first byte no longer part of it; of lines, the last one that begins before reaches beyond.
+    pub until: u64,
+    /// The number of its first record in the file or bucket, where that is known without counting.
+    pub first_record: Option<u64>,
+    /// What went wrong.
+    pub error: FunctionError,
 }
 
 /// One bucket of a job's output.
@@ -169,9 +187,18 @@ impl SphereError {
     }
 }
 
+/// `, record 3 (which begins "…")`, as far as that is known.
 fn at_record(error: &FunctionError) -> String {
-    error.record.map(|record| format!(", record {record}")).unwrap_or_default()
+    let Some(record) = error.record else { return String::new() };
+    if error.record_start.is_empty() {
+        return format!(", record {record}");
+    }
+    let start = &error.record_start[..error.record_start.len().min(QUOTED_BYTES_MAX)];
+    format!(", record {record} (which begins \"{}\")", start.escape_ascii())
 }
+
+/// Most bytes of a record in a sentence: they may be binary, and a byte then takes four letters.
+const QUOTED_BYTES_MAX: usize = 32;
 
 #[cfg(test)]
 mod tests {
@@ -186,9 +213,13 @@ mod tests {
             segment: 7,
             record: Some(3),
             message: "division by zero".into(),
+            record_start: vec![],
         };
         let sentence = SphereError::Function(error.clone()).to_string();
         assert_eq!(sentence, "the function `average` failed on `/in/a`, segment 7, record 3: division by zero");
+        error.record_start = b"0\t\xff".to_vec();
+        let sentence = SphereError::Function(error.clone()).to_string();
+        assert!(sentence.contains(r#"record 3 (which begins "0\t\xff"): division"#), "{sentence}");
         error.record = None;
         let sentence = SphereError::Function(error).refusal().sentence;
         assert_eq!(sentence, "the function `average` failed on `/in/a`, segment 7: division by zero");

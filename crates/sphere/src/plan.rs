@@ -18,6 +18,9 @@ pub struct JobPlan {
     pub output: FinalOutput,
     /// Smallest and largest segment in bytes (paper, 3.5.1: S_min and S_max).
     pub segment_bytes: (u64, u64),
+    /// Segments whose function may err without ending the job; they are left out of its output. At most
+    /// [`FUNCTION_ERRORS_MAX`](limits::FUNCTION_ERRORS_MAX) are.
+    pub errors_max: u32,
     /// Times one task may fail before the job is given up.
     pub attempts_max: u32,
     /// Times the whole job may be begun because results were lost with a node.
@@ -72,6 +75,7 @@ impl JobPlan {
             stages,
             output,
             segment_bytes: limits::SEGMENT_BYTES_DEFAULT,
+            errors_max: 0,
             attempts_max: ATTEMPTS_MAX_DEFAULT,
             runs_max: RUNS_MAX_DEFAULT,
             progress_deadline: PROGRESS_DEADLINE_DEFAULT,

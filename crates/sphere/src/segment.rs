@@ -39,6 +39,15 @@ impl Segment {
         let at = |mark: u32| file.layout.marks[mark as usize].at;
         self.marks.map_or((self.from, self.until), |(begin, end)| (at(begin), at(end)))
     }
+
+    /// The number of its first record in its file or bucket, where that is known without reading what comes before.
+    pub(crate) fn first_record(&self, stream: &Stream) -> Option<u64> {
+        match (self.marks, stream.records(self.member)) {
+            (Some((begin, _)), _) => stream.file(self.member).map(|file| file.layout.marks[begin as usize].record),
+            (None, RecordFormat::Fixed(record_bytes)) => self.from.checked_div(u64::from(record_bytes)),
+            (None, _) => (self.from == 0).then_some(0),
+        }
+    }
 }
 
 /// Cuts `stream` for `spes` SPEs into segments of `bounds.0` to `bounds.1` bytes. Buckets are one segment each.

@@ -73,6 +73,17 @@ pub(crate) enum Finished {
     Differs,
 }
 
+/// What a function's error means.
+#[derive(Debug)]
+pub(crate) enum Erred {
+    /// This segment is left out; these attempts at its task are at work for nothing.
+    LeftOut { segment: Segment, rivals: Vec<Running> },
+    /// The task was done before, and what it left may be in use.
+    Differs,
+    /// The task has no such segment.
+    Unknown,
+}
+
 impl Stage {
     /// Cuts `stream` for the fleet's live nodes and lets all tasks wait.
     pub(crate) fn begin(
@@ -128,7 +139,9 @@ impl Stage {
         record: &mut StageRecord,
     ) -> Option<Assignment> {
         let task = self.pool.take(fleet, node, far)?;
-        record.retried += u64::from(self.tasks[task as usize].begun > 0);
+        let state = &mut self.tasks[task as usize];
+        // Nobody failed at what is left of a task without a segment on which the function erred.
+        record.retried += u64::from(state.begun > 0 && !std::mem::take(&mut state.is_rest));
         Some(self.begin_attempt(now, fleet, task, spe, node))
     }
 
@@ -148,7 +161,7 @@ impl Stage {
         };
         let task = *self.at_work.iter().find(late)?;
         record.speculative += 1;
-        self.pool.enter(self.tasks[task as usize].task.member());
+        self.pool.enter(self.tasks[task as usize].task.member);
         Some(self.begin_attempt(now, fleet, task, spe, node))
     }
 
@@ -200,12 +213,40 @@ impl Stage {
         self.counts.bytes_done += state.task.bytes;
         self.pace.note(state.task.bytes, now.monotonic.saturating_sub(running.began));
         self.deliveries.want(number, &running.node, attempt.attempt, lacking);
-        state.winner = Some(Winner { attempt: attempt.attempt, node: running.node, account });
-        self.unfinished -= 1;
-        if self.unfinished == 0 {
-            self.buckets.close(fleet.weights().keys().next());
-        }
+        self.win(fleet, number, Winner { attempt: attempt.attempt, node: running.node, account });
         Finished::Won(rivals)
+    }
+
+    /// The function erred on this segment of the task of an attempt that is counted on. It is left out from now on: the rest
+    /// of the task waits again, or the task is done, with nothing, where there is no rest.
+    pub(crate) fn leave_out(&mut self, fleet: &Fleet, attempt: AttemptId, segment: u64) -> Erred {
+        let number = attempt.task;
+        let state = &self.tasks[number as usize];
+        let Some(at) = state.task.segments.iter().position(|part| part.number == segment) else {
+            return Erred::Unknown;
+        };
+        if state.former.is_some() {
+            return Erred::Differs;
+        }
+        let Some(running) = self.end(attempt) else { return Erred::Unknown };
+        let rivals = self.end_all(number);
+        let task = &mut self.tasks[number as usize].task;
+        let segment = task.leave_out(at);
+        let is_empty = task.segments.is_empty();
+        self.counts.bytes -= segment.bytes;
+        if is_empty {
+            // Without pieces there is nothing that could differ.
+            self.buckets.win(attempt, &running.node, &running.given, &[], None);
+            self.win(
+                fleet,
+                number,
+                Winner { attempt: attempt.attempt, node: running.node, account: Account::default() },
+            );
+        } else {
+            self.tasks[number as usize].is_rest = true;
+            self.wait(fleet, number);
+        }
+        Erred::LeftOut { segment, rivals }
     }
 
     /// An attempt that is counted on failed at its node, with this status; the task waits for a while before it is tried
@@ -309,7 +350,7 @@ impl Stage {
             self.counts.bytes_done -= state.task.bytes;
             self.unfinished += 1;
             if let Stream::Buckets(buckets) = &self.stream {
-                inputs.push(buckets[state.task.member()].bucket.bucket);
+                inputs.push(buckets[state.task.member].bucket.bucket);
             }
         }
         if !done.is_empty() {
@@ -335,7 +376,7 @@ impl Stage {
         let Some(task) = self.reader(bucket.bucket) else { return };
         let state = &mut self.tasks[task as usize];
         if let Stream::Buckets(buckets) = &mut self.stream {
-            let input = &mut buckets[state.task.member()];
+            let input = &mut buckets[state.task.member];
             input.bucket = bucket;
             input.node = node.clone();
         }
@@ -350,7 +391,7 @@ impl Stage {
     /// The bucket that a task reads; `None` where it reads files.
     pub(crate) fn input(&self, task: u32) -> Option<u32> {
         let Stream::Buckets(buckets) = &self.stream else { return None };
-        Some(buckets[self.tasks.get(task as usize)?.task.member()].bucket.bucket)
+        Some(buckets[self.tasks.get(task as usize)?.task.member].bucket.bucket)
     }
 
     /// Deliveries that can be ordered now.
@@ -402,6 +443,11 @@ impl Stage {
     /// Whether every task is done and every bucket has reached its end.
     pub(crate) fn is_complete(&self) -> bool {
         self.unfinished == 0 && self.buckets.are_complete()
+    }
+
+    /// What it reads.
+    pub(crate) fn stream(&self) -> &Stream {
+        &self.stream
     }
 
     /// Number of segments.
@@ -486,13 +532,22 @@ impl Stage {
         Some(at as u32)
     }
 
+    /// A task is done.
+    fn win(&mut self, fleet: &Fleet, task: u32, winner: Winner) {
+        self.tasks[task as usize].winner = Some(winner);
+        self.unfinished -= 1;
+        if self.unfinished == 0 {
+            self.buckets.close(fleet.weights().keys().next());
+        }
+    }
+
     fn wait(&mut self, fleet: &Fleet, task: u32) {
         let state = &self.tasks[task as usize];
         if state.lacks_input {
             return;
         }
         let waiting =
-            Waiting { member: state.task.member(), holders: state.task.holders.clone(), avoid: state.avoid.clone() };
+            Waiting { member: state.task.member, holders: state.task.holders.clone(), avoid: state.avoid.clone() };
         self.pool.insert(fleet, task, waiting);
     }
 
@@ -500,7 +555,7 @@ impl Stage {
         self.running(attempt)?;
         let state = &mut self.tasks[attempt.task as usize];
         let at = state.running.iter().position(|running| running.attempt == attempt.attempt)?;
-        self.pool.leave(state.task.member());
+        self.pool.leave(state.task.member);
         let ended = state.running.swap_remove(at);
         if state.running.is_empty() {
             self.at_work.remove(&attempt.task);
@@ -511,7 +566,7 @@ impl Stage {
     fn end_all(&mut self, task: u32) -> Vec<Running> {
         let state = &mut self.tasks[task as usize];
         let ended = std::mem::take(&mut state.running);
-        ended.iter().for_each(|_| self.pool.leave(state.task.member()));
+        ended.iter().for_each(|_| self.pool.leave(state.task.member));
         self.at_work.remove(&task);
         ended
     }
@@ -587,6 +642,8 @@ struct TaskState {
     former: Option<Vec<FormerPiece>>,
     /// Whether the bucket that it reads is being made again.
     lacks_input: bool,
+    /// Whether it waits because a segment was left out of it, and for no other reason.
+    is_rest: bool,
 }
 
 /// The attempt that won a task: its node has kept what it left, if it could.
@@ -598,7 +655,7 @@ struct Winner {
 }
 
 /// What a task added to its stage's record.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Account {
     local: u64,
     bytes_in: u64,
@@ -632,6 +689,7 @@ impl TaskState {
             winner: None,
             former: None,
             lacks_input: false,
+            is_rest: false,
         }
     }
 }

@@ -18,6 +18,8 @@ pub(crate) struct Task {
     pub(crate) bytes: u64,
     /// The nodes that hold all of it, by name.
     pub(crate) holders: Vec<NodeId>,
+    /// The member of the stream that it began with; two tasks of the same member read the same file.
+    pub(crate) member: usize,
 }
 
 impl Task {
@@ -30,12 +32,15 @@ impl Task {
         }
         holders.sort();
         holders.dedup();
-        Self { segments, bytes, holders }
+        let member = segments.first().map_or(0, |segment| segment.member);
+        Self { segments, bytes, holders, member }
     }
 
-    /// The member of the stream that it begins with; two tasks of the same member read the same file.
-    pub(crate) fn member(&self) -> usize {
-        self.segments.first().map_or(0, |segment| segment.member)
+    /// Does without its segment at this place, and gives it.
+    pub(crate) fn leave_out(&mut self, at: usize) -> Segment {
+        let segment = self.segments.remove(at);
+        self.bytes -= segment.bytes;
+        segment
     }
 }
 

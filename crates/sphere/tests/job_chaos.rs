@@ -73,6 +73,11 @@ struct Cloud {
 
 impl Cloud {
     fn new(seed: u64, faults: u32) -> (Self, Content) {
+        Self::bearing(seed, faults, 0)
+    }
+
+    /// One whose job goes on with so many errors of its function.
+    fn bearing(seed: u64, faults: u32, errors_max: u32) -> (Self, Content) {
         let mut rng = Rng::with_seed(seed);
         let names: Vec<NodeId> = (0..rng.u32(1..6)).map(|at| NodeId::new(format!("n{at}")).unwrap()).collect();
         let plans: Vec<SpeNodePlan> = names
@@ -106,6 +111,7 @@ impl Cloud {
         let output = if rng.bool() { FinalOutput::Publish } else { FinalOutput::Return };
         let mut plan = JobPlan::new(JobId(seed), stages, output);
         plan.segment_bytes = (rng.u64(1..200), 200 + rng.u64(0..500));
+        plan.errors_max = errors_max;
         plan.attempts_max = 2 * faults + 4;
         plan.runs_max = 4 * faults + 8;
         let is_published = output == FinalOutput::Publish;
@@ -262,7 +268,14 @@ impl Cloud {
                 if self.erring_record.as_ref() == Some(&record) {
                     let (function, path) = ("sees".to_owned(), segment.first.path.clone());
                     let (record, message) = (Some(record.1), "bad record".to_owned());
-                    let error = FunctionError { function, path, segment: segment.segment, record, message };
+                    let error = FunctionError {
+                        function,
+                        path,
+                        segment: segment.segment,
+                        record,
+                        message,
+                        record_start: vec![],
+                    };
                     return Event::FunctionFailed { attempt, error };
                 }
                 records_in += 1;
@@ -519,6 +532,30 @@ fn an_erring_record_ends_the_job_whatever_else_dies() {
         }
     }
     assert!(ended > 200);
+}
+
+#[test]
+fn a_job_that_bears_errors_has_every_record_once_but_those_of_the_segments_left_out() {
+    let mut done = 0;
+    for seed in 0..600 {
+        let (mut cloud, records) = Cloud::bearing(seed, (seed % 8) as u32, 3);
+        let Some(record) = records.get(seed as usize % records.len().max(1)).cloned() else { continue };
+        cloud.erring_record = Some(record.clone());
+        let outcome = cloud.run().unwrap_or_else(|error| panic!("seed {seed}: {error}"));
+        // The first function that sees the record fails on it: no later one does.
+        let [left_out] = &outcome.left_out[..] else { panic!("seed {seed}: {:?}", outcome.left_out) };
+        assert_eq!((left_out.stage, left_out.error.record, &left_out.error.path), (0, Some(record.1), &record.0));
+        assert_eq!(left_out.first_record, Some(left_out.from / RECORD_BYTES), "seed {seed}");
+        let lost = left_out.from / RECORD_BYTES..left_out.until / RECORD_BYTES;
+        assert!(lost.contains(&record.1), "seed {seed}");
+        let expected = records.into_iter().filter(|(path, at)| *path != record.0 || !lost.contains(at)).collect();
+        let found = sorted(cloud.output.values().flatten().cloned().collect());
+        assert_eq!(found, sorted(expected), "seed {seed}");
+        let first = cloud.job.stage_records()[0];
+        assert_eq!((first.done + first.failed, first.failed), (first.segments, 1), "seed {seed}");
+        done += 1;
+    }
+    assert!(done > 400, "{done}");
 }
 
 #[test]

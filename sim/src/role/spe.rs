@@ -302,6 +302,7 @@ fn run_function(task: &mut Task) -> Result<Collected, FunctionError> {
             segment: segment.segment,
             record: None,
             message,
+            record_start: Vec::new(),
         };
         let FunctionCode::BuiltIn(name) = &task.function.code else { return Err(failed("not built in".into())) };
         let function = functions::find(name).ok_or_else(|| failed(format!("there is no function {name}")))?;

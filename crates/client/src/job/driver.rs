@@ -22,8 +22,8 @@ use tokio::{
 };
 
 use super::{
-    JobOutcome, JobOutput, JobProgress, JobSpec, doors::Doors, output::OutputFolder, refusal, spe::SpeConversation,
-    steps,
+    JobOutcome, JobOutput, JobProgress, JobSpec, doors::Doors, error_slice, output::OutputFolder, refusal,
+    spe::SpeConversation, steps,
 };
 use crate::{Client, ClientError};
 
@@ -118,7 +118,8 @@ impl<P: FnMut(&JobProgress) + Send> Driver<P> {
             Ok(job) => job,
             Err(error) => {
                 let stages = vec![StageRecord::default(); self.spec.stages.len()];
-                self.report_end(JobState::Failed, stages, Some(error.to_string())).await;
+                let record = self.record(JobState::Failed, stages, vec![error.to_string()]);
+                self.report_end(&record).await;
                 return Err(error.refusal().into());
             }
         };
@@ -143,11 +144,17 @@ impl<P: FnMut(&JobProgress) + Send> Driver<P> {
                 folder.clear(&self.context.client, self.context.job, run).await;
             }
         }
-        let error = result.as_ref().err().map(ToString::to_string);
-        let record = self.report_end(state, job.stage_records().to_vec(), error).await;
+        // Why there is no output comes before what it would have lacked.
+        let mut record = self.record_of(state, &job);
+        record.errors.splice(0..0, result.as_ref().err().map(ToString::to_string));
+        if result.is_ok() && !job.left_out().is_empty() {
+            let slice = self.context.folder.as_ref().map(|folder| folder.beside(error_slice::ERROR_SLICE));
+            record.error_slice = slice.transpose()?;
+        }
+        self.report_end(&record).await;
         self.show(&job, record.clone());
         let (outputs, returned) = result?;
-        Ok(JobOutcome { job: self.context.job, record, outputs, returned })
+        Ok(JobOutcome { job: self.context.job, record, outputs, left_out: job.left_out().to_vec(), returned })
     }
 
     async fn drive(&mut self, job: &mut Job) -> Result<Outcome, SphereError> {
@@ -167,11 +174,11 @@ impl<P: FnMut(&JobProgress) + Send> Driver<P> {
                 Some(news) = self.news.recv() => self.hear(job, news),
                 () = wait_until(due) => job.handle_timeout(self.clock.now()),
                 _ = show.tick() => {
-                    let record = self.record(JobState::Running, job.stage_records().to_vec(), None);
+                    let record = self.record_of(JobState::Running, job);
                     self.show(job, record);
                 }
                 _ = report.tick(), if self.reports.is_empty() => {
-                    let record = self.record(JobState::Running, job.stage_records().to_vec(), None);
+                    let record = self.record_of(JobState::Running, job);
                     let client = self.context.client.clone();
                     self.reports.spawn(async move { client.ask(ClientRequest::ReportJob(record)).await });
                 }
@@ -308,6 +315,9 @@ impl<P: FnMut(&JobProgress) + Send> Driver<P> {
         match (&self.spec.output, &self.context.folder) {
             (JobOutput::Folder(_), Some(folder)) => {
                 let mut outputs = std::mem::take(&mut self.published).into_values().collect::<Vec<_>>();
+                if !outcome.left_out.is_empty() {
+                    error_slice::write(&self.context, folder, outcome.run, &outcome.left_out).await?;
+                }
                 folder.reveal(client, job, outcome.run, &mut outputs).await?;
                 Ok((outputs, vec![]))
             }
@@ -323,7 +333,14 @@ impl<P: FnMut(&JobProgress) + Send> Driver<P> {
         (self.progress)(&JobProgress { job: self.context.job, run, stage, bytes_done, bytes_total, record });
     }
 
-    fn record(&self, state: JobState, stages: Vec<StageRecord>, error: Option<String>) -> JobRecord {
+    /// How the job is, with the first of its errors that did not end it.
+    fn record_of(&self, state: JobState, job: &Job) -> JobRecord {
+        let first = job.left_out().iter().take(ERRORS_TOLD_MAX);
+        let errors = first.map(|left_out| SphereError::Function(left_out.error.clone()).to_string()).collect();
+        self.record(state, job.stage_records().to_vec(), errors)
+    }
+
+    fn record(&self, state: JobState, stages: Vec<StageRecord>, errors: Vec<String>) -> JobRecord {
         JobRecord {
             job: self.context.job,
             user: self.context.client.user().clone(),
@@ -332,20 +349,19 @@ impl<P: FnMut(&JobProgress) + Send> Driver<P> {
             // The master knows when it admitted the job.
             started_unix_millis: 0,
             stages,
-            errors: error.into_iter().collect(),
+            errors,
+            error_slice: None,
         }
     }
 
     /// The last report. That it does not arrive changes nothing but what `sector jobs` shows.
-    async fn report_end(&mut self, state: JobState, stages: Vec<StageRecord>, error: Option<String>) -> JobRecord {
+    async fn report_end(&mut self, record: &JobRecord) {
         // A report that is under way must not come after the last.
         self.reports.shutdown().await;
-        let record = self.record(state, stages, error);
         if let Err(error) = self.context.client.ask(ClientRequest::ReportJob(record.clone())).await {
             let refusal = refusal(error);
             tracing::debug!(%refusal, "the master did not take the last report");
         }
-        record
     }
 }
 
@@ -370,5 +386,7 @@ const NEWS_MAX: usize = 256;
 const REPORT_PERIOD: Duration = Duration::from_secs(1);
 /// How often progress is shown: smooth for the eye, nothing for the machine.
 const SHOW_PERIOD: Duration = Duration::from_millis(200);
+/// Errors of functions that a report tells of; all of them are in the error slice.
+const ERRORS_TOLD_MAX: usize = 8;
 /// Reports in a row that must be answered without a node for it to count as lost.
 const ABSENCES_MAX: u32 = 3;

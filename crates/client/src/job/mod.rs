@@ -10,6 +10,7 @@
 mod alignment;
 mod doors;
 mod driver;
+mod error_slice;
 mod index;
 mod layout;
 mod orders;
@@ -17,6 +18,7 @@ mod output;
 mod spe;
 mod steps;
 
+pub use error_slice::ErrorLine;
 pub use index::IndexedRecords;
 pub use protocol::{
     JobId,
@@ -26,6 +28,7 @@ use protocol::{
     RecordFormat, Refusal, SectorPath, Status, limits,
     message::client_master::{ClientReply, ClientRequest, Entry, JobRecord},
 };
+pub use sphere::LeftOut;
 use sphere::{FinalOutput, InputFile, JobPlan, StageOutput, StagePlan};
 
 use crate::{Client, ClientError};
@@ -50,6 +53,10 @@ pub struct JobSpec {
     pub output: JobOutput,
     /// Smallest and largest segment in bytes; 8 MiB and 128 MiB where `None` (paper, 3.5.1).
     pub segment_bytes: Option<(u64, u64)>,
+    /// Segments whose function may err without ending the job, at most
+    /// [`FUNCTION_ERRORS_MAX`](limits::FUNCTION_ERRORS_MAX). They are left out of the output, and `errors.jsonl` beside its
+    /// parts says of each what went wrong. 0: the first error ends the job.
+    pub errors_max: u32,
     /// Copies wanted of each output file; the cloud's default where `None`.
     pub copies: Option<u8>,
     /// Copies synced before the job counts as done; the cloud's default where `None`.
@@ -103,6 +110,8 @@ pub struct JobOutcome {
     pub record: JobRecord,
     /// Its output files, in the order of their buckets; none for [`JobOutput::Return`].
     pub outputs: Vec<Entry>,
+    /// Segments that are not in the output, since the function erred on them; see [`JobSpec::errors_max`].
+    pub left_out: Vec<LeftOut>,
     /// For [`JobOutput::Return`], the bytes of every bucket of the last stage, in order; empty ones are empty.
     pub returned: Vec<Vec<u8>>,
 }
@@ -110,9 +119,18 @@ pub struct JobOutcome {
 impl JobSpec {
     /// A job with the cloud's defaults.
     pub fn new(title: impl Into<String>, inputs: Vec<Entry>, stages: Vec<StageSpec>, output: JobOutput) -> Self {
-        let (title, records, segment_bytes, copies, sync_copies) = (title.into(), None, None, None, None);
-        let beside = Vec::new();
-        Self { title, inputs, beside, records, stages, output, segment_bytes, copies, sync_copies }
+        Self {
+            title: title.into(),
+            inputs,
+            beside: Vec::new(),
+            records: None,
+            stages,
+            output,
+            segment_bytes: None,
+            errors_max: 0,
+            copies: None,
+            sync_copies: None,
+        }
     }
 
     fn plan(&self, job: JobId) -> JobPlan {
@@ -125,7 +143,18 @@ impl JobSpec {
             JobOutput::Return => FinalOutput::Return,
         };
         let plan = JobPlan::new(job, self.stages.iter().map(stage).collect(), output);
-        JobPlan { segment_bytes: self.segment_bytes.unwrap_or(plan.segment_bytes), ..plan }
+        let segment_bytes = self.segment_bytes.unwrap_or(plan.segment_bytes);
+        JobPlan { segment_bytes, errors_max: self.errors_max, ..plan }
+    }
+
+    /// Refuses more errors than a driver keeps reports of.
+    fn check_errors(&self) -> Result<(), ClientError> {
+        let most = limits::FUNCTION_ERRORS_MAX;
+        if self.errors_max <= most {
+            return Ok(());
+        }
+        let sentence = format!("a job cannot go on with {} errors; let it bear {most} at most", self.errors_max);
+        Err(ClientError::Usage(sentence))
     }
 
     /// Refuses what the first function could not read.
@@ -196,7 +225,7 @@ impl Client {
     ///
     /// # Errors
     /// `Usage` for a plan that cannot work; `NotFound` without input; `Exists` where the output folder is not empty;
-    /// `Failed` where a function errs (the sentence names file, segment and record) or the job was cancelled;
+    /// `Failed` where a function errs more often than [the job bears](JobSpec::errors_max) (the sentence names file, segment and record) or the job was cancelled;
     /// `Unavailable` where too many nodes were lost. In each case there is no output, and the job's record at the
     /// master holds the reason.
     pub async fn run_job(
@@ -205,6 +234,7 @@ impl Client {
         progress: impl FnMut(&JobProgress) + Send,
     ) -> Result<JobOutcome, ClientError> {
         spec.check_functions()?;
+        spec.check_errors()?;
         let inputs = layout::read(self, &spec).await?;
         spec.check_rows(&inputs)?;
         let folder = match &spec.output {
@@ -308,9 +338,21 @@ mod tests {
         assert_eq!(plan.stages[0], StagePlan { output: StageOutput::Buckets(5), records: RecordFormat::Lines });
         assert_eq!(plan.stages[1], StagePlan { output: StageOutput::Local, records: RecordFormat::File });
         assert_eq!((plan.output, plan.segment_bytes), (FinalOutput::Publish, limits::SEGMENT_BYTES_DEFAULT));
+        assert_eq!(plan.errors_max, 0, "the first error ends a job of which nothing else is said");
         spec.segment_bytes = Some((1, 2));
+        spec.errors_max = 7;
+        assert_eq!(spec.plan(JobId(3)).errors_max, 7);
         spec.output = JobOutput::Return;
         assert_eq!((spec.plan(JobId(3)).output, spec.plan(JobId(3)).segment_bytes), (FinalOutput::Return, (1, 2)));
+    }
+
+    #[test]
+    fn more_errors_than_a_driver_remembers_are_refused() {
+        let mut spec = JobSpec::new("t", vec![], vec![], JobOutput::Return);
+        spec.errors_max = limits::FUNCTION_ERRORS_MAX;
+        assert!(spec.check_errors().is_ok());
+        spec.errors_max += 1;
+        assert_eq!(spec.check_errors().unwrap_err().status(), Status::Usage);
     }
 
     #[test]

@@ -66,6 +66,11 @@ impl OutputFolder {
         Ok(())
     }
 
+    /// The path of a file beside the parts, once the output has its place.
+    pub(super) fn beside(&self, name: &str) -> Result<SectorPath, ClientError> {
+        Ok(self.target.join(name)?)
+    }
+
     /// Removes what the runs up to `run` left, as far as that is possible now.
     pub(super) async fn clear(&self, client: &Client, job: JobId, run: u32) {
         for run in 0..=run {
@@ -78,7 +83,8 @@ impl OutputFolder {
         }
     }
 
-    fn hidden(&self, job: JobId, run: u32) -> Result<SectorPath, ClientError> {
+    /// Where the output of a run is gathered.
+    pub(super) fn hidden(&self, job: JobId, run: u32) -> Result<SectorPath, ClientError> {
         Ok(self.parent.join(&format!(".sphere-{job}-{run}"))?)
     }
 }

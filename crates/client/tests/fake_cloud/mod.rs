@@ -501,7 +501,14 @@ async fn run(world: &Mutex<World>, node: &NodeId, order: &TaskOrder) -> Option<S
         Some(Fault::Err(message)) => {
             let (path, segment) = (order.segments[0].first.path.clone(), order.segments[0].segment);
             let function = "stack".into();
-            Some(SpeReply::FunctionFailed(FunctionError { function, path, segment, record: Some(4), message }))
+            Some(SpeReply::FunctionFailed(FunctionError {
+                function,
+                path,
+                segment,
+                record: Some(4),
+                message,
+                record_start: b"bad".to_vec(),
+            }))
         }
         Some(Fault::NodeDies) => {
             let listener = {

@@ -24,6 +24,7 @@ fn record(job: JobId, state: JobState) -> JobRecord {
         started_unix_millis: 0,
         stages: vec![StageRecord { segments: 4, done: 2, ..StageRecord::default() }],
         errors: vec!["e".repeat(10_000)],
+        error_slice: None,
     }
 }
 

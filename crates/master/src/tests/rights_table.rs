@@ -64,6 +64,7 @@ fn others() -> Vec<(ClientRequest, &'static str)> {
         started_unix_millis: 0,
         stages: Vec::new(),
         errors: Vec::new(),
+        error_slice: None,
     };
     let quota = ClientRequest::SetQuota { user: UserName::new("bob").unwrap(), bytes: None, files: None };
     let inputs = AclRequest::Inputs { job, node: node("n1"), slices: Vec::new() };

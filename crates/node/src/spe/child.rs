@@ -70,7 +70,7 @@ struct Task {
 
 /// Why a task cannot go on.
 enum Failure {
-    Function { segment: u64, record: Option<u64>, message: String },
+    Function { segment: u64, record: Option<u64>, message: String, record_start: Vec<u8> },
     Broken(String),
 }
 
@@ -177,9 +177,9 @@ impl Child {
                 self.task = Some(task);
                 Ok(())
             }
-            Err(Failure::Function { segment, record, message }) => {
+            Err(Failure::Function { segment, record, message, record_start }) => {
                 let message = clip(message, limits::FUNCTION_MESSAGE_BYTES_MAX);
-                self.link.send(&FromChild::FunctionFailed { attempt, segment, record, message })
+                self.link.send(&FromChild::FunctionFailed { attempt, segment, record, message, record_start })
             }
             Err(Failure::Broken(sentence)) => self.link.send(&FromChild::Broken { attempt, sentence }),
         }
@@ -212,10 +212,11 @@ impl Task {
         function: Option<&mut LoadedFunction>,
         link: &mut Link,
     ) -> Result<(), Failure> {
-        let failed = |record, message| Failure::Function { segment: word.segment, record, message };
+        let failed =
+            |record, message, record_start| Failure::Function { segment: word.segment, record, message, record_start };
         let function = function.ok_or_else(|| Failure::Broken("no function is loaded".into()))?;
         let parts = parts::map(word, files).map_err(|error| match error {
-            MapError::PartOfRecord { .. } | MapError::Index { .. } => failed(None, error.to_string()),
+            MapError::PartOfRecord { .. } | MapError::Index { .. } => failed(None, error.to_string(), Vec::new()),
             MapError::Unreadable { .. } => Failure::Broken(format!("segment {} of {error}", word.segment)),
         })?;
         let [first, others @ ..] = &parts[..] else {
@@ -239,7 +240,10 @@ impl Task {
             return Err(Failure::Broken(unwritable(error)));
         }
         result.map_err(|error| match error {
-            CallError::Function(error) => failed(error.record(), error.message().to_owned()),
+            CallError::Function(error) => {
+                let start = error.record().map_or(&[][..], |record| first.record_start(record));
+                failed(error.record(), error.message().to_owned(), start.to_vec())
+            }
             CallError::Broken(sentence) => Failure::Broken(sentence),
         })?;
         self.records_in += records;

@@ -291,7 +291,7 @@ impl SpeProcess {
             None => Ok(conversation.await),
         };
         // A function that says that it goes on, and never ends, holds its SPE no longer than one that is silent.
-        let outcome = outcome.unwrap_or_else(|most| progression.failure(None, None, too_long(most)));
+        let outcome = outcome.unwrap_or_else(|most| progression.failure(None, None, too_long(most), vec![]));
         match outcome {
             SpeOutcome::Finished(result) => match check(&result, &output_file, buckets, hash) {
                 Ok(()) => SpeOutcome::Finished(result),
@@ -319,7 +319,7 @@ impl SpeProcess {
             let message = match self.sign_of_life().await {
                 Ok(Ok(message)) => message,
                 Ok(Err(_)) => return self.outcome_of_death(segments).await,
-                Err(sentence) => return segments.failure(None, None, sentence),
+                Err(sentence) => return segments.failure(None, None, sentence, vec![]),
             };
             match message {
                 FromChild::Progress { attempt: of, bytes } if of == attempt => progress(bytes),
@@ -328,9 +328,9 @@ impl SpeProcess {
                     self.ready = true;
                     return SpeOutcome::Finished(word.into());
                 }
-                FromChild::FunctionFailed { attempt: of, segment, record, message } if of == attempt => {
+                FromChild::FunctionFailed { attempt: of, segment, record, message, record_start } if of == attempt => {
                     self.ready = true;
-                    return segments.failure(Some(segment), record, message);
+                    return segments.failure(Some(segment), record, message, record_start);
                 }
                 FromChild::Broken { attempt: of, sentence } if of == attempt => {
                     self.ready = true;
@@ -351,7 +351,7 @@ impl SpeProcess {
 
     async fn outcome_of_death(&mut self, segments: &mut Progression) -> SpeOutcome {
         match self.death().await {
-            Death::OfFunction(message) => segments.failure(None, None, message),
+            Death::OfFunction(message) => segments.failure(None, None, message, vec![]),
             Death::OfProcess(sentence) => SpeOutcome::Died(sentence),
         }
     }
@@ -463,7 +463,15 @@ impl Progression {
     }
 
     /// An error of the function: on the segment it names, or on the one it was at.
-    fn failure(&mut self, segment: Option<u64>, record: Option<u64>, message: String) -> SpeOutcome {
+    fn failure(
+        &mut self,
+        segment: Option<u64>,
+        record: Option<u64>,
+        message: String,
+        mut record_start: Vec<u8>,
+    ) -> SpeOutcome {
+        // The process belongs to the function: what it says is no longer than it may be.
+        record_start.truncate(limits::FUNCTION_RECORD_BYTES_MAX);
         let named = self.sent.iter().find(|order| Some(order.segment) == segment);
         let Some(order) = named.or(self.sent.front()).or(self.last.as_ref()) else {
             return SpeOutcome::Died(format!("before its first segment, {message}"));
@@ -474,6 +482,7 @@ impl Progression {
             segment: order.segment,
             record,
             message: clip(message, limits::FUNCTION_MESSAGE_BYTES_MAX),
+            record_start,
         })
     }
 }

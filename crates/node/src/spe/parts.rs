@@ -3,7 +3,7 @@
 
 use std::fs::File;
 
-use protocol::RecordFormat;
+use protocol::{RecordFormat, limits};
 use udf::{Beside, Input};
 
 use super::{
@@ -67,6 +67,13 @@ impl<'a> Part<'a> {
         Beside { bytes, format: self.format(), path: &self.word.path, from, starts }
     }
 
+    /// How its record of this number begins; nothing where there is no such record, or nobody knows where.
+    pub(super) fn record_start(&self, record: u64) -> &[u8] {
+        let found = record_of(self.map.bytes(), self.word.records, self.map.starts(), self.map.from(), record);
+        let found = found.unwrap_or_default();
+        &found[..found.len().min(limits::FUNCTION_RECORD_BYTES_MAX)]
+    }
+
     fn format(&self) -> udf::RecordFormat {
         match self.word.records {
             // No library knows rows: only what reads the file itself is given such a part.
@@ -87,9 +94,40 @@ fn count_lines(bytes: &[u8]) -> u64 {
     ends + u64::from(bytes.last().is_some_and(|byte| *byte != b'\n'))
 }
 
+/// A record of a segment whose first byte is byte `from` of its file.
+fn record_of<'a>(segment: &'a [u8], records: RecordFormat, starts: &[u64], from: u64, record: u64) -> Option<&'a [u8]> {
+    let at = usize::try_from(record).ok()?;
+    match records {
+        RecordFormat::File => (at == 0).then_some(segment),
+        RecordFormat::Lines => segment.split(|byte| *byte == b'\n').nth(at),
+        RecordFormat::Fixed(bytes) => segment.chunks(bytes.max(1) as usize).nth(at),
+        RecordFormat::Index => {
+            let edge = |at: usize| usize::try_from(u64::from_le(*starts.get(at)?).checked_sub(from)?).ok();
+            segment.get(edge(at)?..edge(at + 1)?)
+        }
+        // Rows are in columns: no bytes of the file are one.
+        RecordFormat::Parquet => None,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_record_is_found_by_its_number() {
+        let of = |segment, records, record| record_of(segment, records, &[], 0, record);
+        assert_eq!(of(b"one\ntwo\nthree", RecordFormat::Lines, 1), Some(&b"two"[..]));
+        assert_eq!(of(b"one\ntwo\nthree", RecordFormat::Lines, 3), None);
+        assert_eq!(of(b"aabbcc", RecordFormat::Fixed(2), 2), Some(&b"cc"[..]));
+        assert_eq!(of(b"aabbcc", RecordFormat::Fixed(2), u64::MAX), None);
+        assert_eq!(of(b"all", RecordFormat::File, 0), Some(&b"all"[..]));
+        assert_eq!(of(b"all", RecordFormat::File, 1), None);
+        let starts = [100_u64, 101, 103, 106].map(u64::to_le);
+        let indexed = |record| record_of(b"abbccc", RecordFormat::Index, &starts, 100, record);
+        assert_eq!((indexed(0), indexed(2), indexed(3)), (Some(&b"a"[..]), Some(&b"ccc"[..]), None));
+        assert_eq!(of(b"PAR1", RecordFormat::Parquet, 0), None);
+    }
 
     #[test]
     fn lines_are_counted_with_and_without_a_last_end() {

@@ -174,6 +174,8 @@ pub(super) enum FromChild {
         record: Option<u64>,
         /// What it said.
         message: String,
+        /// How that record begins.
+        record_start: Vec<u8>,
     },
     /// The SPE failed, not the function: it could not read a segment's file or write results.
     Broken {

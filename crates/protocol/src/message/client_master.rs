@@ -625,6 +625,9 @@ pub struct JobRecord {
     pub stages: Vec<StageRecord>,
     /// Errors of functions, the first few.
     pub errors: Vec<String>,
+    /// The file in which all of them are written, where the job went on without the segments that they are about
+    /// (docs/functions.md). Where it was written: who has renamed the output since knows better.
+    pub error_slice: Option<SectorPath>,
 }
 
 /// How far a job is.

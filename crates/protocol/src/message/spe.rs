@@ -461,4 +461,7 @@ pub struct FunctionError {
     pub record: Option<u64>,
     /// What the function (or its end: a signal, an exit) said.
     pub message: String,
+    /// How that record begins, where it is known: at most
+    /// [`FUNCTION_RECORD_BYTES_MAX`](crate::limits::FUNCTION_RECORD_BYTES_MAX) bytes.
+    pub record_start: Vec<u8>,
 }

@@ -454,7 +454,8 @@ fn the_words_of_driver_and_spe_have_their_bytes() {
     let pieces = vec![piece(0, 300, true), piece(7, 1 << 20, false)];
     let result = TaskResult { records_in: 10, bytes_in: 1000, records_out: 20, pieces };
     let (function, message) = ("parse".into(), "not a number".into());
-    let error = FunctionError { function, path: path(), segment: 3, record: Some(41), message };
+    let record_start = b"4x2".to_vec();
+    let error = FunctionError { function, path: path(), segment: 3, record: Some(41), message, record_start };
     compare!(vectors, SpeReply {
         "loaded": SpeReply::Loaded => SpeReply::Loaded,
         "progress": SpeReply::Progress { .. } => SpeReply::Progress { bytes: 123_456 },
@@ -715,6 +716,7 @@ fn job() -> JobRecord {
         started_unix_millis: 1_700_000_000_000,
         stages: vec![stage, StageRecord::default()],
         errors: vec!["no".into()],
+        error_slice: Some(path()),
     }
 }
 

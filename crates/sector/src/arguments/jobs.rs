@@ -2,7 +2,7 @@
 
 use bytesize::ByteSize;
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches, Subcommand};
-use protocol::{JobId, RecordFormat};
+use protocol::{JobId, RecordFormat, limits};
 
 #[derive(Clone, Debug, Args)]
 pub(crate) struct Run {
@@ -29,6 +29,9 @@ pub(crate) struct Run {
     /// Treat the input's bytes as these records, whatever the files say
     #[arg(long, value_name = "FORMAT")]
     pub(crate) records: Option<RecordFormat>,
+    /// Go on although the function fails on up to N segments; errors.jsonl beside the results says what went wrong
+    #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u32).range(..=i64::from(limits::FUNCTION_ERRORS_MAX)))]
+    pub(crate) max_errors: u32,
     /// Print the job's id and leave it running in the background
     #[arg(long)]
     pub(crate) detach: bool,
@@ -87,7 +90,7 @@ pub(crate) struct JobArguments {
     /// Ask it to stop
     #[arg(long, conflicts_with = "wait")]
     pub(crate) cancel: bool,
-    /// Print the errors of its functions
+    /// Print the errors of its functions; with --json, all that is known of each
     #[arg(long)]
     pub(crate) errors: bool,
 }

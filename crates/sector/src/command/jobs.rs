@@ -9,7 +9,7 @@ use std::{
 
 use client::{
     Client, Entry, JobRecord, JobState, SectorPath,
-    job::{JobOutcome, JobOutput, JobSpec, StageSpec},
+    job::{ErrorLine, JobOutcome, JobOutput, JobSpec, StageSpec},
 };
 use protocol::{JobId, RecordFormat, Status, limits};
 use serde::Serialize;
@@ -66,6 +66,7 @@ pub(crate) async fn run(cloud: &Client, run: Run, global: &Global) -> Result<(),
         output: JobOutput::Folder(output.clone()),
         records: run.records,
         segment_bytes: run.segment_bytes,
+        errors_max: run.max_errors,
         copies: None,
         sync_copies: None,
     };
@@ -77,7 +78,12 @@ pub(crate) async fn run(cloud: &Client, run: Run, global: &Global) -> Result<(),
         return show::json(&JobView::from(&outcome.record));
     }
     let bytes: u64 = outcome.record.stages.last().map_or(0, |stage| stage.bytes_out);
-    show::line(format!("{} files, {} in {output}", outcome.outputs.len(), show::size(bytes)));
+    let left_out = match (&outcome.record.error_slice, outcome.left_out.len()) {
+        (Some(slice), 1) => format!(", with 1 error, see {slice}"),
+        (Some(slice), count) => format!(", with {count} errors, see {slice}"),
+        (None, _) => String::new(),
+    };
+    show::line(format!("{} files, {} in {output}{left_out}", outcome.outputs.len(), show::size(bytes)));
     Ok(())
 }
 
@@ -146,7 +152,7 @@ pub(crate) async fn job(cloud: &Client, arguments: JobArguments, global: &Global
         record = cloud.job(id).await?;
     }
     if arguments.errors {
-        record.errors.iter().for_each(show::line);
+        errors(cloud, &record, global).await?;
     } else if global.json {
         show::json(&JobView::from(&record))?;
     } else {
@@ -155,11 +161,41 @@ pub(crate) async fn job(cloud: &Client, arguments: JobArguments, global: &Global
         let rows: Vec<_> = view.stages.iter().enumerate().map(|(number, stage)| stage.row(number)).collect();
         show::table(&[" stage", " segments", " done", " failed", " retried", " local", " read", " written"], &rows);
         record.errors.iter().for_each(show::line);
+        if let Some(slice) = view.error_slice {
+            show::line(format!("{} segments were left out, see {slice}", view.failed_segments));
+        }
     }
     match record.state {
         JobState::Failed | JobState::Lost if arguments.wait => Err(Failure::new(Status::Failed, "")),
         _ => Ok(()),
     }
+}
+
+/// `sector job ID --errors`: what the error slice says, or the one error that ended the job.
+async fn errors(cloud: &Client, record: &JobRecord, global: &Global) -> Result<(), Failure> {
+    if record.error_slice.is_none() {
+        if global.json {
+            return show::json(&record.errors);
+        }
+        record.errors.iter().for_each(show::line);
+        return Ok(());
+    }
+    let lines = cloud.job_errors(record.job).await?;
+    if global.json {
+        return show::json(&lines);
+    }
+    lines.iter().map(sentence).for_each(show::line);
+    Ok(())
+}
+
+/// A line of the error slice for people.
+fn sentence(line: &ErrorLine) -> String {
+    let ErrorLine { stage, function, slice, segment, from, until, record, record_start, message, .. } = line;
+    let record = record.map(|record| format!(", record {record}")).unwrap_or_default();
+    let start = if record_start.is_empty() { String::new() } else { format!(" (which begins \"{record_start}\")") };
+    format!(
+        "stage {stage}: `{function}` failed on `{slice}`, segment {segment} (bytes {from} to {until}){record}{start}: {message}"
+    )
 }
 
 fn parameters(texts: &[String]) -> Result<Vec<(String, String)>, Failure> {
@@ -237,6 +273,9 @@ struct JobView {
     started: String,
     stages: Vec<StageView>,
     errors: Vec<String>,
+    /// Segments that were given up, in all stages.
+    failed_segments: u64,
+    error_slice: Option<String>,
 }
 
 impl From<&JobRecord> for JobView {
@@ -249,6 +288,8 @@ impl From<&JobRecord> for JobView {
             started: show::time(record.started_unix_millis, false),
             stages: record.stages.iter().map(StageView::from).collect(),
             errors: record.errors.clone(),
+            failed_segments: record.stages.iter().map(|stage| stage.failed).sum(),
+            error_slice: record.error_slice.as_ref().map(ToString::to_string),
         }
     }
 }
@@ -289,6 +330,26 @@ mod tests {
     #![allow(clippy::unwrap_used)]
 
     use super::*;
+
+    #[test]
+    fn an_error_of_a_segment_is_one_sentence_with_all_that_is_known() {
+        let mut line = ErrorLine {
+            stage: 0,
+            function: "parse".into(),
+            slice: "/in/a".into(),
+            segment: 4,
+            from: 100,
+            until: 200,
+            first_record: None,
+            record: Some(3),
+            record_start: r"a\tb".into(),
+            message: "no number".into(),
+        };
+        let said = r#"stage 0: `parse` failed on `/in/a`, segment 4 (bytes 100 to 200), record 3 (which begins "a\tb"): no number"#;
+        assert_eq!(sentence(&line), said);
+        (line.record, line.record_start) = (None, String::new());
+        assert_eq!(sentence(&line), "stage 0: `parse` failed on `/in/a`, segment 4 (bytes 100 to 200): no number");
+    }
 
     #[test]
     fn parameters_are_split_at_their_first_equals_sign() {

@@ -206,6 +206,7 @@ fn plain() -> JobSpec {
         output: JobOutput::Return,
         records: None,
         segment_bytes: None,
+        errors_max: 0,
         copies: Some(1),
         sync_copies: Some(1),
     }

@@ -34,6 +34,7 @@ pub(super) async fn build(
         output: JobOutput::Folder(output.clone()),
         records: Some(RecordFormat::File),
         segment_bytes: None,
+        errors_max: 0,
         copies: Some(1),
         sync_copies: Some(1),
     };

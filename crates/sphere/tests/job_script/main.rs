@@ -3,6 +3,7 @@
 //! `stage.run.bucket`, with `+making` where they were made again.
 #![allow(clippy::unwrap_used)]
 
+mod errors;
 mod losses;
 
 use std::{fmt::Write as _, time::Duration};
@@ -28,10 +29,22 @@ struct Script {
 
 /// Nodes are `name slots`; files are `path bytes holders`, of records of 10 bytes, cut at 100 bytes.
 fn script(nodes: &[(&str, u32)], files: &[(&str, u64, &str)], stages: &[StageOutput], output: FinalOutput) -> Script {
+    script_with_errors(nodes, files, stages, output, 0)
+}
+
+/// A job that goes on with so many errors of its function.
+fn script_with_errors(
+    nodes: &[(&str, u32)],
+    files: &[(&str, u64, &str)],
+    stages: &[StageOutput],
+    output: FinalOutput,
+    errors_max: u32,
+) -> Script {
     let stage = |output: &StageOutput| StagePlan { output: *output, records: RecordFormat::Lines };
     let mut plan = JobPlan::new(JOB, stages.iter().map(stage).collect(), output);
     plan.segment_bytes = (100, 100);
     plan.runs_max = 3;
+    plan.errors_max = errors_max;
     let file = |(at, (path, bytes, holders)): (usize, &(&str, u64, &str))| InputFile {
         path: path.parse().unwrap(),
         slice: SliceId(at as u128),
@@ -97,7 +110,8 @@ impl Script {
             "fail" => Event::TaskFailed { attempt: attempt(words[1]), refusal: refusal(2) },
             "erred" => {
                 let (function, path, message) = ("f".into(), "/x".parse().unwrap(), "boom".into());
-                let error = FunctionError { function, path, segment: 0, record: None, message };
+                let segment = words.get(2).map_or(0, |number| number.parse().unwrap());
+                let error = FunctionError { function, path, segment, record: None, message, record_start: vec![] };
                 Event::FunctionFailed { attempt: attempt(words[1]), error }
             }
             "sealed" => {
@@ -202,7 +216,11 @@ fn shown(action: &Action) -> String {
         Action::Finished(Ok(outcome)) => {
             let outputs =
                 outcome.outputs.iter().map(|o| format!(" {}@{}:{}", shown_bucket(&o.bucket), o.node, o.bytes));
-            format!("finished of {}:{}", outcome.buckets, outputs.collect::<String>())
+            let left_out = match outcome.left_out.len() {
+                0 => String::new(),
+                count => format!(" without {count}"),
+            };
+            format!("finished of {}:{}{left_out}", outcome.buckets, outputs.collect::<String>())
         }
         Action::Finished(Err(error)) => format!("ended: {error}"),
     }

@@ -535,6 +535,7 @@ impl Running {
             started_unix_millis: 0,
             stages: self.job.stage_records().to_vec(),
             errors: Vec::new(),
+            error_slice: None,
         };
         self.ask(env, seat, tag, &ClientRequest::ReportJob(record), asked);
     }

@@ -1,0 +1,148 @@
+//! The error slice of a job that went on although its function erred on some segments (path of a job; Sector/Sphere paper,
+//! 3.5.2): a file of JSON lines beside the parts of the output, one line a segment that is not in it. It appears with the
+//! output, in the same step, or not at all.
+//!
+//! It never holds more of the input than the first bytes of the record that failed.
+
+use std::io::Cursor;
+
+use protocol::{JobId, RecordFormat, SectorPath};
+use serde::{Deserialize, Serialize};
+use sphere::LeftOut;
+
+use super::{driver::Context, output::OutputFolder};
+use crate::{Client, ClientError, PutOptions};
+
+/// One segment that was left out: a line of the error slice.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ErrorLine {
+    /// The stage, from 0.
+    pub stage: u32,
+    /// What the function is called.
+    pub function: String,
+    /// The file, or the bucket of the stage before.
+    pub slice: String,
+    /// The segment's number in the stage's input, from 0.
+    pub segment: u64,
+    /// Where in the slice the segment begins, in bytes.
+    pub from: u64,
+    /// The first byte no longer part of it.
+    pub until: u64,
+    /// The number of its first record in the slice, where that is known without counting them.
+    pub first_record: Option<u64>,
+    /// The record that failed, counted from the segment's first; nothing where the function did not say.
+    pub record: Option<u64>,
+    /// How that record begins, what is not printable escaped as in Rust and C (`\t`, `\xff`, `\\`).
+    pub record_start: String,
+    /// What the function, its traceback, or its end said.
+    pub message: String,
+}
+
+impl From<&LeftOut> for ErrorLine {
+    fn from(left_out: &LeftOut) -> Self {
+        let error = &left_out.error;
+        Self {
+            stage: left_out.stage,
+            function: error.function.clone(),
+            slice: error.path.to_string(),
+            segment: error.segment,
+            from: left_out.from,
+            until: left_out.until,
+            first_record: left_out.first_record,
+            record: error.record,
+            record_start: error.record_start.escape_ascii().to_string(),
+            message: error.message.clone(),
+        }
+    }
+}
+
+/// Writes the error slice of `run` into its hidden folder.
+pub(super) async fn write(
+    context: &Context,
+    folder: &OutputFolder,
+    run: u32,
+    left_out: &[LeftOut],
+) -> Result<(), ClientError> {
+    let path = folder.hidden(context.job, run)?.join(ERROR_SLICE)?;
+    let options = PutOptions {
+        copies: context.copies,
+        sync_copies: context.sync_copies,
+        records: RecordFormat::Lines,
+        parents: true,
+        ..PutOptions::default()
+    };
+    context.client.put(Cursor::new(text(left_out)?), &path, &options, &|_| ()).await?;
+    Ok(())
+}
+
+/// All lines of the error slice.
+fn text(left_out: &[LeftOut]) -> Result<String, ClientError> {
+    let mut text = String::new();
+    for left_out in left_out {
+        let line = serde_json::to_string(&ErrorLine::from(left_out));
+        // A struct of numbers and texts has no shape that JSON could not take.
+        text += &line.map_err(|error| ClientError::Usage(format!("an error report cannot be written: {error}")))?;
+        text.push('\n');
+    }
+    Ok(text)
+}
+
+impl Client {
+    /// What a job's error slice says, where the job went on without some segments; nothing where it did not.
+    ///
+    /// # Errors
+    /// `NotFound` where the slice was removed or renamed since; `Failed` where it is none any more.
+    pub async fn job_errors(&self, job: JobId) -> Result<Vec<ErrorLine>, ClientError> {
+        let Some(path) = self.job(job).await?.error_slice else { return Ok(vec![]) };
+        let (_, bytes) = self.read(&path, None, Vec::new(), &|_| ()).await?;
+        parse(&path, &bytes)
+    }
+}
+
+fn parse(path: &SectorPath, bytes: &[u8]) -> Result<Vec<ErrorLine>, ClientError> {
+    let strange = |error| ClientError::Usage(format!("`{path}` is no error slice of a job any more: {error}"));
+    let lines = bytes.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
+    lines.map(|line| serde_json::from_slice(line).map_err(strange)).collect()
+}
+
+/// What the error slice is called; the parts of an output are called `part-…`.
+pub(super) const ERROR_SLICE: &str = "errors.jsonl";
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use protocol::message::spe::FunctionError;
+
+    use super::*;
+
+    #[test]
+    fn an_error_slice_says_again_what_was_written_whatever_bytes_were_in_it() {
+        let error = |segment, record_start: &[u8]| FunctionError {
+            function: "parse".into(),
+            path: "/in/a".parse().unwrap(),
+            segment,
+            record: Some(3),
+            message: "line 1\nline 2 \"quoted\"".into(),
+            record_start: record_start.to_vec(),
+        };
+        let left_out = |segment, start: &[u8]| LeftOut {
+            stage: 1,
+            from: 100,
+            until: 200,
+            first_record: Some(10),
+            error: error(segment, start),
+        };
+        let all = [left_out(7, b"\xff\n\\"), left_out(9, b"")];
+        let text = text(&all).unwrap();
+        assert_eq!(text.lines().count(), 2, "{text}");
+        let lines = parse(&"/out/errors.jsonl".parse().unwrap(), text.as_bytes()).unwrap();
+        assert_eq!(lines, all.each_ref().map(ErrorLine::from));
+        assert_eq!((lines[0].segment, lines[0].record_start.as_str()), (7, r"\xff\n\\"));
+    }
+
+    #[test]
+    fn a_file_that_is_no_error_slice_is_named() {
+        let error = parse(&"/out/errors.jsonl".parse().unwrap(), b"{}\n").unwrap_err();
+        assert!(error.to_string().contains("`/out/errors.jsonl` is no error slice"), "{error}");
+    }
+}

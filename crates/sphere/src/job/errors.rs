@@ -1,0 +1,60 @@
+//! What a job does when a user's function errs (Sector/Sphere paper, 3.5.2: "the data segment will not be processed by any
+//! other SPE. Instead, an error report is sent back to the client"). By default the job ends with that report. Where the
+//! plan bears some errors, the segment is left out, the rest of its task is done again, and the report is kept for the
+//! end.
+//!
+//! It never tries a segment again on which a function erred, and never leaves one out whose results are in use: a function
+//! that went well the first time and errs the second, after a node was lost, costs a new run like one that left something
+//! else.
+
+use protocol::{
+    Now, limits,
+    message::spe::{AttemptId, FunctionError},
+};
+
+use super::Job;
+use crate::{LeftOut, SphereError, stage::Erred};
+
+impl Job {
+    /// A function erred on a segment of an attempt's task.
+    pub(super) fn hear_error(&mut self, now: Now, attempt: AttemptId, error: FunctionError) {
+        let Some(spe) = self.spe_of(attempt) else { return };
+        let most = self.plan.errors_max.min(limits::FUNCTION_ERRORS_MAX) as usize;
+        let record = &mut self.records[attempt.stage as usize];
+        if self.left_out.len() >= most {
+            record.failed += 1;
+            return self.end(Err(SphereError::Function(error)));
+        }
+        let stage = &mut self.stages[attempt.stage as usize];
+        match stage.leave_out(&self.fleet, attempt, error.segment) {
+            Erred::LeftOut { segment, rivals } => {
+                record.failed += 1;
+                let first_record = segment.first_record(stage.stream());
+                let (from, until) = (segment.from, segment.until);
+                self.left_out.push(LeftOut { stage: attempt.stage, from, until, first_record, error });
+                // After an error nobody knows what is in its process.
+                self.replace_spe(now, spe);
+                for rival in rivals {
+                    self.replace_spe(now, rival.spe);
+                }
+            }
+            Erred::Differs => {
+                let why = format!(
+                    "what the function made of `{}` was lost, and when it was run again it failed: {}",
+                    error.path, error.message
+                );
+                self.begin_run(now, why);
+            }
+            // It names a segment that its task does not have: nobody knows which is to be left out.
+            Erred::Unknown => {
+                record.failed += 1;
+                self.end(Err(SphereError::Function(error)));
+            }
+        }
+    }
+
+    /// The segments that this run has left out so far, in the order in which their errors came.
+    pub fn left_out(&self) -> &[LeftOut] {
+        &self.left_out
+    }
+}
