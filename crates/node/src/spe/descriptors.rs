@@ -20,7 +20,9 @@ use rustix::net::{
 pub(super) fn send(socket: impl AsFd, bytes: &[u8], descriptors: &[BorrowedFd<'_>]) -> io::Result<usize> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS_MAX))];
     let mut control = SendAncillaryBuffer::new(&mut space);
-    if !descriptors.is_empty() && !control.push(SendAncillaryMessage::ScmRights(descriptors)) {
+    // The buffer may have room for one more, because of its alignment.
+    let fits = descriptors.len() <= DESCRIPTORS_MAX;
+    if !descriptors.is_empty() && !(fits && control.push(SendAncillaryMessage::ScmRights(descriptors))) {
         return Err(io::Error::other(format!("a message carries at most {DESCRIPTORS_MAX} descriptors")));
     }
     Ok(sendmsg(socket, &[IoSlice::new(bytes)], &mut control, SendFlags::NOSIGNAL)?)
