@@ -1,6 +1,7 @@
 """Two streams read together, record by record (`A[] + B[]` of the paper): how far stars have moved between two nights.
 
-Each night is a catalogue of its own, with the same stars in the same order; neither is read by anyone but the nodes that have it.
+Each night is a catalogue of its own, with the same stars in the same order; neither is read by anyone but the nodes
+that have it.
 """
 
 import numpy

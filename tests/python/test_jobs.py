@@ -128,7 +128,7 @@ def test_each_row_group_is_a_segment_with_its_columns(cloud: sector.Cloud, folde
     assert found == [f"{number} {sum(group)} star{group[0]}" for number, group in enumerate(groups)]
     assert job.status is not None and job.status.stages[0].segments == len(groups)
     cloud.write_bytes(f"{folder}/cut", content[:-1], records="parquet")
-    with pytest.raises(ValueError, match="cut.*no Parquet"):
+    with pytest.raises(ValueError, match=r"cut.*no Parquet"):
         cloud.stream(f"{folder}/cut").map(sums).to(f"{folder}/none").run(progress=False)
 
 

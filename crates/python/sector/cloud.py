@@ -129,7 +129,8 @@ class Cloud:
         UTF-8 where `encoding` says nothing.
 
         `buffering` is the number of bytes a reader asks for at once (0: none are kept). `records` says how a written file
-        falls into records for Sphere (`lines`, `fixed:N`, `index`, `parquet`, `file`), `copies` how many copies the cloud keeps of it.
+        falls into records for Sphere (`lines`, `fixed:N`, `index`, `parquet`, `file`), `copies` how many copies the cloud
+        keeps of it.
 
         Raises `FileNotFoundError`, `IsADirectoryError`, `FileExistsError` (`x`), `PermissionError`, `UnavailableError`.
         """

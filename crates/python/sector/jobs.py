@@ -98,7 +98,8 @@ class Stream:
         """The job that writes files `part-00000` … to `folder`, which must not exist or be empty.
 
         `copies` is how many copies the cloud keeps of them. With `max_errors` the job goes on although its functions fail on up
-        to so many segments; these are left out, and `errors.jsonl` in the folder says what went wrong. Raises `ValueError` where there is no stage.
+        to so many segments; these are left out, and `errors.jsonl` in the folder says what went wrong. Raises `ValueError`
+        where there is no stage.
         """
         if not self.stages:
             raise ValueError("a job needs a function: add one with `map`")
