@@ -1,7 +1,7 @@
 """k-means by iterated jobs: each gives every point to its nearest centre and averages, until the centres stay put.
 
-A job is two stages. The first leaves, of each segment, one sum for each centre: so little travels, however many points there are.
-The second adds up the sums of a centre, which have met in its bucket.
+A job is two stages. The first leaves, of each segment, one sum for each centre: so little travels, however many points
+there are. The second adds up the sums of a centre, which have met in its bucket.
 """
 
 import numpy

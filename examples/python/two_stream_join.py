@@ -30,7 +30,9 @@ second["x"][[1_234, 77_777]] += 0.25
 with sector.up(nodes=2) as cloud:
     for night, stars in [("monday", first), ("tuesday", second)]:
         cloud.write_bytes(f"/sky/{night}", stars.tobytes(), records=f"fixed:{STAR.itemsize}")
-    monday, tuesday = (cloud.stream(f"/sky/{night}", segment_bytes=(100_000, 400_000)) for night in ("monday", "tuesday"))
+    monday, tuesday = (
+        cloud.stream(f"/sky/{night}", segment_bytes=(100_000, 400_000)) for night in ("monday", "tuesday")
+    )
     job = (monday + tuesday).map(moved).to("/moved")
     job.run()
     found = sorted(line.split() for path in job.outputs for line in cloud.read_bytes(path).decode().splitlines())

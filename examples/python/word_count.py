@@ -38,4 +38,6 @@ with sector.up(nodes=2) as cloud:
     job.run()
     counts = dict(line.rsplit(b"\t", 1) for path in job.outputs for line in cloud.open(path))
     assert sum(map(int, counts.values())) == sum(len(file.read_bytes().split()) for file in files)
-    print(f"{len(counts)} words; `def` stands {int(counts[b'def'])} times" if b"def" in counts else f"{len(counts)} words")
+    print(
+        f"{len(counts)} words; `def` stands {int(counts[b'def'])} times" if b"def" in counts else f"{len(counts)} words"
+    )
