@@ -21,9 +21,11 @@ pub(super) fn send(socket: impl AsFd, bytes: &[u8], descriptors: &[BorrowedFd<'_
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS_MAX))];
     let mut control = SendAncillaryBuffer::new(&mut space);
     // The buffer may have room for one more, because of its alignment.
-    let fits = descriptors.len() <= DESCRIPTORS_MAX;
-    if !descriptors.is_empty() && !(fits && control.push(SendAncillaryMessage::ScmRights(descriptors))) {
+    if descriptors.len() > DESCRIPTORS_MAX {
         return Err(io::Error::other(format!("a message carries at most {DESCRIPTORS_MAX} descriptors")));
+    }
+    if !descriptors.is_empty() {
+        control.push(SendAncillaryMessage::ScmRights(descriptors));
     }
     Ok(sendmsg(socket, &[IoSlice::new(bytes)], &mut control, SendFlags::NOSIGNAL)?)
 }
