@@ -316,7 +316,8 @@ impl<P: FnMut(&JobProgress) + Send> Driver<P> {
             (JobOutput::Folder(_), Some(folder)) => {
                 let mut outputs = std::mem::take(&mut self.published).into_values().collect::<Vec<_>>();
                 if !outcome.left_out.is_empty() {
-                    error_slice::write(&self.context, folder, outcome.run, &outcome.left_out).await?;
+                    // Boxed: a put is far larger than all else that the driver waits for, and its frames lie on one stack.
+                    Box::pin(error_slice::write(&self.context, folder, outcome.run, &outcome.left_out)).await?;
                 }
                 folder.reveal(client, job, outcome.run, &mut outputs).await?;
                 Ok((outputs, vec![]))

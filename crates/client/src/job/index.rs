@@ -87,7 +87,11 @@ impl Client {
             // A task a file, so that the number of a part is that of its file.
             segment_bytes: Some((1, limits::SEGMENT_BYTES_DEFAULT.1)),
             ..JobSpec::new(
-                format!("index of {} files", files.len()),
+                if let [only] = files {
+                    format!("index of {}", only.path)
+                } else {
+                    format!("index of {} files", files.len())
+                },
                 files.to_vec(),
                 vec![StageSpec::local(function)],
                 JobOutput::Folder(folder.clone()),
