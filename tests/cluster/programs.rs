@@ -109,7 +109,11 @@ fn a_wrong_function_in_python_fails_its_job_with_its_place_and_harms_nothing() {
         ["FileNotFoundError", "PermissionError"].iter().any(|name| said.contains(name)) && !target.is_empty()
     };
     for (function, target, expected) in [
-        ("raises", "", "failed on `/text`, segment 0, record 2: ValueError: invalid literal for int()"),
+        (
+            "raises",
+            "",
+            "failed on `/text`, segment 0, record 2 (which begins \"three\"): ValueError: invalid literal for int()",
+        ),
         ("raises", "", "File \"wrong.py\", line 6, in raises"),
         ("leaks", "", "MemoryError (`spe_memory_bytes`"),
         ("forks", "", "PermissionError"),

@@ -73,6 +73,7 @@ fn a_file_is_cut_at_whole_records_by_its_index_and_an_index_of_other_bytes_is_re
     );
     // Made again, it fits; so does the index of a copy, whose bytes are the same.
     cloud.ok(&["index", "/in/a"]);
+    cloud.ok(&["mkdir", "/copy"]);
     cloud.ok(&["cp", "/in/a", "/copy/a"]);
     cloud.ok(&["cp", "/in/a.idx", "/copy/a.idx"]);
     cloud.ok(&["run", "--udf", "count", "--input", "/copy/*", "--records", "index", "--output", "/again"]);
@@ -186,7 +187,7 @@ fn streams_of_whole_files_are_paired_in_their_order() {
 
 #[test]
 fn row_groups_are_for_python_and_other_bytes_are_no_parquet() {
-    let cloud = Cloud::start(&["--nodes", "1"]);
+    let cloud = Cloud::start(&["--nodes", "2"]);
     put(&cloud, "text", "no parquet at all", "/text");
     let run = ["run", "--udf", "count", "--input", "/text", "--records", "parquet", "--output", "/none"];
     let refused = cloud.fails(2, &run);
