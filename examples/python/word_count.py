@@ -36,8 +36,6 @@ with sector.up(nodes=2) as cloud:
         cloud.put(file, f"/text/{file.name}", records="lines")
     job = cloud.stream("/text").map(words, buckets=4, records="lines").map(total, records="lines").to("/counts")
     job.run()
-    counts = dict(line.rsplit(b"\t", 1) for path in job.outputs for line in cloud.open(path))
+    counts = Counter(dict(line.rsplit(b"\t", 1) for path in job.outputs for line in cloud.open(path, "rb")))
     assert sum(map(int, counts.values())) == sum(len(file.read_bytes().split()) for file in files)
-    print(
-        f"{len(counts)} words; `def` stands {int(counts[b'def'])} times" if b"def" in counts else f"{len(counts)} words"
-    )
+    print(f"{len(counts)} words; `def` stands {int(counts[b'def'])} times")
