@@ -34,25 +34,16 @@ const SLOW: &str = r#"
 /// Turns of a loop that take a processor about half a second.
 const TURNS: &str = "turns=250000000";
 
-/// A cloud of processes, with a text of several files in it.
-fn cloud(nodes: &str, files: u32, copies: &str) -> (Cloud, String, Vec<String>) {
-    let cloud = Cloud::start(&["--nodes", nodes, "--sites", "1", "--processes"]);
+/// A cloud of three nodes, each a process, with a text of six files in it, of which each node has all; and its lines.
+fn cloud() -> (Cloud, String, Vec<String>) {
+    let cloud = Cloud::start(&["--nodes", "3", "--sites", "1", "--processes"]);
     let mut lines = Vec::new();
-    for file in 0..files {
+    for file in 0..6 {
         let text: Vec<String> = (0..500).map(|line| format!("line {line} of file {file}")).collect();
         let path = cloud.file(&format!("{file}.txt"), text.join("\n") + "\n");
         let to = format!("/text/{file}.txt");
-        cloud.ok(&[
-            "put",
-            "--records",
-            "lines",
-            "--copies",
-            copies,
-            "--sync-copies",
-            copies,
-            path.to_str().unwrap(),
-            &to,
-        ]);
+        let copies = ["--copies", "3", "--sync-copies", "3"];
+        cloud.ok(&[&["put", "--records", "lines"], &copies[..], &[path.to_str().unwrap(), &to]].concat());
         lines.extend(text);
     }
     let udf = format!("{}:slow", compile(&cloud, "slow", SLOW).display());
@@ -61,10 +52,10 @@ fn cloud(nodes: &str, files: u32, copies: &str) -> (Cloud, String, Vec<String>) 
 }
 
 /// Begins a job whose segments are tasks of their own.
-fn begin(cloud: &Cloud, udf: &str, more: &[&str]) -> Child {
+fn begin(cloud: &Cloud, udf: &str) -> Child {
     let words = ["run", "--udf", udf, "--input", "/text", "--output", "/out", "--param", TURNS];
     let cut = ["--segment-bytes", "1:1MB"];
-    let mut command = cloud.command(&[&words[..], &cut[..], more].concat());
+    let mut command = cloud.command(&[&words[..], &cut[..]].concat());
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
 }
 
@@ -109,8 +100,8 @@ fn signal(name: &str, pid: u32) {
 
 #[test]
 fn a_node_that_stands_still_in_the_middle_of_a_job_is_overtaken() {
-    let (cloud, udf, lines) = cloud("3", 6, "3");
-    let job = begin(&cloud, &udf, &[]);
+    let (cloud, udf, lines) = cloud();
+    let job = begin(&cloud, &udf);
     let node = cloud.node_pid("node-2");
     watch("the node is at work", || (!descendants(node).is_empty()).then_some(()));
     signal("-STOP", node);

@@ -69,7 +69,9 @@ pub fn row_groups(footer: &[u8], footer_from: u64) -> Result<Vec<RowGroup>, Foot
     if !ordered || groups.iter().any(|group| group.from < 4 || group.from > footer_from) {
         return Err(FooterError::Scattered);
     }
-    Ok(groups)
+    // Whoever numbers the rows need not look out.
+    let rows = groups.iter().try_fold(0_u64, |sum, group| sum.checked_add(group.rows));
+    rows.map(|_| groups).ok_or(FooterError::Damaged)
 }
 
 fn row_group(reader: &mut Reader<'_>) -> Result<RowGroup, FooterError> {
@@ -342,6 +344,8 @@ mod tests {
         let unordered = footer(&[(1, &[(500, 0)]), (1, &[(400, 0)])]);
         assert_eq!(row_groups(&unordered, 1000), Err(FooterError::Scattered));
         assert_eq!(row_groups(&[0x1c; 100_000], 1000), Err(FooterError::Damaged), "nested");
+        let endless = footer(&[(i64::MAX, &[(100, 0)]), (i64::MAX, &[(200, 0)]), (i64::MAX, &[(300, 0)])]);
+        assert_eq!(row_groups(&endless, 1000), Err(FooterError::Damaged), "more rows than have numbers");
         assert_eq!(row_groups(&[0x49, 0xfc, 0xff, 0xff, 0xff, 0x0f], 1000), Err(FooterError::Damaged), "counts");
     }
 

@@ -91,7 +91,7 @@ impl Client {
     /// What a job's error slice says, where the job went on without some segments; nothing where it did not.
     ///
     /// # Errors
-    /// `NotFound` where the slice was removed or renamed since; `Failed` where it is none any more.
+    /// `NotFound` where the slice was removed or renamed since; `Usage` where another file is in its place.
     pub async fn job_errors(&self, job: JobId) -> Result<Vec<ErrorLine>, ClientError> {
         let Some(path) = self.job(job).await?.error_slice else { return Ok(vec![]) };
         let (_, bytes) = self.read(&path, None, Vec::new(), &|_| ()).await?;

@@ -2,7 +2,7 @@
 //! of the built-in function `offsets` makes them where the files lie: each file is read by the node that has it, and of
 //! its bytes nothing travels but the offsets. What it makes is renamed into place, file by file.
 
-use std::{collections::BTreeMap, fmt};
+use std::{collections::BTreeSet, fmt};
 
 use protocol::{
     Digest, RecordFormat, SectorPath, SliceId, Status, limits,
@@ -50,8 +50,8 @@ impl Client {
         mut progress: impl FnMut(&JobProgress) + Send,
     ) -> Result<Vec<SectorPath>, ClientError> {
         let listed = Listed::of(files, Some(RecordFormat::File))?.files;
-        let wanted: BTreeMap<_, _> = listed.iter().filter(|file| file.bytes > 0).map(|file| (&file.path, ())).collect();
-        let files: Vec<_> = files.iter().filter(|entry| wanted.contains_key(&entry.path)).cloned().collect();
+        let wanted: BTreeSet<_> = listed.iter().filter(|file| file.bytes > 0).map(|file| &file.path).collect();
+        let files: Vec<_> = files.iter().filter(|entry| wanted.contains(&entry.path)).cloned().collect();
         let mut made = Vec::new();
         for some in files.chunks(FILES_A_JOB_MAX) {
             made.extend(self.index_some(some, records, &mut progress).await?);

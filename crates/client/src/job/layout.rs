@@ -4,7 +4,7 @@
 //! It reads indexes and footers and never the files' records. Whatever does not fit (an index of other bytes, streams of
 //! different lengths) is one sentence here, before a node has done any work.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use protocol::{
     RecordFormat, SectorPath, limits,
@@ -34,11 +34,12 @@ pub(super) async fn read(client: &Client, spec: &JobSpec) -> Result<Vec<InputFil
     }
     let mut laid = Vec::new();
     for listed in files {
-        let Listed { files, indexes } = listed;
+        let Listed { files, mut indexes } = listed;
         for mut file in files {
             match file.records {
                 RecordFormat::Index if file.bytes > 0 => {
-                    let one = Listed { files: vec![file], indexes: indexes.clone() };
+                    let indexes = indexes.remove_entry(&file.path).into_iter().collect();
+                    let one = Listed { files: vec![file], indexes };
                     laid.extend(alignment::align(client, vec![one], spacing_bytes).await?);
                     continue;
                 }
@@ -65,7 +66,7 @@ impl Listed {
     /// An index beside its file is no input of its own, whatever glob has found it.
     pub(super) fn of(entries: &[Entry], records: Option<RecordFormat>) -> Result<Self, ClientError> {
         let mut listed = Self { files: Vec::new(), indexes: BTreeMap::new() };
-        let paths: std::collections::BTreeSet<&SectorPath> = entries.iter().map(|entry| &entry.path).collect();
+        let paths: BTreeSet<&SectorPath> = entries.iter().map(|entry| &entry.path).collect();
         for entry in entries {
             let EntryKind::File(content) = &entry.kind else {
                 return Err(ClientError::Usage(format!("`{}` is a folder; a job reads files", entry.path)));
@@ -92,6 +93,9 @@ async fn parquet_layout(client: &Client, file: &InputFile) -> Result<Layout, Cli
     let wrong =
         |error: FooterError| ClientError::Usage(format!("`{}` cannot be read by row groups: {error}", file.path));
     let reader = client.open(&file.path).await?;
+    if !matches!(&reader.entry().kind, EntryKind::File(content) if content.slice == file.slice) {
+        return Err(ClientError::Usage(format!("`{}` was written anew just now: begin the job again", file.path)));
+    }
     let tail_from = file.bytes.saturating_sub(TAIL_BYTES as u64);
     let tail = reader.read_at(tail_from, TAIL_BYTES).await?;
     let bytes = footer_bytes(&tail, file.bytes).map_err(wrong)?;

@@ -225,8 +225,8 @@ impl Client {
     ///
     /// # Errors
     /// `Usage` for a plan that cannot work; `NotFound` without input; `Exists` where the output folder is not empty;
-    /// `Failed` where a function errs more often than [the job bears](JobSpec::errors_max) (the sentence names file, segment and record) or the job was cancelled;
-    /// `Unavailable` where too many nodes were lost. In each case there is no output, and the job's record at the
+    /// `Failed` where a function errs more often than [the job bears](JobSpec::errors_max) (the sentence names file,
+    /// segment and record) or the job was cancelled; `Unavailable` where too many nodes were lost. In each case there is no output, and the job's record at the
     /// master holds the reason.
     pub async fn run_job(
         &self,
