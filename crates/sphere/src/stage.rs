@@ -4,10 +4,9 @@
 //! A task may have to be done [again](Stage::redo) although it was done: what it left is lost, or a later stage needs what
 //! its bucket held. A task that reads a bucket waits while that bucket is being made again.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    time::Duration,
-};
+mod again;
+
+use std::{collections::BTreeSet, time::Duration};
 
 use protocol::{
     JobId, NodeId, Now, SliceId, Status,
@@ -20,7 +19,7 @@ use protocol::{
 use crate::{
     FinalOutput, JobPlan, SpeId, SphereError,
     action::{AssignedGuide, AssignedPart, AssignedSegment, Assignment, Delivery, Placement, SegmentPlace},
-    bucket::{Buckets, Finish, FormerPiece, PieceSpot, Won},
+    bucket::{Buckets, Finish, FormerPiece, Won},
     delivery::{Deliveries, DeliveryRefusal},
     fleet::Fleet,
     pace::Pace,
@@ -284,108 +283,6 @@ impl Stage {
         }
         self.buckets.resume_due(now);
         self.deliveries.resume_due(now);
-    }
-
-    /// A node was lost; what it held was seen to.
-    pub(crate) fn forget_node(&mut self, fleet: &Fleet) {
-        self.pool.rebuild(fleet);
-    }
-
-    /// Buckets at `node` whose content is still needed. `next` is the stage that reads them, once it has begun.
-    pub(crate) fn needed_at(&self, node: &NodeId, next: Option<&Self>) -> Vec<u32> {
-        let mut here = self.buckets.at(node);
-        here.retain(|bucket| next.is_none_or(|next| next.needs(*bucket)));
-        here
-    }
-
-    /// Tasks that are done and whose pieces `node` was yet to send.
-    pub(crate) fn undelivered_at(&self, node: &NodeId) -> BTreeSet<u32> {
-        self.deliveries.of(node).into_iter().collect()
-    }
-
-    /// These buckets are gone. Those of the pieces that their nodes have kept are to be sent again; gives the tasks of
-    /// which nobody has.
-    pub(crate) fn lose_buckets(&mut self, fleet: &Fleet, numbers: &[u32]) -> BTreeSet<u32> {
-        let mut again = BTreeSet::new();
-        let mut by_task: BTreeMap<u32, Vec<PieceSpot>> = BTreeMap::new();
-        for (task, spot) in self.buckets.lose(numbers, fleet.weights()) {
-            by_task.entry(task).or_default().push(spot);
-        }
-        for (task, spots) in by_task {
-            match self.tasks[task as usize].winner.as_ref() {
-                // A task that stays where it ran has kept nothing: its piece became the bucket.
-                Some(winner) if *self.buckets.placement() != Placement::Local && fleet.is_live(&winner.node) => {
-                    self.deliveries.want(task, &winner.node, winner.attempt, spots);
-                }
-                Some(_) => {
-                    again.insert(task);
-                }
-                // It is being done again already.
-                None => {}
-            }
-        }
-        again
-    }
-
-    /// Buckets that hold nothing are not to be at `node` any more.
-    pub(crate) fn leave(&mut self, fleet: &Fleet, node: &NodeId) {
-        self.buckets.leave(node, fleet.weights());
-    }
-
-    /// These tasks are to be done again. Gives the numbers of the buckets that they read, where they read buckets.
-    pub(crate) fn redo(&mut self, fleet: &Fleet, tasks: &BTreeSet<u32>, record: &mut StageRecord) -> Vec<u32> {
-        let done = tasks.iter().copied().filter(|task| self.tasks[*task as usize].winner.is_some());
-        let done: BTreeSet<u32> = done.collect();
-        let mut inputs = Vec::new();
-        for (task, former) in self.buckets.account_of(&done) {
-            self.deliveries.forget(task);
-            let state = &mut self.tasks[task as usize];
-            if let Some(Winner { account, .. }) = state.winner.take() {
-                record.done -= state.task.segments.len() as u64;
-                record.local -= account.local;
-                record.bytes_in -= account.bytes_in;
-                record.bytes_out -= account.bytes_out;
-            }
-            state.former = Some(former);
-            self.counts.bytes_done -= state.task.bytes;
-            self.unfinished += 1;
-            if let Stream::Buckets(buckets) = &self.stream {
-                inputs.push(buckets[state.task.member].bucket.bucket);
-            }
-        }
-        if !done.is_empty() {
-            self.buckets.reopen();
-        }
-        for task in done {
-            self.wait(fleet, task);
-        }
-        inputs
-    }
-
-    /// The buckets of these numbers, which it reads, are being made again: who would read them waits.
-    pub(crate) fn suspend(&mut self, buckets: &[u32]) {
-        for bucket in buckets {
-            let Some(task) = self.reader(*bucket) else { continue };
-            self.tasks[task as usize].lacks_input = true;
-            self.pool.remove(task);
-        }
-    }
-
-    /// A bucket that was made again is at `node` now.
-    pub(crate) fn resume(&mut self, fleet: &Fleet, bucket: BucketId, node: &NodeId) {
-        let Some(task) = self.reader(bucket.bucket) else { return };
-        let state = &mut self.tasks[task as usize];
-        if let Stream::Buckets(buckets) = &mut self.stream {
-            let input = &mut buckets[state.task.member];
-            input.bucket = bucket;
-            input.node = node.clone();
-        }
-        state.task.holders = vec![node.clone()];
-        state.lacks_input = false;
-        let is_paused = self.paused.iter().any(|(_, paused)| *paused == task);
-        if state.winner.is_none() && state.running.is_empty() && !is_paused {
-            self.wait(fleet, task);
-        }
     }
 
     /// The bucket that a task reads; `None` where it reads files.
