@@ -8,6 +8,7 @@ mod files;
 mod healing;
 mod input;
 mod messages;
+mod schedule;
 mod sort;
 mod terasort;
 
@@ -58,6 +59,8 @@ enum What {
     Unsynced,
     /// Copies made again after a node's death beside `dd conv=fsync`
     Healing,
+    /// The scheduler alone: a million segments on a thousand nodes
+    Schedule(schedule::Schedule),
     /// Messages: GMP beside raw UDP, TCP, gRPC and ZeroMQ, without a cloud
     Messages(Messages),
     /// Only the reference sort: `sort --folder DIR` sorts DIR/input to DIR/sorted
@@ -68,6 +71,10 @@ fn main() -> Result<(), String> {
     let arguments = Arguments::parse();
     if let Some(What::Messages(messages)) = &arguments.what {
         return messages::messages(messages, arguments.rounds);
+    }
+    if let Some(What::Schedule(wanted)) = &arguments.what {
+        println!("{}", figures::machine());
+        return schedule::schedule(wanted);
     }
     std::fs::create_dir_all(&arguments.folder).map_err(|error| format!("{}: {error}", arguments.folder.display()))?;
     if arguments.what == Some(What::Sort) {

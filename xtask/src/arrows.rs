@@ -40,7 +40,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("python", &["client"]),
     ("sim", &["protocol", "sphere", "net", "store", "master", "node", "functions", "udf"]),
     ("tests", &["protocol", "client", "testbed"]),
-    ("bench", &["measure"]),
+    ("bench", &["measure", "protocol", "sphere"]),
     ("xtask", &[]),
     ("udf-rust", &["udf"]),
 ];

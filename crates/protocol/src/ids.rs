@@ -1,6 +1,6 @@
 //! Names of things: each a type of its own, so that a lease is never mistaken for a session.
 
-use std::{fmt, str::FromStr};
+use std::{fmt, str::FromStr, sync::Arc};
 
 use serde::{Deserialize, Serialize, Serializer};
 use thiserror::Error;
@@ -105,7 +105,8 @@ macro_rules! text_id {
         $(#[$doc])*
         #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Deserialize)]
         #[serde(try_from = "String")]
-        pub struct $name(String);
+        // Shared: names are copied everywhere, and never change.
+        pub struct $name(Arc<str>);
 
         impl Serialize for $name {
             fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
@@ -127,7 +128,7 @@ macro_rules! text_id {
                 if !text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte)) {
                     return Err(error("only letters, digits, `-`, `_` and `.` are allowed"));
                 }
-                Ok(Self(text))
+                Ok(Self(text.into()))
             }
 
             /// The name as text.
@@ -158,7 +159,7 @@ macro_rules! text_id {
 
         impl From<$name> for String {
             fn from(name: $name) -> Self {
-                name.0
+                name.0.as_ref().into()
             }
         }
     };

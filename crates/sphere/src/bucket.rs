@@ -27,6 +27,7 @@ use crate::{
     places,
     plan::StageOutput,
     stream::SealedBucket,
+    turns::Turns,
 };
 
 /// The output of one stage in one run.
@@ -38,10 +39,8 @@ pub(crate) struct Buckets {
     finish: Finish,
     /// Buckets that hold something, by number.
     filled: BTreeMap<u32, Bucket>,
-    /// Buckets whose next step waits for its node to be free for it.
-    ready: BTreeMap<NodeId, BTreeSet<u32>>,
-    /// Steps under way at each node.
-    in_progress: BTreeMap<NodeId, usize>,
+    /// Buckets whose next step can be ordered, and steps under way, by node.
+    turns: Turns,
     /// Steps to be tried again at a time.
     pauses: BTreeSet<(Duration, u32)>,
     unfinished: usize,
@@ -129,8 +128,7 @@ impl Buckets {
             placement,
             finish,
             filled: BTreeMap::new(),
-            ready: BTreeMap::new(),
-            in_progress: BTreeMap::new(),
+            turns: Turns::new(STEPS_PER_NODE_MAX),
             pauses: BTreeSet::new(),
             unfinished: 0,
             sealed_bytes: 0,
@@ -243,33 +241,26 @@ impl Buckets {
     /// Steps that can be ordered now.
     pub(crate) fn next_steps(&mut self) -> Vec<Step> {
         let mut steps = Vec::new();
-        for (node, ready) in &mut self.ready {
-            let in_progress = self.in_progress.entry(node.clone()).or_default();
-            while *in_progress < STEPS_PER_NODE_MAX
-                && let Some(number) = ready.pop_first()
-            {
-                let Some(bucket) = self.filled.get_mut(&number).filter(|bucket| bucket.home.node == *node) else {
-                    continue;
-                };
-                let id = BucketId { bucket: number, making: bucket.home.making, ..self.first };
-                let step = match (bucket.state, self.finish) {
-                    (State::Filling, finish) => {
-                        bucket.state = State::Sealing;
-                        Step::Seal(node.clone(), bucket.seal_order(id, finish == Finish::Publish))
-                    }
-                    (State::Sealed(bytes), Finish::Publish) => {
-                        bucket.state = State::Finishing(bytes);
-                        Step::Publish(node.clone(), id)
-                    }
-                    (State::Sealed(bytes), Finish::Return) => {
-                        bucket.state = State::Finishing(bytes);
-                        Step::Fetch(node.clone(), id)
-                    }
-                    _ => continue,
-                };
-                *in_progress += 1;
-                steps.push(step);
-            }
+        while let Some((node, number)) = self.turns.next() {
+            let Some(bucket) = self.filled.get_mut(&number).filter(|bucket| bucket.home.node == node) else { continue };
+            let id = BucketId { bucket: number, making: bucket.home.making, ..self.first };
+            let step = match (bucket.state, self.finish) {
+                (State::Filling, finish) => {
+                    bucket.state = State::Sealing;
+                    Step::Seal(node.clone(), bucket.seal_order(id, finish == Finish::Publish))
+                }
+                (State::Sealed(bytes), Finish::Publish) => {
+                    bucket.state = State::Finishing(bytes);
+                    Step::Publish(node.clone(), id)
+                }
+                (State::Sealed(bytes), Finish::Return) => {
+                    bucket.state = State::Finishing(bytes);
+                    Step::Fetch(node.clone(), id)
+                }
+                _ => continue,
+            };
+            self.turns.begin(&node);
+            steps.push(step);
         }
         steps
     }
@@ -291,11 +282,11 @@ impl Buckets {
         bucket.order = keeps_order.then_some(order);
         let node = bucket.home.node.clone();
         self.sealed_bytes += bytes;
-        self.step_ended(&node);
+        self.turns.end(&node);
         match self.finish {
             Finish::Keep => self.finished(id.bucket),
             Finish::Publish | Finish::Return => {
-                self.ready.entry(node).or_default().insert(id.bucket);
+                self.turns.add(&node, id.bucket);
             }
         }
         Ok(true)
@@ -307,7 +298,7 @@ impl Buckets {
             return false;
         };
         let node = bucket.home.node.clone();
-        self.step_ended(&node);
+        self.turns.end(&node);
         self.finished(id.bucket);
         true
     }
@@ -328,7 +319,7 @@ impl Buckets {
                     _ => State::Filling,
                 };
                 let node = bucket.home.node.clone();
-                self.step_ended(&node);
+                self.turns.end(&node);
                 self.pauses.insert((now.monotonic + STEP_PAUSE, id.bucket));
                 StepRefusal::Paused
             }
@@ -396,16 +387,14 @@ impl Buckets {
                 lacking.push((piece.task, PieceSpot { bucket: *number, at }));
             }
             match state {
-                State::Sealing | State::Finishing(_) => self.step_ended(&old),
+                State::Sealing | State::Finishing(_) => self.turns.end(&old),
                 State::Finished(_) => self.unfinished += 1,
                 State::Filling | State::Sealed(_) => {}
             }
             if let State::Sealed(bytes) | State::Finishing(bytes) | State::Finished(bytes) = state {
                 self.sealed_bytes -= bytes;
             }
-            if let Some(ready) = self.ready.get_mut(&old) {
-                ready.remove(number);
-            }
+            self.turns.remove(&old, *number);
             self.pauses.retain(|(_, paused)| paused != number);
             // One that was to be empty needs nothing.
             self.make_ready(*number);
@@ -530,6 +519,10 @@ impl Buckets {
             Bucket::new(home)
         });
         bucket.lacking += u32::from(!piece.is_there);
+        if self.placement == Placement::Local {
+            // A million tasks have a million of them, each with one piece.
+            bucket.pieces.reserve_exact(1);
+        }
         bucket.pieces.push(piece);
         PieceSpot { bucket: number, at: bucket.pieces.len() - 1 }
     }
@@ -566,13 +559,7 @@ impl Buckets {
             State::Sealing | State::Finishing(_) | State::Finished(_) => false,
         };
         if may_go_on && !self.pauses.iter().any(|(_, paused)| *paused == number) {
-            self.ready.entry(bucket.home.node.clone()).or_default().insert(number);
-        }
-    }
-
-    fn step_ended(&mut self, node: &NodeId) {
-        if let Some(in_progress) = self.in_progress.get_mut(node) {
-            *in_progress = in_progress.saturating_sub(1);
+            self.turns.add(&bucket.home.node, number);
         }
     }
 

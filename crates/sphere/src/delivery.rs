@@ -11,16 +11,14 @@ use std::{
 
 use protocol::{NodeId, Now, Status};
 
-use crate::bucket::PieceSpot;
+use crate::{bucket::PieceSpot, turns::Turns};
 
 /// The deliveries of one stage, each of one task's winner.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Deliveries {
     by_task: BTreeMap<u32, Wanted>,
-    /// Those that can be ordered, by the node that has them.
-    ready: BTreeMap<NodeId, BTreeSet<u32>>,
-    /// How many each node is at.
-    in_progress: BTreeMap<NodeId, usize>,
+    /// Those that can be ordered, from the nodes that have them.
+    turns: Turns,
     /// Those to be tried again at a time.
     pauses: BTreeSet<(Duration, u32)>,
 }
@@ -50,6 +48,12 @@ struct Wanted {
     tries: u32,
 }
 
+impl Default for Deliveries {
+    fn default() -> Self {
+        Self { by_task: BTreeMap::new(), turns: Turns::new(DELIVERIES_PER_NODE_MAX), pauses: BTreeSet::new() }
+    }
+}
+
 impl Deliveries {
     /// These pieces of a task are to be sent from `node`, where this attempt at it won.
     pub(crate) fn want(&mut self, task: u32, node: &NodeId, attempt: u32, spots: Vec<PieceSpot>) {
@@ -62,16 +66,13 @@ impl Deliveries {
         });
         wanted.spots.extend(spots);
         if wanted.sent.is_none() {
-            self.ready.entry(node.clone()).or_default().insert(task);
+            self.turns.add(node, task);
         }
     }
 
     /// The next task whose pieces a node can be told to send; [`sent`](Self::sent) is to follow.
     pub(crate) fn next(&mut self) -> Option<(u32, u32, NodeId, Vec<PieceSpot>)> {
-        let in_progress = &self.in_progress;
-        let is_free = |node: &NodeId| in_progress.get(node).is_none_or(|count| *count < DELIVERIES_PER_NODE_MAX);
-        let (node, ready) = self.ready.iter_mut().find(|(node, ready)| !ready.is_empty() && is_free(node))?;
-        let (task, node) = (ready.pop_first()?, node.clone());
+        let (node, task) = self.turns.next()?;
         let wanted = self.by_task.get(&task)?;
         Some((task, wanted.attempt, node, wanted.spots.clone()))
     }
@@ -81,7 +82,7 @@ impl Deliveries {
         if sent.is_empty() {
             self.by_task.remove(&task);
         } else if let Some(wanted) = self.by_task.get_mut(&task) {
-            *self.in_progress.entry(wanted.node.clone()).or_default() += 1;
+            self.turns.begin(&wanted.node);
             wanted.sent = Some(sent);
         }
     }
@@ -91,7 +92,7 @@ impl Deliveries {
         let sent = self.answered(task, attempt)?;
         if let Some(wanted) = self.by_task.get(&task) {
             // Asked again: some of its buckets may have been lost since it was ordered.
-            self.ready.entry(wanted.node.clone()).or_default().insert(task);
+            self.turns.add(&wanted.node, task);
         }
         Some(sent)
     }
@@ -115,11 +116,9 @@ impl Deliveries {
     pub(crate) fn forget(&mut self, task: u32) {
         let Some(wanted) = self.by_task.remove(&task) else { return };
         if wanted.sent.is_some() {
-            self.step_ended(&wanted.node);
+            self.turns.end(&wanted.node);
         }
-        if let Some(ready) = self.ready.get_mut(&wanted.node) {
-            ready.remove(&task);
-        }
+        self.turns.remove(&wanted.node, task);
     }
 
     /// The tasks whose pieces `node` was to send.
@@ -133,7 +132,7 @@ impl Deliveries {
             if let Some((_, task)) = self.pauses.pop_first()
                 && let Some(wanted) = self.by_task.get(&task).filter(|wanted| wanted.sent.is_none())
             {
-                self.ready.entry(wanted.node.clone()).or_default().insert(task);
+                self.turns.add(&wanted.node, task);
             }
         }
     }
@@ -145,15 +144,9 @@ impl Deliveries {
 
     fn answered(&mut self, task: u32, attempt: u32) -> Option<Sent> {
         let wanted = self.by_task.get_mut(&task).filter(|wanted| wanted.attempt == attempt)?;
-        let (sent, node) = (wanted.sent.take()?, wanted.node.clone());
-        self.step_ended(&node);
+        let sent = wanted.sent.take()?;
+        self.turns.end(&wanted.node);
         Some(sent)
-    }
-
-    fn step_ended(&mut self, node: &NodeId) {
-        if let Some(in_progress) = self.in_progress.get_mut(node) {
-            *in_progress = in_progress.saturating_sub(1);
-        }
     }
 }
 

@@ -26,6 +26,8 @@ pub(crate) struct Fleet {
     weights: BTreeMap<NodeId, u32>,
     spes: BTreeMap<SpeId, Spe>,
     idle: BTreeSet<SpeId>,
+    /// Of these, those that have not been offered what waits as it is now.
+    untried: BTreeSet<SpeId>,
     /// When each SPE that is not idle counts as silent.
     deadlines: BTreeSet<(Duration, SpeId)>,
     /// SPEs to be started at a time; the number only keeps two of one node and time apart.
@@ -60,6 +62,7 @@ impl Fleet {
             nodes,
             spes: BTreeMap::new(),
             idle: BTreeSet::new(),
+            untried: BTreeSet::new(),
             deadlines: BTreeSet::new(),
             restarts: BTreeSet::new(),
             bytes_in_progress: 0,
@@ -94,6 +97,8 @@ impl Fleet {
             if let Some(node) = self.nodes.get_mut(&node) {
                 node.failed_starts = 0;
             }
+            // Once it is busy, its node is not waited for any more.
+            self.try_all_again();
         }
         true
     }
@@ -131,6 +136,8 @@ impl Fleet {
         self.restarts.insert((now.monotonic + pause, self.next, name.clone()));
         let attempt = if let SpeState::Busy { attempt, .. } = state { Some(attempt) } else { None };
         let node_given_up = node.failed_starts >= START_ROUNDS_MAX * node.slots;
+        // Nobody waits for this node any more, it may be.
+        self.try_all_again();
         Some(SpeLoss { node: name, attempt, node_given_up })
     }
 
@@ -153,6 +160,7 @@ impl Fleet {
     pub(crate) fn lose_node(&mut self, name: &NodeId) -> Option<Vec<(SpeId, Option<AttemptId>)>> {
         let node = self.nodes.get_mut(name).filter(|node| !node.lost)?;
         node.lost = true;
+        self.try_all_again();
         self.weights.remove(name);
         self.restarts.retain(|(_, _, node)| node != name);
         let here: Vec<SpeId> = self.spes.iter().filter(|(_, spe)| spe.node == *name).map(|(id, _)| *id).collect();
@@ -165,8 +173,24 @@ impl Fleet {
     }
 
     /// Idle SPEs and their nodes, oldest first.
-    pub(crate) fn idle(&self) -> Vec<(SpeId, NodeId)> {
-        self.idle.iter().filter_map(|id| Some((*id, self.spes.get(id)?.node.clone()))).collect()
+    pub(crate) fn idle(&self) -> impl Iterator<Item = (SpeId, &NodeId)> {
+        self.idle.iter().filter_map(|id| Some((*id, &self.spes.get(id)?.node)))
+    }
+
+    /// Of these, those that have not been offered the tasks that wait since there are more of them, or since their nodes
+    /// have become busy: only they can have any use of being asked.
+    pub(crate) fn untried(&self) -> Vec<(SpeId, NodeId)> {
+        self.untried.iter().filter_map(|id| Some((*id, self.spes.get(id)?.node.clone()))).collect()
+    }
+
+    /// All idle SPEs were offered what waits.
+    pub(crate) fn all_tried(&mut self) {
+        self.untried.clear();
+    }
+
+    /// What waits is another now, or may leave its nodes.
+    pub(crate) fn try_all_again(&mut self) {
+        self.untried.clone_from(&self.idle);
     }
 
     /// Whether any SPE is idle.
@@ -188,6 +212,11 @@ impl Fleet {
     /// Whether a node is of the job and not lost.
     pub(crate) fn is_live(&self, name: &NodeId) -> bool {
         self.weights.contains_key(name)
+    }
+
+    /// Where a node of the job stands.
+    pub(crate) fn place(&self, name: &NodeId) -> Option<&Place> {
+        self.nodes.get(name).map(|node| &node.place)
     }
 
     /// How far two nodes of the job are apart; the farthest for one that is not of the job.
@@ -237,6 +266,7 @@ impl Fleet {
         match spe.state {
             SpeState::Idle => {
                 self.idle.insert(id);
+                self.untried.insert(id);
             }
             SpeState::Busy { bytes, .. } => self.bytes_in_progress += bytes,
             SpeState::Starting { .. } => {}
@@ -255,6 +285,7 @@ impl Fleet {
             self.deadlines.remove(&(deadline, id));
         }
         self.idle.remove(&id);
+        self.untried.remove(&id);
         if let SpeState::Busy { bytes, .. } = spe.state {
             self.bytes_in_progress -= bytes;
         } else if let Some(node) = self.nodes.get_mut(&spe.node) {
@@ -345,7 +376,7 @@ mod tests {
         assert!(!fleet.ready(old) && fleet.ready(new));
         fleet.occupy(at(300), new, ATTEMPT);
         assert!(fleet.ready(new), "told twice");
-        assert_eq!(fleet.idle(), [], "and still busy");
+        assert_eq!(fleet.idle().count(), 0, "and still busy");
     }
 
     #[test]
@@ -414,6 +445,6 @@ mod tests {
         let replaced = fleet.replace_busy(at(0));
         assert_eq!(replaced.len(), 1);
         assert_eq!(replaced[0].0, started[1].0);
-        assert_eq!(fleet.idle(), [(started[0].0, node("a"))]);
+        assert_eq!(fleet.idle().collect::<Vec<_>>(), [(started[0].0, &node("a"))]);
     }
 }

@@ -240,24 +240,34 @@ impl Job {
     /// Gives idle SPEs work: of the earliest stage first, since all later ones wait for it; first everyone's own, then what
     /// is left of others', and at last what somebody is slow at.
     fn give_tasks(&mut self, now: Now) {
+        if self.stages.iter_mut().map(Stage::take_has_new).filter(|has_new| *has_new).count() > 0 {
+            self.fleet.try_all_again();
+        }
         for far in [false, true] {
-            for stage in &mut self.stages {
-                if !stage.has_waiting() {
-                    continue;
-                }
-                for (spe, node) in self.fleet.idle() {
+            for stage in self.stages.iter_mut().filter(|stage| stage.has_waiting()) {
+                for (spe, node) in self.fleet.untried() {
                     let record = &mut self.records[stage.number as usize];
                     if let Some(assignment) = stage.assign(now, &self.fleet, spe, &node, far, record) {
                         self.fleet.occupy(now, spe, assignment.attempt);
                         self.actions.push_back(Action::RunTask(assignment));
+                    } else if far && stage.treats_all_alike() {
+                        break;
                     }
                 }
             }
         }
+        self.fleet.all_tried();
         for stage in self.stages.iter_mut().filter(|stage| !stage.has_waiting()) {
-            for (spe, node) in self.fleet.idle() {
+            if !self.fleet.has_idle() {
+                break;
+            }
+            for task in stage.late(now) {
+                let Some((spe, node)) = self.fleet.idle().find(|(_, node)| stage.may_rival(task, node)) else {
+                    continue;
+                };
+                let (spe, node) = (spe, node.clone());
                 let record = &mut self.records[stage.number as usize];
-                let Some(assignment) = stage.assign_rival(now, &self.fleet, spe, &node, record) else { continue };
+                let assignment = stage.begin_rival(now, &self.fleet, task, (spe, &node), record);
                 self.fleet.occupy(now, spe, assignment.attempt);
                 self.actions.push_back(Action::RunTask(assignment));
             }

@@ -7,14 +7,15 @@
 //!
 //! Read in this order: [`plan`] (what is wanted), [`stream`] (what goes in), [`marks`] (where it may be cut),
 //! [`segment`] (how it is cut), `task` (how cuts
-//! are put together), `fleet` (who is there), `schedule` (which is given to whom), `pace` (who is slow), `bucket` (where
-//! results lie) with `places` and `delivery`, `stage`, [`job`] (the whole), [`outcome`] (how it ends). `action` and `event` are its two languages.
+//! are put together), `fleet` (who is there), `schedule` with `fullest` (which is given to whom), `pace` (who is slow), `bucket` (where
+//! results lie) with `places`, `delivery` and `turns`, `stage`, [`job`] (the whole), [`outcome`] (how it ends). `action` and `event` are its two languages.
 
 mod action;
 mod bucket;
 mod delivery;
 mod event;
 mod fleet;
+mod fullest;
 pub mod job;
 pub mod marks;
 pub mod outcome;
@@ -26,6 +27,7 @@ pub mod segment;
 mod stage;
 pub mod stream;
 mod task;
+mod turns;
 
 pub use action::{
     Action, AssignedGuide, AssignedPart, AssignedSegment, Assignment, BucketHome, Delivery, Placement, SegmentPlace,

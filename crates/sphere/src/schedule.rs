@@ -11,20 +11,26 @@
 //! It never gives out a task twice and never asks what a task contains.
 
 use std::{
-    cmp::Reverse,
     collections::{BTreeMap, BTreeSet},
+    sync::Arc,
 };
 
 use protocol::NodeId;
 
-use crate::fleet::Fleet;
+use crate::{fleet::Fleet, fullest::Fullest};
 
 /// The tasks that wait for an SPE. A task waits in the queue of each live node that holds it, or in the queue of no
 /// node when none of the job's does.
 #[derive(Debug, Default)]
 pub(crate) struct Pool {
     queues: BTreeMap<Option<NodeId>, Queue>,
+    /// The nodes with a queue that is not empty, for who looks for work elsewhere.
+    fullest: Fullest,
     waiting: BTreeMap<u32, Waiting>,
+    /// Waiting tasks that failed at some node.
+    avoiding: usize,
+    /// Whether tasks came to wait since that was asked.
+    has_new: bool,
     /// SPEs at work on each file now.
     readers: BTreeMap<usize, u32>,
     /// Whether tasks can only be processed where they lie.
@@ -32,12 +38,12 @@ pub(crate) struct Pool {
 }
 
 /// A task as the schedule sees it.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub(crate) struct Waiting {
     /// The file it begins with.
     pub(crate) member: usize,
     /// The nodes that hold all of it.
-    pub(crate) holders: Vec<NodeId>,
+    pub(crate) holders: Arc<[NodeId]>,
     /// Nodes where it failed; others are tried first.
     pub(crate) avoid: BTreeSet<NodeId>,
 }
@@ -50,8 +56,10 @@ impl Pool {
     /// A task waits from now on.
     pub(crate) fn insert(&mut self, fleet: &Fleet, task: u32, waiting: Waiting) {
         for key in queue_keys(fleet, &waiting) {
-            self.queues.entry(key).or_default().insert(waiting.member, task);
+            self.enqueue(fleet, key, waiting.member, task);
         }
+        self.avoiding += usize::from(!waiting.avoid.is_empty());
+        self.has_new = true;
         self.waiting.insert(task, waiting);
     }
 
@@ -59,27 +67,40 @@ impl Pool {
     /// elsewhere.
     pub(crate) fn take(&mut self, fleet: &Fleet, node: &NodeId, far: bool) -> Option<u32> {
         let task = if far { self.choose_far(fleet, node) } else { self.choose_near(fleet, node) }?;
-        let waiting = self.waiting.remove(&task)?;
-        for key in queue_keys(fleet, &waiting) {
-            if let Some(queue) = self.queues.get_mut(&key) {
-                queue.remove(waiting.member, task);
-            }
-        }
-        self.enter(waiting.member);
+        let member = self.remove(fleet, task)?;
+        self.enter(member);
         Some(task)
     }
 
-    /// A task does not wait any more.
-    pub(crate) fn remove(&mut self, task: u32) {
-        let Some(waiting) = self.waiting.remove(&task) else { return };
-        for queue in self.queues.values_mut() {
+    /// A task does not wait any more. Gives the file that it begins with.
+    pub(crate) fn remove(&mut self, fleet: &Fleet, task: u32) -> Option<usize> {
+        let waiting = self.waiting.remove(&task)?;
+        self.avoiding -= usize::from(!waiting.avoid.is_empty());
+        for key in queue_keys(fleet, &waiting) {
+            let Some(queue) = self.queues.get_mut(&key) else { continue };
+            let before = queue.len;
             queue.remove(waiting.member, task);
+            let after = queue.len;
+            if let Some(node) = key {
+                self.fullest.change(fleet, &node, before, after);
+            }
         }
+        Some(waiting.member)
     }
 
     /// Whether any task waits.
     pub(crate) fn has_waiting(&self) -> bool {
         !self.waiting.is_empty()
+    }
+
+    /// Whether tasks have come to wait since this was asked last.
+    pub(crate) fn take_has_new(&mut self) -> bool {
+        std::mem::take(&mut self.has_new)
+    }
+
+    /// Whether what one SPE may not carry away, no other may: then the rest need not ask.
+    pub(crate) fn treats_all_alike(&self) -> bool {
+        self.pinned || self.avoiding == 0
     }
 
     /// One SPE more reads `member`.
@@ -97,11 +118,26 @@ impl Pool {
         }
     }
 
-    /// Sorts all waiting tasks anew, after `fleet` lost a node.
-    pub(crate) fn rebuild(&mut self, fleet: &Fleet) {
-        self.queues.clear();
-        for (task, waiting) in std::mem::take(&mut self.waiting) {
-            self.insert(fleet, task, waiting);
+    /// `fleet` lost a node: what waited for it alone waits for nobody in particular.
+    pub(crate) fn forget_node(&mut self, fleet: &Fleet, node: &NodeId) {
+        let Some(queue) = self.queues.remove(&Some(node.clone())) else { return };
+        self.fullest.change(fleet, node, queue.len, 0);
+        for (member, tasks) in queue.by_member {
+            for task in tasks {
+                if self.waiting.get(&task).is_some_and(|waiting| queue_keys(fleet, waiting) == [None]) {
+                    self.enqueue(fleet, None, member, task);
+                }
+            }
+        }
+        self.has_new = true;
+    }
+
+    fn enqueue(&mut self, fleet: &Fleet, key: Option<NodeId>, member: usize, task: u32) {
+        let queue = self.queues.entry(key.clone()).or_default();
+        let before = queue.len;
+        queue.insert(member, task);
+        if let Some(node) = key {
+            self.fullest.change(fleet, &node, before, queue.len);
         }
     }
 
@@ -113,18 +149,16 @@ impl Pool {
         if self.pinned {
             return None;
         }
-        let others = self.queues.iter().filter(|(key, queue)| queue.len > 0 && key.as_ref() != Some(node));
-        let mut others: Vec<_> = others
-            .map(|(key, queue)| (key.as_ref().map(|holder| fleet.distance(node, holder)), Reverse(queue.len), key))
-            .collect();
-        // A task of no node of the job is as far as can be: last. (`None` would sort first.)
-        others.sort_by(|a, b| (a.0.is_none(), a).cmp(&(b.0.is_none(), b)));
         let may_leave = |task: u32| {
-            let holders = self.waiting.get(&task).map_or(&[][..], |waiting| &waiting.holders);
+            let holders = self.waiting.get(&task).map_or(&[][..], |waiting| &*waiting.holders);
             self.may_run(fleet, task, node)
                 && !holders.iter().any(|holder| fleet.is_free(holder) && self.may_run(fleet, task, holder))
         };
-        others.into_iter().find_map(|(_, _, key)| self.choose(key, &may_leave))
+        // Nothing leaves a node with an SPE free, but what failed there.
+        let others = self.fullest.from(fleet, node).filter(|holder| self.avoiding > 0 || !fleet.is_free(holder));
+        // A task of no node of the job is as far as can be: last.
+        let keys = others.map(|holder| Some(holder.clone())).chain([None]);
+        keys.into_iter().find_map(|key| self.choose(&key, &may_leave))
     }
 
     /// Rules 2 and 3 within one queue.
@@ -263,7 +297,11 @@ mod tests {
     fn a_task_that_failed_where_it_lies_is_carried_away_although_an_spe_is_free_there() {
         let (mut fleet, spes) = busy_fleet();
         let mut pool = Pool::new(false);
-        pool.insert(&fleet, 0, Waiting { member: 0, holders: vec![node("b")], avoid: BTreeSet::from([node("b")]) });
+        pool.insert(
+            &fleet,
+            0,
+            Waiting { member: 0, holders: Arc::new([node("b")]), avoid: BTreeSet::from([node("b")]) },
+        );
         fleet.release(spes[1]);
         assert_eq!(pool.take(&fleet, &node("b"), false), None);
         assert_eq!(pool.take(&fleet, &node("a"), true), Some(0));
@@ -273,7 +311,7 @@ mod tests {
     fn a_bucket_is_never_carried_away() {
         let (fleet, _) = busy_fleet();
         let mut pool = Pool::new(true);
-        pool.insert(&fleet, 0, Waiting { member: 0, holders: vec![node("b")], avoid: BTreeSet::new() });
+        pool.insert(&fleet, 0, Waiting { member: 0, holders: Arc::new([node("b")]), avoid: BTreeSet::new() });
         assert_eq!(pool.take(&fleet, &node("a"), true), None);
     }
 
@@ -282,12 +320,14 @@ mod tests {
         let (mut fleet, _) = busy_fleet();
         let mut pool = Pool::new(false);
         let avoid = BTreeSet::from([node("a")]);
-        pool.insert(&fleet, 0, Waiting { member: 0, holders: vec![node("a")], avoid });
+        pool.insert(&fleet, 0, Waiting { member: 0, holders: Arc::new([node("a")]), avoid });
         assert_eq!(pool.take(&fleet, &node("a"), false), None);
         for name in ["b", "c", "d"] {
             fleet.lose_node(&node(name));
         }
-        pool.rebuild(&fleet);
+        for name in ["b", "c", "d"] {
+            pool.forget_node(&fleet, &node(name));
+        }
         assert_eq!(pool.take(&fleet, &node("a"), false), Some(0));
     }
 
@@ -305,7 +345,7 @@ mod tests {
         let (mut fleet, _) = busy_fleet();
         let mut pool = pool(&fleet, &[(0, &["b"])]);
         fleet.lose_node(&node("b"));
-        pool.rebuild(&fleet);
+        pool.forget_node(&fleet, &node("b"));
         assert_eq!(pool.take(&fleet, &node("d"), true), Some(0));
     }
 }

@@ -6,7 +6,7 @@
 
 mod again;
 
-use std::{collections::BTreeSet, time::Duration};
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use protocol::{
     JobId, NodeId, Now, SliceId, Status,
@@ -144,24 +144,30 @@ impl Stage {
         Some(self.begin_attempt(now, fleet, task, spe, node))
     }
 
-    /// The attempt that an SPE with nothing else to do should make beside a slow one at another node.
-    pub(crate) fn assign_rival(
+    /// Tasks whose only attempts are slow, in order.
+    pub(crate) fn late(&self, now: Now) -> Vec<u32> {
+        let is_late = |task: &u32| self.slow_at(*task).is_some_and(|due| due <= now.monotonic);
+        self.at_work.iter().copied().filter(is_late).collect()
+    }
+
+    /// Whether an SPE of `node` may make an attempt at a task beside a slow one.
+    pub(crate) fn may_rival(&self, task: u32, node: &NodeId) -> bool {
+        let state = &self.tasks[task as usize];
+        state.running.iter().all(|running| running.node != *node) && !state.avoid.contains(node)
+    }
+
+    /// The attempt that an SPE with nothing else to do makes beside a [slow](Self::late) one at another node.
+    pub(crate) fn begin_rival(
         &mut self,
         now: Now,
         fleet: &Fleet,
-        spe: SpeId,
-        node: &NodeId,
+        task: u32,
+        (spe, node): (SpeId, &NodeId),
         record: &mut StageRecord,
-    ) -> Option<Assignment> {
-        let late = |task: &&u32| {
-            let due = self.slow_at(**task).filter(|due| *due <= now.monotonic);
-            let state = &self.tasks[**task as usize];
-            due.is_some() && state.running.iter().all(|running| running.node != *node) && !state.avoid.contains(node)
-        };
-        let task = *self.at_work.iter().find(late)?;
+    ) -> Assignment {
         record.speculative += 1;
         self.pool.enter(self.tasks[task as usize].task.member);
-        Some(self.begin_attempt(now, fleet, task, spe, node))
+        self.begin_attempt(now, fleet, task, spe, node)
     }
 
     /// Who makes this attempt; `None` when it is not counted on.
@@ -337,6 +343,16 @@ impl Stage {
         self.pool.has_waiting()
     }
 
+    /// Whether tasks have come to wait since this was asked last.
+    pub(crate) fn take_has_new(&mut self) -> bool {
+        self.pool.take_has_new()
+    }
+
+    /// See [`Pool::treats_all_alike`].
+    pub(crate) fn treats_all_alike(&self) -> bool {
+        self.pool.treats_all_alike()
+    }
+
     /// Whether every task is done and every bucket has reached its end.
     pub(crate) fn is_complete(&self) -> bool {
         self.unfinished == 0 && self.buckets.are_complete()
@@ -444,7 +460,7 @@ impl Stage {
             return;
         }
         let waiting =
-            Waiting { member: state.task.member, holders: state.task.holders.clone(), avoid: state.avoid.clone() };
+            Waiting { member: state.task.member, holders: Arc::clone(&state.task.holders), avoid: state.avoid.clone() };
         self.pool.insert(fleet, task, waiting);
     }
 

@@ -3,7 +3,10 @@
 //!
 //! It never splits a segment and never changes the order within a task.
 
-use std::collections::BTreeMap;
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 use protocol::NodeId;
 
@@ -16,23 +19,23 @@ pub(crate) struct Task {
     pub(crate) segments: Vec<Segment>,
     /// Bytes of all its segments.
     pub(crate) bytes: u64,
-    /// The nodes that hold all of it, by name.
-    pub(crate) holders: Vec<NodeId>,
+    /// The nodes that hold all of it, by name. Tasks of one file share the list: a million tasks are no rarity.
+    pub(crate) holders: Arc<[NodeId]>,
     /// The member of the stream that it began with; two tasks of the same member read the same file.
     pub(crate) member: usize,
 }
 
 impl Task {
-    fn of(stream: &Stream, segments: Vec<Segment>) -> Self {
+    fn of(lists: &mut HolderLists, segments: Vec<Segment>) -> Self {
         let bytes = segments.iter().map(|segment| segment.bytes).sum();
-        let mut holders: Vec<NodeId> = segments.first().map_or(vec![], |first| stream.nodes(first.member).to_vec());
-        for segment in segments.iter().skip(1) {
-            let nodes = stream.nodes(segment.member);
-            holders.retain(|node| nodes.contains(node));
-        }
-        holders.sort();
-        holders.dedup();
         let member = segments.first().map_or(0, |segment| segment.member);
+        let mut holders = lists.of(member);
+        for segment in segments.iter().filter(|segment| segment.member != member) {
+            let nodes = lists.stream.nodes(segment.member);
+            if !holders.iter().all(|node| nodes.contains(node)) {
+                holders = holders.iter().filter(|node| nodes.contains(node)).cloned().collect();
+            }
+        }
         Self { segments, bytes, holders, member }
     }
 
@@ -44,6 +47,25 @@ impl Task {
     }
 }
 
+/// The holders of the members of a stream, by name. The list of the one that was asked for last is shared.
+struct HolderLists<'a> {
+    stream: &'a Stream,
+    last: Option<(usize, Arc<[NodeId]>)>,
+}
+
+impl HolderLists<'_> {
+    fn of(&mut self, member: usize) -> Arc<[NodeId]> {
+        if let Some((_, list)) = self.last.as_ref().filter(|(last, _)| *last == member) {
+            return Arc::clone(list);
+        }
+        let names: BTreeSet<_> =
+            if member < self.stream.len() { self.stream.nodes(member).iter().collect() } else { BTreeSet::new() };
+        let list: Arc<[NodeId]> = names.into_iter().cloned().collect();
+        self.last = Some((member, Arc::clone(&list)));
+        list
+    }
+}
+
 /// Groups segments into tasks of up to about `small_bytes` bytes, each with a home among `weights` (live nodes and their
 /// SPEs), in the order of their first segments.
 pub(crate) fn group(
@@ -52,8 +74,9 @@ pub(crate) fn group(
     weights: &BTreeMap<NodeId, u32>,
     small_bytes: u64,
 ) -> Vec<Task> {
+    let mut lists = HolderLists { stream, last: None };
     if stream.is_pinned() {
-        return segments.into_iter().map(|segment| Task::of(stream, vec![segment])).collect();
+        return segments.into_iter().map(|segment| Task::of(&mut lists, vec![segment])).collect();
     }
     let mut load = Load { weights, bytes: BTreeMap::new() };
     let mut open: BTreeMap<Option<&NodeId>, Vec<Segment>> = BTreeMap::new();
@@ -61,7 +84,7 @@ pub(crate) fn group(
     for segment in segments {
         let home = load.give(stream.nodes(segment.member), segment.bytes);
         if segment.bytes >= small_bytes {
-            tasks.push(Task::of(stream, vec![segment]));
+            tasks.push(Task::of(&mut lists, vec![segment]));
             continue;
         }
         let group = open.entry(home).or_default();
@@ -70,11 +93,11 @@ pub(crate) fn group(
         let streams = stream.file(segment.member).map_or(1, |file| file.parts().count());
         let is_full = group.len() >= TASK_SEGMENTS_MAX / streams;
         if !group.is_empty() && (group_bytes + segment.bytes > small_bytes || is_full) {
-            tasks.push(Task::of(stream, std::mem::take(group)));
+            tasks.push(Task::of(&mut lists, std::mem::take(group)));
         }
         group.push(segment);
     }
-    tasks.extend(open.into_values().filter(|group| !group.is_empty()).map(|group| Task::of(stream, group)));
+    tasks.extend(open.into_values().filter(|group| !group.is_empty()).map(|group| Task::of(&mut lists, group)));
     tasks.sort_by_key(|task| task.segments.first().map(|segment| segment.number));
     tasks
 }

@@ -41,7 +41,7 @@ impl Job {
             self.do_again(number, &undelivered);
         }
         for stage in &mut self.stages {
-            stage.forget_node(&self.fleet);
+            stage.forget_node(&self.fleet, node);
         }
     }
 
@@ -84,7 +84,7 @@ impl Job {
             return;
         }
         if let Some(reader) = self.stages.get_mut(number + 1) {
-            reader.suspend(buckets);
+            reader.suspend(&self.fleet, buckets);
         }
         let tasks = self.stages[number].lose_buckets(&self.fleet, buckets);
         self.do_again(number, &tasks);

@@ -3,7 +3,10 @@
 //!
 //! It never says what is lost: [`recovery`](crate::job) does, stage by stage.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 use protocol::{
     NodeId,
@@ -15,8 +18,8 @@ use crate::{action::Placement, bucket::PieceSpot, fleet::Fleet, stream::Stream};
 
 impl Stage {
     /// A node was lost; what it held was seen to.
-    pub(crate) fn forget_node(&mut self, fleet: &Fleet) {
-        self.pool.rebuild(fleet);
+    pub(crate) fn forget_node(&mut self, fleet: &Fleet, node: &NodeId) {
+        self.pool.forget_node(fleet, node);
     }
 
     /// Buckets at `node` whose content is still needed. `next` is the stage that reads them, once it has begun.
@@ -91,11 +94,11 @@ impl Stage {
     }
 
     /// The buckets of these numbers, which it reads, are being made again: who would read them waits.
-    pub(crate) fn suspend(&mut self, buckets: &[u32]) {
+    pub(crate) fn suspend(&mut self, fleet: &Fleet, buckets: &[u32]) {
         for bucket in buckets {
             let Some(task) = self.reader(*bucket) else { continue };
             self.tasks[task as usize].lacks_input = true;
-            self.pool.remove(task);
+            self.pool.remove(fleet, task);
         }
     }
 
@@ -108,7 +111,7 @@ impl Stage {
             input.bucket = bucket;
             input.node = node.clone();
         }
-        state.task.holders = vec![node.clone()];
+        state.task.holders = Arc::new([node.clone()]);
         state.lacks_input = false;
         let is_paused = self.paused.iter().any(|(_, paused)| *paused == task);
         if state.winner.is_none() && state.running.is_empty() && !is_paused {
