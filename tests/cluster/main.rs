@@ -21,6 +21,7 @@ mod programs;
 mod providers;
 mod rebuild;
 mod records;
+mod reductions;
 mod rights;
 #[path = "../../crates/security/tests/ldap/slapd.rs"]
 mod slapd;

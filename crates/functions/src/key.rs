@@ -1,4 +1,4 @@
-//! Where in a record its key lies. Serves `partition`, `hash`, `sort`, `sample` and `teravalidate`.
+//! Where in a record its key lies. Serves `partition`, `sort`, `sample`, `teravalidate` and fields of records.
 
 use std::str::FromStr;
 

@@ -7,7 +7,10 @@
 //! | `copy` | any | – | the records, to bucket 0 |
 //! | `count` | any | – | a line `path from records bytes` for each segment, to bucket 0 |
 //! | `partition` | fixed | `cuts`, `key` | each record to the bucket of its key's range |
-//! | `hash` | fixed, lines | `key` | each record to the bucket of its key's hash |
+//! | `hash` | fixed, lines, index | `key` | each record to the bucket of its key's hash |
+//! | `filter` | fixed, lines, index | conditions, `key`, `value` | the records that fulfil all conditions, by their key's hash |
+//! | `group` | fixed, lines, index | `key`, `value` | the records in the order of their keys, by their key's hash |
+//! | `reduce` | fixed, lines | `reduction`, `key`, `value` | one record a key, by its key's hash |
 //! | `sort` | fixed | `key` | the segment's records by key, to bucket 0 |
 //! | `sample` | fixed | `every`, `key` | the key of every n-th record, to bucket 0 |
 //! | `teragen` | lines, file | – | 100-byte records, to bucket 0 |
@@ -16,7 +19,8 @@
 //! | `offsets` | file | `records`, `head:N` | the index of each file, to bucket 0 |
 //! | `index` | file | – | lines `word`, tab, paths with a blank between them, to bucket 0 |
 //!
-//! `key` is `offset:length` in bytes within the record; without it, terasort's `0:10`.
+//! `key` is `offset:length` in bytes within the record; without it, terasort's `0:10`. In lines it may be `column:N`, and is
+//! the first column where it is not given; `separator` says what stands between columns (a tab).
 
 mod batch;
 mod blocks;
@@ -25,17 +29,23 @@ mod copy;
 mod count;
 pub mod cuts;
 mod escape;
+mod field;
+mod filter;
+mod group;
 mod hash;
 mod index;
 pub mod key;
+mod number;
 mod offsets;
 mod partition;
+mod reduce;
 pub mod reference;
 mod sample;
 mod sort;
 pub mod terasort;
 mod word_set;
 mod words;
+mod writer;
 
 pub use udf::Function;
 
@@ -44,7 +54,10 @@ pub const ALL: &[(&str, &str)] = &[
     ("copy", "gives every record as it is"),
     ("count", "counts records and bytes, one line a segment"),
     ("partition", "spreads fixed records over buckets by the range of their key (cuts=HEX,…; key=OFFSET:LENGTH)"),
-    ("hash", "spreads records over buckets by the hash of their key (key=OFFSET:LENGTH)"),
+    ("hash", "spreads records over buckets by the hash of their key (key=OFFSET:LENGTH or column:N)"),
+    ("filter", "keeps records whose key or number fulfils conditions (contains=TEXT, at_least=N, …; key, value)"),
+    ("group", "brings records with equal keys together (key; value=column:N: one line a key)"),
+    ("reduce", "makes one record of those with equal keys (reduction=count, sum, min, max or first; key, value)"),
     ("sort", "sorts the fixed records of a segment by key (key=OFFSET:LENGTH)"),
     ("sample", "gives the key of every n-th fixed record (every=N; key=OFFSET:LENGTH)"),
     ("teragen", "makes 100-byte terasort records from lines `first count seed`"),
@@ -61,6 +74,9 @@ pub fn find(name: &str) -> Option<Function> {
         "count" => count::count,
         "partition" => partition::partition,
         "hash" => hash::hash,
+        "filter" => filter::filter,
+        "group" => group::group,
+        "reduce" => reduce::reduce,
         "sort" => sort::sort,
         "sample" => sample::sample,
         "teragen" => terasort::teragen,

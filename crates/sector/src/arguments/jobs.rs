@@ -29,6 +29,9 @@ pub(crate) struct Run {
     /// Treat the input's bytes as these records, whatever the files say
     #[arg(long, value_name = "FORMAT")]
     pub(crate) records: Option<RecordFormat>,
+    /// What a stage's results are: so the next stage gets them, or who reads the output. Once for all stages, or once for each
+    #[arg(long, value_name = "FORMAT", default_value = "file")]
+    pub(crate) result_records: Vec<RecordFormat>,
     /// Go on although the function fails on up to N segments; errors.jsonl beside the results says what went wrong
     #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u32).range(..=i64::from(limits::FUNCTION_ERRORS_MAX)))]
     pub(crate) max_errors: u32,

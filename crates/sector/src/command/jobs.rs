@@ -43,15 +43,17 @@ pub(crate) async fn run(cloud: &Client, run: Run, global: &Global) -> Result<(),
         Some(buckets) => buckets,
         None => default_buckets(cloud).await?,
     };
+    let results = result_records(&run.result_records, functions.len())?;
     let last = functions.len() - 1;
     let stages = functions
         .into_iter()
+        .zip(results)
         .enumerate()
-        .map(|(number, function)| StageSpec {
+        .map(|(number, (function, records))| StageSpec {
             function,
             // The last stage's results stay where they are made, unless buckets are asked for and it is the only one.
             buckets: (number < last || (last == 0 && run.buckets.is_some())).then_some(buckets),
-            records: RecordFormat::File,
+            records,
         })
         .collect();
     let spec = JobSpec {
@@ -196,6 +198,18 @@ fn sentence(line: &ErrorLine) -> String {
     format!(
         "stage {stage}: `{function}` failed on `{slice}`, segment {segment} (bytes {from} to {until}){record}{start}: {message}"
     )
+}
+
+/// The record format of each stage's results: one for all, or one for each.
+fn result_records(given: &[RecordFormat], stages: usize) -> Result<Vec<RecordFormat>, Failure> {
+    match given {
+        [only] => Ok(vec![*only; stages]),
+        each if each.len() == stages => Ok(each.to_vec()),
+        each => Err(Failure::usage(format!(
+            "`--result-records` is given {} times for {stages} stages: give it once, or once for each",
+            each.len()
+        ))),
+    }
 }
 
 fn parameters(texts: &[String]) -> Result<Vec<(String, String)>, Failure> {
