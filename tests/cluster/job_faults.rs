@@ -95,6 +95,28 @@ impl Text {
         self.nodes.iter().map(|node| self.stands(node, "first")).collect()
     }
 
+    /// Waits until `node-3` stands in the middle of one of its buckets, in the second stage; the processes of the other nodes,
+    /// and its own.
+    fn reads_its_buckets(&self) -> (Vec<u32>, u32) {
+        // So each node has results of the first stage.
+        self.all_stand();
+        let (others, node) = (self.pids(&["node-1", "node-2"]), self.cloud.node_pid("node-3"));
+        self.cloud.until("the node reads its buckets", |_| {
+            let firsts = others.iter().chain([&node]).flat_map(|node| standing(*node, "first"));
+            firsts.for_each(go_on);
+            !standing(node, "second").is_empty()
+        });
+        (others, node)
+    }
+
+    /// Of the first stage what ran on the lost node was done again, and of the second at least the task that stood there.
+    fn check_that_it_cost_a_part_of_both_stages(&self) {
+        let stages = self.stages();
+        let again = count(&stages[0], "retried");
+        assert!(again >= 1 && again < count(&stages[0], "segments"), "{stages:?}");
+        assert!(count(&stages[1], "retried") >= 1, "{stages:?}");
+    }
+
     /// Lets all SPEs of these nodes go on, whenever they stand, until the job has ended; that was well, and every line is in
     /// its output once.
     fn end(&self, mut job: Child, nodes: &[u32]) {
@@ -219,20 +241,22 @@ fn a_node_that_dies_while_its_buckets_are_filled_costs_its_own_task_alone() {
 fn a_node_that_dies_while_its_buckets_are_read_costs_what_it_held_and_no_record() {
     let text = Text::of(3, 9);
     let job = text.begin_shuffle();
-    text.all_stand();
-    let (nodes, victim) = (text.pids(&["node-1", "node-2"]), text.cloud.node_pid("node-3"));
-    text.cloud.until("the node reads its buckets", |_| {
-        let firsts = nodes.iter().chain([&victim]).flat_map(|node| standing(*node, "first"));
-        firsts.for_each(go_on);
-        !standing(victim, "second").is_empty()
-    });
+    let (nodes, victim) = text.reads_its_buckets();
     kill(victim);
     text.end(job, &nodes);
-    let stages = text.stages();
-    // Of the first stage what ran on that node, and of the second at least the task that stood there.
-    let again = count(&stages[0], "retried");
-    assert!(again >= 1 && again < count(&stages[0], "segments"), "{stages:?}");
-    assert!(count(&stages[1], "retried") >= 1, "{stages:?}");
+    text.check_that_it_cost_a_part_of_both_stages();
+}
+
+/// There is no rival for a task that reads a bucket: nobody else has its bytes.
+#[test]
+fn a_node_that_stands_still_while_its_buckets_are_read_costs_what_it_held_and_no_record() {
+    let text = Text::of(3, 9);
+    let job = text.begin_shuffle();
+    let (nodes, victim) = text.reads_its_buckets();
+    let stopped = Stopped::stop(victim);
+    text.end(job, &nodes);
+    drop(stopped);
+    text.check_that_it_cost_a_part_of_both_stages();
 }
 
 #[test]
