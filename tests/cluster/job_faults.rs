@@ -141,6 +141,20 @@ impl Text {
         nodes.iter().map(|node| self.cloud.node_pid(node)).collect()
     }
 
+    /// The attempts of the job that ended in this way.
+    fn attempts_that_ended(&self, end: &str) -> Vec<Value> {
+        let jobs = self.cloud.json(&["jobs"]);
+        let attempts = self.cloud.json(&["job", jobs[0]["id"].as_str().unwrap(), "--segments"]);
+        attempts.as_array().unwrap().iter().filter(|attempt| attempt["end"] == end).cloned().collect()
+    }
+
+    /// How many attempts failed and were overtaken, a pair for each node.
+    fn marks(&self) -> Vec<(u64, u64)> {
+        let nodes = self.cloud.json(&["nodes"]);
+        let marks = nodes.as_array().unwrap().iter().map(|node| &node["marks"]);
+        marks.map(|marks| (count(marks, "failed"), count(marks, "overtaken"))).collect()
+    }
+
     /// The job's stages, all of which are done whole.
     fn stages(&self) -> Vec<Value> {
         let stages = self.cloud.json(&["jobs"])[0]["stages"].as_array().unwrap().clone();
@@ -218,6 +232,13 @@ fn an_spe_that_is_killed_in_the_middle_of_its_task_costs_that_task_alone() {
     assert_eq!((count(&stages[0], "segments"), count(&stages[0], "retried")), (8, 1), "{stages:?}");
     assert_eq!(count(&stages[1], "retried"), 0, "{stages:?}");
     assert_eq!(text.pids(&["node-1", "node-2"]), nodes, "the node did not notice");
+
+    let ends = text.attempts_that_ended("failed");
+    let [failed] = &ends[..] else { panic!("{ends:?}") };
+    assert_eq!((&failed["node"], &failed["stage"], &failed["attempt"]), (&"node-1".into(), &0.into(), &0.into()));
+    assert!(failed["slice"].as_str().unwrap().starts_with("/text/"), "{failed}");
+    assert_eq!(text.attempts_that_ended("done").len(), 8 + 6, "every segment and every bucket");
+    assert_eq!(text.marks(), [(1, 0), (0, 0)]);
 }
 
 #[test]
@@ -269,6 +290,13 @@ fn an_spe_that_stands_still_in_the_middle_of_its_task_is_overtaken() {
     assert!(count(stage, "speculative") >= 1, "{stage}");
     let lost = format!("/proc/{}", spes[0]);
     watch("the one that lost has ended", || (!Path::new(&lost).exists()).then_some(()));
+    let ends = text.attempts_that_ended("overtaken");
+    let [overtaken] = &ends[..] else { panic!("{ends:?}") };
+    assert_eq!(overtaken["node"], "node-1");
+    assert!(overtaken["took_ms"].as_u64().unwrap() >= 2_000, "nobody is slow before: {overtaken}");
+    assert_eq!(text.marks(), [(0, 1), (0, 0)]);
+    let shown = text.cloud.ok(&["nodes"]);
+    assert!(shown.contains("up, 1 overtaken"), "{shown}");
 }
 
 #[test]

@@ -3,9 +3,12 @@
 
 use protocol::{
     JobId, Policy, SectorPath, UserName,
-    message::client_master::{
-        ClientReply, ClientRequest, Entry, EntryKind, EntryStatus, Health, JobRecord, NodeStatus, Page, QuotaStatus,
-        TrashItem, Usage,
+    message::{
+        client_master::{
+            ClientReply, ClientRequest, Entry, EntryKind, EntryStatus, Health, JobRecord, NodeStatus, Page,
+            QuotaStatus, TrashItem, Usage,
+        },
+        history::{HistoryRequest, JobHistory},
     },
 };
 
@@ -169,6 +172,15 @@ impl Client {
     pub async fn job(&self, job: JobId) -> Result<JobRecord, ClientError> {
         let jobs = ask!(self, "job", ClientRequest::Job(job), ClientReply::Jobs(jobs) => jobs)?;
         jobs.into_iter().next().ok_or(ClientError::Unexpected { who: "master", request: "job" })
+    }
+
+    /// What became of a job's attempts, when it has ended.
+    ///
+    /// # Errors
+    /// `NotFound` where that is not known (any more), `Refused` for a job of somebody else.
+    pub async fn job_history(&self, job: JobId) -> Result<JobHistory, ClientError> {
+        let of = HistoryRequest::Of(job);
+        ask!(self, "history", ClientRequest::History(of), ClientReply::History(history) => history)
     }
 
     /// Asks a job's driver to stop.

@@ -59,6 +59,7 @@ pub use protocol::{
             MovePlan, NodeRemoval, PlannedMove, RebalanceStatus, RebalanceVerb, RemoveNodeRequest, Standing,
             TopologyStatus,
         },
+        history::{AttemptEnd, AttemptRecord, JobHistory, NodeMarks},
         master_security::KnownUser,
     },
 };

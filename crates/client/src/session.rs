@@ -319,12 +319,13 @@ fn same_family(peer: IpAddr) -> IpAddr {
 fn is_repeatable(request: &ClientRequest) -> bool {
     use ClientRequest::{
         Abandon, Accounts, Acl, Admission, AdmitJob, Audit, CancelJob, Commit, Copies, Create, Drain, EmptyTrash,
-        Health, Import, Job, Jobs, List, Locate, Logout, MakeFolder, Nodes, Policy, Quotas, Rebalance, Rebuild, Remove,
-        RemoveNode, Rename, Renew, ReportJob, Restore, SetPolicy, SetQuota, Stat, Topology, Trash, Usage,
+        Health, History, Import, Job, Jobs, List, Locate, Logout, MakeFolder, Nodes, Policy, Quotas, Rebalance,
+        Rebuild, Remove, RemoveNode, Rename, Renew, ReportJob, Restore, SetPolicy, SetQuota, Stat, Topology, Trash,
+        Usage,
     };
     match request {
         Locate(_) | Copies(_) | Stat(_) | List { .. } | Usage(_) | Nodes | Health => true,
-        Jobs | Job(_) | Renew(_) | ReportJob(_) | Audit(_) => true,
+        Jobs | Job(_) | Renew(_) | ReportJob(_) | Audit(_) | History(_) => true,
         // Each says how things shall be, not what to change.
         Drain(_) | Rebalance(_) | Topology { .. } => true,
         Policy(_) | SetPolicy { .. } | Trash { .. } | EmptyTrash { .. } | Quotas { .. } | SetQuota { .. } => true,

@@ -5,7 +5,7 @@
 mod fake_cloud;
 
 use client::{
-    EntryKind, JobState, RecordFormat,
+    AttemptEnd, AttemptRecord, EntryKind, JobState, NodeMarks, RecordFormat,
     job::{JobOutput, JobProgress, JobSpec, StageSpec},
 };
 use fake_cloud::{FakeCloud, Fault, JOB, RECORD_BYTES, records};
@@ -96,6 +96,24 @@ async fn an_spe_that_dies_with_half_its_results_delivered_changes_nothing() {
     let outcome = cloud.client().await.run_job(two_stages(vec![input], folder("/out")), nothing).await.unwrap();
     assert_eq!(cloud.records_below("/out"), all);
     assert_eq!(outcome.record.stages[0].retried, 2);
+}
+
+#[tokio::test]
+async fn when_a_job_has_ended_the_master_is_told_of_every_attempt_and_of_the_node_that_failed() {
+    let cloud = FakeCloud::start(&["a", "b"]).await;
+    let input = cloud.add_file("/in/1", &records(30), &["a"]);
+    cloud.world().faults.extend([Fault::Die]);
+    let outcome = cloud.client().await.run_job(two_stages(vec![input], folder("/out")), nothing).await.unwrap();
+    let history = cloud.world().history.clone().unwrap();
+    let tasks: u64 = outcome.record.stages.iter().map(|stage| stage.segments).sum();
+    assert_eq!((history.attempts.len() as u64, history.left_out), (tasks + 1, 0));
+    let failed: Vec<_> = history.attempts.iter().filter(|attempt| attempt.end == AttemptEnd::Failed).collect();
+    let [failed] = &failed[..] else { panic!("{failed:?}") };
+    assert_eq!((failed.stage, failed.slice.as_str(), failed.bytes), (0, "/in/1", 100));
+    assert_eq!(history.marks, [(failed.node.clone(), NodeMarks { failed: 1, overtaken: 0 })]);
+    let again = |attempt: &&AttemptRecord| (attempt.stage, attempt.segment) == (0, failed.segment);
+    let ends: Vec<_> = history.attempts.iter().filter(again).map(|attempt| attempt.end).collect();
+    assert_eq!(ends, [AttemptEnd::Failed, AttemptEnd::Done]);
 }
 
 #[tokio::test]

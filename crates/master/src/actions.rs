@@ -185,6 +185,8 @@ pub struct StoredRow {
 pub(crate) const NAMES_TABLE: &str = "names";
 /// Table of jobs, by [`JobId`](protocol::JobId).
 pub(crate) const JOBS_TABLE: &str = "jobs";
+/// Table of what became of jobs' attempts, by [`JobId`](protocol::JobId).
+pub(crate) const HISTORIES_TABLE: &str = "histories";
 /// Table of nodes, by [`NodeId`].
 pub(crate) const NODES_TABLE: &str = "nodes";
 /// Table of policies, by [`FileId`](protocol::FileId).
@@ -204,7 +206,7 @@ pub(crate) const CONFLICTS_TABLE: &str = "conflicts";
 /// Table of one row: the largest version of a file that was removed.
 pub(crate) const VERSIONS_TABLE: &str = "versions";
 /// All tables, in the order in which they are loaded.
-pub const TABLES: [&str; 11] = [
+pub const TABLES: [&str; 12] = [
     NAMES_TABLE,
     JOBS_TABLE,
     NODES_TABLE,
@@ -216,4 +218,5 @@ pub const TABLES: [&str; 11] = [
     REMOVED_TABLE,
     CONFLICTS_TABLE,
     VERSIONS_TABLE,
+    HISTORIES_TABLE,
 ];

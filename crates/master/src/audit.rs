@@ -249,6 +249,7 @@ pub(crate) fn audited(request: &ClientRequest) -> Noted {
         Ask::Quotas { .. } => (None, "look at quotas", String::new()),
         Ask::Nodes | Ask::Health => (None, "look at nodes", String::new()),
         Ask::Jobs | Ask::Job(_) => (None, "look at jobs", String::new()),
+        Ask::History(_) => (None, "tell of a job's segments, or look at them", String::new()),
         Ask::Logout => (None, "log out", String::new()),
     };
     Noted { kind, what, object }

@@ -2,7 +2,7 @@
 //! things change; asking costs nothing.
 
 use protocol::{
-    NodeId,
+    NodeId, Now,
     disk::{DiskState, DiskStatus},
     message::{
         audit::RefusedTickets,
@@ -16,9 +16,9 @@ use crate::{Master, nodes::Node, replication::Unwell};
 
 impl Master {
     /// The nodes, by name.
-    pub(crate) fn node_list(&self) -> ClientReply {
+    pub(crate) fn node_list(&self, now: Now) -> ClientReply {
         let reserve_bytes = self.config.reserve_bytes;
-        ClientReply::Nodes(self.nodes.by_name().map(|(_, node)| node.status(reserve_bytes)).collect())
+        ClientReply::Nodes(self.nodes.by_name().map(|(_, node)| node.status(now, reserve_bytes)).collect())
     }
 
     /// What is wrong, if anything.

@@ -14,7 +14,11 @@ use store::{Journal, RowChange};
 
 use crate::{
     MasterError,
-    actions::{JOBS_TABLE, NAMES_TABLE, NODES_TABLE, POLICIES_TABLE, QUOTAS_TABLE, StoredRow, TABLES, TRASH_TABLE},
+    actions::{
+        HISTORIES_TABLE, JOBS_TABLE, NAMES_TABLE, NODES_TABLE, POLICIES_TABLE, QUOTAS_TABLE, StoredRow, TABLES,
+        TRASH_TABLE,
+    },
+    histories::Histories,
     jobs::Jobs,
     namespace::{Namespace, ROOT},
     nodes::Nodes,
@@ -151,6 +155,7 @@ fn check_row(row: &StoredRow) -> Option<String> {
     let parsed = match row.table {
         NAMES_TABLE => Namespace::check_row(row),
         JOBS_TABLE => Jobs::default().load(Now::default(), row),
+        HISTORIES_TABLE => Histories::default().load(row),
         NODES_TABLE => Nodes::default().load(Now::default(), row),
         POLICIES_TABLE => Policies::default().load(row),
         TRASH_TABLE => Trash::default().load(row),

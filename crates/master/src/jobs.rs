@@ -96,6 +96,11 @@ impl Jobs {
             .ok_or_else(|| Refusal::new(Status::NotFound, format!("there is no job {id}; `sector jobs` shows them")))
     }
 
+    /// Whose a job is.
+    pub(crate) fn owner(&self, id: JobId) -> Result<&UserName, Refusal> {
+        Ok(&self.get(id)?.record.user)
+    }
+
     /// Records newest first, as many as a message holds.
     fn newest(&self) -> Vec<JobRecord> {
         let mut bytes = 0;

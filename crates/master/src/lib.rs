@@ -17,6 +17,7 @@ mod drain;
 mod error;
 mod files;
 mod health;
+mod histories;
 mod inspect;
 mod interrupted;
 mod jobs;

@@ -13,12 +13,14 @@ use store::RowChange;
 
 use crate::{
     actions::{
-        Action, CONFLICTS_TABLE, Caller, ClientJoin, Completion, JOBS_TABLE, JOURNAL_TABLE, MEMBERS_TABLE, Message,
-        NODES_TABLE, NodeJoin, POLICIES_TABLE, QUOTAS_TABLE, REMOVED_TABLE, StoredRow, TRASH_TABLE,
+        Action, CONFLICTS_TABLE, Caller, ClientJoin, Completion, HISTORIES_TABLE, JOBS_TABLE, JOURNAL_TABLE,
+        MEMBERS_TABLE, Message, NODES_TABLE, NodeJoin, POLICIES_TABLE, QUOTAS_TABLE, REMOVED_TABLE, StoredRow,
+        TRASH_TABLE,
     },
     audit::{AuditQueue, audited},
     config::MasterConfig,
     error::MasterError,
+    histories::Histories,
     interrupted::Interrupted,
     jobs::Jobs,
     keeping::Keeping,
@@ -75,6 +77,7 @@ pub struct Master {
     pub(crate) audit: AuditQueue,
     pub(crate) superseded: Superseded,
     pub(crate) jobs: Jobs,
+    pub(crate) histories: Histories,
     pub(crate) sessions: Sessions,
     pub(crate) saves: Saves,
     pub(crate) sweeps: VecDeque<Sweep>,
@@ -130,10 +133,11 @@ impl Master {
         let mut rng = Rng::with_seed(seed);
         let (rebuild, sequence) = Rebuild::load(now, &config, &mut rng, &loading)?;
         let (mut jobs, mut policies, mut nodes) = (Jobs::default(), Policies::default(), Nodes::default());
-        let (mut trash, mut quotas) = (Trash::default(), Quotas::default());
+        let (mut trash, mut quotas, mut histories) = (Trash::default(), Quotas::default(), Histories::default());
         for row in &loading.others {
             match row.table {
                 JOBS_TABLE => jobs.load(now, row)?,
+                HISTORIES_TABLE => histories.load(row)?,
                 NODES_TABLE => nodes.load(now, row)?,
                 POLICIES_TABLE => policies.load(row)?,
                 TRASH_TABLE => trash.load(row)?,
@@ -180,6 +184,7 @@ impl Master {
             audit,
             superseded: Superseded::default(),
             jobs,
+            histories,
             sessions: Sessions::default(),
             saves: Saves::default(),
             sweeps: VecDeque::new(),
@@ -351,7 +356,7 @@ impl Master {
                 self.remove(now, from, &path, recursive, for_good)
             }
             ClientRequest::Usage(path) => self.usage(by, &path).map(Some),
-            ClientRequest::Nodes => Ok(Some(self.node_list())),
+            ClientRequest::Nodes => Ok(Some(self.node_list(now))),
             ClientRequest::Health => Ok(Some(self.health())),
             ClientRequest::AdmitJob { title, output: _ } => self.admit_job(now, from, client, &title),
             ClientRequest::ReportJob(report) => self.report_job(now, from, client, report),
@@ -382,6 +387,7 @@ impl Master {
             ClientRequest::Audit(question) => self.ask_audit(from, client, question),
             ClientRequest::Copies(path) => self.copies(now, client, &path).map(Some),
             ClientRequest::Acl(request) => self.ask_acl(now, from, client, request),
+            ClientRequest::History(request) => self.ask_history(now, from, by, request),
         };
         self.note_request(now, client, noted, outcome.as_ref().err());
         match outcome {

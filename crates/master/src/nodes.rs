@@ -25,7 +25,7 @@ use protocol::{
     sandbox::SandboxLayer,
 };
 
-use crate::{actions::NodeJoin, replicas::EPOCHS};
+use crate::{actions::NodeJoin, histories::Marks, replicas::EPOCHS};
 use sites::Sites;
 pub(crate) use sites::{Rack, RackKey, SiteKey};
 
@@ -97,6 +97,8 @@ pub(crate) struct Node {
     pub(crate) sandbox_missing: Option<Vec<SandboxLayer>>,
     /// What it has under way with other sites, as it last reported.
     pub(crate) links: Vec<LinkUse>,
+    /// What drivers of jobs said of it.
+    pub(crate) marks: Marks,
     /// Its shares of limits between sites, as it was last ordered, or will be.
     pub(crate) link_shares: Vec<LinkShare>,
     /// Tickets it has refused since it was started, as it last reported them.
@@ -244,7 +246,7 @@ impl Node {
         self.promised_bytes = self.promised_bytes.saturating_sub(bytes);
     }
 
-    pub(crate) fn status(&self, reserve_bytes: u64) -> NodeStatus {
+    pub(crate) fn status(&self, now: Now, reserve_bytes: u64) -> NodeStatus {
         NodeStatus {
             node: self.id.clone(),
             place: self.place.clone(),
@@ -262,6 +264,7 @@ impl Node {
             sandbox_missing: self.sandbox_missing.clone(),
             refused_tickets: self.refused_tickets.clone(),
             links: self.links.clone(),
+            marks: self.marks.lately(now),
         }
     }
 
@@ -295,6 +298,7 @@ impl Node {
             sandbox_missing: None,
             refused_tickets: RefusedTickets::new(),
             links: Vec::new(),
+            marks: Marks::default(),
             link_shares: Vec::new(),
             reported_transfers: 0,
             promised_bytes: 0,

@@ -273,6 +273,7 @@ impl Master {
                 | ClientRequest::Acl(AclRequest::Get(_) | AclRequest::Inputs { .. })
                 | ClientRequest::Admission(_)
                 | ClientRequest::Audit(_)
+                | ClientRequest::History(_)
         );
         (self.rebuild.is_running() && !only_reads).then(|| self.being_rebuilt())
     }

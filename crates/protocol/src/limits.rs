@@ -75,6 +75,10 @@ pub const LIBRARY_BYTES_MAX: usize = 12 * 1024 * 1024;
 /// Most segments of one job that may be left out because their function erred: the driver keeps each report, of some 5 KB
 /// at most, until the end.
 pub const FUNCTION_ERRORS_MAX: u32 = 10_000;
+/// Most attempts of a job that its history tells of, when it has ended.
+pub const HISTORY_ATTEMPTS_MAX: usize = 1_000;
+/// Most bytes of a job's history as a message: the paths in it may be long, and the master keeps it in memory.
+pub const HISTORY_BYTES_MAX: usize = 128 * 1024;
 /// Most bytes of the record at which a function failed that its report quotes: enough to know it by, few enough for a log.
 pub const FUNCTION_RECORD_BYTES_MAX: usize = 256;
 /// Longest text of an error report of a user function, in bytes.

@@ -8,7 +8,7 @@
 //! Read in this order: [`plan`] (what is wanted), [`stream`] (what goes in), [`marks`] (where it may be cut),
 //! [`segment`] (how it is cut), `task` (how cuts
 //! are put together), `fleet` (who is there), `schedule` with `fullest` (which is given to whom), `pace` (who is slow), `bucket` (where
-//! results lie) with `places`, `delivery` and `turns`, `stage`, [`job`] (the whole), [`outcome`] (how it ends). `action` and `event` are its two languages.
+//! results lie) with `places`, `delivery` and `turns`, `stage`, [`job`] (the whole), [`outcome`] (how it ends), [`history`] (what became of its attempts). `action` and `event` are its two languages.
 
 mod action;
 mod bucket;
@@ -16,6 +16,7 @@ mod delivery;
 mod event;
 mod fleet;
 mod fullest;
+pub mod history;
 pub mod job;
 pub mod marks;
 pub mod outcome;
@@ -34,6 +35,7 @@ pub use action::{
 };
 pub use event::Event;
 pub use fleet::SpeId;
+pub use history::History;
 pub use job::{Job, Progress};
 pub use marks::MarkChooser;
 pub use outcome::{LeftOut, Outcome, OutputBucket, SphereError};

@@ -11,10 +11,11 @@ use protocol::{
     JobId, NodeId, Refusal, Status,
     message::{
         client_master::{Admitted, ClientReply, ClientRequest, Entry, JobRecord, JobState, SpeNode, StageRecord},
+        history::HistoryRequest,
         spe::{BucketId, SpeRequest},
     },
 };
-use sphere::{Action, Assignment, Event, InputFile, Job, Outcome, SpeId, SpeNodePlan, SphereError};
+use sphere::{Action, Assignment, Event, History, InputFile, Job, Outcome, SpeId, SpeNodePlan, SphereError};
 use tokio::{
     sync::mpsc,
     task::{AbortHandle, JoinError, JoinSet},
@@ -45,6 +46,8 @@ pub(super) struct Driver<P> {
     reports: JoinSet<Result<ClientReply, ClientError>>,
     /// How many reports in a row were answered without a node.
     absences: BTreeMap<NodeId, u32>,
+    /// What becomes of the job's attempts, for people.
+    history: History,
     /// What the present run has brought.
     run: u32,
     published: BTreeMap<u32, Entry>,
@@ -91,12 +94,14 @@ impl<P: FnMut(&JobProgress) + Send> Driver<P> {
             client,
         };
         let (news_sender, news) = mpsc::channel(NEWS_MAX);
+        let clock = Clock::start();
         Self {
             context: Arc::new(context),
             spec,
             admitted,
             progress,
-            clock: Clock::start(),
+            history: History::new(clock.now()),
+            clock,
             news,
             news_sender,
             conversations: JoinSet::new(),
@@ -164,6 +169,7 @@ impl<P: FnMut(&JobProgress) + Send> Driver<P> {
         show.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             while let Some(action) = job.poll_action() {
+                self.history.handle_action(self.clock.now(), &action);
                 if let Action::Finished(result) = action {
                     return result;
                 }
@@ -260,7 +266,9 @@ impl<P: FnMut(&JobProgress) + Send> Driver<P> {
             }
             _ => {}
         }
-        job.handle_event(self.clock.now(), event);
+        let now = self.clock.now();
+        self.history.handle_event(now, &event);
+        job.handle_event(now, event);
     }
 
     /// The answer to a report.
@@ -355,11 +363,18 @@ impl<P: FnMut(&JobProgress) + Send> Driver<P> {
         }
     }
 
-    /// The last report. That it does not arrive changes nothing but what `sector jobs` shows.
+    /// The last report, and what became of the attempts. That they do not arrive changes nothing but what `sector jobs` and
+    /// `sector job` show.
     async fn report_end(&mut self, record: &JobRecord) {
         // A report that is under way must not come after the last.
         self.reports.shutdown().await;
-        if let Err(error) = self.context.client.ask(ClientRequest::ReportJob(record.clone())).await {
+        let history = HistoryRequest::Tell { job: self.context.job, history: self.history.finish() };
+        let client = &self.context.client;
+        let (reported, told) = tokio::join!(
+            client.ask(ClientRequest::ReportJob(record.clone())),
+            client.ask(ClientRequest::History(history))
+        );
+        for error in [reported.err(), told.err()].into_iter().flatten() {
             let refusal = refusal(error);
             tracing::debug!(%refusal, "the master did not take the last report");
         }

@@ -30,6 +30,7 @@ use protocol::{
             Admitted, ClientReply, ClientRequest, Created, Entry, EntryKind, EntryStatus, FileContent, JobRecord,
             Located, Page, Source, SpeNode,
         },
+        history::{HistoryRequest, JobHistory},
         join::{JoinReply, JoinRequest, KEY_LABEL},
         spe::{
             AttemptId, BucketId, DeliveryOrder, FunctionError, Output, PieceId, PieceResult, SealOrder, SegmentSource,
@@ -79,6 +80,8 @@ pub(crate) struct World {
     jobs: u64,
     /// The last report of a job.
     pub(crate) record: Option<JobRecord>,
+    /// What became of a job's attempts, as was told last.
+    pub(crate) history: Option<JobHistory>,
     /// How nodes fail whoever reads from them.
     pub(crate) read_faults: BTreeMap<NodeId, reading::ReadFault>,
     /// How far the nodes are said to be.
@@ -319,6 +322,10 @@ impl World {
                 let before = self.files.len();
                 self.files.retain(|file, _| !file.is_within(&path));
                 if self.files.len() == before { not_found(&path) } else { ClientReply::Done }
+            }
+            ClientRequest::History(HistoryRequest::Tell { history, .. }) => {
+                self.history = Some(history);
+                ClientReply::Done
             }
             ClientRequest::Abandon(_) | ClientRequest::Renew(_) => ClientReply::Done,
             other => panic!("a driver does not ask {other:?}"),

@@ -49,6 +49,7 @@ pub(super) fn needs(request: &ClientRequest) -> Vec<Need<'_>> {
         | ClientRequest::Abandon(_)
         | ClientRequest::ReportJob(_)
         | ClientRequest::CancelJob(_)
+        | ClientRequest::History(_)
         | ClientRequest::Acl(AclRequest::Inputs { .. }) => vec![Need::Holder],
         // What of it only administrators may ask is the security server's to say: it knows who is one now.
         ClientRequest::Accounts(_) | ClientRequest::Admission(_) => vec![Need::Login],

@@ -10,6 +10,7 @@ mod coming_and_going;
 mod disks;
 mod drain;
 mod files;
+mod histories;
 mod jobs;
 mod nodes;
 mod policies;

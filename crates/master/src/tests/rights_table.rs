@@ -13,6 +13,7 @@ use protocol::{
         audit::AuditQuestion,
         client_master::{JobRecord, JobState, QuotaOf},
         cluster::{DrainRequest, RebalanceVerb, RemoveNodeRequest},
+        history::HistoryRequest,
     },
 };
 
@@ -83,6 +84,7 @@ fn others() -> Vec<(ClientRequest, &'static str)> {
         (ClientRequest::Jobs, "-"),
         (ClientRequest::Job(job), "-"),
         (ClientRequest::CancelJob(job), "-"),
+        (ClientRequest::History(HistoryRequest::Of(job)), "-"),
         (ClientRequest::Logout, "-"),
         (ClientRequest::Acl(inputs), "-"),
         (ClientRequest::Restore { path: path("/gone"), to: None }, "-"),
@@ -150,10 +152,11 @@ fn number(request: &ClientRequest) -> usize {
         ClientRequest::Accounts(_) => 34,
         ClientRequest::Admission(_) => 35,
         ClientRequest::Audit(_) => 36,
+        ClientRequest::History(_) => 37,
     }
 }
 
-const REQUESTS: usize = 37;
+const REQUESTS: usize = 38;
 
 /// All sixteen sets of rights.
 fn sets() -> impl Iterator<Item = Rights> {

@@ -58,6 +58,7 @@ impl Master {
             | ClientRequest::Jobs
             | ClientRequest::Job(_)
             | ClientRequest::CancelJob(_)
+            | ClientRequest::History(_)
             | ClientRequest::Logout
             | ClientRequest::Drain(_)
             | ClientRequest::RemoveNode(_)

@@ -16,6 +16,7 @@ use crate::{
         acl::{AclReply, AclRequest},
         admission::{AdmissionReply, AdmissionVerb},
         audit::{AuditQuestion, AuditReply, RefusedTickets},
+        history::{HistoryRequest, JobHistory, NodeMarks},
         node_master::LinkUse,
         rebuild::{RebuildRequest, RebuildStatus},
     },
@@ -181,6 +182,8 @@ pub enum ClientRequest {
     Admission(AdmissionVerb),
     /// The audit record; administrators only: [`ClientReply::Audit`].
     Audit(AuditQuestion),
+    /// What became of a job's attempts.
+    History(HistoryRequest),
 }
 
 /// The master's answer.
@@ -246,6 +249,8 @@ pub enum ClientReply {
     Admission(AdmissionReply),
     /// Of the audit record.
     Audit(AuditReply),
+    /// What became of a job's attempts.
+    History(JobHistory),
 }
 
 /// See [`ClientRequest::Create`].
@@ -556,6 +561,8 @@ pub struct NodeStatus {
     pub refused_tickets: RefusedTickets,
     /// What it has under way with each site.
     pub links: Vec<LinkUse>,
+    /// Attempts of jobs that came to nothing there lately.
+    pub marks: NodeMarks,
 }
 
 /// How a node is.

@@ -8,6 +8,7 @@ pub mod admission;
 pub mod audit;
 pub mod client_master;
 pub mod cluster;
+pub mod history;
 pub mod join;
 pub mod local;
 pub mod login;

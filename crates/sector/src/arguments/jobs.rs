@@ -96,6 +96,9 @@ pub(crate) struct JobArguments {
     /// Print the errors of its functions; with --json, all that is known of each
     #[arg(long)]
     pub(crate) errors: bool,
+    /// Print what became of its segments, when it has ended: where, from when, how long
+    #[arg(long, conflicts_with = "errors")]
+    pub(crate) segments: bool,
 }
 
 #[derive(Clone, Debug, Subcommand)]

@@ -14,7 +14,7 @@ use client::{
 use protocol::{JobId, RecordFormat, Status, limits};
 use serde::Serialize;
 
-use super::{interrupted, udf};
+use super::{interrupted, segments, udf};
 use crate::{
     arguments::{Global, JobArguments, Run},
     failure::Failure,
@@ -155,6 +155,8 @@ pub(crate) async fn job(cloud: &Client, arguments: JobArguments, global: &Global
     }
     if arguments.errors {
         errors(cloud, &record, global).await?;
+    } else if arguments.segments {
+        segments::segments(cloud, id, global).await?;
     } else if global.json {
         show::json(&JobView::from(&record))?;
     } else {

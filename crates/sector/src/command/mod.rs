@@ -26,6 +26,7 @@ mod quota;
 mod read_bench;
 mod rebuild;
 mod secrets;
+mod segments;
 mod sessions;
 pub(crate) mod terasort;
 mod testbed;

@@ -34,6 +34,7 @@ pub(crate) async fn nodes(cloud: &Client, global: &Global) -> Result<(), Failure
             if view.full {
                 state.push_str(", full");
             }
+            state.push_str(&view.marks.in_words());
             let fill = format!("{:.1} %", view.fill_percent);
             let disks = disks_in_words(&view.disks);
             vec![view.id, view.site, view.rack, state, used, free, fill, disks, view.address, view.data]
@@ -130,6 +131,16 @@ struct NodeView {
     refused_tickets: BTreeMap<&'static str, u64>,
     /// What is under way with each site.
     links: Vec<LinkView>,
+    /// Attempts of jobs that came to nothing there in the last hour.
+    marks: MarksView,
+}
+
+#[derive(Serialize)]
+struct MarksView {
+    /// Their SPE or the node failed.
+    failed: u32,
+    /// Another node was quicker.
+    overtaken: u32,
 }
 
 #[derive(Serialize)]
@@ -172,7 +183,16 @@ impl From<NodeStatus> for NodeView {
             sandbox_missing: node.sandbox_missing.map(|layers| layers.into_iter().map(SandboxLayer::name).collect()),
             refused_tickets: by_fault(node.refused_tickets),
             links: node.links.into_iter().map(LinkView::from).collect(),
+            marks: MarksView { failed: node.marks.failed, overtaken: node.marks.overtaken },
         }
+    }
+}
+
+impl MarksView {
+    /// For people; nothing where there is no mark.
+    fn in_words(&self) -> String {
+        let count = |count: u32, what: &str| (count > 0).then(|| format!(", {count} {what}"));
+        [count(self.failed, "failed"), count(self.overtaken, "overtaken")].into_iter().flatten().collect()
     }
 }
 

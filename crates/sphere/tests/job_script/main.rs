@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod errors;
+mod history;
 mod losses;
 
 use std::{fmt::Write as _, time::Duration};
@@ -16,14 +17,15 @@ use protocol::{
     },
 };
 use sphere::{
-    Action, BucketHome, Delivery, Event, FinalOutput, InputFile, Job, JobPlan, Layout, Placement, SegmentPlace, SpeId,
-    SpeNodePlan, SphereError, StageOutput, StagePlan,
+    Action, BucketHome, Delivery, Event, FinalOutput, History, InputFile, Job, JobPlan, Layout, Placement,
+    SegmentPlace, SpeId, SpeNodePlan, SphereError, StageOutput, StagePlan,
 };
 
 const JOB: JobId = JobId(1);
 
 struct Script {
     job: Job,
+    history: History,
     now: Now,
 }
 
@@ -61,7 +63,7 @@ fn script_with_errors(
     let inputs = files.iter().enumerate().map(file).collect();
     let nodes: Vec<_> = nodes.iter().map(node).collect();
     let now = Now::default();
-    Script { job: Job::new(now, plan, inputs, &nodes).unwrap(), now }
+    Script { job: Job::new(now, plan, inputs, &nodes).unwrap(), history: History::new(now), now }
 }
 
 impl Script {
@@ -128,11 +130,13 @@ impl Script {
             "cancel" => Event::Cancelled(Refusal::new(Status::Refused, "the job was cancelled by alice")),
             other => panic!("no such event: {other}"),
         };
+        self.history.handle_event(self.now, &event);
         self.job.handle_event(self.now, event);
     }
 
     fn write_actions(&mut self, out: &mut String) {
         while let Some(action) = self.job.poll_action() {
+            self.history.handle_action(self.now, &action);
             writeln!(out, "{}", shown(&action)).unwrap();
         }
     }

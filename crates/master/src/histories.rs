@@ -1,0 +1,151 @@
+//! What became of the attempts of jobs that have ended, as their drivers told it. Serves `job --segments` and the marks of
+//! `nodes`. Never decides by it: drivers are users' programs, and what they say of a node is shown and no more.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::time::Duration;
+
+use protocol::{
+    JobId, Now, Refusal, Status, limits,
+    message::{
+        client_master::ClientReply,
+        history::{HistoryRequest, JobHistory, NodeMarks},
+        master_security::UserRights,
+    },
+};
+use serde::{Deserialize, Serialize};
+use store::RowChange;
+
+use crate::{
+    Master,
+    actions::{Caller, HISTORIES_TABLE, StoredRow},
+    error::MasterError,
+    namespace::{damaged, decode_row, encode_row},
+    rights::acts_for,
+    saves::Effect,
+};
+
+/// The histories of the newest jobs that have ended.
+#[derive(Debug, Default)]
+pub(crate) struct Histories {
+    by_job: BTreeMap<JobId, HistoryRow>,
+    /// Oldest first.
+    by_time: BTreeSet<(u64, JobId)>,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+struct HistoryRow {
+    /// When it was told, in milliseconds since the Unix epoch.
+    told_unix_millis: u64,
+    history: JobHistory,
+}
+
+impl Histories {
+    /// Takes a history from its row.
+    pub(crate) fn load(&mut self, row: &StoredRow) -> Result<(), MasterError> {
+        let job = row.key[..].try_into().map(|key| JobId(u64::from_be_bytes(key))).map_err(|_| damaged(row))?;
+        self.insert(job, decode_row(&row.value).ok_or_else(|| damaged(row))?);
+        Ok(())
+    }
+
+    fn insert(&mut self, job: JobId, row: HistoryRow) {
+        self.by_time.insert((row.told_unix_millis, job));
+        self.by_job.insert(job, row);
+    }
+
+    /// Keeps a history, and forgets the oldest when there are too many.
+    fn keep(&mut self, now: Now, job: JobId, history: JobHistory) -> Vec<RowChange> {
+        let row = HistoryRow { told_unix_millis: now.unix_millis, history };
+        let mut changes = vec![RowChange::Set { table: HISTORIES_TABLE, key: key(job), value: encode_row(&row) }];
+        self.insert(job, row);
+        while self.by_job.len() > HISTORIES_MAX
+            && let Some((_, oldest)) = self.by_time.pop_first()
+        {
+            self.by_job.remove(&oldest);
+            changes.push(RowChange::Remove { table: HISTORIES_TABLE, key: key(oldest) });
+        }
+        changes
+    }
+}
+
+impl Master {
+    /// Takes the history of a job, or gives it.
+    pub(crate) fn ask_history(
+        &mut self,
+        now: Now,
+        caller: Caller,
+        by: &UserRights,
+        request: HistoryRequest,
+    ) -> Result<Option<ClientReply>, Refusal> {
+        let (HistoryRequest::Of(job) | HistoryRequest::Tell { job, .. }) = request;
+        let owner = self.jobs.owner(job)?;
+        if !acts_for(by, owner) {
+            let sentence =
+                format!("the job {job} belongs to {owner}: what became of its segments is not for {}", by.user);
+            return Err(Refusal::new(Status::Refused, sentence));
+        }
+        let HistoryRequest::Tell { history, .. } = request else { return self.history(job).map(Some) };
+        // The first word stands: it may have been sent twice, and marks are not to count twice.
+        if self.histories.by_job.contains_key(&job) {
+            return Ok(Some(ClientReply::Done));
+        }
+        let bytes: usize = history.attempts.iter().map(|attempt| attempt.slice.as_str().len()).sum();
+        let most = limits::HISTORY_ATTEMPTS_MAX;
+        if history.attempts.len() > most || history.marks.len() > most || bytes > limits::HISTORY_BYTES_MAX {
+            let sentence = format!("the history of the job {job} is longer than {most} attempts");
+            return Err(Refusal::new(Status::Usage, sentence));
+        }
+        for (node, marks) in &history.marks {
+            if let Some(key) = self.nodes.of_id(node) {
+                self.nodes.get_mut(key).marks.note(now, *marks);
+            }
+        }
+        let changes = self.histories.keep(now, job, history);
+        self.save(now, changes, vec![Effect::Reply(caller, ClientReply::Done)]);
+        Ok(None)
+    }
+
+    fn history(&self, job: JobId) -> Result<ClientReply, Refusal> {
+        let row = self.histories.by_job.get(&job).ok_or_else(|| {
+            let sentence = format!(
+                "nothing is known of the segments of job {job}: it has not ended, or its driver was lost, or it is \
+                 not one of the last {HISTORIES_MAX}"
+            );
+            Refusal::new(Status::NotFound, sentence)
+        })?;
+        Ok(ClientReply::History(row.history.clone()))
+    }
+}
+
+/// What drivers said lately of one node; forgotten when the master ends.
+#[derive(Debug, Default)]
+pub(crate) struct Marks {
+    /// Oldest first.
+    told: VecDeque<(Duration, NodeMarks)>,
+}
+
+impl Marks {
+    fn note(&mut self, now: Now, marks: NodeMarks) {
+        self.told.push_back((now.monotonic, marks));
+        if self.told.len() > MARKS_MAX {
+            self.told.pop_front();
+        }
+    }
+
+    /// All of the last [`MARKS_LIFE`].
+    pub(crate) fn lately(&self, now: Now) -> NodeMarks {
+        let since = now.monotonic.saturating_sub(MARKS_LIFE);
+        let recent = self.told.iter().filter(|(when, _)| *when >= since);
+        recent.fold(NodeMarks::default(), |sum, (_, marks)| sum.plus(*marks))
+    }
+}
+
+fn key(job: JobId) -> Vec<u8> {
+    job.0.to_be_bytes().to_vec()
+}
+
+/// Most histories kept, each of at most about [`HISTORY_BYTES_MAX`](limits::HISTORY_BYTES_MAX): 25 MB in memory.
+const HISTORIES_MAX: usize = 200;
+/// How long a node bears a mark: a slow disk shows in job after job, and what was repaired is not held against it for long.
+const MARKS_LIFE: Duration = Duration::from_secs(3_600);
+/// Most words of drivers kept of one node, so that none who reports without end fills the memory.
+const MARKS_MAX: usize = 256;

@@ -1,0 +1,94 @@
+//! Door 2, what became of a job's attempts: told by its driver at the end, asked for by people afterwards. Serves `job
+//! --segments` and `nodes`. Only words for people: nothing is decided by them.
+
+use serde::{Deserialize, Serialize};
+
+use crate::{JobId, NodeId, SectorPath};
+
+/// What a client says or asks about the attempts of a job.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum HistoryRequest {
+    /// What became of them, told once, when the job ends: [`ClientReply::Done`](super::client_master::ClientReply::Done).
+    Tell {
+        /// The job, which must be the teller's.
+        job: JobId,
+        /// Its history.
+        history: JobHistory,
+    },
+    /// The history of a job of one's own: [`ClientReply::History`](super::client_master::ClientReply::History).
+    Of(JobId),
+}
+
+/// What became of a job's attempts, and of the nodes that made them.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct JobHistory {
+    /// By stage, run and segment; at most [`HISTORY_ATTEMPTS_MAX`](crate::limits::HISTORY_ATTEMPTS_MAX). Of more, those that came
+    /// to nothing and then those that took longest.
+    pub attempts: Vec<AttemptRecord>,
+    /// How many others there were.
+    pub left_out: u64,
+    /// The nodes at which attempts came to nothing.
+    pub marks: Vec<(NodeId, NodeMarks)>,
+}
+
+/// One attempt at a task: at one segment, or at some small ones together.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AttemptRecord {
+    /// The stage, from 0.
+    pub stage: u32,
+    /// The run of the whole job, from 0.
+    pub run: u32,
+    /// Which attempt at the task it was, from 0.
+    pub attempt: u32,
+    /// The number of its first segment in the stage's input, from 0.
+    pub segment: u64,
+    /// How many segments it had.
+    pub segments: u32,
+    /// The file of its first segment, or the bucket of the stage before.
+    pub slice: SectorPath,
+    /// Bytes of all its segments; of several streams, those of the first.
+    pub bytes: u64,
+    /// Where it ran.
+    pub node: NodeId,
+    /// Milliseconds from the job's beginning to its own.
+    pub began_millis: u64,
+    /// Milliseconds from its beginning to its end, as the driver saw them.
+    pub took_millis: u64,
+    /// How it ended.
+    pub end: AttemptEnd,
+}
+
+/// How an attempt ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum AttemptEnd {
+    /// It finished.
+    Done,
+    /// Another attempt at the same task was quicker.
+    Overtaken,
+    /// Its SPE or its node failed, or gave no sign of life.
+    Failed,
+    /// The user's function erred.
+    Erred,
+    /// The job ended, or began anew, while it was at work.
+    Stopped,
+}
+
+/// Attempts of jobs that came to nothing at a node.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NodeMarks {
+    /// Their SPE or the node itself failed.
+    pub failed: u32,
+    /// Another node was quicker.
+    pub overtaken: u32,
+}
+
+impl NodeMarks {
+    /// Both together.
+    #[must_use]
+    pub fn plus(self, other: Self) -> Self {
+        Self {
+            failed: self.failed.saturating_add(other.failed),
+            overtaken: self.overtaken.saturating_add(other.overtaken),
+        }
+    }
+}

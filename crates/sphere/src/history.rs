@@ -1,0 +1,186 @@
+//! What became of a job's attempts: at which node, when, how long, and how they ended. It listens to what a job is told and
+//! what it wants done, in that order, and so knows no more than its driver does.
+//!
+//! It never keeps more than [`HISTORY_ATTEMPTS_MAX`] attempts, however many the job makes: those that came to nothing, then
+//! those that took longest. It decides nothing; that a slow attempt gets a rival and a failed one goes elsewhere is the
+//! stage's.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use protocol::{
+    NodeId, Now, SectorPath,
+    limits::{HISTORY_ATTEMPTS_MAX, HISTORY_BYTES_MAX},
+    message::{
+        history::{AttemptEnd, AttemptRecord, JobHistory, NodeMarks},
+        spe::AttemptId,
+    },
+};
+
+use crate::{Action, Assignment, Event, SpeId};
+
+/// See the module.
+#[derive(Debug)]
+pub struct History {
+    /// When the job began.
+    began: Duration,
+    /// What each SPE is at.
+    open: BTreeMap<SpeId, Open>,
+    /// The ones worth keeping, by [`Rank`].
+    kept: BTreeMap<Rank, AttemptRecord>,
+    ended: u64,
+    marks: BTreeMap<NodeId, NodeMarks>,
+}
+
+impl History {
+    /// The history of a job that begins now.
+    pub fn new(now: Now) -> Self {
+        Self { began: now.monotonic, open: BTreeMap::new(), kept: BTreeMap::new(), ended: 0, marks: BTreeMap::new() }
+    }
+
+    /// The job is told this; to be called before it is.
+    pub fn handle_event(&mut self, now: Now, event: &Event) {
+        match event {
+            // The first to finish has won: who is still at the same task is overtaken.
+            Event::TaskFinished { attempt, .. } => {
+                self.end_attempt(now, *attempt, AttemptEnd::Done, AttemptEnd::Overtaken);
+            }
+            Event::FunctionFailed { attempt, .. } => {
+                self.end_attempt(now, *attempt, AttemptEnd::Erred, AttemptEnd::Stopped);
+            }
+            Event::TaskFailed { attempt, .. } => {
+                self.end_attempt(now, *attempt, AttemptEnd::Failed, AttemptEnd::Failed);
+            }
+            Event::SpeLost { spe, .. } => self.end(now, *spe, AttemptEnd::Failed),
+            Event::NodeLost(node) => {
+                let here: Vec<SpeId> = self.spes(|open| open.node == *node);
+                here.into_iter().for_each(|spe| self.end(now, spe, AttemptEnd::Failed));
+            }
+            _ => {}
+        }
+    }
+
+    /// The job wants this done.
+    pub fn handle_action(&mut self, now: Now, action: &Action) {
+        match action {
+            Action::RunTask(assignment) => {
+                self.open.insert(assignment.spe, Open::of(now, assignment));
+            }
+            Action::DropSpe(spe) => {
+                let fate = self.open.get(spe).map_or(AttemptEnd::Stopped, |open| open.fate);
+                self.end(now, *spe, fate);
+            }
+            // All that is at work is of the run before; its SPEs are dropped next.
+            Action::BeginRun { .. } => self.open.values_mut().for_each(|open| open.fate = AttemptEnd::Stopped),
+            Action::Finished(_) => {
+                let all: Vec<SpeId> = self.spes(|_| true);
+                all.into_iter().for_each(|spe| self.end(now, spe, AttemptEnd::Stopped));
+            }
+            _ => {}
+        }
+    }
+
+    /// Gives all of it away, when the job has ended.
+    pub fn finish(&mut self) -> JobHistory {
+        let (mut attempts, mut bytes) = (Vec::new(), 0);
+        for (_, record) in std::mem::take(&mut self.kept).into_iter().rev() {
+            bytes += RECORD_BYTES + record.slice.as_str().len() + record.node.as_str().len();
+            if bytes > HISTORY_BYTES_MAX {
+                break;
+            }
+            attempts.push(record);
+        }
+        attempts.sort_by_key(|record| (record.stage, record.run, record.segment, record.attempt));
+        let left_out = self.ended - attempts.len() as u64;
+        JobHistory {
+            attempts,
+            left_out,
+            marks: std::mem::take(&mut self.marks).into_iter().take(MARKED_NODES_MAX).collect(),
+        }
+    }
+
+    fn spes(&self, which: impl Fn(&Open) -> bool) -> Vec<SpeId> {
+        self.open.iter().filter(|(_, open)| which(open)).map(|(spe, _)| *spe).collect()
+    }
+
+    /// An attempt ended, if it is known; others at its task have this fate unless they say something before.
+    fn end_attempt(&mut self, now: Now, attempt: AttemptId, end: AttemptEnd, rivals: AttemptEnd) {
+        let Some(spe) = self.spes(|open| open.attempt == attempt).pop() else { return };
+        self.end(now, spe, end);
+        let is_rival = |open: &&mut Open| AttemptId { attempt: attempt.attempt, ..open.attempt } == attempt;
+        self.open.values_mut().filter(is_rival).for_each(|open| open.fate = rivals);
+    }
+
+    fn end(&mut self, now: Now, spe: SpeId, end: AttemptEnd) {
+        let Some(open) = self.open.remove(&spe) else { return };
+        let marks = match end {
+            AttemptEnd::Failed => NodeMarks { failed: 1, overtaken: 0 },
+            AttemptEnd::Overtaken => NodeMarks { failed: 0, overtaken: 1 },
+            AttemptEnd::Done | AttemptEnd::Erred | AttemptEnd::Stopped => NodeMarks::default(),
+        };
+        if marks != NodeMarks::default() {
+            let of_node = self.marks.entry(open.node.clone()).or_default();
+            *of_node = of_node.plus(marks);
+        }
+        let took = now.monotonic.saturating_sub(open.began);
+        let record = AttemptRecord {
+            stage: open.attempt.stage,
+            run: open.attempt.run,
+            attempt: open.attempt.attempt,
+            segment: open.segment,
+            segments: open.segments,
+            slice: open.slice,
+            bytes: open.bytes,
+            node: open.node,
+            began_millis: millis(open.began.saturating_sub(self.began)),
+            took_millis: millis(took),
+            end,
+        };
+        self.kept.insert((end != AttemptEnd::Done, took, self.ended), record);
+        self.ended += 1;
+        if self.kept.len() > HISTORY_ATTEMPTS_MAX {
+            self.kept.pop_first();
+        }
+    }
+}
+
+/// Whether it came to nothing, how long it took, and its number.
+type Rank = (bool, Duration, u64);
+
+/// An attempt that is being made.
+#[derive(Debug)]
+struct Open {
+    attempt: AttemptId,
+    node: NodeId,
+    began: Duration,
+    segment: u64,
+    segments: u32,
+    slice: SectorPath,
+    bytes: u64,
+    /// How it will have ended when its SPE is dropped before it says anything: it was silent, unless something else is known.
+    fate: AttemptEnd,
+}
+
+impl Open {
+    fn of(now: Now, assignment: &Assignment) -> Self {
+        let first = assignment.segments.first();
+        Self {
+            attempt: assignment.attempt,
+            node: assignment.node.clone(),
+            began: now.monotonic,
+            segment: first.map_or(0, |segment| segment.segment),
+            segments: assignment.segments.len() as u32,
+            slice: first.map_or_else(SectorPath::root, |segment| segment.first.path.clone()),
+            bytes: assignment.segments.iter().map(|segment| segment.first.until - segment.first.from).sum(),
+            fate: AttemptEnd::Failed,
+        }
+    }
+}
+
+fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}
+
+/// An upper bound of what an attempt takes in a message without path and node, in bytes.
+const RECORD_BYTES: usize = 80;
+/// Most nodes that a history marks: as many as a large cloud has.
+const MARKED_NODES_MAX: usize = 1_000;

@@ -1,0 +1,113 @@
+//! What is told of a job's attempts when it has ended.
+
+use protocol::{
+    limits,
+    message::history::{AttemptEnd, NodeMarks},
+};
+use sphere::{AssignedPart, AssignedSegment, Assignment};
+
+use super::*;
+
+const LOCAL: &[StageOutput] = &[StageOutput::Local];
+
+/// A line for each attempt: which, where, of which segment, from when, how long, and how it ended; then the nodes' marks.
+fn told(mut script: Script) -> String {
+    let history = script.history.finish();
+    let mut text = String::new();
+    for a in &history.attempts {
+        writeln!(
+            text,
+            "{}.{} {} of {} at {}: {} ms, then {} ms, {:?}",
+            a.stage, a.run, a.attempt, a.slice, a.node, a.began_millis, a.took_millis, a.end
+        )
+        .unwrap();
+    }
+    for (node, marks) in &history.marks {
+        writeln!(text, "{node}: failed {}, overtaken {}", marks.failed, marks.overtaken).unwrap();
+    }
+    text
+}
+
+#[test]
+fn a_history_tells_who_was_overtaken_who_failed_and_what_they_took() {
+    let files = [("/x", 100, "a"), ("/y", 100, "b"), ("/z", 100, "c")];
+    let mut script = script(&[("a", 1), ("b", 1), ("c", 1)], &files, LOCAL, FinalOutput::Return);
+    script.play(
+        "start 1 at a
+         start 2 at b
+         start 3 at c
+         > ready 1
+         run 0.0.0.0 on 1 at a: /x[0..100]
+         > wait 500
+         > ready 2
+         run 0.0.1.0 on 2 at b: /y[0..100]
+         > ready 3
+         run 0.0.2.0 on 3 at c: /z[0..100]
+         > wait 3500
+         > finish 0.0.0.0
+         > lost 3
+         drop 3
+         > wait 250
+         start 5 at c
+         > wait 750
+         run 0.0.2.1 on 1 at a: /z[0..100] from c
+         > wait 1000
+         > finish 0.0.2.1
+         run 0.0.1.1 on 1 at a: /y[0..100] from b
+         > wait 1000
+         > finish 0.0.1.1 1:7
+         drop 2
+         start 6 at b
+         seal 0.0.1+1 at a: 1.1:7
+         > cancel
+         ended: the job was cancelled by alice",
+    );
+    let lines = [
+        "0.0 0 of /x at a: 0 ms, then 4000 ms, Done",
+        "0.0 0 of /y at b: 500 ms, then 6500 ms, Overtaken",
+        "0.0 1 of /y at a: 6000 ms, then 1000 ms, Done",
+        "0.0 0 of /z at c: 500 ms, then 3500 ms, Failed",
+        "0.0 1 of /z at a: 5000 ms, then 1000 ms, Done",
+        "b: failed 0, overtaken 1",
+        "c: failed 1, overtaken 0",
+    ];
+    assert_eq!(told(script).lines().collect::<Vec<_>>(), lines);
+}
+
+#[test]
+fn of_more_attempts_than_it_keeps_a_history_tells_the_bad_ones_and_the_longest() {
+    let mut history = History::new(Now::default());
+    let most = limits::HISTORY_ATTEMPTS_MAX as u32;
+    let mut now = Now::default();
+    for task in 0..most + 10 {
+        let attempt = AttemptId { job: JOB, stage: 0, run: 0, task, attempt: 0 };
+        let part = AssignedPart {
+            place: SegmentPlace::Local(SliceId(1)),
+            path: "/x".parse().unwrap(),
+            from: 0,
+            until: 10,
+            records: RecordFormat::Lines,
+            guide: None,
+        };
+        let segments = vec![AssignedSegment { segment: u64::from(task), first: part, beside: vec![] }];
+        let (node, output) = (NodeId::new("a").unwrap(), Placement::Local);
+        let assignment = Assignment { spe: SpeId(1), node, attempt, segments, output, wanted: None };
+        history.handle_action(now, &Action::RunTask(assignment));
+        // The first fails at once; all others take longer, each than the one before.
+        now = now.after(Duration::from_millis(u64::from(task)));
+        let event = if task == 0 {
+            Event::TaskFailed { attempt, refusal: Refusal::new(Status::Unavailable, "broken") }
+        } else {
+            Event::TaskFinished {
+                attempt,
+                result: TaskResult { records_in: 1, bytes_in: 1, records_out: 1, pieces: vec![] },
+            }
+        };
+        history.handle_event(now, &event);
+    }
+    let told = history.finish();
+    assert_eq!((told.attempts.len(), told.left_out), (most as usize, 10));
+    assert_eq!((told.attempts[0].segment, told.attempts[0].end), (0, AttemptEnd::Failed));
+    assert_eq!(told.attempts[1].segment, 11, "the ten shortest are left out");
+    assert_eq!(told.marks, [(NodeId::new("a").unwrap(), NodeMarks { failed: 1, overtaken: 0 })]);
+}
