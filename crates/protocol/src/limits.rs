@@ -79,3 +79,5 @@ pub const FUNCTION_ERRORS_MAX: u32 = 10_000;
 pub const FUNCTION_RECORD_BYTES_MAX: usize = 256;
 /// Longest text of an error report of a user function, in bytes.
 pub const FUNCTION_MESSAGE_BYTES_MAX: usize = 4 * 1024;
+/// Most drivers that a detached job may have, one after the other: each lasts until its node is gone.
+pub const DRIVERS_MAX: usize = 16;

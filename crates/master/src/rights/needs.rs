@@ -48,6 +48,7 @@ pub(super) fn needs(request: &ClientRequest) -> Vec<Need<'_>> {
         | ClientRequest::Commit { .. }
         | ClientRequest::Abandon(_)
         | ClientRequest::ReportJob(_)
+        | ClientRequest::DetachJob { .. }
         | ClientRequest::CancelJob(_)
         | ClientRequest::Acl(AclRequest::Inputs { .. }) => vec![Need::Holder],
         // What of it only administrators may ask is the security server's to say: it knows who is one now.

@@ -65,6 +65,7 @@ fn others() -> Vec<(ClientRequest, &'static str)> {
         stages: Vec::new(),
         errors: Vec::new(),
         error_slice: None,
+        driver: None,
     };
     let quota = ClientRequest::SetQuota { user: UserName::new("bob").unwrap(), bytes: None, files: None };
     let inputs = AclRequest::Inputs { job, node: node("n1"), slices: Vec::new() };
@@ -80,6 +81,7 @@ fn others() -> Vec<(ClientRequest, &'static str)> {
         (ClientRequest::Health, "-"),
         (ClientRequest::AdmitJob { title: "t".into(), output: None }, "-"),
         (ClientRequest::ReportJob(record), "-"),
+        (ClientRequest::DetachJob { job, journal: path("/j"), keys: vec![] }, "-"),
         (ClientRequest::Jobs, "-"),
         (ClientRequest::Job(job), "-"),
         (ClientRequest::CancelJob(job), "-"),
@@ -150,10 +152,11 @@ fn number(request: &ClientRequest) -> usize {
         ClientRequest::Accounts(_) => 34,
         ClientRequest::Admission(_) => 35,
         ClientRequest::Audit(_) => 36,
+        ClientRequest::DetachJob { .. } => 37,
     }
 }
 
-const REQUESTS: usize = 37;
+const REQUESTS: usize = 38;
 
 /// All sixteen sets of rights.
 fn sets() -> impl Iterator<Item = Rights> {

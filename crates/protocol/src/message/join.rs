@@ -9,10 +9,11 @@ use serde::{Deserialize, Serialize};
 use super::{
     accounts::NewSession,
     admission::{AdmissionReply, Enrolment},
+    client_master::DriverKey,
     login::{DeviceReply, DeviceRequest},
 };
 use crate::{
-    NodeId, Place, Refusal, SessionId, UserName,
+    JobId, NodeId, Place, Refusal, SessionId, UserName,
     ticket::{HolderKey, TicketKeys},
     wire::datagram::GONE_TOKEN_BYTES,
 };
@@ -51,6 +52,15 @@ pub enum JoinRequest {
         /// The proof.
         secret: Secret,
         /// The public half of a key that the client made for this session: its tickets are good for nobody else.
+        holder: HolderKey,
+    },
+    /// The driver of a detached job comes in for the user who detached it.
+    Driver {
+        /// The job.
+        job: JobId,
+        /// The proof, which the master gave to the node.
+        key: DriverKey,
+        /// See [`Client`](Self::Client).
         holder: HolderKey,
     },
     /// A node joins; it proves itself by its TLS certificate.
