@@ -9,8 +9,6 @@ use std::{
 
 use cluster::{Cloud, Ended, Roles, ended, watch};
 
-use crate::jobs::compile;
-
 /// Runs a command with a line or two of standard input.
 fn with_input(mut command: Command, input: &str) -> Ended {
     let mut child =
@@ -217,7 +215,7 @@ fn the_job_of_a_user_who_was_disabled_ends_everywhere_within_ten_seconds_and_lea
     let source = "#include \"sector_udf.h\"\n\
         uint32_t sector_udf_abi_version(void) { return SECTOR_UDF_ABI_VERSION; }\n\
         int32_t spin(const sector_input *in, sector_output *out) { (void)in; (void)out; for (volatile int on = 1; on;) {} return 0; }\n";
-    let udf = format!("{}:spin", compile(&cloud, "endless", source).display());
+    let udf = format!("{}:spin", cloud.compile("endless", source).display());
     let profile = session_of(&cloud, "ann");
     let words =
         ["--profile", profile.to_str().unwrap(), "run", "--udf", &udf, "--input", "/text", "--output", "/ann/out"];

@@ -5,8 +5,6 @@ use std::{fs, path::Path, process::Command};
 
 use cluster::{Cloud, Roles};
 
-use crate::jobs::compile;
-
 #[test]
 fn a_hostile_function_gets_nothing_and_its_job_names_function_slice_and_reason() {
     let cloud = cloud(&[]);
@@ -50,7 +48,7 @@ fn a_job_whose_function_never_ends_is_cancelled_at_once() {
     let cloud = Cloud::start(&["--nodes", "1", "--sites", "1", "--processes"]);
     let text = cloud.file("text", "some text\n");
     cloud.ok(&["put", text.to_str().unwrap(), "/text"]);
-    let udf = format!("{}:is_silent", compile(&cloud, "hostile", HOSTILE).display());
+    let udf = format!("{}:is_silent", cloud.compile("hostile", HOSTILE).display());
     let node = cloud.node_pid("node-1");
     let mut job = cloud.command(&["run", "--udf", &udf, "--input", "/text", "--output", "/never"]).spawn().unwrap();
     cloud.until("the job is at work", |cloud| cloud.json(&["jobs"])[0]["state"] == "running");
@@ -147,7 +145,7 @@ fn attack(cloud: &Roles) {
     let (text, secret) = (cloud.file("text", "some text\n"), cloud.file("secret", "another user's\n"));
     cloud.ok(&["put", text.to_str().unwrap(), "/text"]);
     cloud.ok(&["put", secret.to_str().unwrap(), "/secret"]);
-    let library = compile(cloud, "hostile", HOSTILE);
+    let library = cloud.compile("hostile", HOSTILE);
     let data = cloud.role_folder("node-1");
     let place = |name: &str| {
         let found = Command::new("find").arg(&data).args(["-name", name, "-type", "f"]).output().unwrap();

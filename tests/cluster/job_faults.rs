@@ -1,26 +1,33 @@
-//! A job whose node stands still while it is at work (Sector/Sphere paper, 3.5.2). The job's own record proves that the fault
-//! cost something.
+//! Jobs whose SPEs and nodes die or stand still while they are at work (Sector/Sphere paper, 3.5.2). The functions stop
+//! themselves in the middle of every segment until the test lets them go on, so that no fault comes too early or too late;
+//! the job's own record proves what it cost.
 
 use std::{
     fs,
+    path::Path,
     process::{Child, Command, Stdio},
 };
 
-use cluster::{Cloud, ended, watch};
+use cluster::{Cloud, ended, kill, watch};
 use serde_json::Value;
 
-use crate::jobs::compile;
-
-/// Gives each line to the bucket of its hash, after some work for each segment.
-const SLOW: &str = r#"
-    #include <stdlib.h>
+/// Each gives every line to the bucket of its hash. Half-way it writes its name on its thread and stops its process.
+const GATED: &str = r#"
+    #define _GNU_SOURCE
+    #include <signal.h>
     #include <string.h>
+    #include <sys/prctl.h>
     #include "sector_udf.h"
     SECTOR_UDF_LIBRARY
-    SECTOR_UDF_EXPORT int32_t slow(const sector_input *input, sector_output *output) {
-        const char *at = (const char *)input->bytes, *end = at + input->length;
-        for (volatile long turn = 0, turns = atol(input->parameter(input, "turns")); turn < turns; turn++) { }
+    static int32_t lines(const char *name, const sector_input *input, sector_output *output) {
+        const char *begin = (const char *)input->bytes, *end = begin + input->length, *at = begin;
+        int gone_on = 0;
         while (at < end) {
+            if (!gone_on && at - begin >= (end - begin) / 2) {
+                prctl(PR_SET_NAME, name);
+                raise(SIGSTOP);
+                gone_on = 1;
+            }
             const char *stop = memchr(at, 10, (size_t)(end - at));
             size_t length = stop ? (size_t)(stop - at) + 1 : (size_t)(end - at);
             int32_t closed = output->emit(output, sector_key_hash(at, length), at, length);
@@ -29,57 +36,137 @@ const SLOW: &str = r#"
         }
         return 0;
     }
+    SECTOR_UDF_EXPORT int32_t first(const sector_input *input, sector_output *output) {
+        return lines("first", input, output);
+    }
+    SECTOR_UDF_EXPORT int32_t second(const sector_input *input, sector_output *output) {
+        return lines("second", input, output);
+    }
 "#;
 
-/// Turns of a loop that take a processor about half a second.
-const TURNS: &str = "turns=250000000";
+/// A cloud of processes with a text in it, of which every node has all; and its lines.
+struct Text {
+    cloud: Cloud,
+    nodes: Vec<String>,
+    library: String,
+    lines: Vec<String>,
+}
 
-/// A cloud of three nodes, each a process, with a text of six files in it, of which each node has all; and its lines.
-fn cloud() -> (Cloud, String, Vec<String>) {
-    let cloud = Cloud::start(&["--nodes", "3", "--sites", "1", "--processes"]);
-    let mut lines = Vec::new();
-    for file in 0..6 {
-        let text: Vec<String> = (0..500).map(|line| format!("line {line} of file {file}")).collect();
-        let path = cloud.file(&format!("{file}.txt"), text.join("\n") + "\n");
-        let to = format!("/text/{file}.txt");
-        let copies = ["--copies", "3", "--sync-copies", "3"];
-        cloud.ok(&[&["put", "--records", "lines"], &copies[..], &[path.to_str().unwrap(), &to]].concat());
-        lines.extend(text);
+impl Text {
+    /// One segment a file.
+    fn of(nodes: u32, files: u32) -> Self {
+        let count = nodes.to_string();
+        let cloud = Cloud::start(&["--nodes", &count, "--sites", "1", "--processes"]);
+        let mut lines = Vec::new();
+        for file in 0..files {
+            let text: Vec<String> = (0..500).map(|line| format!("line {line} of file {file}")).collect();
+            let path = cloud.file(&format!("{file}.txt"), text.join("\n") + "\n");
+            let (path, to) = (path.to_str().unwrap(), format!("/text/{file}.txt"));
+            cloud.ok(&["put", "--records", "lines", "--copies", &count, "--sync-copies", &count, path, &to]);
+            lines.extend(text);
+        }
+        lines.sort();
+        let library = cloud.compile("gated", GATED).display().to_string();
+        let nodes = (1..=nodes).map(|number| format!("node-{number}")).collect();
+        Self { cloud, nodes, library, lines }
     }
-    let udf = format!("{}:slow", compile(&cloud, "slow", SLOW).display());
-    lines.sort();
-    (cloud, udf, lines)
-}
 
-/// Begins a job whose segments are tasks of their own.
-fn begin(cloud: &Cloud, udf: &str) -> Child {
-    let words = ["run", "--udf", udf, "--input", "/text", "--output", "/out", "--param", TURNS];
-    let cut = ["--segment-bytes", "1:1MB"];
-    let mut command = cloud.command(&[&words[..], &cut[..]].concat());
-    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
-}
+    /// Begins a job whose segments are tasks of their own.
+    fn begin(&self, more: &[&str]) -> Child {
+        let udf = format!("{}:first", self.library);
+        let words = ["run", "--udf", &udf, "--input", "/text", "--output", "/out", "--segment-bytes", "1:1MB"];
+        let mut command = self.cloud.command(&[&words[..], more].concat());
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+    }
 
-/// The newest job's stages, as the master was told last.
-fn stages(cloud: &Cloud) -> Option<Vec<Value>> {
-    cloud.json(&["jobs"])[0]["stages"].as_array().filter(|stages| !stages.is_empty()).cloned()
+    /// The same with a shuffle and a second stage.
+    fn begin_shuffle(&self) -> Child {
+        self.begin(&["--buckets", "6", "--then", &format!("{}:second", self.library)])
+    }
+
+    /// Waits until an SPE of the node stands in the middle of a segment, in this function.
+    fn stands(&self, node: &str, function: &str) -> u32 {
+        let pid = self.cloud.node_pid(node);
+        watch("an SPE stands in the middle of its task", || standing(pid, function).first().copied())
+    }
+
+    /// Waits until each node has an SPE in the middle of a task of the first stage.
+    fn all_stand(&self) -> Vec<u32> {
+        self.nodes.iter().map(|node| self.stands(node, "first")).collect()
+    }
+
+    /// Waits until `node-3` stands in the middle of one of its buckets, in the second stage; the processes of the other nodes,
+    /// and its own.
+    fn reads_its_buckets(&self) -> (Vec<u32>, u32) {
+        // So each node has results of the first stage.
+        self.all_stand();
+        let (others, node) = (self.pids(&["node-1", "node-2"]), self.cloud.node_pid("node-3"));
+        self.cloud.until("the node reads its buckets", |_| {
+            let firsts = others.iter().chain([&node]).flat_map(|node| standing(*node, "first"));
+            firsts.for_each(go_on);
+            !standing(node, "second").is_empty()
+        });
+        (others, node)
+    }
+
+    /// Of the first stage what ran on the lost node was done again, and of the second at least the task that stood there.
+    fn check_that_it_cost_a_part_of_both_stages(&self) {
+        let stages = self.stages();
+        let again = count(&stages[0], "retried");
+        assert!(again >= 1 && again < count(&stages[0], "segments"), "{stages:?}");
+        assert!(count(&stages[1], "retried") >= 1, "{stages:?}");
+    }
+
+    /// Lets all SPEs of these nodes go on, whenever they stand, until the job has ended; that was well, and every line is in
+    /// its output once.
+    fn end(&self, mut job: Child, nodes: &[u32]) {
+        self.cloud.until("the job has ended", |_| {
+            let standing = nodes.iter().flat_map(|node| ["first", "second"].map(|function| standing(*node, function)));
+            standing.flatten().for_each(go_on);
+            job.try_wait().unwrap().is_some()
+        });
+        let ended = ended(job.wait_with_output().unwrap());
+        assert_eq!(ended.code, 0, "{}", ended.errors);
+        let paths = self.cloud.ok(&["find", "/out"]);
+        let mut lines: Vec<String> = Vec::new();
+        for path in paths.lines() {
+            lines.extend(self.cloud.ok(&["cat", path]).lines().map(str::to_owned));
+        }
+        lines.sort();
+        assert_eq!(lines, self.lines);
+    }
+
+    /// Processes of these nodes.
+    fn pids(&self, nodes: &[&str]) -> Vec<u32> {
+        nodes.iter().map(|node| self.cloud.node_pid(node)).collect()
+    }
+
+    /// The job's stages, all of which are done whole.
+    fn stages(&self) -> Vec<Value> {
+        let stages = self.cloud.json(&["jobs"])[0]["stages"].as_array().unwrap().clone();
+        for stage in &stages {
+            assert_eq!((count(stage, "done"), count(stage, "failed")), (count(stage, "segments"), 0), "{stage}");
+        }
+        stages
+    }
 }
 
 fn count(stage: &Value, what: &str) -> u64 {
     stage[what].as_u64().unwrap()
 }
 
-/// All lines of the output, in order.
-fn output(cloud: &Cloud) -> Vec<String> {
-    let paths = cloud.ok(&["find", "/out"]);
-    let mut lines: Vec<String> = Vec::new();
-    for path in paths.lines().filter(|path| path.contains("part-")) {
-        lines.extend(cloud.ok(&["cat", path]).lines().map(str::to_owned));
-    }
-    lines.sort();
-    lines
+/// The stopped processes below a process whose thread bears this name.
+fn standing(pid: u32, name: &str) -> Vec<u32> {
+    let is_so = |pid: &u32| {
+        let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+        let threads = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
+        let mut names = threads.map(|thread| fs::read_to_string(thread.path().join("comm")).unwrap_or_default());
+        status.contains("State:\tT (stopped)") && names.any(|found| found.trim_end() == name)
+    };
+    descendants(pid).into_iter().filter(is_so).collect()
 }
 
-/// Processes below a process, children before theirs.
+/// Processes below a process, parents before their children.
 fn descendants(pid: u32) -> Vec<u32> {
     let mut found = vec![pid];
     let mut at = 0;
@@ -93,24 +180,106 @@ fn descendants(pid: u32) -> Vec<u32> {
     found.split_off(1)
 }
 
-fn signal(name: &str, pid: u32) {
-    let status = Command::new("kill").args([name, &pid.to_string()]).status().unwrap();
-    assert!(status.success(), "process {pid} was there");
+fn signal(name: &str, pid: u32) -> bool {
+    Command::new("kill").args([name, &pid.to_string()]).stderr(Stdio::null()).status().unwrap().success()
+}
+
+/// Lets a stopped process go on. It may have been ended meanwhile, since another was quicker.
+fn go_on(pid: u32) {
+    signal("-CONT", pid);
+}
+
+/// A process that stands still until this is dropped, lest it outlive a test that fails.
+struct Stopped(u32);
+
+impl Stopped {
+    fn stop(pid: u32) -> Self {
+        assert!(signal("-STOP", pid), "the fault must have fired: process {pid} was there");
+        Self(pid)
+    }
+}
+
+impl Drop for Stopped {
+    fn drop(&mut self) {
+        go_on(self.0);
+    }
+}
+
+/// With a shuffle: the first Sector ended every job that used buckets when it lost an SPE.
+#[test]
+fn an_spe_that_is_killed_in_the_middle_of_its_task_costs_that_task_alone() {
+    let text = Text::of(2, 8);
+    let job = text.begin_shuffle();
+    let spes = text.all_stand();
+    let nodes = text.pids(&["node-1", "node-2"]);
+    kill(spes[0]);
+    text.end(job, &nodes);
+    let stages = text.stages();
+    assert_eq!((count(&stages[0], "segments"), count(&stages[0], "retried")), (8, 1), "{stages:?}");
+    assert_eq!(count(&stages[1], "retried"), 0, "{stages:?}");
+    assert_eq!(text.pids(&["node-1", "node-2"]), nodes, "the node did not notice");
+}
+
+#[test]
+fn a_node_that_dies_while_its_buckets_are_filled_costs_its_own_task_alone() {
+    let text = Text::of(3, 9);
+    let job = text.begin_shuffle();
+    let spes = text.all_stand();
+    let nodes = text.pids(&["node-1", "node-2"]);
+    // An SPE is given its next task when the pieces of the one before are in their buckets.
+    spes[..2].iter().copied().for_each(go_on);
+    for node in &text.nodes[..2] {
+        text.stands(node, "first");
+    }
+    kill(text.cloud.node_pid("node-3"));
+    text.end(job, &nodes);
+    let stages = text.stages();
+    assert_eq!((count(&stages[0], "segments"), count(&stages[0], "retried")), (9, 1), "{stages:?}");
+}
+
+#[test]
+fn a_node_that_dies_while_its_buckets_are_read_costs_what_it_held_and_no_record() {
+    let text = Text::of(3, 9);
+    let job = text.begin_shuffle();
+    let (nodes, victim) = text.reads_its_buckets();
+    kill(victim);
+    text.end(job, &nodes);
+    text.check_that_it_cost_a_part_of_both_stages();
+}
+
+/// There is no rival for a task that reads a bucket: nobody else has its bytes.
+#[test]
+fn a_node_that_stands_still_while_its_buckets_are_read_costs_what_it_held_and_no_record() {
+    let text = Text::of(3, 9);
+    let job = text.begin_shuffle();
+    let (nodes, victim) = text.reads_its_buckets();
+    let stopped = Stopped::stop(victim);
+    text.end(job, &nodes);
+    drop(stopped);
+    text.check_that_it_cost_a_part_of_both_stages();
+}
+
+#[test]
+fn an_spe_that_stands_still_in_the_middle_of_its_task_is_overtaken() {
+    let text = Text::of(2, 6);
+    let job = text.begin(&[]);
+    let spes = text.all_stand();
+    text.end(job, &text.pids(&["node-2"]));
+    let stage = &text.stages()[0];
+    assert!(count(stage, "speculative") >= 1, "{stage}");
+    let lost = format!("/proc/{}", spes[0]);
+    watch("the one that lost has ended", || (!Path::new(&lost).exists()).then_some(()));
 }
 
 #[test]
 fn a_node_that_stands_still_in_the_middle_of_a_job_is_overtaken() {
-    let (cloud, udf, lines) = cloud();
-    let job = begin(&cloud, &udf);
-    let node = cloud.node_pid("node-2");
-    watch("the node is at work", || (!descendants(node).is_empty()).then_some(()));
-    signal("-STOP", node);
-    let ended = ended(job.wait_with_output().unwrap());
-    // Before anything is asserted: a process that stands still would outlive the test.
-    signal("-CONT", node);
-    assert_eq!(ended.code, 0, "{}", ended.errors);
-    assert_eq!(output(&cloud), lines);
-    let stage = &stages(&cloud).unwrap()[0];
+    let text = Text::of(3, 6);
+    let job = text.begin(&[]);
+    text.all_stand();
+    let others = text.pids(&["node-1", "node-3"]);
+    let stopped = Stopped::stop(text.cloud.node_pid("node-2"));
+    text.end(job, &others);
+    drop(stopped);
+    let stage = &text.stages()[0];
     assert!(count(stage, "speculative") >= 1, "a rival was begun: {stage}");
-    assert_eq!((count(stage, "done"), count(stage, "failed")), (count(stage, "segments"), 0), "{stage}");
 }

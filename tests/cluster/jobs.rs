@@ -1,27 +1,11 @@
 //! Sphere jobs through the command line: built-in functions, functions in C and Rust, and functions that misbehave.
 
-use std::{collections::BTreeMap, fs, path::PathBuf, process::Command};
+use std::{collections::BTreeMap, fs, process::Command};
 
 use cluster::{Cloud, ended, random_bytes, workspace};
 
 fn cloud() -> Cloud {
     Cloud::start(&["--nodes", "2", "--sites", "2"])
-}
-
-/// Compiles C text to a library in the cloud's folder.
-pub(crate) fn compile(cloud: &Cloud, name: &str, source: &str) -> PathBuf {
-    let file = cloud.file(&format!("{name}.c"), source);
-    let library = cloud.folder().join(format!("{name}.so"));
-    let include = workspace().join("crates/udf/include");
-    let status = Command::new("cc")
-        .args(["-std=c11", "-O2", "-shared", "-fPIC", "-I"])
-        .arg(include)
-        .arg("-o")
-        .arg(&library)
-        .arg(&file)
-        .status();
-    assert!(status.unwrap().success());
-    library
 }
 
 /// Output lines `word count` of all files below a folder, added up.
@@ -100,7 +84,7 @@ fn functions_in_c_and_in_rust_see_every_line_once() {
         *expected.entry(word.to_owned()).or_default() += 1u64;
     }
     let c = fs::read_to_string(workspace().join("examples/udf-c/matching_lines.c")).unwrap();
-    let library = compile(&cloud, "matching_lines", &c);
+    let library = cloud.compile("matching_lines", &c);
     let udf = format!("{}:matching_lines", library.display());
     // Small segments: several, cut at lines, none lost and none twice.
     let small = ["--segment-bytes", "10000:50000", "--param", "text=word3"];
@@ -129,8 +113,7 @@ fn a_library_without_the_symbol_or_the_version_is_named() {
     let cloud = cloud();
     let file = cloud.file("text", "x\n");
     cloud.ok(&["put", file.to_str().unwrap(), "/text"]);
-    let library = compile(
-        &cloud,
+    let library = cloud.compile(
         "other",
         "#include \"sector_udf.h\"\nuint32_t sector_udf_abi_version(void) { return SECTOR_UDF_ABI_VERSION; }\n",
     );
@@ -138,7 +121,7 @@ fn a_library_without_the_symbol_or_the_version_is_named() {
     let errors = cloud.run(&["run", "--udf", &udf, "--input", "/text", "--output", "/out"]);
     assert_ne!(errors.code, 0);
     assert!(errors.errors.contains("absent"), "{}", errors.errors);
-    let library = compile(&cloud, "strange", "int absent(void) { return 0; }\n");
+    let library = cloud.compile("strange", "int absent(void) { return 0; }\n");
     let udf = format!("{}:absent", library.display());
     let errors = cloud.run(&["run", "--udf", &udf, "--input", "/text", "--output", "/out"]);
     assert_ne!(errors.code, 0);
@@ -156,7 +139,7 @@ fn a_function_that_crashes_fails_its_job_and_nothing_else() {
         uint32_t sector_udf_abi_version(void) { return SECTOR_UDF_ABI_VERSION; }\n\
         int32_t crash(const sector_input *in, sector_output *out) { (void)in; (void)out; *(volatile int *)0 = 1; return 0; }\n\
         int32_t leave(const sector_input *in, sector_output *out) { (void)in; (void)out; exit(3); }\n";
-    let library = compile(&cloud, "bad", source);
+    let library = cloud.compile("bad", source);
     let pid = cloud.node_pid("node-1");
     for function in ["crash", "leave"] {
         let udf = format!("{}:{function}", library.display());
@@ -199,7 +182,7 @@ int32_t picky(const sector_input *input, sector_output *output) {
 #[test]
 fn a_job_goes_on_without_the_segments_on_which_its_function_fails_and_says_which() {
     let cloud = cloud();
-    let library = compile(&cloud, "picky", PICKY);
+    let library = cloud.compile("picky", PICKY);
     let udf = format!("{}:picky", library.display());
     // One file is one segment; small ones of a node share a task.
     for (name, text) in [("a", "one\ntwo\n"), ("b", "three\nbad\tstar\nfour\n"), ("c", "worse\n"), ("d", "five\n")] {

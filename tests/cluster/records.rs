@@ -3,8 +3,6 @@
 
 use cluster::Cloud;
 
-use crate::jobs::compile;
-
 /// Lines of many lengths, some empty.
 fn lines(seed: u64, count: u64) -> Vec<String> {
     let length = |number: u64| (number.wrapping_mul(seed | 1) >> 3) % 97;
@@ -146,7 +144,7 @@ fn two_streams_are_read_record_by_record_whatever_the_function_is_written_in() {
     let mut expected: Vec<_> = keys.iter().zip(&texts).map(|(key, text)| format!("{key}={text}")).collect();
     expected.sort();
     let python = format!("{}:join", cloud.file("join.py", JOIN_PYTHON).display());
-    let c = format!("{}:join", compile(&cloud, "join", JOIN_C).display());
+    let c = format!("{}:join", cloud.compile("join", JOIN_C).display());
     // Each file says itself how it falls into records: keys are of one length, texts have an index.
     let small = ["--segment-bytes", "2000:30000"];
     for (udf, output) in [(&*python, "/python"), (&c, "/c")] {

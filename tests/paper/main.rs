@@ -3,6 +3,7 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
+mod original_jobs;
 mod original_weaknesses;
 
 use std::{collections::BTreeSet, fs};

@@ -154,6 +154,16 @@ impl Cloud {
         file
     }
 
+    /// Compiles C text to a library of functions in the test's folder.
+    pub fn compile(&self, name: &str, source: &str) -> PathBuf {
+        let (file, library) = (self.file(&format!("{name}.c"), source), self.folder().join(format!("{name}.so")));
+        let include = workspace().join("crates/udf/include");
+        let mut command = Command::new("cc");
+        command.args(["-std=c11", "-O2", "-shared", "-fPIC", "-I"]).arg(include).arg("-o").arg(&library).arg(&file);
+        assert!(command.status().unwrap().success());
+        library
+    }
+
     /// Asks `question` again until it says yes; fails the test after many answers. After each no comes a command, so
     /// that waiting needs no clock and the cloud has time to do something.
     pub fn until(&self, what: &str, mut question: impl FnMut(&Self) -> bool) {

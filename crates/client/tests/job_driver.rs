@@ -214,3 +214,25 @@ async fn a_dropped_driver_ends_its_conversations() {
     cloud.until_logged("conversation ended").await;
     assert_eq!(cloud.world().paths(), ["/in/1"]);
 }
+
+/// The first Sector had one job at a time for each client object.
+#[tokio::test]
+async fn a_client_runs_a_job_while_another_of_its_jobs_stands_still() {
+    let cloud = FakeCloud::start(&["a", "b"]).await;
+    let all = records(60);
+    // The first has one task alone: there is nothing by which it could be slow.
+    let (first, second) = (cloud.add_file("/in/1", &all[..10], &["a"]), cloud.add_file("/in/2", &all, &["b"]));
+    cloud.world().faults.push_back(Fault::Hang);
+    let client = cloud.client().await;
+    let standing = {
+        let client = client.clone();
+        tokio::spawn(async move { client.run_job(two_stages(vec![first], folder("/out-1")), nothing).await })
+    };
+    cloud.until_logged("hanging").await;
+    let outcome = client.run_job(two_stages(vec![second], folder("/out-2")), nothing).await.unwrap();
+    assert_eq!((outcome.record.state, cloud.records_below("/out-2")), (JobState::Done, all));
+    assert_ne!(outcome.job, JOB, "that is the one which stands still");
+    assert!(!standing.is_finished());
+    standing.abort();
+    cloud.until_logged("conversation ended").await;
+}

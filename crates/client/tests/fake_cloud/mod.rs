@@ -75,7 +75,9 @@ pub(crate) struct World {
     pub(crate) files: BTreeMap<SectorPath, FileContent>,
     pub(crate) slices: BTreeMap<SliceId, Vec<u8>>,
     pub(crate) faults: VecDeque<Fault>,
-    /// The last report of the job.
+    /// How many jobs were admitted: the first is [`JOB`].
+    jobs: u64,
+    /// The last report of a job.
     pub(crate) record: Option<JobRecord>,
     /// How nodes fail whoever reads from them.
     pub(crate) read_faults: BTreeMap<NodeId, reading::ReadFault>,
@@ -237,12 +239,9 @@ impl World {
         })
     }
 
-    fn admitted(&self) -> ClientReply {
+    fn admitted(&self, job: JobId) -> ClientReply {
         let sources = self.nodes.keys().filter_map(|node| self.source(node, vec![]));
-        ClientReply::Admitted(Admitted {
-            job: JOB,
-            nodes: sources.map(|source| SpeNode { source, slots: 1 }).collect(),
-        })
+        ClientReply::Admitted(Admitted { job, nodes: sources.map(|source| SpeNode { source, slots: 1 }).collect() })
     }
 
     fn answer(&mut self, request: ClientRequest) -> ClientReply {
@@ -251,14 +250,16 @@ impl World {
         match request {
             ClientRequest::AdmitJob { title, .. } => {
                 self.log.push(format!("admit {title}"));
-                self.admitted()
+                self.jobs += 1;
+                self.admitted(JobId(JOB.0 + self.jobs - 1))
             }
             ClientRequest::ReportJob(record) => {
+                let job = record.job;
                 self.record = Some(record);
                 if let Some(refusal) = &self.refusal {
                     return ClientReply::Refused(refusal.clone());
                 }
-                self.admitted()
+                self.admitted(job)
             }
             ClientRequest::Stat(path) => match self.entry(&path) {
                 Some(entry) => ClientReply::Status(EntryStatus { entry, copies: vec![] }),
