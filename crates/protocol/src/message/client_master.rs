@@ -95,16 +95,6 @@ pub enum ClientRequest {
         /// Where its output will be: refused where the user may not write there.
         output: Option<SectorPath>,
     },
-    /// Have a job that was admitted driven by a node, and by another where that one is gone: [`ClientReply::Done`].
-    DetachJob {
-        /// The job.
-        job: JobId,
-        /// The folder of its journal: what every driver begins with.
-        journal: SectorPath,
-        /// What proves each driver that it may have, in order; random, [`DRIVERS_MAX`](crate::limits::DRIVERS_MAX) at most.
-        /// One is used once, so that the driver before can no longer say anything.
-        keys: Vec<DriverKey>,
-    },
     /// Tell the master how a job goes, which keeps it admitted: [`ClientReply::Admitted`] with fresh tickets, or
     /// refused with [`Status::Refused`](crate::Status::Refused) once it was cancelled.
     ReportJob(JobRecord),
@@ -191,6 +181,16 @@ pub enum ClientRequest {
     Admission(AdmissionVerb),
     /// The audit record; administrators only: [`ClientReply::Audit`].
     Audit(AuditQuestion),
+    /// Have a job that was admitted driven by a node, and by another where that one is gone: [`ClientReply::Done`].
+    DetachJob {
+        /// The job.
+        job: JobId,
+        /// The folder of its journal: what every driver begins with.
+        journal: SectorPath,
+        /// What proves each driver that it may have, in order; random, [`DRIVERS_MAX`](crate::limits::DRIVERS_MAX) at most.
+        /// One is used once, so that the driver before can no longer say anything.
+        keys: Vec<DriverKey>,
+    },
 }
 
 /// The master's answer.

@@ -54,15 +54,6 @@ pub enum JoinRequest {
         /// The public half of a key that the client made for this session: its tickets are good for nobody else.
         holder: HolderKey,
     },
-    /// The driver of a detached job comes in for the user who detached it.
-    Driver {
-        /// The job.
-        job: JobId,
-        /// The proof, which the master gave to the node.
-        key: DriverKey,
-        /// See [`Client`](Self::Client).
-        holder: HolderKey,
-    },
     /// A node joins; it proves itself by its TLS certificate.
     Node {
         /// The node's name, as in its certificate.
@@ -93,6 +84,15 @@ pub enum JoinRequest {
     Enrol(Enrolment),
     /// Someone logs in with a browser; no session begins yet: [`JoinReply::Device`].
     Device(DeviceRequest),
+    /// The driver of a detached job comes in for the user who detached it.
+    Driver {
+        /// The job.
+        job: JobId,
+        /// The proof, which the master gave to the node.
+        key: DriverKey,
+        /// See [`Client`](Self::Client).
+        holder: HolderKey,
+    },
 }
 
 /// The master's answer.

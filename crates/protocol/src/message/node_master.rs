@@ -45,9 +45,6 @@ pub enum Order {
     Remove(SliceId),
     /// Remove all that a job left behind.
     ForgetJob(JobId),
-    /// Start a driver for a detached job. Answered when the node has taken it; the driver itself reports to the master, as
-    /// every driver does.
-    Drive(DriveOrder),
     /// Keep these rows for a master that loses its journal. Answered when they are on the disk; refused where they do not
     /// fit onto what is kept.
     Keep(Keep),
@@ -63,6 +60,9 @@ pub enum Order {
     /// Your shares of the limits between sites: keep to them from now on, also with what is under way. To and from sites
     /// that are not named there is no limit.
     LinkShares(Vec<LinkShare>),
+    /// Start a driver for a detached job. Answered when the node has taken it; the driver itself reports to the master, as
+    /// every driver does.
+    Drive(DriveOrder),
 }
 
 /// See [`Order::Drive`].
