@@ -45,16 +45,16 @@ const GATED: &str = r#"
 "#;
 
 /// A cloud of processes with a text in it, of which every node has all; and its lines.
-struct Text {
-    cloud: Cloud,
+pub(super) struct Text {
+    pub(super) cloud: Cloud,
     nodes: Vec<String>,
-    library: String,
+    pub(super) library: String,
     lines: Vec<String>,
 }
 
 impl Text {
     /// One segment a file.
-    fn of(nodes: u32, files: u32) -> Self {
+    pub(super) fn of(nodes: u32, files: u32) -> Self {
         let count = nodes.to_string();
         let cloud = Cloud::start(&["--nodes", &count, "--sites", "1", "--processes"]);
         let mut lines = Vec::new();
@@ -91,7 +91,7 @@ impl Text {
     }
 
     /// Waits until each node has an SPE in the middle of a task of the first stage.
-    fn all_stand(&self) -> Vec<u32> {
+    pub(super) fn all_stand(&self) -> Vec<u32> {
         self.nodes.iter().map(|node| self.stands(node, "first")).collect()
     }
 
@@ -127,6 +127,11 @@ impl Text {
         });
         let ended = ended(job.wait_with_output().unwrap());
         assert_eq!(ended.code, 0, "{}", ended.errors);
+        self.check_lines();
+    }
+
+    /// Every line is in the output once.
+    pub(super) fn check_lines(&self) {
         let paths = self.cloud.ok(&["find", "/out"]);
         let mut lines: Vec<String> = Vec::new();
         for path in paths.lines() {
@@ -137,7 +142,7 @@ impl Text {
     }
 
     /// Processes of these nodes.
-    fn pids(&self, nodes: &[&str]) -> Vec<u32> {
+    pub(super) fn pids(&self, nodes: &[&str]) -> Vec<u32> {
         nodes.iter().map(|node| self.cloud.node_pid(node)).collect()
     }
 
@@ -165,12 +170,12 @@ impl Text {
     }
 }
 
-fn count(stage: &Value, what: &str) -> u64 {
+pub(super) fn count(stage: &Value, what: &str) -> u64 {
     stage[what].as_u64().unwrap()
 }
 
 /// The stopped processes below a process whose thread bears this name.
-fn standing(pid: u32, name: &str) -> Vec<u32> {
+pub(super) fn standing(pid: u32, name: &str) -> Vec<u32> {
     let is_so = |pid: &u32| {
         let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
         let threads = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
@@ -181,7 +186,7 @@ fn standing(pid: u32, name: &str) -> Vec<u32> {
 }
 
 /// Processes below a process, parents before their children.
-fn descendants(pid: u32) -> Vec<u32> {
+pub(super) fn descendants(pid: u32) -> Vec<u32> {
     let mut found = vec![pid];
     let mut at = 0;
     while let Some(parent) = found.get(at).copied() {
@@ -199,7 +204,7 @@ fn signal(name: &str, pid: u32) -> bool {
 }
 
 /// Lets a stopped process go on. It may have been ended meanwhile, since another was quicker.
-fn go_on(pid: u32) {
+pub(super) fn go_on(pid: u32) {
     signal("-CONT", pid);
 }
 

@@ -6,6 +6,7 @@
 mod accounts;
 mod chaos;
 mod copies;
+mod detached;
 mod disks;
 mod faults;
 mod files;

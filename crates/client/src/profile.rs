@@ -9,7 +9,14 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use protocol::{CarrierChoice, ControllerKind, CredentialId, Status, UserName, message::join::Secret};
+use protocol::{
+    CarrierChoice, ControllerKind, CredentialId, JobId, Status, UserName,
+    message::{
+        client_master::DriverKey,
+        join::{JoinRequest, Secret},
+    },
+    ticket::HolderKey,
+};
 use serde::{Deserialize, Serialize};
 
 use crate::ClientError;
@@ -33,6 +40,9 @@ pub struct Profile {
     /// Whether bytes go over the network also where a node is on this machine: to measure it, or to try it out.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub over_network: bool,
+    /// The detached job that `token` lets in to drive, for the user who detached it.
+    #[serde(skip)]
+    pub drives: Option<JobId>,
     /// What carries bytes to and from nodes; `$SECTOR_CARRIER` and `--carrier` count more.
     #[serde(default, skip_serializing_if = "is_auto")]
     pub carrier: CarrierChoice,
@@ -51,6 +61,7 @@ impl Profile {
             authority,
             session: None,
             over_network: false,
+            drives: None,
             carrier: CarrierChoice::Auto,
             controller: None,
         }
@@ -126,9 +137,12 @@ impl Profile {
         })
     }
 
-    /// What proves the user to the master.
-    pub(crate) fn secret(&self) -> Secret {
-        Secret::Token(self.token)
+    /// How who has this profile comes in to the master, with the key that its tickets shall name.
+    pub(crate) fn join_request(&self, holder: HolderKey) -> JoinRequest {
+        match self.drives {
+            Some(job) => JoinRequest::Driver { job, key: DriverKey(self.token), holder },
+            None => JoinRequest::Client { user: self.user.clone(), secret: Secret::Token(self.token), holder },
+        }
     }
 }
 

@@ -290,8 +290,7 @@ async fn open_session(
     let what = format!("cannot log in at {}", profile.address);
     let failed = || ClientError::net(what.clone());
     let mut stream = carrier.connect(profile.address, "master").await.map_err(failed())?;
-    let request = JoinRequest::Client { user: profile.user.clone(), secret: profile.secret(), holder: holder.public() };
-    stream.send(&request).await.map_err(failed())?;
+    stream.send(&profile.join_request(holder.public())).await.map_err(failed())?;
     match stream.receive::<JoinReply>().await.map_err(failed())? {
         JoinReply::Refused(refusal) => Err(refusal.into()),
         JoinReply::LoggedIn(_) | JoinReply::Admission(_) | JoinReply::Device(_) => {
@@ -318,10 +317,10 @@ fn same_family(peer: IpAddr) -> IpAddr {
 /// Whether asking twice is the same as asking once.
 fn is_repeatable(request: &ClientRequest) -> bool {
     use ClientRequest::{
-        Abandon, Accounts, Acl, Admission, AdmitJob, Audit, CancelJob, Commit, Copies, Create, Drain, EmptyTrash,
-        Health, History, Import, Job, Jobs, List, Locate, Logout, MakeFolder, Nodes, Policy, Quotas, Rebalance,
-        Rebuild, Remove, RemoveNode, Rename, Renew, ReportJob, Restore, SetPolicy, SetQuota, Stat, Topology, Trash,
-        Usage,
+        Abandon, Accounts, Acl, Admission, AdmitJob, Audit, CancelJob, Commit, Copies, Create, DetachJob, Drain,
+        EmptyTrash, Health, History, Import, Job, Jobs, List, Locate, Logout, MakeFolder, Nodes, Policy, Quotas,
+        Rebalance, Rebuild, Remove, RemoveNode, Rename, Renew, ReportJob, Restore, SetPolicy, SetQuota, Stat, Topology,
+        Trash, Usage,
     };
     match request {
         Locate(_) | Copies(_) | Stat(_) | List { .. } | Usage(_) | Nodes | Health => true,
@@ -356,6 +355,7 @@ fn is_repeatable(request: &ClientRequest) -> bool {
         | Remove { .. }
         | AdmitJob { .. }
         | CancelJob(_)
+        | DetachJob { .. }
         | RemoveNode(_)
         | Restore { .. }
         | Logout => false,

@@ -3,7 +3,7 @@
 use std::net::{IpAddr, SocketAddr};
 
 use protocol::{
-    NodeId, Place, Refusal, SessionId, Topology,
+    JobId, NodeId, Place, Refusal, SessionId, Topology,
     message::{
         audit::{AuditBatch, AuditHead},
         client_master::{ClientReply, ClientRequest},
@@ -147,6 +147,10 @@ pub struct ClientJoin {
     pub address: IpAddr,
     /// The key that its tickets shall name.
     pub holder: HolderKey,
+    /// Where the user came from when they proved themselves: elsewhere for a driver that comes in for them.
+    pub proved_from: IpAddr,
+    /// The job that it drives for its user, where it was let in for that.
+    pub drives: Option<JobId>,
 }
 
 /// A node that was let in, as it described itself.

@@ -229,6 +229,7 @@ pub(crate) fn audited(request: &ClientRequest) -> Noted {
         Ask::EmptyTrash { all_users: true } => (Some(Admin), "empty trash of all users", String::new()),
         Ask::EmptyTrash { all_users: false } => (None, "empty trash", String::new()),
         Ask::AdmitJob { title, .. } => (None, "admit job", title.clone()),
+        Ask::DetachJob { job, .. } => (None, "detach job", job.to_string()),
         Ask::CancelJob(job) => (Some(Job), "cancel job", job.to_string()),
         Ask::ReportJob(report) => (None, "report job", report.job.to_string()),
         Ask::Acl(request) => about_rights(request),

@@ -7,19 +7,20 @@ use std::{
 };
 
 use protocol::{
-    JobId, Now, Refusal, Status, UserName, limits,
+    JobId, Now, Refusal, SectorPath, Status, UserName, limits,
     message::{
         client_master::{Admitted, ClientReply, JobRecord, JobState, SpeNode, StageRecord},
         cluster::Standing,
         master_security::UserRights,
     },
 };
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use store::RowChange;
 
 use crate::{
     Master,
     actions::{Caller, JOBS_TABLE, StoredRow},
+    drivers::Detached,
     error::MasterError,
     namespace::{damaged, decode_row, encode_row},
     orders::Work,
@@ -38,9 +39,9 @@ pub(crate) struct Jobs {
     running: BTreeSet<JobId>,
 }
 
-/// A job's row as masters wrote it before there were error slices.
-#[derive(Deserialize)]
-struct FormerJobRow {
+/// A job's row.
+#[derive(Serialize, Deserialize)]
+struct JobRow {
     job: JobId,
     user: UserName,
     title: String,
@@ -48,34 +49,32 @@ struct FormerJobRow {
     started_unix_millis: u64,
     stages: Vec<StageRecord>,
     errors: Vec<String>,
-}
-
-impl From<FormerJobRow> for JobRecord {
-    fn from(row: FormerJobRow) -> Self {
-        let FormerJobRow { job, user, title, state, started_unix_millis, stages, errors } = row;
-        Self { job, user, title, state, started_unix_millis, stages, errors, error_slice: None }
-    }
+    error_slice: Option<SectorPath>,
+    detached: Option<Detached>,
 }
 
 #[derive(Debug)]
-struct Job {
-    record: JobRecord,
-    last_heard: Duration,
+pub(crate) struct Job {
+    pub(crate) record: JobRecord,
+    pub(crate) last_heard: Duration,
+    /// Who drives it, where that is not the one who admitted it.
+    pub(crate) detached: Option<Detached>,
 }
 
 impl Jobs {
     /// Takes a job from its row. One that was running may still be: its driver has time to report.
     pub(crate) fn load(&mut self, now: Now, row: &StoredRow) -> Result<(), MasterError> {
-        self.insert(now, read_row(&row.value).ok_or_else(|| damaged(row))?);
+        let (record, detached) = read_row(&row.value).ok_or_else(|| damaged(row))?;
+        self.insert(now, record, detached);
         Ok(())
     }
 
-    fn insert(&mut self, now: Now, record: JobRecord) {
+    fn insert(&mut self, now: Now, record: JobRecord, detached: Option<Detached>) {
         self.by_start.insert((record.started_unix_millis, record.job));
         if record.state == JobState::Running {
             self.running.insert(record.job);
         }
-        self.by_id.insert(record.job, Job { record, last_heard: now.monotonic });
+        self.by_id.insert(record.job, Job { record, last_heard: now.monotonic, detached });
     }
 
     /// Makes room for one more by forgetting the oldest that ended; `None` when all are running.
@@ -90,10 +89,14 @@ impl Jobs {
         Some(changes)
     }
 
-    fn get(&self, id: JobId) -> Result<&Job, Refusal> {
+    pub(crate) fn get(&self, id: JobId) -> Result<&Job, Refusal> {
         self.by_id
             .get(&id)
             .ok_or_else(|| Refusal::new(Status::NotFound, format!("there is no job {id}; `sector jobs` shows them")))
+    }
+
+    pub(crate) fn get_mut(&mut self, id: JobId) -> Option<&mut Job> {
+        self.by_id.get_mut(&id)
     }
 
     /// Whose a job is.
@@ -115,7 +118,10 @@ impl Jobs {
     /// Jobs whose drivers have not reported for too long.
     fn silent(&self, now: Now) -> Vec<JobId> {
         let is_silent = |id: &&JobId| {
-            self.by_id.get(id).is_some_and(|job| now.monotonic.saturating_sub(job.last_heard) > DRIVER_SILENCE_MAX)
+            let silence_max =
+                |job: &Job| if job.detached.is_some() { DETACHED_SILENCE_MAX } else { DRIVER_SILENCE_MAX };
+            let is_silent = |job: &Job| now.monotonic.saturating_sub(job.last_heard) > silence_max(job);
+            self.by_id.get(id).is_some_and(is_silent)
         };
         self.running.iter().filter(is_silent).copied().collect()
     }
@@ -134,7 +140,10 @@ impl Jobs {
         self.running.remove(&id);
         let Some(job) = self.by_id.get_mut(&id) else { return Vec::new() };
         job.record.state = state;
-        vec![row(&job.record)]
+        // Nobody drives it any more.
+        job.detached = None;
+        job.record.driver = None;
+        vec![row(job)]
     }
 }
 
@@ -164,12 +173,13 @@ impl Master {
             stages: Vec::new(),
             errors: Vec::new(),
             error_slice: None,
+            driver: None,
         };
-        changes.push(row(&record));
-        let job = record.job.to_string();
-        self.note_job(now, by.user.as_str(), "begin job", job, record.title.clone());
+        let id = record.job;
+        self.note_job(now, by.user.as_str(), "begin job", id.to_string(), record.title.clone());
         let reply = self.admitted(now, client, &record);
-        self.jobs.insert(now, record);
+        self.jobs.insert(now, record, None);
+        changes.push(row(self.jobs.get(id)?));
         self.save(now, changes, vec![Effect::Reply(caller, reply)]);
         Ok(None)
     }
@@ -261,6 +271,9 @@ impl Master {
     /// Gives up the jobs whose drivers are silent.
     pub(crate) fn watch_jobs(&mut self, now: Now) {
         for id in self.jobs.silent(now) {
+            if self.replace_driver(now, id) {
+                continue;
+            }
             let changes = self.jobs.end(id, JobState::Lost);
             let why = "its driver was not heard of".to_owned();
             self.note_job(now, "master", "give up job", id.to_string(), why);
@@ -276,7 +289,7 @@ impl Master {
         }
     }
 
-    fn admitted(&self, now: Now, client: &ClientSession, record: &JobRecord) -> ClientReply {
+    pub(crate) fn admitted(&self, now: Now, client: &ClientSession, record: &JobRecord) -> ClientReply {
         // What a job leaves on a node that is about to go would only have to be moved.
         let at = self.client_at(client);
         let up = self.nodes.by_name().filter(|(_, node)| node.is_up() && node.standing != Standing::Drained);
@@ -294,7 +307,7 @@ impl Master {
     }
 }
 
-fn not_yours(by: &UserRights, record: &JobRecord) -> Refusal {
+pub(crate) fn not_yours(by: &UserRights, record: &JobRecord) -> Refusal {
     let sentence = format!("the job {} belongs to {}: {} may not change it", record.job, record.user, by.user);
     Refusal::new(Status::Refused, sentence)
 }
@@ -307,14 +320,22 @@ fn seen(by: &UserRights, record: JobRecord) -> JobRecord {
     JobRecord { title: String::new(), errors: Vec::new(), error_slice: None, ..record }
 }
 
-fn row(record: &JobRecord) -> RowChange {
-    RowChange::Set { table: JOBS_TABLE, key: key(record.job), value: encode_row(record) }
+pub(crate) fn row(of: &Job) -> RowChange {
+    let JobRecord { job, user, title, state, started_unix_millis, stages, errors, error_slice, driver: _ } =
+        of.record.clone();
+    let detached = of.detached.clone();
+    let row = JobRow { job, user, title, state, started_unix_millis, stages, errors, error_slice, detached };
+    RowChange::Set { table: JOBS_TABLE, key: key(job), value: encode_row(&row) }
 }
 
 /// Reads a row of today or of a former master.
-pub(crate) fn read_row(value: &[u8]) -> Option<JobRecord> {
-    // A former row ends where today's has one field more: it is never taken for one of today.
-    decode_row(value).or_else(|| decode_row::<FormerJobRow>(value).map(JobRecord::from))
+pub(crate) fn read_row(value: &[u8]) -> Option<(JobRecord, Option<Detached>)> {
+    // Former rows end before the last fields, which are options: without an error slice, and who drives the job.
+    let row: JobRow = (0..=2).find_map(|missing| decode_row(&[value, &[0; 2][..missing]].concat()))?;
+    let JobRow { job, user, title, state, started_unix_millis, stages, errors, error_slice, detached } = row;
+    let driver = detached.as_ref().and_then(Detached::node).cloned();
+    let record = JobRecord { job, user, title, state, started_unix_millis, stages, errors, error_slice, driver };
+    Some((record, detached))
 }
 
 fn key(id: JobId) -> Vec<u8> {
@@ -338,6 +359,9 @@ fn record_bytes(record: &JobRecord) -> usize {
 
 /// Most jobs remembered; the oldest that ended goes first.
 const JOBS_MAX: usize = 1_000;
+/// A detached job's driver that does not report for so long is replaced: it reports every second. Where it was only cut off
+/// from the master, it can do no harm afterwards; see `drivers.rs`.
+const DETACHED_SILENCE_MAX: Duration = Duration::from_secs(10);
 /// A driver reports every few seconds; after this long without a report its job is given up.
 const DRIVER_SILENCE_MAX: Duration = Duration::from_secs(60);
 /// Longest title in bytes: one line.

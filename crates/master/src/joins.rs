@@ -15,12 +15,13 @@ use net::{
     transfer::{Incoming, Listener, TransferStream},
 };
 use protocol::{
-    Refusal, SessionId, Status, UserName, limits,
+    JobId, Refusal, SessionId, Status, UserName, limits,
     message::{
         admission::{AdmissionReply, AdmissionRequest, Enrolment},
+        client_master::DriverKey,
         join::{JoinReply, JoinRequest, KEY_LABEL, Secret},
         login::DeviceRequest,
-        master_security::{SecurityReply, SecurityRequest},
+        master_security::{HeldSession, SecurityReply, SecurityRequest},
     },
     ticket::TicketKeys,
 };
@@ -42,6 +43,15 @@ pub(crate) struct Gate {
     pub(crate) gone_key: GoneKey,
     /// Where those go who were let in.
     pub(crate) admitted: mpsc::Sender<Admission>,
+    /// Who knows which key drives which job.
+    pub(crate) questions: mpsc::Sender<DriverQuestion>,
+}
+
+/// For whom does who shows this key drive this job?
+pub(crate) struct DriverQuestion {
+    pub(crate) job: JobId,
+    pub(crate) key: DriverKey,
+    pub(crate) answer: oneshot::Sender<Result<HeldSession, Refusal>>,
 }
 
 /// Someone who was let in, and waits until the session stands.
@@ -136,11 +146,18 @@ impl Gate {
         let session = SessionId(u64::from_be_bytes(random()));
         let key = stream.export_key(KEY_LABEL, &session.0.to_be_bytes()).map_err(|error| error.refusal())?;
         let (opened, is_open) = oneshot::channel();
-        let stopped = || Refusal::new(Status::Unavailable, "the master is being stopped; try again in a moment");
         let admission = Admission { session, key, who, opened };
         self.admitted.send(admission).await.map_err(|_| stopped())?;
         let ticket_keys = is_open.await.unwrap_or_else(|_| Err(stopped()))?;
         Ok((session, ticket_keys))
+    }
+
+    /// For whom a driver with this key comes in.
+    async fn drives_for(&self, job: JobId, key: DriverKey) -> Result<HeldSession, Refusal> {
+        let (answer, answered) = oneshot::channel();
+        let asked = self.questions.send(DriverQuestion { job, key, answer }).await;
+        asked.map_err(|_| stopped())?;
+        answered.await.unwrap_or_else(|_| Err(stopped()))
     }
 
     /// Has a login session begun, whose token the client keeps.
@@ -171,7 +188,27 @@ impl Gate {
             JoinRequest::Client { user, secret, holder } => {
                 let question = SecurityRequest::CheckUser { user, secret, address };
                 match self.security.ask(&question).await? {
-                    SecurityReply::User(user) => Ok(Joiner::Client(ClientJoin { user, address, holder })),
+                    SecurityReply::User(user) => {
+                        Ok(Joiner::Client(ClientJoin { user, address, holder, proved_from: address, drives: None }))
+                    }
+                    other => Err(refused(other)),
+                }
+            }
+            JoinRequest::Driver { job, key, holder } => {
+                let held = self.drives_for(job, key).await?;
+                let proved_from = held.address;
+                // What proved the user when the job was detached must stand, and gives what it gives now.
+                match self.security.ask(&SecurityRequest::Recheck(vec![held])).await? {
+                    SecurityReply::Rechecked(known) => match known.into_iter().next().flatten() {
+                        Some(user) => {
+                            let drives = Some(job);
+                            Ok(Joiner::Client(ClientJoin { user, address, holder, proved_from, drives }))
+                        }
+                        None => Err(Refusal::new(
+                            Status::Refused,
+                            format!("the login with which the job {job} was detached has ended"),
+                        )),
+                    },
                     other => Err(refused(other)),
                 }
             }
@@ -196,6 +233,10 @@ impl Gate {
             JoinRequest::Enrol(_) => Err(Refusal::new(Status::Usage, "a certificate is no reason to begin a session")),
         }
     }
+}
+
+fn stopped() -> Refusal {
+    Refusal::new(Status::Unavailable, "the master is being stopped; try again in a moment")
 }
 
 /// The next connection, once there is room for it.

@@ -14,6 +14,7 @@ mod config;
 mod copying;
 mod dense;
 mod drain;
+mod drivers;
 mod error;
 mod files;
 mod health;

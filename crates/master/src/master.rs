@@ -360,6 +360,7 @@ impl Master {
             ClientRequest::Health => Ok(Some(self.health())),
             ClientRequest::AdmitJob { title, output: _ } => self.admit_job(now, from, client, &title),
             ClientRequest::ReportJob(report) => self.report_job(now, from, client, report),
+            ClientRequest::DetachJob { job, journal, keys } => self.detach_job(now, from, client, job, journal, keys),
             ClientRequest::Jobs => Ok(Some(self.job_list(by))),
             ClientRequest::Job(job) => self.job(by, job).map(Some),
             ClientRequest::CancelJob(job) => self.cancel_job(now, from, by, job),
@@ -436,6 +437,7 @@ impl Master {
             Effect::Supersede(old, new) => self.superseded.add(old, new),
             Effect::Moved(entry) => self.sweeps.push_back(Sweep::Moved(vec![(entry, None)])),
             Effect::Forget(job) => self.forget_job(job),
+            Effect::Drive(job) => self.order_driver(job),
             Effect::Kept(sequence) => self.keeping.note_durable(sequence),
             Effect::Told(node) => self.open_keeping(now, node),
         }

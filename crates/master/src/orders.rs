@@ -40,6 +40,7 @@ pub(crate) enum Ordered {
     Remove(SliceId),
     Replicate(SliceId),
     Forget(JobId),
+    Drive(JobId),
     Keep,
     TellKept,
     /// By its number.
@@ -53,6 +54,8 @@ pub(crate) enum Ordered {
 pub(crate) enum Work {
     /// A job's scratch files are to be removed.
     Forget(JobId),
+    /// It is to drive a detached job.
+    Drive(JobId),
     /// A copy is to be fetched.
     Copy(SliceId),
     /// A slice's replica may have to be placed or removed.
@@ -176,7 +179,7 @@ impl Work {
     fn slice(self) -> Option<SliceId> {
         match self {
             Self::Copy(slice) | Self::Settle(slice) => Some(slice),
-            Self::Forget(_) | Self::TicketKeys | Self::LinkShares => None,
+            Self::Forget(_) | Self::Drive(_) | Self::TicketKeys | Self::LinkShares => None,
         }
     }
 }
@@ -185,9 +188,13 @@ impl Ordered {
     fn slice(self) -> Option<SliceId> {
         match self {
             Self::Place { slice, .. } | Self::Remove(slice) | Self::Replicate(slice) => Some(slice),
-            Self::Forget(_) | Self::Keep | Self::TellKept | Self::Revoke(_) | Self::TicketKeys | Self::LinkShares => {
-                None
-            }
+            Self::Forget(_)
+            | Self::Drive(_)
+            | Self::Keep
+            | Self::TellKept
+            | Self::Revoke(_)
+            | Self::TicketKeys
+            | Self::LinkShares => None,
         }
     }
 }

@@ -137,6 +137,8 @@ impl Master {
                 self.orders.delay(retry_at, node, Work::Forget(job));
             }
             (Ordered::Forget(_), _) => {}
+            // Whether it drives shows by its reports.
+            (Ordered::Drive(_), _) => {}
             (Ordered::Keep, status) => self.note_kept(now, node, status.is_none()),
             (Ordered::Revoke(number), Some(Status::Unavailable)) => self.revoke_again(node, number),
             (Ordered::Revoke(_), _) => {}
@@ -298,6 +300,7 @@ impl Master {
     fn order_for(&mut self, now: Now, key: NodeKey, work: Work) -> Option<(Ordered, Order)> {
         match work {
             Work::Forget(job) => Some((Ordered::Forget(job), Order::ForgetJob(job))),
+            Work::Drive(job) => self.drive_order(key, job).map(|order| (Ordered::Drive(job), Order::Drive(order))),
             Work::TicketKeys => Some((Ordered::TicketKeys, Order::TicketKeys(self.ticket_keys()))),
             Work::LinkShares => Some((Ordered::LinkShares, Order::LinkShares(self.nodes.get(key).link_shares.clone()))),
             Work::Copy(slice) => {

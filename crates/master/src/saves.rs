@@ -24,6 +24,8 @@ pub(crate) enum Effect {
     Moved(FileId),
     /// A job has ended: nodes forget it.
     Forget(JobId),
+    /// A job has another driver: its node is told.
+    Drive(JobId),
     /// The changes of small rows up to this one are durable: nodes may keep them.
     Kept(u64),
     /// A node's inventory is decided upon: it is given the rows that it shall keep.

@@ -39,7 +39,7 @@ use tokio::{
 use crate::{
     Loading, Master, MasterConfig, MasterError,
     actions::{Action, BatchId, Caller, Completion, Message, OrderId, OrderOutcome, TABLES},
-    joins::{Admission, Gate, Joiner},
+    joins::{Admission, DriverQuestion, Gate, Joiner},
     order_group::OrderGroup,
     renewal::Renewal,
     security_door::SecurityDoor,
@@ -139,7 +139,9 @@ impl Server {
         let (messenger, mut events) = Messenger::start(self.socket, self.clock);
         messenger.answer_strangers(self.gone_key.clone());
         let (admitted, mut admissions) = mpsc::channel(ADMISSIONS_MAX);
-        let gate = Arc::new(Gate { security: Arc::clone(&self.security), gone_key: self.gone_key, admitted });
+        let (questions, mut driver_questions) = mpsc::channel(ADMISSIONS_MAX);
+        let (security, gone_key) = (Arc::clone(&self.security), self.gone_key);
+        let gate = Arc::new(Gate { security, gone_key, admitted, questions });
         let keeping = tokio::spawn(gate.keep(self.listener, stopping.clone()));
         let renewing = tokio::spawn(self.renewal.run());
         let mut desk = Desk {
@@ -153,10 +155,11 @@ impl Server {
             audit: JoinSet::new(),
             topology: TopologyWatch::start(self.topology),
         };
-        let outcome = desk.work(&mut events, &mut admissions, &stopping).await;
+        let outcome = desk.work(&mut events, &mut admissions, &mut driver_questions, &stopping).await;
         renewing.abort();
         // Whoever waits for admission is told at once that there is none.
         drop(admissions);
+        drop(driver_questions);
         if keeping.await.is_err() {
             tracing::error!("the task that takes connections panicked");
         }
@@ -188,6 +191,7 @@ impl Desk {
         &mut self,
         events: &mut mpsc::Receiver<MessengerEvent>,
         admissions: &mut mpsc::Receiver<Admission>,
+        driver_questions: &mut mpsc::Receiver<DriverQuestion>,
         stopping: &Stopping,
     ) -> Result<(), MasterError> {
         loop {
@@ -205,6 +209,10 @@ impl Desk {
                     }
                 }
                 Some(admission) = admissions.recv() => self.open(admission),
+                Some(DriverQuestion { job, key, answer }) = driver_questions.recv() => {
+                    // Who asked may have hung up.
+                    let _ = answer.send(self.master.drives_for(job, key));
+                }
                 Some(done) = self.orders.join_next() => {
                     // An order whose task panicked stays open until its node joins again.
                     if let Ok((order, outcome)) = done {

@@ -4,7 +4,7 @@
 use std::{collections::BTreeMap, net::IpAddr, time::Duration};
 
 use protocol::{
-    CredentialId, NodeId, Now, SessionId, UserName,
+    CredentialId, JobId, NodeId, Now, SessionId, UserName,
     message::master_security::{HeldSession, KnownUser, UserRights},
     ticket::HolderKey,
 };
@@ -30,6 +30,10 @@ pub(crate) struct ClientSession {
     pub(crate) address: IpAddr,
     /// The key that its tickets name.
     pub(crate) holder: HolderKey,
+    /// Where the user was when they proved themselves.
+    proved_from: IpAddr,
+    /// The job that it drives, where it was let in for that.
+    drives: Option<JobId>,
     /// When it ends unless it is renewed, in milliseconds since the Unix epoch.
     until_unix_millis: Option<u64>,
     last_heard: Duration,
@@ -46,7 +50,7 @@ pub(crate) struct Sessions {
 impl ClientSession {
     /// The session as the security server knows it.
     pub(crate) fn held(&self) -> HeldSession {
-        HeldSession { user: self.rights.user.clone(), credential: self.credential, address: self.address }
+        HeldSession { user: self.rights.user.clone(), credential: self.credential, address: self.proved_from }
     }
 }
 
@@ -58,10 +62,12 @@ impl Sessions {
         if let Some(evicted) = evicted {
             self.close(now, evicted);
         }
-        let ClientJoin { user: KnownUser { rights, credential, until_unix_millis }, address, holder } = who;
+        let ClientJoin { user, address, holder, proved_from, drives } = who;
+        let KnownUser { rights, credential, until_unix_millis } = user;
         let last_heard = now.monotonic;
-        self.clients
-            .insert(session, ClientSession { rights, credential, address, holder, until_unix_millis, last_heard });
+        let client =
+            ClientSession { rights, credential, address, holder, proved_from, drives, until_unix_millis, last_heard };
+        self.clients.insert(session, client);
         evicted
     }
 
@@ -97,6 +103,11 @@ impl Sessions {
     pub(crate) fn ending_before(&self, then: Now) -> Vec<SessionId> {
         let ends = |client: &ClientSession| client.until_unix_millis.is_some_and(|until| until <= then.unix_millis);
         self.clients.iter().filter(|(_, client)| ends(client)).map(|(id, _)| *id).collect()
+    }
+
+    /// The sessions of drivers of this job.
+    pub(crate) fn driving(&self, job: JobId) -> Vec<SessionId> {
+        self.clients.iter().filter(|(_, client)| client.drives == Some(job)).map(|(id, _)| *id).collect()
     }
 
     /// The sessions of these users; of all where there are none named.

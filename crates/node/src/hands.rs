@@ -13,6 +13,7 @@ use tokio::sync::{Semaphore, mpsc};
 use crate::{
     NodeError, blocking,
     bucket::BucketStore,
+    drive::DriverProgram,
     import::ImportFolders,
     keeping::KeptRows,
     peers::Peers,
@@ -52,6 +53,8 @@ pub(crate) struct Hands {
     pub(crate) pulls: Arc<Semaphore>,
     pub(crate) transfers_running: Gauge,
     pub(crate) spe: SpeProgram,
+    /// How drivers of detached jobs are started.
+    pub(crate) drivers: DriverProgram,
     /// How SPEs are confined, and what of that is missing here.
     pub(crate) sandbox: Arc<Sandbox>,
     /// SPEs at work at once (`spe_slots` of the settings).

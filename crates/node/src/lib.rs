@@ -9,6 +9,7 @@ pub mod bucket;
 mod copy;
 mod disks;
 mod door;
+mod drive;
 mod error;
 mod fetch;
 mod flow;

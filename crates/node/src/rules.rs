@@ -17,7 +17,7 @@ use protocol::{
     JobId, NodeId, Now, Pace, Refusal, SessionId, SliceHeader, SliceId, SliceMetadata, Status,
     message::{
         client_master::Source,
-        node_master::{Ack, HeldPartial, HeldSlice, LinkShare, Order, Report, Revocation},
+        node_master::{Ack, DriveOrder, HeldPartial, HeldSlice, LinkShare, Order, Report, Revocation},
         rebuild::{Keep, KeptKey, KeptMark},
     },
     ticket::TicketKeys,
@@ -101,6 +101,10 @@ impl Node {
             Order::Remove(slice) => self.remove(from, slice),
             Order::ForgetJob(job) => {
                 self.actions.push_back(Action::ForgetJob(job));
+                self.ack(from, Ok(()));
+            }
+            Order::Drive(order) => {
+                self.actions.push_back(Action::Drive(order));
                 self.ack(from, Ok(()));
             }
             // Answered when the rows are on the disk.
@@ -305,6 +309,8 @@ pub enum Action {
         /// What.
         work: Move,
     },
+    /// Drive a detached job.
+    Drive(DriveOrder),
     /// Remove all that a job left here.
     ForgetJob(JobId),
     /// Check tickets with these keys from now on.

@@ -83,3 +83,5 @@ pub const HISTORY_BYTES_MAX: usize = 128 * 1024;
 pub const FUNCTION_RECORD_BYTES_MAX: usize = 256;
 /// Longest text of an error report of a user function, in bytes.
 pub const FUNCTION_MESSAGE_BYTES_MAX: usize = 4 * 1024;
+/// Most drivers that a detached job may have, one after the other: each lasts until its node is gone.
+pub const DRIVERS_MAX: usize = 16;

@@ -331,6 +331,20 @@ impl Buckets {
         }
     }
 
+    /// Nobody will say what came of the steps under way: they are ordered again, which a node may be.
+    pub(crate) fn begin_again(&mut self) {
+        self.turns.end_all();
+        for number in self.filled.keys().copied().collect::<Vec<_>>() {
+            let Some(bucket) = self.filled.get_mut(&number) else { continue };
+            bucket.state = match bucket.state {
+                State::Sealing => State::Filling,
+                State::Finishing(bytes) => State::Sealed(bytes),
+                _ => continue,
+            };
+            self.make_ready(number);
+        }
+    }
+
     /// Steps whose pause is over are ready again.
     pub(crate) fn resume_due(&mut self, now: Now) {
         while self.pauses.first().is_some_and(|(when, _)| *when <= now.monotonic) {

@@ -137,6 +137,16 @@ impl Deliveries {
         }
     }
 
+    /// Nobody will say what came of the deliveries under way: they are ordered again.
+    pub(crate) fn begin_again(&mut self) {
+        self.turns.end_all();
+        for (task, wanted) in &mut self.by_task {
+            if wanted.sent.take().is_some() {
+                self.turns.add(&wanted.node, *task);
+            }
+        }
+    }
+
     /// When a pause ends.
     pub(crate) fn next_timeout(&self) -> Option<Duration> {
         self.pauses.first().map(|(when, _)| *when)

@@ -6,10 +6,12 @@ use protocol::{
     message::spe::{AttemptId, BucketId, FunctionError, TaskResult},
 };
 
+use serde::{Deserialize, Serialize};
+
 use crate::SpeId;
 
 /// Something that happened.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Event {
     /// An SPE can be given a task.
     SpeReady(SpeId),
@@ -81,6 +83,9 @@ pub enum Event {
     NodeLost(NodeId),
     /// Something was refused that no retry changes, such as a function that no SPE can load: the job ends.
     JobRefused(Refusal),
+    /// The driver that was told all this is gone, and with it its conversations, all that it had asked for, and perhaps
+    /// the last of what it was told; another has taken its place.
+    DriverReplaced,
     /// Someone asked the job to stop; the sentence says who or why.
     Cancelled(Refusal),
 }

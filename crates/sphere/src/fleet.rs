@@ -11,11 +11,12 @@ use std::{
 };
 
 use protocol::{NodeId, Now, Place, message::spe::AttemptId, topology::Distance};
+use serde::{Deserialize, Serialize};
 
 use crate::plan::SpeNodePlan;
 
 /// One SPE of a job, from its start to its end. Never used twice.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct SpeId(pub u64);
 
 /// The nodes of a job and their SPEs.
@@ -154,6 +155,19 @@ impl Fleet {
         let busy: Vec<SpeId> = busy.map(|(id, _)| *id).collect();
         let replaced = busy.into_iter().filter_map(|old| self.replace(now, old).map(|(new, node)| (old, new, node)));
         replaced.collect()
+    }
+
+    /// Discards every SPE, with what it was doing, and gives those that take their places.
+    pub(crate) fn replace_all(&mut self, now: Now) -> Vec<(SpeId, NodeId, Option<AttemptId>)> {
+        let all: Vec<SpeId> = self.spes.keys().copied().collect();
+        let mut replaced = Vec::with_capacity(all.len());
+        for old in all {
+            let Some(Spe { node, state }) = self.remove(old) else { continue };
+            let attempt = if let SpeState::Busy { attempt, .. } = state { Some(attempt) } else { None };
+            let (spe, node) = self.start(now, node);
+            replaced.push((spe, node, attempt));
+        }
+        replaced
     }
 
     /// A node is lost for the rest of the job: its SPEs, with what they were doing. `None` when it was lost before.

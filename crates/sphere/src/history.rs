@@ -55,6 +55,8 @@ impl History {
                 let here: Vec<SpeId> = self.spes(|open| open.node == *node);
                 here.into_iter().for_each(|spe| self.end(now, spe, AttemptEnd::Failed));
             }
+            // Whoever takes the job over gives each task anew.
+            Event::DriverReplaced => self.stop_all(now),
             _ => {}
         }
     }
@@ -69,12 +71,7 @@ impl History {
                 let fate = self.open.get(spe).map_or(AttemptEnd::Stopped, |open| open.fate);
                 self.end(now, *spe, fate);
             }
-            // All that is at work is of the run before; its SPEs are dropped next.
-            Action::BeginRun { .. } => self.open.values_mut().for_each(|open| open.fate = AttemptEnd::Stopped),
-            Action::Finished(_) => {
-                let all: Vec<SpeId> = self.spes(|_| true);
-                all.into_iter().for_each(|spe| self.end(now, spe, AttemptEnd::Stopped));
-            }
+            Action::BeginRun { .. } | Action::Finished(_) => self.stop_all(now),
             _ => {}
         }
     }
@@ -96,6 +93,10 @@ impl History {
             left_out,
             marks: std::mem::take(&mut self.marks).into_iter().take(MARKED_NODES_MAX).collect(),
         }
+    }
+
+    fn stop_all(&mut self, now: Now) {
+        self.spes(|_| true).into_iter().for_each(|spe| self.end(now, spe, AttemptEnd::Stopped));
     }
 
     fn spes(&self, which: impl Fn(&Open) -> bool) -> Vec<SpeId> {

@@ -12,11 +12,13 @@
 //! | a bucket, or a piece of it | that bucket is made again |
 //! | a task that is done again leaves something else than before | a new run from stage 0: a record might be twice in the output |
 //! | a function errs | the job ends with that error, or goes on without that segment ([`errors`]) |
+//! | the driver itself | another is told the same again, up to where that was written down, and goes on ([`takeover`]) |
 //!
 //! It never does anything itself: it is told [`Event`]s and the time, and is asked for [`Action`]s.
 
 mod errors;
 mod recovery;
+mod takeover;
 
 use std::{collections::VecDeque, sync::Arc, time::Duration};
 
@@ -32,7 +34,7 @@ use crate::{
     Action, Event, FinalOutput, InputFile, JobPlan, LeftOut, Outcome, SpeId, SpeNodePlan, SphereError,
     bucket::{Step, StepRefusal},
     fleet::Fleet,
-    stage::{Finished, Stage},
+    stage::{Finished, Run, Stage},
     stream::Stream,
 };
 
@@ -43,6 +45,8 @@ pub struct Job {
     inputs: Arc<Vec<InputFile>>,
     fleet: Fleet,
     run: u32,
+    /// How often its driver was replaced.
+    takeovers: u32,
     /// Those begun in this run; the last one is the present one.
     stages: Vec<Stage>,
     records: Vec<StageRecord>,
@@ -80,7 +84,7 @@ impl Job {
         plan.check(&inputs, nodes)?;
         let mut fleet = Fleet::new(nodes, plan.progress_deadline);
         let inputs = Arc::new(inputs);
-        let stage = Stage::begin(&plan, 0, 0, Stream::Files(Arc::clone(&inputs)), &fleet)?;
+        let stage = Stage::begin(&plan, 0, Run::default(), Stream::Files(Arc::clone(&inputs)), &fleet)?;
         let actions = fleet.start_all(now).into_iter().map(|(spe, node)| Action::StartSpe { spe, node }).collect();
         let records = vec![StageRecord::default(); plan.stages.len()];
         let state = JobState::Running;
@@ -89,6 +93,7 @@ impl Job {
             inputs,
             fleet,
             run: 0,
+            takeovers: 0,
             stages: vec![stage],
             records,
             left_out: vec![],
@@ -142,6 +147,7 @@ impl Job {
             }
             Event::BucketRefused { bucket, refusal } => self.refuse_step(now, bucket, refusal),
             Event::NodeLost(node) => self.lose_node(&node),
+            Event::DriverReplaced => self.take_over(now),
             Event::JobRefused(refusal) => self.end(Err(SphereError::Refused(refusal))),
             Event::Cancelled(why) => self.end(Err(SphereError::Cancelled(why))),
         }
@@ -275,7 +281,8 @@ impl Job {
     }
 
     fn begin_stage(&mut self, number: u32, stream: Stream) {
-        match Stage::begin(&self.plan, number, self.run, stream, &self.fleet) {
+        let run = Run { run: self.run, attempts_from: self.attempts_from() };
+        match Stage::begin(&self.plan, number, run, stream, &self.fleet) {
             Ok(stage) => {
                 self.records[number as usize].segments = stage.segments();
                 self.stages.push(stage);

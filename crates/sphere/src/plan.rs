@@ -4,11 +4,12 @@
 use std::time::Duration;
 
 use protocol::{JobId, NodeId, Place, RecordFormat, limits};
+use serde::{Deserialize, Serialize};
 
 use crate::{SphereError, stream::InputFile};
 
 /// A job's plan.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct JobPlan {
     /// The job, as the master admitted it.
     pub job: JobId,
@@ -30,7 +31,7 @@ pub struct JobPlan {
 }
 
 /// One stage: one function over one stream.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StagePlan {
     /// Where its results go.
     pub output: StageOutput,
@@ -39,7 +40,7 @@ pub struct StagePlan {
 }
 
 /// Where the results of a stage's tasks go.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum StageOutput {
     /// Into this many buckets, spread over the nodes: a shuffle (paper, 3.2).
     Buckets(u32),
@@ -48,7 +49,7 @@ pub enum StageOutput {
 }
 
 /// What becomes of the last stage's buckets.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum FinalOutput {
     /// Each becomes a file.
     Publish,
@@ -57,7 +58,7 @@ pub enum FinalOutput {
 }
 
 /// A node that may run SPEs for the job.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SpeNodePlan {
     /// Which.
     pub node: NodeId,

@@ -36,6 +36,9 @@ pub(crate) struct Stage {
     /// Which, from 0.
     pub(crate) number: u32,
     run: u32,
+    /// The number of each task's first attempt: none is used twice, also not by a driver that does not know of all that
+    /// the one before it has begun.
+    attempts_from: u32,
     stream: Stream,
     tasks: Vec<TaskState>,
     pool: Pool,
@@ -49,6 +52,15 @@ pub(crate) struct Stage {
     /// Where its results are.
     pub(crate) buckets: Buckets,
     deliveries: Deliveries,
+}
+
+/// Where a stage stands in the life of its job.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Run {
+    /// How often the job was begun anew before.
+    pub(crate) run: u32,
+    /// The number of the first attempt at each task.
+    pub(crate) attempts_from: u32,
 }
 
 /// An attempt that a stage counts on.
@@ -88,10 +100,11 @@ impl Stage {
     pub(crate) fn begin(
         plan: &JobPlan,
         number: u32,
-        run: u32,
+        run: Run,
         stream: Stream,
         fleet: &Fleet,
     ) -> Result<Self, SphereError> {
+        let Run { run, attempts_from } = run;
         let weights = fleet.weights();
         let spes = weights.values().fold(0_u32, |sum, slots| sum.saturating_add(*slots));
         let segments = segment::cut(&stream, spes, plan.segment_bytes)?;
@@ -107,6 +120,7 @@ impl Stage {
             job: plan.job,
             number,
             run,
+            attempts_from,
             pool: Pool::new(stream.is_pinned()),
             stream,
             paused: BTreeSet::new(),
@@ -405,7 +419,7 @@ impl Stage {
     fn begin_attempt(&mut self, now: Now, fleet: &Fleet, task: u32, spe: SpeId, node: &NodeId) -> Assignment {
         let given = self.buckets.placement().clone();
         let state = &mut self.tasks[task as usize];
-        let attempt = state.begun;
+        let attempt = self.attempts_from + state.begun;
         state.begun += 1;
         let (node, began) = (node.clone(), now.monotonic);
         state.running.push(Running { spe, node: node.clone(), attempt, began, read_bytes: 0, given: given.clone() });

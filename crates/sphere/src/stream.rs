@@ -7,6 +7,7 @@
 use std::sync::Arc;
 
 use protocol::{NodeId, RecordFormat, SectorPath, SliceId, message::spe::BucketId};
+use serde::{Deserialize, Serialize};
 
 /// The input of one stage, in order.
 #[derive(Clone, Debug)]
@@ -18,7 +19,7 @@ pub enum Stream {
 }
 
 /// A file of the input, as the master described it when the job began.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct InputFile {
     /// Its path, which the function sees.
     pub path: SectorPath,
@@ -36,7 +37,7 @@ pub struct InputFile {
 
 /// Where the records of a file are, as far as its length and format do not say, and what of a job's further streams goes
 /// with them.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Layout {
     /// Where it may be cut, in order; the first begins what the job reads of it, and the last ends that. None: wherever its
     /// format allows. A file that is one record, and a Parquet file, is cut at each of them.
@@ -49,7 +50,7 @@ pub struct Layout {
 }
 
 /// A place where a record begins, or the last one ends.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Mark {
     /// The record's number in its file, from 0.
     pub record: u64,
@@ -58,7 +59,7 @@ pub struct Mark {
 }
 
 /// What tells where the records of a file are.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum FileGuide {
     /// Its index, another file.
     Index {

@@ -64,6 +64,16 @@ impl Turns {
         self.look_at(node);
     }
 
+    /// Nobody answers what was told: everything under way is over.
+    pub(crate) fn end_all(&mut self) {
+        for node in self.nodes.keys().cloned().collect::<Vec<_>>() {
+            if let Some(turn) = self.nodes.get_mut(&node) {
+                turn.under_way = 0;
+            }
+            self.look_at(&node);
+        }
+    }
+
     fn look_at(&mut self, node: &NodeId) {
         let Some(turn) = self.nodes.get(node) else { return };
         if turn.ready.is_empty() || turn.under_way >= self.at_once_max {

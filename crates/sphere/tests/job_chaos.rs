@@ -16,7 +16,7 @@ use protocol::{
     JobId, NodeId, Now, Place, RecordFormat, Refusal, SectorPath, SliceId, Status,
     message::{
         client_master::JobState,
-        spe::{AttemptId, BucketId, FunctionError, PieceId, PieceResult, SealOrder, TaskResult},
+        spe::{AttemptId, BucketId, FunctionError, PieceId, PieceResult, SealOrder, TaskResult, Winner},
     },
 };
 use sphere::{
@@ -36,7 +36,9 @@ const STEPS_MAX: usize = 200_000;
 struct Node {
     is_down: bool,
     pieces: BTreeMap<PieceId, Content>,
-    sealed: BTreeMap<BucketId, Content>,
+    sealed: BTreeMap<BucketId, (Vec<Winner>, Content)>,
+    /// The newest run seen; what older ones left is void.
+    run: u32,
     /// What attempts here left, by bucket.
     kept: BTreeMap<AttemptId, BTreeMap<u32, Content>>,
 }
@@ -52,15 +54,28 @@ enum Work {
     Tell(Event),
 }
 
+/// What a job is told.
+#[derive(Clone)]
+enum Told {
+    Event(Event),
+    Time,
+}
+
 struct Cloud {
     rng: Rng,
     now: Now,
     job: Job,
+    /// The same job at its beginning.
+    begin: (JobPlan, Vec<InputFile>, Vec<SpeNodePlan>),
+    /// What it was told, and how much of that a new driver would know of.
+    journal: Vec<(Now, Told)>,
+    written: usize,
     nodes: BTreeMap<NodeId, Node>,
     spes: BTreeMap<SpeId, NodeId>,
     work: Vec<Work>,
     /// Output by bucket, of the present run only.
     output: BTreeMap<u32, Content>,
+    output_run: u32,
     is_published: bool,
     faults_left: u32,
     /// Faults that fired, by name: proof that the test tests something.
@@ -116,16 +131,21 @@ impl Cloud {
         plan.runs_max = 4 * faults + 8;
         let is_published = output == FinalOutput::Publish;
         let now = Now::default();
+        let begin = (plan.clone(), inputs.clone(), plans.clone());
         let job = Job::new(now, plan, inputs, &plans).unwrap();
         let nodes = names.into_iter().map(|name| (name, Node::default())).collect();
         let cloud = Self {
             rng,
             now,
             job,
+            begin,
+            journal: vec![],
+            written: 0,
             nodes,
             spes: BTreeMap::new(),
             work: vec![],
             output: BTreeMap::new(),
+            output_run: 0,
             is_published,
             faults_left: faults,
             fired: BTreeMap::new(),
@@ -151,11 +171,14 @@ impl Cloud {
                 self.faults_left -= 1;
                 self.fault();
             }
+            if self.rng.u8(0..6) == 0 {
+                self.written = self.journal.len();
+            }
             let pass_time = self.work.is_empty() || self.rng.u8(0..10) == 0;
             match self.job.next_timeout() {
                 Some(next) if pass_time => {
                     self.now = self.now.after(next.saturating_sub(self.now.monotonic).min(Duration::from_secs(2)));
-                    self.job.handle_timeout(self.now);
+                    self.pass_time();
                 }
                 _ => {
                     assert!(!self.work.is_empty(), "the job waits for nothing");
@@ -168,11 +191,57 @@ impl Cloud {
         panic!("the job does not end: {:?}", self.job.progress());
     }
 
+    fn hear(&mut self, event: Event) {
+        self.journal.push((self.now, Told::Event(event.clone())));
+        self.job.handle_event(self.now, event);
+    }
+
+    fn pass_time(&mut self) {
+        self.journal.push((self.now, Told::Time));
+        self.job.handle_timeout(self.now);
+    }
+
+    /// The driver dies with what it had not written down; another is told the rest again, and goes on. What the old one had
+    /// ordered may still happen, and nobody hears of it.
+    fn replace_driver(&mut self) -> Option<&'static str> {
+        self.journal.truncate(self.written);
+        let (plan, inputs, nodes) = self.begin.clone();
+        self.job = Job::new(Now::default(), plan, inputs, &nodes).unwrap();
+        let run = |job: &mut Job| {
+            while let Some(action) = job.poll_action() {
+                assert!(!matches!(action, Action::Finished(_)), "an end is not replaced");
+            }
+        };
+        run(&mut self.job);
+        for (now, told) in &self.journal {
+            match told {
+                Told::Event(event) => self.job.handle_event(*now, event.clone()),
+                Told::Time => self.job.handle_timeout(*now),
+            }
+            run(&mut self.job);
+        }
+        let known = self.job.progress().run;
+        // What another run left is in another place.
+        self.output.retain(|_, _| known == self.output_run);
+        self.output_run = known;
+        for work in std::mem::take(&mut self.work) {
+            if !matches!(work, Work::Tell(_) | Work::Start(..)) && self.rng.bool() {
+                self.carry_out(work);
+            }
+        }
+        self.work.clear();
+        self.spes.clear();
+        // The next one must know of it, and of the numbers of this one's attempts.
+        self.hear(Event::DriverReplaced);
+        self.written = self.journal.len();
+        Some("driver replaced")
+    }
+
     /// What was under way when the job ended still happens, and must change nothing.
     fn finish_all_work(&mut self) {
         for work in std::mem::take(&mut self.work) {
             if let Work::Tell(event) = work {
-                self.job.handle_event(self.now, event);
+                self.hear(event);
             }
         }
         assert_eq!(self.job.poll_action(), None, "an ended job wants nothing");
@@ -192,7 +261,12 @@ impl Cloud {
             Action::Publish { node, bucket, .. } => self.work.push(Work::Publish(node, bucket)),
             Action::Fetch { node, bucket } => self.work.push(Work::Fetch(node, bucket)),
             Action::Deliver(delivery) => self.work.push(Work::Deliver(delivery)),
-            Action::BeginRun { .. } => self.output.clear(),
+            Action::BeginRun { run } => {
+                // To nodes that have heard of it, older runs mean nothing: the next driver must know of it too.
+                self.written = self.journal.len();
+                self.output_run = run;
+                self.output.clear();
+            }
             Action::Finished(result) => self.ended.push(result),
         }
     }
@@ -203,9 +277,9 @@ impl Cloud {
             Work::Tell(event) => {
                 if self.rng.u8(0..8) == 0 {
                     *self.fired.entry("told twice").or_default() += 1;
-                    self.job.handle_event(self.now, event.clone());
+                    self.hear(event.clone());
                 }
-                self.job.handle_event(self.now, event);
+                self.hear(event);
             }
             Work::Start(spe, node) if self.nodes[&node].is_down => {
                 self.tell(Event::SpeLost { spe, refusal: unreachable });
@@ -252,10 +326,12 @@ impl Cloud {
         }
         let mut pieces: BTreeMap<u32, Content> = BTreeMap::new();
         let mut records_in = 0;
+        // One that is fickle gives a record another bucket each time.
+        let salt = if self.is_fickle { self.rng.u64(..) } else { 0 };
         for segment in &run.segments {
             let records: Content = match &segment.first.place {
                 SegmentPlace::Bucket(bucket) => match self.nodes[&run.node].sealed.get(bucket) {
-                    Some(content) => content.clone(),
+                    Some((_, content)) => content.clone(),
                     None => return failed(Status::NotFound, "no such bucket"),
                 },
                 // The bytes of a file are what its path and range say; that any copy can be read is not doubted here.
@@ -281,7 +357,7 @@ impl Cloud {
                 records_in += 1;
                 let bucket = match &run.output {
                     Placement::Local => attempt.task,
-                    Placement::Buckets(places) => (record.1 % places.len() as u64) as u32,
+                    Placement::Buckets(places) => ((record.1 ^ salt) % places.len() as u64) as u32,
                 };
                 pieces.entry(bucket).or_default().push(record);
             }
@@ -318,7 +394,12 @@ impl Cloud {
         let bucket = BucketId { job, stage, run, bucket: number, making: home.making };
         let node = self.nodes.get_mut(&home.node).unwrap();
         if !node.is_down {
-            node.pieces.insert(PieceId { bucket, task, attempt }, content.clone());
+            if run < node.run {
+                return false;
+            }
+            node.run = run;
+            // The first of two equal ones stays.
+            node.pieces.entry(PieceId { bucket, task, attempt }).or_insert_with(|| content.clone());
         }
         !node.is_down
     }
@@ -345,8 +426,20 @@ impl Cloud {
         if node.is_down {
             return Err(Refusal::new(Status::Unavailable, "the node is down"));
         }
+        if order.bucket.run < node.run {
+            return Err(Refusal::new(Status::NotFound, "of an older run"));
+        }
+        node.run = order.bucket.run;
         let mut content = Content::new();
         let mut winners = order.winners.clone();
+        if let Some((sealed, content)) = node.sealed.get(&order.bucket) {
+            let is_same = winners.len() == sealed.len() && winners.iter().all(|winner| sealed.contains(winner));
+            if !is_same {
+                return Err(Refusal::new(Status::NotFound, "sealed with other winners"));
+            }
+            let order = sealed.iter().map(|winner| winner.task).collect();
+            return Ok((content.len() as u64 * RECORD_BYTES, order));
+        }
         if !order.in_order {
             // In the order in which they came.
             self.rng.shuffle(&mut winners);
@@ -359,19 +452,19 @@ impl Cloud {
             content.extend(found.iter().cloned());
         }
         let bytes = content.len() as u64 * RECORD_BYTES;
-        node.sealed.insert(order.bucket, content);
+        node.sealed.insert(order.bucket, (winners.clone(), content));
         Ok((bytes, winners.iter().map(|winner| winner.task).collect()))
     }
 
     fn deliver(&mut self, node: &NodeId, bucket: BucketId, event: Event) {
         let is_down = self.nodes[node].is_down;
         let status = if is_down { Status::Unavailable } else { Status::NotFound };
-        let Some(content) = self.nodes[node].sealed.get(&bucket).filter(|_| !is_down).cloned() else {
+        let Some((_, content)) = self.nodes[node].sealed.get(&bucket).filter(|_| !is_down).cloned() else {
             let refusal = Refusal::new(status, "no such bucket");
             return self.tell(Event::BucketRefused { bucket, refusal });
         };
         // The driver keeps nothing of an older run.
-        if bucket.run == self.job.progress().run {
+        if bucket.run == self.output_run {
             self.output.insert(bucket.bucket, content);
         }
         self.tell(event);
@@ -381,7 +474,10 @@ impl Cloud {
         let names: Vec<NodeId> = self.nodes.keys().cloned().collect();
         let name = names[self.rng.usize(0..names.len())].clone();
         let up = self.nodes.values().filter(|node| !node.is_down).count();
-        let kind = match self.rng.u8(0..4) {
+        let kind = match self.rng.u8(0..5) {
+            // What is returned to a driver is gone with it.
+            4 if !self.is_published => None,
+            4 => self.replace_driver(),
             0 => self.kill_spe(),
             1 => self.silence_spe(),
             // One node stays, so that the job can end well.
@@ -435,7 +531,7 @@ impl Cloud {
         let event = self.process(&run, usize::MAX);
         if self.rng.bool() {
             self.now = self.now.after(Duration::from_secs(31));
-            self.job.handle_timeout(self.now);
+            self.pass_time();
             self.tell(event);
         }
         Some("SPE silent")
@@ -501,7 +597,9 @@ fn whatever_dies_every_record_is_in_the_output_once() {
             *fired.entry(kind).or_default() += count;
         }
     }
-    for kind in ["SPE killed", "SPE silent", "node killed", "node emptied", "told twice", "delivered again"] {
+    for kind in
+        ["SPE killed", "SPE silent", "node killed", "node emptied", "told twice", "delivered again", "driver replaced"]
+    {
         assert!(fired.get(kind).is_some_and(|count| *count > 100), "{kind} hardly ever happened: {fired:?}");
     }
     assert_eq!(fired["run begun anew"], 0, "what was lost is made again, and nothing else: {fired:?}");

@@ -123,7 +123,13 @@ impl MasterRole {
         let session = SessionId(env.rng.u64(..));
         match who {
             Who::Client(_) => {
-                let client = ClientJoin { user: known(), address: address(who), holder: HolderKey([0; 32]) };
+                let client = ClientJoin {
+                    user: known(),
+                    address: address(who),
+                    holder: HolderKey([0; 32]),
+                    proved_from: address(who),
+                    drives: None,
+                };
                 process.rules.open_client_session(env.now, session, client);
             }
             Who::Node(node) => process.rules.open_node_session(env.now, session, node_join(node)).ok()?,
@@ -285,6 +291,7 @@ fn order_line(order: &protocol::message::node_master::Order) -> String {
         Order::Place { header } => format!("place {} at {}", header.slice, header.path),
         Order::Remove(slice) => format!("remove {slice}"),
         Order::ForgetJob(job) => format!("forget job {job}"),
+        Order::Drive(order) => format!("drive job {}", order.job),
         Order::Revoke(revocation) => format!("revoke the tickets of {}", revocation.user),
         Order::Keep(keep) => format!("keep {} rows onto {:?}", keep.rows.len(), keep.onto),
         Order::TicketKeys(_) => "know the keys of tickets".into(),

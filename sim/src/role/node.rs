@@ -300,6 +300,8 @@ impl Process {
                     self.rules.handle_completion(env.now, Completion::KeptPage(page));
                 }
             }
+            // Detached jobs are not simulated here: `sphere` and `master` have tests of their own for them.
+            Action::Drive(_) => {}
             Action::ForgetJob(job) => {
                 let span = env.span(0, 20);
                 env.after(span, Event::Hand { node, life, hand: Hand::Forget(job) });

@@ -1,14 +1,15 @@
 //! The driver of one job: asks the rules ([`sphere::Job`]) what to do, has it done by tasks of the runtime, tells the
 //! rules what came of it, and reports to the master every second, which keeps the job admitted and brings fresh tickets.
 //!
+//! Where the job was detached, all that it is told is written down too, so that another driver can take over.
+//!
 //! It decides nothing about the job: what to retry, where, and when to give up are the rules'. When it is dropped, all its
 //! tasks end and all conversations close.
 
 use std::{collections::BTreeMap, future::pending, sync::Arc, time::Duration};
 
-use net::clock::Clock;
 use protocol::{
-    JobId, NodeId, Refusal, Status,
+    JobId, NodeId, Now, Refusal, Status,
     message::{
         client_master::{Admitted, ClientReply, ClientRequest, Entry, JobRecord, JobState, SpeNode, StageRecord},
         history::HistoryRequest,
@@ -23,8 +24,15 @@ use tokio::{
 };
 
 use super::{
-    JobOutcome, JobOutput, JobProgress, JobSpec, doors::Doors, error_slice, output::OutputFolder, refusal,
-    spe::SpeConversation, steps,
+    JobOutcome, JobOutput, JobProgress, JobSpec,
+    clock::JobClock,
+    doors::Doors,
+    error_slice,
+    journal::{self, Head, Journal, Told},
+    output::OutputFolder,
+    refusal,
+    spe::SpeConversation,
+    steps,
 };
 use crate::{Client, ClientError};
 
@@ -32,9 +40,14 @@ use crate::{Client, ClientError};
 pub(super) struct Driver<P> {
     context: Arc<Context>,
     spec: JobSpec,
-    admitted: Admitted,
+    /// The nodes that may run its SPEs.
+    nodes: Vec<SpeNodePlan>,
     progress: P,
-    clock: Clock,
+    clock: JobClock,
+    /// Where what the job is told is written down, if another driver shall be able to take it over.
+    journal: Option<Journal>,
+    /// The page of it that is being written.
+    pages: JoinSet<Result<(), ClientError>>,
     news: mpsc::Receiver<News>,
     news_sender: mpsc::Sender<News>,
     /// Conversations with SPEs, and how each is given its next task and is ended.
@@ -94,14 +107,15 @@ impl<P: FnMut(&JobProgress) + Send> Driver<P> {
             client,
         };
         let (news_sender, news) = mpsc::channel(NEWS_MAX);
-        let clock = Clock::start();
         Self {
             context: Arc::new(context),
             spec,
-            admitted,
+            nodes: admitted.nodes.iter().map(node_plan).collect(),
             progress,
-            history: History::new(clock.now()),
-            clock,
+            clock: JobClock::start_from(Duration::ZERO),
+            history: History::new(Now::default()),
+            journal: None,
+            pages: JoinSet::new(),
             news,
             news_sender,
             conversations: JoinSet::new(),
@@ -118,8 +132,7 @@ impl<P: FnMut(&JobProgress) + Send> Driver<P> {
     /// Runs the job to its end, well or not, and leaves nothing but its output.
     pub(super) async fn run(mut self, inputs: Vec<InputFile>) -> Result<JobOutcome, ClientError> {
         let plan = self.spec.plan(self.context.job);
-        let nodes: Vec<SpeNodePlan> = self.admitted.nodes.iter().map(node_plan).collect();
-        let mut job = match Job::new(self.clock.now(), plan, inputs, &nodes) {
+        let mut job = match Job::new(self.clock.now(), plan, inputs, &self.nodes) {
             Ok(job) => job,
             Err(error) => {
                 let stages = vec![StageRecord::default(); self.spec.stages.len()];
@@ -128,11 +141,89 @@ impl<P: FnMut(&JobProgress) + Send> Driver<P> {
                 return Err(error.refusal().into());
             }
         };
-        let ended = self.drive(&mut job).await;
+        let ended = self.drive(&mut job).await?;
+        self.conclude(&job, ended).await
+    }
+
+    /// Takes a job over from what its journal says, and runs it to its end. An error that is not the job's own means that
+    /// another driver has it, and nothing was changed.
+    pub(super) async fn take_over(
+        mut self,
+        clock: JobClock,
+        journal: Journal,
+        head: Head,
+        told: Vec<Told>,
+    ) -> Result<(), ClientError> {
+        (self.clock, self.nodes) = (clock, head.nodes);
+        let begun = Now::default();
+        let mut job = Job::new(begun, head.plan, head.inputs, &self.nodes).map_err(|error| error.refusal())?;
+        let mut ended = self.hear_again(begun, &mut job);
+        for Told { at, event } in told {
+            let now = Now { monotonic: at, ..begun };
+            match event {
+                Some(event) => {
+                    self.history.handle_event(now, &event);
+                    job.handle_event(now, event);
+                }
+                None => job.handle_timeout(now),
+            }
+            ended = ended.or(self.hear_again(now, &mut job));
+        }
+        self.journal = Some(journal);
+        let ended = match ended {
+            Some(ended) => ended,
+            None => {
+                self.tell(&mut job, Event::DriverReplaced);
+                let driven = match self.write_down().await {
+                    Ok(()) => self.drive(&mut job).await,
+                    Err(error) => Err(error),
+                };
+                match driven {
+                    Ok(ended) => ended,
+                    Err(error) => return self.lose(&job, error).await,
+                }
+            }
+        };
+        self.conclude(&job, ended).await.map(drop)
+    }
+
+    /// What the job was told can no longer be written down. Where that is because another driver has the job, nothing is
+    /// touched; else the job cannot go on. A driver that was put out may say what it likes.
+    async fn lose(&mut self, job: &Job, error: ClientError) -> Result<(), ClientError> {
+        if error.status() != Status::Exists {
+            (self.spes, self.conversations) = (BTreeMap::new(), JoinSet::new());
+            self.steps.abort_all();
+            if let Some(folder) = &self.context.folder {
+                folder.clear(&self.context.client, self.context.job, self.run).await;
+            }
+            let mut record = self.record_of(JobState::Failed, job);
+            record.errors.insert(0, format!("the job's journal cannot be written: {error}"));
+            self.report_end(&record).await;
+        }
+        Err(error)
+    }
+
+    /// Lets go by what the driver before was asked for; its end, if it came to that.
+    fn hear_again(&mut self, now: Now, job: &mut Job) -> Option<Result<Outcome, SphereError>> {
+        while let Some(action) = job.poll_action() {
+            self.history.handle_action(now, &action);
+            match action {
+                Action::BeginRun { run } => self.run = run,
+                Action::Finished(result) => return Some(result),
+                _ => {}
+            }
+        }
+        None
+    }
+
+    /// Gives the output its place, or removes what there is of it, and tells the master.
+    async fn conclude(&mut self, job: &Job, ended: Result<Outcome, SphereError>) -> Result<JobOutcome, ClientError> {
         // Conversations are closed before the output is given its place: nobody works for the job any more.
         self.spes.clear();
         self.conversations.abort_all();
         self.steps.abort_all();
+        // Who takes over from here must know that all is done.
+        self.write_down().await?;
         let result = match ended {
             Ok(outcome) => self.gather(&outcome).await,
             Err(error) => Err(error.refusal().into()),
@@ -150,19 +241,67 @@ impl<P: FnMut(&JobProgress) + Send> Driver<P> {
             }
         }
         // Why there is no output comes before what it would have lacked.
-        let mut record = self.record_of(state, &job);
+        let mut record = self.record_of(state, job);
         record.errors.splice(0..0, result.as_ref().err().map(ToString::to_string));
         if result.is_ok() && !job.left_out().is_empty() {
             let slice = self.context.folder.as_ref().map(|folder| folder.beside(error_slice::ERROR_SLICE));
             record.error_slice = slice.transpose()?;
         }
         self.report_end(&record).await;
-        self.show(&job, record.clone());
+        if let Some(journal) = &self.journal {
+            journal.remove(&self.context.client).await;
+        }
+        self.show(job, record.clone());
         let (outputs, returned) = result?;
         Ok(JobOutcome { job: self.context.job, record, outputs, left_out: job.left_out().to_vec(), returned })
     }
 
-    async fn drive(&mut self, job: &mut Job) -> Result<Outcome, SphereError> {
+    /// Tells the job something, and the journal that it was told.
+    fn tell(&mut self, job: &mut Job, event: Event) {
+        let now = self.clock.now();
+        if let Some(journal) = &mut self.journal {
+            journal.note(Told { at: now.monotonic, event: Some(event.clone()) });
+        }
+        self.history.handle_event(now, &event);
+        job.handle_event(now, event);
+    }
+
+    /// Tells the job that time has passed.
+    fn tell_time(&mut self, job: &mut Job) {
+        let now = self.clock.now();
+        if let Some(journal) = &mut self.journal {
+            journal.note(Told { at: now.monotonic, event: None });
+        }
+        job.handle_timeout(now);
+    }
+
+    /// Has what the job was told written down, one page at a time.
+    fn begin_page(&mut self) -> Result<(), ClientError> {
+        if let Some(journal) = &mut self.journal
+            && self.pages.is_empty()
+            && let Some(page) = journal.next_page()?
+        {
+            let client = self.context.client.clone();
+            self.pages.spawn(async move { journal::write(&client, page).await });
+        }
+        Ok(())
+    }
+
+    /// Waits until all that the job was told is written down.
+    async fn write_down(&mut self) -> Result<(), ClientError> {
+        loop {
+            while let Some(written) = self.pages.join_next().await {
+                page_written(written)?;
+            }
+            self.begin_page()?;
+            if self.pages.is_empty() {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Drives the job to its end. An error means that the job is not this driver's any more.
+    async fn drive(&mut self, job: &mut Job) -> Result<Result<Outcome, SphereError>, ClientError> {
         let mut report = interval(REPORT_PERIOD);
         let mut show = interval(SHOW_PERIOD);
         report.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -171,24 +310,31 @@ impl<P: FnMut(&JobProgress) + Send> Driver<P> {
             while let Some(action) = job.poll_action() {
                 self.history.handle_action(self.clock.now(), &action);
                 if let Action::Finished(result) = action {
-                    return result;
+                    return Ok(result);
                 }
+                let begins_run = matches!(action, Action::BeginRun { .. });
                 self.carry_out(action);
+                if begins_run {
+                    // To nodes that have heard of it, older runs mean nothing: the next driver must know of it too.
+                    self.write_down().await?;
+                }
             }
             let due = job.next_timeout().map(|at| self.clock.instant(at));
             tokio::select! {
                 Some(news) = self.news.recv() => self.hear(job, news),
-                () = wait_until(due) => job.handle_timeout(self.clock.now()),
+                () = wait_until(due) => self.tell_time(job),
                 _ = show.tick() => {
                     let record = self.record_of(JobState::Running, job);
                     self.show(job, record);
                 }
                 _ = report.tick(), if self.reports.is_empty() => {
+                    self.begin_page()?;
                     let record = self.record_of(JobState::Running, job);
                     let client = self.context.client.clone();
                     self.reports.spawn(async move { client.ask(ClientRequest::ReportJob(record)).await });
                 }
                 Some(answer) = self.reports.join_next() => self.hear_master(job, answer),
+                Some(written) = self.pages.join_next() => page_written(written)?,
                 Some(end) = self.conversations.join_next() => self.check_end(job, end),
                 Some(end) = self.steps.join_next() => self.check_end(job, end),
             }
@@ -266,31 +412,28 @@ impl<P: FnMut(&JobProgress) + Send> Driver<P> {
             }
             _ => {}
         }
-        let now = self.clock.now();
-        self.history.handle_event(now, &event);
-        job.handle_event(now, event);
+        self.tell(job, event);
     }
 
     /// The answer to a report.
     fn hear_master(&mut self, job: &mut Job, answer: Result<Result<ClientReply, ClientError>, JoinError>) {
-        let now = self.clock.now();
         match answer {
             Ok(Ok(ClientReply::Admitted(admitted))) => {
                 self.context.doors.refresh(&admitted.nodes);
                 for node in self.absent(&admitted.nodes) {
-                    job.handle_event(now, Event::NodeLost(node));
+                    self.tell(job, Event::NodeLost(node));
                 }
             }
             Ok(Ok(_)) => tracing::warn!("the master answered a report with something else"),
             Ok(Err(ClientError::Refused(refusal))) => match refusal.status {
-                Status::Failed => job.handle_event(now, Event::Cancelled(refusal)),
+                Status::Failed => self.tell(job, Event::Cancelled(refusal)),
                 // The user was put out, or the master knows the job no more.
-                Status::Refused | Status::NotFound => job.handle_event(now, Event::JobRefused(refusal)),
+                Status::Refused | Status::NotFound => self.tell(job, Event::JobRefused(refusal)),
                 _ => tracing::warn!(%refusal, "the master did not take a report"),
             },
             // The master may be away for a moment; work goes on meanwhile.
             Ok(Err(error)) => tracing::warn!(%error, "a report did not reach the master"),
-            Err(error) => job.handle_event(now, bug(&error)),
+            Err(error) => self.tell(job, bug(&error)),
         }
     }
 
@@ -298,7 +441,7 @@ impl<P: FnMut(&JobProgress) + Send> Driver<P> {
     /// for a moment still has its buckets.
     fn absent(&mut self, present: &[SpeNode]) -> Vec<NodeId> {
         let mut lost = Vec::new();
-        for node in self.admitted.nodes.iter().map(|node| &node.source.node) {
+        for SpeNodePlan { node, .. } in &self.nodes {
             let absences = self.absences.entry(node.clone()).or_default();
             *absences = if present.iter().any(|present| present.source.node == *node) { 0 } else { *absences + 1 };
             if *absences == ABSENCES_MAX {
@@ -309,11 +452,11 @@ impl<P: FnMut(&JobProgress) + Send> Driver<P> {
     }
 
     /// A task of the runtime ended; one that panicked would be waited for in vain.
-    fn check_end(&self, job: &mut Job, end: Result<(), JoinError>) {
+    fn check_end(&mut self, job: &mut Job, end: Result<(), JoinError>) {
         if let Err(error) = end
             && error.is_panic()
         {
-            job.handle_event(self.clock.now(), bug(&error));
+            self.tell(job, bug(&error));
         }
     }
 
@@ -323,6 +466,9 @@ impl<P: FnMut(&JobProgress) + Send> Driver<P> {
         match (&self.spec.output, &self.context.folder) {
             (JobOutput::Folder(_), Some(folder)) => {
                 let mut outputs = std::mem::take(&mut self.published).into_values().collect::<Vec<_>>();
+                if self.journal.is_some() && folder.is_revealed(client, job, outcome.run).await? {
+                    return Ok((outputs, vec![]));
+                }
                 if !outcome.left_out.is_empty() {
                     // Boxed: a put is far larger than all else that the driver waits for, and its frames lie on one stack.
                     Box::pin(error_slice::write(&self.context, folder, outcome.run, &outcome.left_out)).await?;
@@ -360,6 +506,7 @@ impl<P: FnMut(&JobProgress) + Send> Driver<P> {
             stages,
             errors,
             error_slice: None,
+            driver: None,
         }
     }
 
@@ -368,15 +515,13 @@ impl<P: FnMut(&JobProgress) + Send> Driver<P> {
     async fn report_end(&mut self, record: &JobRecord) {
         // A report that is under way must not come after the last.
         self.reports.shutdown().await;
+        // Whoever hears that the job has ended can ask for its history; and a detached driver is heard no longer than that.
         let history = HistoryRequest::Tell { job: self.context.job, history: self.history.finish() };
-        let client = &self.context.client;
-        let (reported, told) = tokio::join!(
-            client.ask(ClientRequest::ReportJob(record.clone())),
-            client.ask(ClientRequest::History(history))
-        );
-        for error in [reported.err(), told.err()].into_iter().flatten() {
-            let refusal = refusal(error);
-            tracing::debug!(%refusal, "the master did not take the last report");
+        for request in [ClientRequest::History(history), ClientRequest::ReportJob(record.clone())] {
+            if let Err(error) = self.context.client.ask(request).await {
+                let refusal = refusal(error);
+                tracing::debug!(%refusal, "the master did not take the last report");
+            }
         }
     }
 }
@@ -388,7 +533,12 @@ async fn wait_until(due: Option<Instant>) {
     }
 }
 
-fn node_plan(node: &SpeNode) -> SpeNodePlan {
+/// A page of the journal was written, or another driver has the job.
+fn page_written(written: Result<Result<(), ClientError>, JoinError>) -> Result<(), ClientError> {
+    written.unwrap_or_else(|error| Err(Refusal::new(Status::Failed, format!("the journal has a bug: {error}")).into()))
+}
+
+pub(super) fn node_plan(node: &SpeNode) -> SpeNodePlan {
     SpeNodePlan { node: node.source.node.clone(), place: node.source.place.clone(), slots: node.slots }
 }
 

@@ -8,10 +8,13 @@
 //! behind. [`cancel_job`](Client::cancel_job) ends a job in order, and leaves nothing.
 
 mod alignment;
+mod clock;
+mod detached;
 mod doors;
 mod driver;
 mod error_slice;
 mod index;
+mod journal;
 mod layout;
 mod orders;
 mod output;
@@ -28,6 +31,7 @@ use protocol::{
     RecordFormat, Refusal, SectorPath, Status, limits,
     message::client_master::{ClientReply, ClientRequest, Entry, JobRecord},
 };
+use serde::{Deserialize, Serialize};
 pub use sphere::LeftOut;
 use sphere::{FinalOutput, InputFile, JobPlan, StageOutput, StagePlan};
 
@@ -36,7 +40,7 @@ use driver::Driver;
 use output::OutputFolder;
 
 /// What is to be run.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct JobSpec {
     /// One line for people: functions and input.
     pub title: String,
@@ -64,7 +68,7 @@ pub struct JobSpec {
 }
 
 /// One stage: a function over a stream.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct StageSpec {
     /// The function.
     pub function: Function,
@@ -75,7 +79,7 @@ pub struct StageSpec {
 }
 
 /// What becomes of a job's results.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum JobOutput {
     /// Files `part-00000`, `part-00001` … in this folder, which must not exist or be empty. The number is the bucket's;
     /// empty buckets have no file.

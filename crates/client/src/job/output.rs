@@ -5,11 +5,12 @@ use protocol::{
     JobId, Refusal, SectorPath, Status,
     message::client_master::{Entry, EntryKind},
 };
+use serde::{Deserialize, Serialize};
 
 use crate::{Client, ClientError};
 
 /// Where a job's output will be.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct OutputFolder {
     target: SectorPath,
     /// The folder that holds the target.
@@ -69,6 +70,20 @@ impl OutputFolder {
     /// The path of a file beside the parts, once the output has its place.
     pub(super) fn beside(&self, name: &str) -> Result<SectorPath, ClientError> {
         Ok(self.target.join(name)?)
+    }
+
+    /// Whether a run's output has got its place already, by a driver that did not live to say so: the hidden folder, which
+    /// was filled, is gone, and the place is filled.
+    pub(super) async fn is_revealed(&self, client: &Client, job: JobId, run: u32) -> Result<bool, ClientError> {
+        if client.find(&self.hidden(job, run)?).await?.is_some() || client.find(&self.target).await?.is_none() {
+            return Ok(false);
+        }
+        Ok(!client.page(&self.target, false, None).await?.entries.is_empty())
+    }
+
+    /// The path of something that is hidden beside the place while the job runs.
+    pub(super) fn beside_hidden(&self, name: &str) -> Result<SectorPath, ClientError> {
+        Ok(self.parent.join(name)?)
     }
 
     /// Removes what the runs up to `run` left, as far as that is possible now.

@@ -48,6 +48,7 @@ pub(super) fn needs(request: &ClientRequest) -> Vec<Need<'_>> {
         | ClientRequest::Commit { .. }
         | ClientRequest::Abandon(_)
         | ClientRequest::ReportJob(_)
+        | ClientRequest::DetachJob { .. }
         | ClientRequest::CancelJob(_)
         | ClientRequest::History(_)
         | ClientRequest::Acl(AclRequest::Inputs { .. }) => vec![Need::Holder],

@@ -25,6 +25,7 @@ fn record(job: JobId, state: JobState) -> JobRecord {
         stages: vec![StageRecord { segments: 4, done: 2, ..StageRecord::default() }],
         errors: vec!["e".repeat(10_000)],
         error_slice: None,
+        driver: None,
     }
 }
 

@@ -9,6 +9,7 @@ mod chains;
 mod coming_and_going;
 mod disks;
 mod drain;
+mod drivers;
 mod files;
 mod histories;
 mod jobs;
@@ -392,7 +393,11 @@ impl Bench {
         let rights = rights_of(user);
         let known = KnownUser { rights, credential: CredentialId(session.0), until_unix_millis: None };
         let holder = HolderKey([session.0 as u8; 32]);
-        self.master.open_client_session(self.now, session, ClientJoin { user: known, address, holder });
+        self.master.open_client_session(
+            self.now,
+            session,
+            ClientJoin { user: known, address, holder, proved_from: address, drives: None },
+        );
         self.clients.insert(user.into(), session);
         session
     }
@@ -601,7 +606,9 @@ impl Bench {
                 }
                 None => not_here(),
             },
-            Order::ForgetJob(_) | Order::Revoke(_) | Order::TicketKeys(_) | Order::LinkShares(_) => Ack::Done,
+            Order::ForgetJob(_) | Order::Drive(_) | Order::Revoke(_) | Order::TicketKeys(_) | Order::LinkShares(_) => {
+                Ack::Done
+            }
             Order::Keep(keep) => self.nodes.get_mut(id).unwrap().keep(keep),
             Order::TellKept { after } => {
                 report = Some(self.nodes[id].kept.as_ref().unwrap().page(after.clone()));

@@ -66,6 +66,7 @@ fn others() -> Vec<(ClientRequest, &'static str)> {
         stages: Vec::new(),
         errors: Vec::new(),
         error_slice: None,
+        driver: None,
     };
     let quota = ClientRequest::SetQuota { user: UserName::new("bob").unwrap(), bytes: None, files: None };
     let inputs = AclRequest::Inputs { job, node: node("n1"), slices: Vec::new() };
@@ -81,6 +82,7 @@ fn others() -> Vec<(ClientRequest, &'static str)> {
         (ClientRequest::Health, "-"),
         (ClientRequest::AdmitJob { title: "t".into(), output: None }, "-"),
         (ClientRequest::ReportJob(record), "-"),
+        (ClientRequest::DetachJob { job, journal: path("/j"), keys: vec![] }, "-"),
         (ClientRequest::Jobs, "-"),
         (ClientRequest::Job(job), "-"),
         (ClientRequest::CancelJob(job), "-"),
@@ -152,11 +154,12 @@ fn number(request: &ClientRequest) -> usize {
         ClientRequest::Accounts(_) => 34,
         ClientRequest::Admission(_) => 35,
         ClientRequest::Audit(_) => 36,
-        ClientRequest::History(_) => 37,
+        ClientRequest::DetachJob { .. } => 37,
+        ClientRequest::History(_) => 38,
     }
 }
 
-const REQUESTS: usize = 38;
+const REQUESTS: usize = 39;
 
 /// All sixteen sets of rights.
 fn sets() -> impl Iterator<Item = Rights> {

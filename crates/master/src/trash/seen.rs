@@ -55,6 +55,7 @@ impl Master {
             | ClientRequest::AdmitJob { output: None, .. }
             | ClientRequest::Acl(AclRequest::Inputs { .. })
             | ClientRequest::ReportJob(_)
+            | ClientRequest::DetachJob { .. }
             | ClientRequest::Jobs
             | ClientRequest::Job(_)
             | ClientRequest::CancelJob(_)

@@ -24,6 +24,7 @@ use tokio::sync::mpsc;
 use super::*;
 use crate::{
     bucket::BucketStore,
+    drive::DriverProgram,
     hands::Gauge,
     keeping::KeptRows,
     peers::Peers,
@@ -79,6 +80,11 @@ pub(crate) fn fixture() -> Fixture {
         },
         site_gates: SiteGates::default(),
         uploads: Uploads::default(),
+        drivers: DriverProgram {
+            executable: "none".into(),
+            master: "127.0.0.1:1".parse().unwrap(),
+            authority: String::new(),
+        },
         spe: SpeProgram { executable: "none".into(), arguments: vec![] },
         sandbox: Arc::new(Sandbox::new(&NodeSettings::default())),
         spe_slots: Arc::new(Semaphore::new(1)),

@@ -69,6 +69,10 @@ impl Desk {
                 Action::ReadKept { after } => self.read_kept(after),
                 Action::TakeLinkShares(shares) => self.hands.site_gates.set_shares(&shares),
                 Action::TakeTicketKeys(keys) => self.hands.tickets.set_keys(keys),
+                Action::Drive(order) => {
+                    let hands = Arc::clone(&self.hands);
+                    self.work.spawn(async move { hands.drivers.drive(order).await });
+                }
                 Action::ForgetJob(job) => {
                     let buckets = Arc::clone(&self.hands.buckets);
                     self.work.spawn(async move {

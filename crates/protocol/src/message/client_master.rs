@@ -182,6 +182,16 @@ pub enum ClientRequest {
     Admission(AdmissionVerb),
     /// The audit record; administrators only: [`ClientReply::Audit`].
     Audit(AuditQuestion),
+    /// Have a job that was admitted driven by a node, and by another where that one is gone: [`ClientReply::Done`].
+    DetachJob {
+        /// The job.
+        job: JobId,
+        /// The folder of its journal: what every driver begins with.
+        journal: SectorPath,
+        /// What proves each driver that it may have, in order; random, [`DRIVERS_MAX`](crate::limits::DRIVERS_MAX) at most.
+        /// One is used once, so that the driver before can no longer say anything.
+        keys: Vec<DriverKey>,
+    },
     /// What became of a job's attempts.
     History(HistoryRequest),
 }
@@ -635,6 +645,18 @@ pub struct JobRecord {
     /// The file in which all of them are written, where the job went on without the segments that they are about
     /// (docs/functions.md). Where it was written: who has renamed the output since knows better.
     pub error_slice: Option<SectorPath>,
+    /// The node that drives it, where it was detached. Filled by the master.
+    pub driver: Option<NodeId>,
+}
+
+/// What proves to the master who drives a detached job.
+#[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DriverKey(pub [u8; 32]);
+
+impl std::fmt::Debug for DriverKey {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("DriverKey(…)")
+    }
 }
 
 /// How far a job is.

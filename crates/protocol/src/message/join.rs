@@ -9,10 +9,11 @@ use serde::{Deserialize, Serialize};
 use super::{
     accounts::NewSession,
     admission::{AdmissionReply, Enrolment},
+    client_master::DriverKey,
     login::{DeviceReply, DeviceRequest},
 };
 use crate::{
-    NodeId, Place, Refusal, SessionId, UserName,
+    JobId, NodeId, Place, Refusal, SessionId, UserName,
     ticket::{HolderKey, TicketKeys},
     wire::datagram::GONE_TOKEN_BYTES,
 };
@@ -83,6 +84,15 @@ pub enum JoinRequest {
     Enrol(Enrolment),
     /// Someone logs in with a browser; no session begins yet: [`JoinReply::Device`].
     Device(DeviceRequest),
+    /// The driver of a detached job comes in for the user who detached it.
+    Driver {
+        /// The job.
+        job: JobId,
+        /// The proof, which the master gave to the node.
+        key: DriverKey,
+        /// See [`Client`](Self::Client).
+        holder: HolderKey,
+    },
 }
 
 /// The master's answer.

@@ -2,14 +2,16 @@
 //! the outcome of an order that takes time comes back as a report. No one else orders a node (Sector/Sphere paper,
 //! 2.3: "slave nodes only accept commands from the Sector master").
 
+use std::net::SocketAddr;
+
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    JobId, NodeId, Pace, Refusal, ResumeKey, SliceHeader, SliceId, SliceMetadata, UserName,
+    JobId, NodeId, Pace, Refusal, ResumeKey, SectorPath, SliceHeader, SliceId, SliceMetadata, UserName,
     disk::DiskStatus,
     message::{
         audit::RefusedTickets,
-        client_master::Source,
+        client_master::{DriverKey, Source},
         rebuild::{Keep, KeptKey, KeptMark, KeptRow},
     },
     sandbox::SandboxLayer,
@@ -58,6 +60,33 @@ pub enum Order {
     /// Your shares of the limits between sites: keep to them from now on, also with what is under way. To and from sites
     /// that are not named there is no limit.
     LinkShares(Vec<LinkShare>),
+    /// Start a driver for a detached job. Answered when the node has taken it; the driver itself reports to the master, as
+    /// every driver does.
+    Drive(DriveOrder),
+}
+
+/// See [`Order::Drive`].
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DriveOrder {
+    /// The job.
+    pub job: JobId,
+    /// For whom.
+    pub user: UserName,
+    /// What proves the driver to the master.
+    pub key: DriverKey,
+    /// Where its journal is.
+    pub journal: SectorPath,
+}
+
+/// What a driver that a node starts is told on its standard input.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DriverStart {
+    /// What it is to drive.
+    pub order: DriveOrder,
+    /// The master's address.
+    pub master: SocketAddr,
+    /// The certificate of the cloud's authority, PEM.
+    pub authority: String,
 }
 
 /// What a node may take of a limit between its own site and another.

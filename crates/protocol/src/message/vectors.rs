@@ -19,9 +19,10 @@ use super::{
     admission::{AdmissionReply, AdmissionVerb},
     audit::{AuditHead, AuditQuestion, AuditReply},
     client_master::{
-        Admitted, ClientReply, ClientRequest, Condition, Copies, CopyState, CopyStatus, CreateRequest, Created, Entry,
-        EntryKind, EntryStatus, FileContent, FoundCopy, Health, JobRecord, JobState, Located, NodeState, NodeStatus,
-        Page, QuotaOf, QuotaPage, QuotaStatus, Source, SpeNode, StageRecord, TrashItem, TrashKey, TrashPage, Usage,
+        Admitted, ClientReply, ClientRequest, Condition, Copies, CopyState, CopyStatus, CreateRequest, Created,
+        DriverKey, Entry, EntryKind, EntryStatus, FileContent, FoundCopy, Health, JobRecord, JobState, Located,
+        NodeState, NodeStatus, Page, QuotaOf, QuotaPage, QuotaStatus, Source, SpeNode, StageRecord, TrashItem,
+        TrashKey, TrashPage, Usage,
     },
     cluster::{
         DrainRequest, MovePlan, NodeRemoval, PlannedMove, RebalanceStatus, RebalanceVerb, RemoveNodeRequest, Standing,
@@ -29,7 +30,7 @@ use super::{
     },
     history::{AttemptEnd, AttemptRecord, HistoryRequest, JobHistory, NodeMarks},
     master_security::{KnownUser, UserRights},
-    node_master::{Ack, HeldPartial, HeldSlice, HeldState, LinkShare, LinkUse, Order, Report, Revocation},
+    node_master::{Ack, DriveOrder, HeldPartial, HeldSlice, HeldState, LinkShare, LinkUse, Order, Report, Revocation},
     rebuild::{
         Conflict, ConflictKind, Keep, KeptBase, KeptKey, KeptMark, KeptRow, RebuildRequest, RebuildState, RebuildStatus,
     },
@@ -154,6 +155,8 @@ fn the_requests_of_a_client_have_their_bytes() {
             title: "terasort /in".into(),
             output: Some(path()),
         },
+        "detach-job": ClientRequest::DetachJob { .. } =>
+            ClientRequest::DetachJob { job: JobId(6), journal: path(), keys: vec![DriverKey([8; 32])] },
         "report-job": ClientRequest::ReportJob(_) => ClientRequest::ReportJob(job()),
         "jobs": ClientRequest::Jobs => ClientRequest::Jobs,
         "job": ClientRequest::Job(_) => ClientRequest::Job(JobId(6)),
@@ -317,6 +320,7 @@ fn the_words_of_node_and_master_have_their_bytes() {
         "place": Order::Place { .. } => Order::Place { header: header() },
         "remove": Order::Remove(_) => Order::Remove(slice()),
         "forget-job": Order::ForgetJob(_) => Order::ForgetJob(JobId(6)),
+        "drive": Order::Drive(_) => Order::Drive(drive()),
         "keep": Order::Keep(_) => Order::Keep(keep(KeptBase::Change(6))),
         "tell-kept": Order::TellKept { .. } => Order::TellKept { after: Some(kept_key()) },
         "revoke": Order::Revoke(_) =>
@@ -744,7 +748,12 @@ fn job() -> JobRecord {
         stages: vec![stage, StageRecord::default()],
         errors: vec!["no".into()],
         error_slice: Some(path()),
+        driver: Some(node()),
     }
+}
+
+fn drive() -> DriveOrder {
+    DriveOrder { job: JobId(6), user: user(), key: DriverKey([8; 32]), journal: path() }
 }
 
 fn bucket() -> BucketId {

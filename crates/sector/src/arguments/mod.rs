@@ -210,6 +210,9 @@ pub(crate) enum Command {
     /// The process that runs user functions for a node
     #[command(hide = true)]
     Spe,
+    /// Drives a detached job; started by nodes only
+    #[command(hide = true)]
+    Driver,
 }
 
 impl Command {

@@ -1,17 +1,12 @@
 //! `run`, `jobs` and `job`: Sphere through the command line. The client library is the driver.
 
-use std::{
-    io::{BufRead, BufReader},
-    process::{Command, Stdio},
-    sync::OnceLock,
-    time::Duration,
-};
+use std::{sync::OnceLock, time::Duration};
 
 use client::{
     Client, Entry, JobRecord, JobState, SectorPath,
     job::{ErrorLine, JobOutcome, JobOutput, JobSpec, StageSpec},
 };
-use protocol::{JobId, RecordFormat, Status, limits};
+use protocol::{RecordFormat, Status, limits};
 use serde::Serialize;
 
 use super::{interrupted, segments, udf};
@@ -36,9 +31,6 @@ pub(crate) async fn run(cloud: &Client, run: Run, global: &Global) -> Result<(),
     }
     let mut streams = streams.into_iter();
     let (inputs, beside) = (streams.next().unwrap_or_default(), streams.collect());
-    if run.detach {
-        return detach();
-    }
     let buckets = match run.buckets {
         Some(buckets) => buckets,
         None => default_buckets(cloud).await?,
@@ -72,10 +64,13 @@ pub(crate) async fn run(cloud: &Client, run: Run, global: &Global) -> Result<(),
         copies: None,
         sync_copies: None,
     };
-    let outcome = drive(cloud, spec, "run", global).await?;
-    if std::env::var_os(DETACHED).is_some() {
+    if run.detach {
+        // Boxed, as all that puts files: its frames lie on one stack.
+        let job = Box::pin(cloud.detach_job(spec)).await?;
+        show::line(job.to_string());
         return Ok(());
     }
+    let outcome = drive(cloud, spec, "run", global).await?;
     if global.json {
         return show::json(&JobView::from(&outcome.record));
     }
@@ -101,13 +96,10 @@ pub(crate) async fn expand_all(cloud: &Client, patterns: &[String]) -> Result<Ve
 /// Drives a job with a progress bar. An interruption cancels it and waits until it has cleaned up.
 pub(crate) async fn drive(cloud: &Client, spec: JobSpec, what: &str, global: &Global) -> Result<JobOutcome, Failure> {
     let meter = Meter::start(what, 0, global);
-    let detached = std::env::var_os(DETACHED).is_some();
     let admitted = OnceLock::new();
     let driving = cloud.run_job(spec, |progress| {
-        if admitted.set(progress.job).is_ok() && detached {
-            // The one who started us waits for this line.
-            println!("{}", progress.job);
-        }
+        // The first time tells which job it is.
+        let _ = admitted.set(progress.job);
         meter.set(progress.bytes_done, progress.bytes_total);
     });
     tokio::pin!(driving);
@@ -246,29 +238,6 @@ async fn default_buckets(cloud: &Client) -> Result<u32, Failure> {
     Ok(u32::try_from(nodes.len()).unwrap_or(u32::MAX).saturating_mul(2).clamp(1, limits::BUCKETS_MAX))
 }
 
-/// Starts the same command in the background, waits for the job's id, and prints it.
-fn detach() -> Result<(), Failure> {
-    let failed = |error: std::io::Error| Failure::failed(format!("cannot start in the background: {error}"));
-    let own = std::env::current_exe().map_err(failed)?;
-    let arguments = std::env::args_os().skip(1).filter(|argument| argument != "--detach");
-    let mut command = Command::new(own);
-    command.args(arguments).env(DETACHED, "1").stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    // A Ctrl-C on the terminal is not for it.
-    std::os::unix::process::CommandExt::process_group(&mut command, 0);
-    let mut child = command.spawn().map_err(failed)?;
-    let out = child.stdout.take().ok_or_else(|| Failure::failed("the background process has no output"))?;
-    let mut line = String::new();
-    BufReader::new(out).read_line(&mut line).map_err(failed)?;
-    if line.trim().parse::<JobId>().is_ok() {
-        show::line(line.trim());
-        return Ok(());
-    }
-    let output = child.wait_with_output().map_err(failed)?;
-    let said = String::from_utf8_lossy(&output.stderr);
-    let sentence = said.trim().trim_start_matches("sector: ");
-    Err(Failure::failed(if sentence.is_empty() { "the job did not start" } else { sentence }))
-}
-
 fn state_name(state: JobState) -> &'static str {
     match state {
         JobState::Running => "running",
@@ -292,6 +261,8 @@ struct JobView {
     /// Segments that were given up, in all stages.
     failed_segments: u64,
     error_slice: Option<String>,
+    /// The node that drives it, where it was detached and still runs.
+    driver: Option<String>,
 }
 
 impl From<&JobRecord> for JobView {
@@ -306,6 +277,7 @@ impl From<&JobRecord> for JobView {
             errors: record.errors.clone(),
             failed_segments: record.stages.iter().map(|stage| stage.failed).sum(),
             error_slice: record.error_slice.as_ref().map(ToString::to_string),
+            driver: record.driver.as_ref().map(ToString::to_string),
         }
     }
 }
@@ -336,8 +308,6 @@ impl StageView {
     }
 }
 
-/// Set for a driver that `sector run --detach` started.
-const DETACHED: &str = "SECTOR_DETACHED_JOB";
 /// Time between two looks at a job that is waited for.
 const WAIT_PERIOD: Duration = Duration::from_millis(100);
 

@@ -8,6 +8,7 @@ mod bench;
 mod check;
 mod disk_bench;
 mod doctor;
+mod driver;
 pub(crate) mod files;
 mod flight;
 mod folders;
@@ -90,6 +91,7 @@ pub(crate) async fn run(arguments: Arguments) -> Result<(), Failure> {
             None => with_client(Command::Audit(asked), global).await,
         },
         Command::Spe => Err(Failure::usage("`sector spe` is started by nodes only")),
+        Command::Driver => driver::run().await,
         other => with_client(other, global).await,
     }
 }
@@ -170,7 +172,8 @@ async fn run_with(cloud: &Client, command: Command, global: &Global) -> Result<(
         | Command::Bench(Bench::Io(_) | Bench::Messages(_) | Bench::Transfer(_))
         | Command::Inspect(_)
         | Command::Testbed(_)
-        | Command::Spe => Err(Failure::failed("this command needs no login")),
+        | Command::Spe
+        | Command::Driver => Err(Failure::failed("this command needs no login")),
     }
 }
 

@@ -93,6 +93,14 @@ impl Stage {
         inputs
     }
 
+    /// The driver was replaced: what was under way is ordered again, and attempts begin with a number that the one before
+    /// cannot have used.
+    pub(crate) fn begin_again(&mut self, attempts_from: u32) {
+        self.attempts_from = attempts_from;
+        self.buckets.begin_again();
+        self.deliveries.begin_again();
+    }
+
     /// The buckets of these numbers, which it reads, are being made again: who would read them waits.
     pub(crate) fn suspend(&mut self, fleet: &Fleet, buckets: &[u32]) {
         for bucket in buckets {

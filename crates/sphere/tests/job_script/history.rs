@@ -80,19 +80,7 @@ fn of_more_attempts_than_it_keeps_a_history_tells_the_bad_ones_and_the_longest()
     let most = limits::HISTORY_ATTEMPTS_MAX as u32;
     let mut now = Now::default();
     for task in 0..most + 10 {
-        let attempt = AttemptId { job: JOB, stage: 0, run: 0, task, attempt: 0 };
-        let part = AssignedPart {
-            place: SegmentPlace::Local(SliceId(1)),
-            path: "/x".parse().unwrap(),
-            from: 0,
-            until: 10,
-            records: RecordFormat::Lines,
-            guide: None,
-        };
-        let segments = vec![AssignedSegment { segment: u64::from(task), first: part, beside: vec![] }];
-        let (node, output) = (NodeId::new("a").unwrap(), Placement::Local);
-        let assignment = Assignment { spe: SpeId(1), node, attempt, segments, output, wanted: None };
-        history.handle_action(now, &Action::RunTask(assignment));
+        let attempt = begin(&mut history, now, task);
         // The first fails at once; all others take longer, each than the one before.
         now = now.after(Duration::from_millis(u64::from(task)));
         let event = if task == 0 {
@@ -110,4 +98,40 @@ fn of_more_attempts_than_it_keeps_a_history_tells_the_bad_ones_and_the_longest()
     assert_eq!((told.attempts[0].segment, told.attempts[0].end), (0, AttemptEnd::Failed));
     assert_eq!(told.attempts[1].segment, 11, "the ten shortest are left out");
     assert_eq!(told.marks, [(NodeId::new("a").unwrap(), NodeMarks { failed: 1, overtaken: 0 })]);
+}
+
+#[test]
+fn what_was_at_work_when_the_driver_was_replaced_is_held_against_no_node() {
+    let mut history = History::new(Now::default());
+    let attempt = begin(&mut history, Now::default(), 0);
+    history.handle_event(Now::default(), &Event::DriverReplaced);
+    history.handle_event(
+        Now::default(),
+        &Event::TaskFailed { attempt, refusal: Refusal::new(Status::Unavailable, "late") },
+    );
+    history.handle_event(
+        Now::default(),
+        &Event::SpeLost { spe: SpeId(1), refusal: Refusal::new(Status::Unavailable, "late") },
+    );
+    let told = history.finish();
+    let ends: Vec<_> = told.attempts.iter().map(|attempt| attempt.end).collect();
+    assert_eq!((ends, told.marks), (vec![AttemptEnd::Stopped], vec![]));
+}
+
+/// An SPE of node `a` begins the first attempt at a task.
+fn begin(history: &mut History, now: Now, task: u32) -> AttemptId {
+    let attempt = AttemptId { job: JOB, stage: 0, run: 0, task, attempt: 0 };
+    let part = AssignedPart {
+        place: SegmentPlace::Local(SliceId(1)),
+        path: "/x".parse().unwrap(),
+        from: 0,
+        until: 10,
+        records: RecordFormat::Lines,
+        guide: None,
+    };
+    let segments = vec![AssignedSegment { segment: u64::from(task), first: part, beside: vec![] }];
+    let (node, output) = (NodeId::new("a").unwrap(), Placement::Local);
+    let assignment = Assignment { spe: SpeId(1), node, attempt, segments, output, wanted: None };
+    history.handle_action(now, &Action::RunTask(assignment));
+    attempt
 }

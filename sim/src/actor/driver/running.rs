@@ -536,6 +536,7 @@ impl Running {
             stages: self.job.stage_records().to_vec(),
             errors: Vec::new(),
             error_slice: None,
+            driver: None,
         };
         self.ask(env, seat, tag, &ClientRequest::ReportJob(record), asked);
     }

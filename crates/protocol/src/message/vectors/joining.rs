@@ -2,11 +2,12 @@
 
 use super::{Vectors, accounts, address, audit, known_user, node, place, refusal, rights, user};
 use crate::{
-    CredentialId, SessionId, Status,
+    CredentialId, JobId, SessionId, Status,
     message::{
         accounts::{AccountsReply, AccountsRequest},
         admission::{AdmissionReply, AdmissionRequest, AdmissionVerb, Enrolment},
         audit::{AuditHead, AuditReply},
+        client_master::DriverKey,
         join::{JoinReply, JoinRequest, Secret},
         login::{DeviceReply, DeviceRequest},
         master_security::{AccountChanges, Asker, ChangeMark, HeldSession, SecurityReply, SecurityRequest},
@@ -29,6 +30,8 @@ fn the_words_of_joining_have_their_bytes() {
             folder: "/srv/sector".into(),
             local: Some("sector-1".into()),
         },
+        "driver": JoinRequest::Driver { .. } =>
+            JoinRequest::Driver { job: JobId(6), key: DriverKey([8; 32]), holder: HolderKey([5; 32]) },
         "login": JoinRequest::Login { .. } => JoinRequest::Login {
             user: user(),
             secret: Secret::Password("battery staple".into()),

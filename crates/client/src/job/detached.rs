@@ -1,0 +1,106 @@
+//! Jobs that nodes drive (path of a job, "The driver that survives"): detaching one, and driving one that was detached. The
+//! driver is the same as that of a job that its user waits for, and begins as if it took over from one that did nothing.
+
+use std::time::Duration;
+
+use net::identity::random;
+use protocol::{
+    JobId, Now, SectorPath, limits,
+    message::client_master::{Admitted, ClientReply, ClientRequest, DriverKey, JobRecord, JobState, StageRecord},
+};
+use sphere::Job;
+
+use super::{
+    JobOutput, JobSpec,
+    clock::JobClock,
+    driver::{Driver, node_plan},
+    journal::{Head, Journal},
+    layout,
+    output::OutputFolder,
+};
+use crate::{Client, ClientError};
+
+impl Client {
+    /// Begins a job that a node drives, in the name of this client's user: it goes on when this client is gone, and when the
+    /// node is, at another. How it goes, [`job`](Self::job) says. It ends, without output, where the login or token with
+    /// which it was begun ends.
+    ///
+    /// # Errors
+    /// As [`run_job`](Self::run_job), for what can be known before any work is done; `Usage` for a job whose results go to
+    /// its driver.
+    pub async fn detach_job(&self, spec: JobSpec) -> Result<JobId, ClientError> {
+        let JobOutput::Folder(target) = &spec.output else {
+            return Err(ClientError::Usage(
+                "a detached job needs an output folder: nobody waits for its results".into(),
+            ));
+        };
+        spec.check_functions()?;
+        spec.check_errors()?;
+        let inputs = layout::read(self, &spec).await?;
+        spec.check_rows(&inputs)?;
+        let folder = OutputFolder::claim(self, target).await?;
+        let request = ClientRequest::AdmitJob { title: spec.title.clone(), output: Some(target.clone()) };
+        let Admitted { job, nodes } = match self.ask(request).await? {
+            ClientReply::Admitted(admitted) => admitted,
+            _ => return Err(ClientError::Unexpected { who: "master", request: "admit job" }),
+        };
+        let (plan, nodes) = (spec.plan(job), nodes.iter().map(node_plan).collect::<Vec<_>>());
+        let journal = Journal::folder_of(&folder, job)?;
+        let begun = async {
+            // What cannot work is refused now, and not by a driver that nobody listens to.
+            Job::new(Now::default(), plan.clone(), inputs.clone(), &nodes).map_err(|error| error.refusal())?;
+            let spec = JobSpec { inputs: Vec::new(), beside: Vec::new(), ..spec.clone() };
+            Journal::create(self, &journal, &Head { spec, plan, inputs, nodes, folder }).await?;
+            let keys = (0..limits::DRIVERS_MAX).map(|_| DriverKey(random())).collect();
+            match self.ask(ClientRequest::DetachJob { job, journal: journal.clone(), keys }).await? {
+                ClientReply::Done => Ok(()),
+                _ => Err(ClientError::Unexpected { who: "master", request: "detach job" }),
+            }
+        };
+        match begun.await {
+            Ok(()) => Ok(job),
+            Err(error) => {
+                self.give_up(job, &spec, &error).await;
+                // Best effort, as the report is.
+                let _ = self.remove_now(&journal, true).await;
+                Err(error)
+            }
+        }
+    }
+
+    /// Drives a job that was detached, as the node does that the master has told to, from what its journal says to its end.
+    ///
+    /// # Errors
+    /// Why the job has no output; its record says it too. Where another driver has taken over: `Refused` or `Exists`, and
+    /// nothing was changed.
+    pub async fn drive_job(&self, job: JobId, journal: &SectorPath) -> Result<(), ClientError> {
+        let (journal, head, told) = Journal::read(self, journal).await?;
+        // As it stands: what the driver before has told is not taken back.
+        let record = self.job(job).await?;
+        let admitted = match self.ask(ClientRequest::ReportJob(record)).await? {
+            ClientReply::Admitted(admitted) => admitted,
+            _ => return Err(ClientError::Unexpected { who: "master", request: "report job" }),
+        };
+        let before = told.last().map_or(Duration::ZERO, |told| told.at);
+        let driver = Driver::new(self.clone(), head.spec.clone(), Some(head.folder.clone()), admitted, |_| ());
+        // A driver's future is large; it is not moved around.
+        Box::pin(driver.take_over(JobClock::start_from(before), journal, head, told)).await
+    }
+
+    /// Tells the master that a job which was admitted will not begin.
+    async fn give_up(&self, job: JobId, spec: &JobSpec, error: &ClientError) {
+        let record = JobRecord {
+            job,
+            user: self.user().clone(),
+            title: spec.title.clone(),
+            state: JobState::Failed,
+            started_unix_millis: 0,
+            stages: vec![StageRecord::default(); spec.stages.len()],
+            errors: vec![error.to_string()],
+            error_slice: None,
+            driver: None,
+        };
+        // What does not arrive ends by itself.
+        let _ = self.ask(ClientRequest::ReportJob(record)).await;
+    }
+}

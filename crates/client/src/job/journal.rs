@@ -1,0 +1,214 @@
+//! The journal of a detached job (path of a job, "The driver that survives"): what the job began with and all that it was
+//! told, in slices of a hidden folder beside its output. Who reads it can take the job over, since a job that is told the
+//! same stands where it stood ([`sphere::Event::DriverReplaced`]).
+//!
+//! A page is written whole or not at all, and only where none of its number is. So of two drivers that believe the job
+//! theirs only one goes on writing, and the other one learns of it before it has done harm.
+//!
+//! It never decides when something must be written before something may be said: the driver does.
+
+use std::{io::Cursor, time::Duration};
+
+use protocol::{JobId, SectorPath, Status, message::client_master::Condition, wire::codec};
+use serde::{Deserialize, Serialize, de::DeserializeOwned};
+use sphere::{Event, InputFile, JobPlan, SpeNodePlan};
+
+use super::{JobSpec, output::OutputFolder};
+use crate::{Client, ClientError, PutOptions};
+
+/// What a job began with.
+#[derive(Serialize, Deserialize)]
+pub(super) struct Head {
+    /// What is to be run; without its inputs, which `inputs` describes.
+    pub(super) spec: JobSpec,
+    pub(super) plan: JobPlan,
+    pub(super) inputs: Vec<InputFile>,
+    pub(super) nodes: Vec<SpeNodePlan>,
+    pub(super) folder: OutputFolder,
+}
+
+/// What a job was told, and when by its clock.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(super) struct Told {
+    pub(super) at: Duration,
+    /// Nothing: only that so much time has passed.
+    pub(super) event: Option<Event>,
+}
+
+/// See the module.
+pub(super) struct Journal {
+    folder: SectorPath,
+    /// Copies of each page on disk before it counts as written.
+    sync_copies: u8,
+    /// The number of the next page.
+    next: u32,
+    /// What is in no page yet.
+    waiting: Vec<Told>,
+}
+
+/// A page on its way.
+pub(super) struct Page {
+    path: SectorPath,
+    bytes: Vec<u8>,
+    sync_copies: u8,
+}
+
+impl Journal {
+    /// Where a job's journal is.
+    pub(super) fn folder_of(output: &OutputFolder, job: JobId) -> Result<SectorPath, ClientError> {
+        output.beside_hidden(&format!(".sphere-{job}-journal"))
+    }
+
+    /// Writes what a job begins with.
+    pub(super) async fn create(client: &Client, folder: &SectorPath, head: &Head) -> Result<(), ClientError> {
+        let (path, sync_copies) = (folder.join(HEAD)?, sync_copies(head));
+        write(client, Page { path, bytes: codec::encode(head), sync_copies }).await
+    }
+
+    /// Reads a job's journal: what it began with, and what it was told.
+    pub(super) async fn read(client: &Client, folder: &SectorPath) -> Result<(Self, Head, Vec<Told>), ClientError> {
+        let head: Head = fetch(client, &folder.join(HEAD)?).await?;
+        let (mut told, mut next) = (Vec::new(), 0);
+        loop {
+            match fetch::<Vec<Told>>(client, &page_path(folder, next)?).await {
+                Ok(page) => told.extend(page),
+                Err(error) if error.status() == Status::NotFound => break,
+                Err(error) => return Err(error),
+            }
+            next += 1;
+        }
+        let sync_copies = sync_copies(&head);
+        Ok((Self { folder: folder.clone(), sync_copies, next, waiting: Vec::new() }, head, told))
+    }
+
+    /// Notes what the job is told.
+    pub(super) fn note(&mut self, told: Told) {
+        self.waiting.push(told);
+    }
+
+    /// What is to be written now; [`write`] must succeed before this is asked again.
+    pub(super) fn next_page(&mut self) -> Result<Option<Page>, ClientError> {
+        if self.waiting.is_empty() {
+            return Ok(None);
+        }
+        let bytes = codec::encode(&std::mem::take(&mut self.waiting));
+        let path = page_path(&self.folder, self.next)?;
+        self.next += 1;
+        Ok(Some(Page { path, bytes, sync_copies: self.sync_copies }))
+    }
+
+    /// Removes it, as far as that is possible now: the job is over.
+    pub(super) async fn remove(&self, client: &Client) {
+        let folder = &self.folder;
+        if let Err(error) = client.remove_now(folder, true).await {
+            tracing::warn!(%folder, %error, "could not remove the journal of a job");
+        }
+    }
+}
+
+/// Writes a page, however long the master or nodes are away.
+///
+/// # Errors
+/// When another driver has written a page of this number, or nothing may be written any more.
+pub(super) async fn write(client: &Client, page: Page) -> Result<(), ClientError> {
+    let Page { path, bytes, sync_copies } = page;
+    let options = PutOptions {
+        sync_copies: Some(sync_copies),
+        condition: Condition::Absent,
+        parents: true,
+        ..PutOptions::default()
+    };
+    loop {
+        // Boxed: a put is far larger than all else that waits here, and its frames lie on one stack.
+        match Box::pin(client.put(Cursor::new(bytes.clone()), &path, &options, &|_| ())).await {
+            Ok(_) => return Ok(()),
+            Err(error) if error.status() == Status::Exists => {
+                // The news of an earlier try may have been lost on its way.
+                let (_, there) = Box::pin(client.read(&path, None, Vec::new(), &|_| ())).await?;
+                return if there == bytes { Ok(()) } else { Err(error) };
+            }
+            Err(error) if error.status() == Status::Unavailable => {
+                tracing::warn!(%path, %error, "a page of a job's journal cannot be written now");
+                tokio::time::sleep(RETRY_PAUSE).await;
+            }
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+async fn fetch<T: DeserializeOwned>(client: &Client, path: &SectorPath) -> Result<T, ClientError> {
+    let (_, bytes) = Box::pin(client.read(path, None, Vec::new(), &|_| ())).await?;
+    let strange =
+        |error| ClientError::Usage(format!("`{path}` is no page of a job's journal of this version: {error}"));
+    codec::decode(&bytes).map_err(strange)
+}
+
+fn page_path(folder: &SectorPath, number: u32) -> Result<SectorPath, ClientError> {
+    Ok(folder.join(&format!("{number:08}"))?)
+}
+
+/// A page outlives the node that wrote it, where there is another.
+fn sync_copies(head: &Head) -> u8 {
+    if head.nodes.len() > 1 { 2 } else { 1 }
+}
+
+/// The first slice of a journal.
+const HEAD: &str = "head";
+/// Pause before a page is tried again.
+const RETRY_PAUSE: Duration = Duration::from_secs(1);
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use protocol::{
+        Refusal,
+        message::spe::{AttemptId, BucketId, FunctionError, PieceResult, TaskResult},
+    };
+    use sphere::SpeId;
+
+    use super::*;
+
+    /// Each kind of news comes out as it went in: a journal that loses a word of it stands somewhere else.
+    #[test]
+    fn what_a_job_is_told_is_read_as_it_was_written() {
+        let attempt = AttemptId { job: JobId(1), stage: 2, run: 3, task: 4, attempt: 65_540 };
+        let bucket = BucketId { job: JobId(1), stage: 0, run: 0, bucket: 7, making: 2 };
+        let refusal = Refusal::new(Status::Unavailable, "gone");
+        let error = FunctionError {
+            function: "f".into(),
+            path: "/x".parse().unwrap(),
+            segment: 3,
+            record: Some(4),
+            message: "bad".into(),
+            record_start: vec![0, 255],
+        };
+        let pieces = vec![PieceResult { bucket: 1, bytes: 2, checksum: 3, is_delivered: true }];
+        let result = TaskResult { records_in: 1, bytes_in: 2, records_out: 3, pieces };
+        let events = [
+            Event::SpeReady(SpeId(9)),
+            Event::SpeLost { spe: SpeId(9), refusal: refusal.clone() },
+            Event::Progress { attempt, bytes: 5 },
+            Event::TaskFinished { attempt, result },
+            Event::TaskFailed { attempt, refusal: refusal.clone() },
+            Event::FunctionFailed { attempt, error },
+            Event::Delivered(attempt),
+            Event::DeliveryRefused { attempt, refusal: refusal.clone() },
+            Event::Sealed { bucket, bytes: 1, order: vec![3, 1] },
+            Event::Published(bucket),
+            Event::Fetched(bucket),
+            Event::BucketRefused { bucket, refusal: refusal.clone() },
+            Event::NodeLost("node-1".parse().unwrap()),
+            Event::DriverReplaced,
+            Event::JobRefused(refusal.clone()),
+            Event::Cancelled(refusal),
+        ];
+        let told: Vec<Told> = events
+            .into_iter()
+            .map(Some)
+            .chain([None])
+            .enumerate()
+            .map(|(at, event)| Told { at: Duration::from_micros(at as u64), event })
+            .collect();
+        assert_eq!(codec::decode::<Vec<Told>>(&codec::encode(&told)).unwrap(), told);
+    }
+}

@@ -1,0 +1,149 @@
+//! Who drives a detached job: one node after the other, each until it is not heard of any more. Serves `run --detach` (path
+//! of a job, "The driver that survives"). A driver is a client of its own in the name of the user who detached the job: it
+//! comes in with a key that the user's client made, and every driver has another, so that the one before can no longer say
+//! anything to the master, and so can neither write the journal nor give the output its place.
+//!
+//! It never decides anything about the job, and never gives a key to two nodes.
+
+use protocol::{
+    JobId, NodeId, Now, Refusal, SectorPath, Status, limits,
+    message::{
+        client_master::{ClientReply, DriverKey, JobState},
+        cluster::Standing,
+        master_security::HeldSession,
+        node_master::DriveOrder,
+    },
+};
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    Master,
+    actions::{Action, Caller},
+    jobs::{not_yours, row},
+    nodes::NodeKey,
+    orders::Work,
+    rights::acts_for,
+    saves::Effect,
+    sessions::ClientSession,
+};
+
+/// What is known of a detached job's drivers.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Detached {
+    journal: SectorPath,
+    keys: Vec<DriverKey>,
+    /// The session in which the user detached it: what proved them must stand as long as the job runs.
+    by: HeldSession,
+    /// Drivers so far; the last one is at `node`, and has the key of this number.
+    drivers: u32,
+    node: Option<NodeId>,
+}
+
+impl Detached {
+    /// Where its driver is.
+    pub(crate) fn node(&self) -> Option<&NodeId> {
+        self.node.as_ref()
+    }
+
+    fn key(&self) -> Option<DriverKey> {
+        self.keys.get((self.drivers as usize).checked_sub(1)?).copied()
+    }
+}
+
+impl Master {
+    /// Has a node drive a job that was admitted.
+    pub(crate) fn detach_job(
+        &mut self,
+        now: Now,
+        caller: Caller,
+        client: &ClientSession,
+        id: JobId,
+        journal: SectorPath,
+        keys: Vec<DriverKey>,
+    ) -> Result<Option<ClientReply>, Refusal> {
+        let job = self.jobs.get(id)?;
+        if !acts_for(&client.rights, &job.record.user) {
+            return Err(not_yours(&client.rights, &job.record));
+        }
+        if job.record.state != JobState::Running || job.detached.is_some() {
+            let why = if job.detached.is_some() { "is driven by a node already" } else { "has ended" };
+            return Err(Refusal::new(Status::Refused, format!("the job {id} {why}")));
+        }
+        if keys.is_empty() || keys.len() > limits::DRIVERS_MAX {
+            let sentence = format!("a detached job has 1 to {} drivers, not {}", limits::DRIVERS_MAX, keys.len());
+            return Err(Refusal::new(Status::Usage, sentence));
+        }
+        let by = client.held();
+        if let Some(job) = self.jobs.get_mut(id) {
+            job.detached = Some(Detached { journal, keys, by, drivers: 0, node: None });
+        }
+        if !self.replace_driver(now, id) {
+            if let Some(job) = self.jobs.get_mut(id) {
+                job.detached = None;
+            }
+            return Err(Refusal::new(Status::Unavailable, "no node is up to drive the job; `sector nodes` shows them"));
+        }
+        self.save(now, Vec::new(), vec![Effect::Reply(caller, ClientReply::Done)]);
+        Ok(None)
+    }
+
+    /// Gives a detached job its next driver, at another node than the last where there is one. False where that cannot be,
+    /// now or ever.
+    pub(crate) fn replace_driver(&mut self, now: Now, id: JobId) -> bool {
+        let Ok(job) = self.jobs.get(id) else { return false };
+        let Some(detached) = job.detached.as_ref().filter(|detached| (detached.drivers as usize) < detached.keys.len())
+        else {
+            return false;
+        };
+        let up = self.nodes.by_name().filter(|(_, node)| node.is_up() && node.standing != Standing::Drained);
+        let up: Vec<NodeId> = up.map(|(_, node)| node.id.clone()).collect();
+        let others: Vec<&NodeId> = up.iter().filter(|node| detached.node.as_ref() != Some(node)).collect();
+        let Some(node) = self.rng.choice(others).cloned().or_else(|| up.first().cloned()) else {
+            // One that comes soon may still take it over: it stays where it is, and is looked at again.
+            return detached.drivers > 0;
+        };
+        for session in self.sessions.driving(id) {
+            self.sessions.close(now, session);
+            self.actions.push_back(Action::CloseSession(session));
+        }
+        let Some(job) = self.jobs.get_mut(id) else { return false };
+        job.last_heard = now.monotonic;
+        job.record.driver = Some(node.clone());
+        if let Some(detached) = &mut job.detached {
+            detached.drivers += 1;
+            detached.node = Some(node.clone());
+        }
+        let (change, user) = (row(job), job.record.user.to_string());
+        self.note_job(now, &user, "drive job", id.to_string(), format!("at node {node}"));
+        self.save(now, vec![change], vec![Effect::Drive(id)]);
+        true
+    }
+
+    /// The driver's number is durable: no other will have its key.
+    pub(crate) fn order_driver(&mut self, id: JobId) {
+        let node = self.jobs.get(id).ok().and_then(|job| job.record.driver.clone());
+        if let Some(key) = node.and_then(|node| self.nodes.of_id(&node)) {
+            self.orders.push(key, Work::Drive(id));
+        }
+    }
+
+    /// What a node is told, if it is still the one.
+    pub(crate) fn drive_order(&self, node: NodeKey, id: JobId) -> Option<DriveOrder> {
+        let job = self.jobs.get(id).ok()?;
+        let detached = job.detached.as_ref().filter(|detached| detached.node() == Some(&self.nodes.get(node).id))?;
+        let (user, journal) = (job.record.user.clone(), detached.journal.clone());
+        Some(DriveOrder { job: id, user, key: detached.key()?, journal })
+    }
+
+    /// For whom a driver comes in that shows this key.
+    ///
+    /// # Errors
+    /// Refused for a key that is not that of the job's present driver, in the same words whatever is wrong.
+    pub fn drives_for(&self, id: JobId, key: DriverKey) -> Result<HeldSession, Refusal> {
+        let detached = self.jobs.get(id).ok().and_then(|job| job.detached.as_ref());
+        detached
+            .filter(|detached| detached.key() == Some(key))
+            .map(|detached| detached.by.clone())
+            .ok_or_else(|| Refusal::new(Status::Refused, format!("this is not the driver of the job {id}, or no more")))
+    }
+}

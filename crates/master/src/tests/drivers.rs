@@ -1,0 +1,138 @@
+//! Detached jobs: driven by one node after the other.
+
+#![allow(clippy::unwrap_used)]
+
+use super::*;
+use protocol::{
+    JobId,
+    message::{
+        client_master::{Admitted, DriverKey, JobRecord, JobState},
+        node_master::DriveOrder,
+    },
+};
+
+const KEYS: [DriverKey; 3] = [DriverKey([1; 32]), DriverKey([2; 32]), DriverKey([3; 32])];
+
+/// A job of ann's that is driven by a node.
+fn detached(bench: &mut Bench) -> JobId {
+    let admitted = bench.ask("ann", ClientRequest::AdmitJob { title: "sort".into(), output: None });
+    let ClientReply::Admitted(Admitted { job, .. }) = admitted else { panic!("{admitted:?}") };
+    bench.done("ann", detach(job, &KEYS));
+    job
+}
+
+fn detach(job: JobId, keys: &[DriverKey]) -> ClientRequest {
+    ClientRequest::DetachJob { job, journal: "/.sphere-journal".parse().unwrap(), keys: keys.to_vec() }
+}
+
+fn job(bench: &mut Bench, job: JobId) -> JobRecord {
+    match bench.ask("ann", ClientRequest::Job(job)) {
+        ClientReply::Jobs(jobs) => jobs[0].clone(),
+        other => panic!("{other:?}"),
+    }
+}
+
+fn report(bench: &mut Bench, job: JobId, state: JobState) {
+    let record = JobRecord { state, ..self::job(bench, job) };
+    assert!(matches!(bench.ask("ann", ClientRequest::ReportJob(record)), ClientReply::Admitted(_)));
+}
+
+/// The nodes that were told to drive, with their keys, in the order of the nodes.
+fn told(bench: &Bench, ids: &[&str]) -> Vec<(String, DriverKey)> {
+    let of = |id: &&str| {
+        let drives = bench.node(id).orders.iter().filter_map(|order| match order {
+            Order::Drive(DriveOrder { key, .. }) => Some(((*id).to_owned(), *key)),
+            _ => None,
+        });
+        drives.collect::<Vec<_>>()
+    };
+    ids.iter().flat_map(of).collect()
+}
+
+#[test]
+fn a_detached_job_is_driven_by_a_node_in_the_name_of_its_user() {
+    let mut bench = Bench::with_nodes(&["a/1", "b/1"]);
+    let id = detached(&mut bench);
+    let driver = job(&mut bench, id).driver.unwrap();
+    assert_eq!(told(&bench, &["n1", "n2"]), [(driver.to_string(), KEYS[0])]);
+    let held = bench.master.drives_for(id, KEYS[0]).unwrap();
+    assert_eq!(held.user.as_str(), "ann");
+    for wrong in [KEYS[1], DriverKey([9; 32])] {
+        assert_eq!(bench.master.drives_for(id, wrong).unwrap_err().status, Status::Refused);
+    }
+    assert_eq!(bench.master.drives_for(JobId(7), KEYS[0]).unwrap_err().status, Status::Refused);
+}
+
+#[test]
+fn a_driver_that_reports_stays_and_a_silent_one_is_replaced_and_put_out() {
+    let mut bench = Bench::with_nodes(&["a/1", "b/1"]);
+    let id = detached(&mut bench);
+    let first = job(&mut bench, id).driver.unwrap();
+    for _ in 0..5 {
+        bench.advance(seconds(9));
+        report(&mut bench, id, JobState::Running);
+    }
+    assert_eq!(job(&mut bench, id).driver.as_ref(), Some(&first));
+    let known = bench.master.drives_for(id, KEYS[0]).unwrap();
+    let session = SessionId(4_711);
+    let known = KnownUser { rights: rights_of("ann"), credential: known.credential, until_unix_millis: None };
+    let address = [192, 0, 2, 7].into();
+    let join = ClientJoin { user: known, address, holder: HolderKey([7; 32]), proved_from: address, drives: Some(id) };
+    bench.master.open_client_session(bench.now, session, join);
+    assert!(bench.master.peer(session).is_some());
+    bench.advance(seconds(12));
+    let second = job(&mut bench, id).driver.unwrap();
+    assert_ne!(first, second, "another node takes over");
+    assert_eq!(
+        told(&bench, &[first.as_str(), second.as_str()]),
+        [(first.to_string(), KEYS[0]), (second.to_string(), KEYS[1])]
+    );
+    assert!(bench.master.peer(session).is_none(), "the old driver can say nothing any more");
+    assert!(bench.master.drives_for(id, KEYS[0]).is_err() && bench.master.drives_for(id, KEYS[1]).is_ok());
+    assert_eq!(job(&mut bench, id).state, JobState::Running);
+}
+
+#[test]
+fn a_job_without_keys_left_is_given_up_and_one_that_ended_lets_nobody_in() {
+    let mut bench = Bench::with_nodes(&["a/1", "b/1"]);
+    let id = detached(&mut bench);
+    bench.advance(seconds(25));
+    assert_eq!(job(&mut bench, id).state, JobState::Running);
+    bench.advance(seconds(30));
+    let lost = job(&mut bench, id);
+    assert_eq!((lost.state, lost.driver), (JobState::Lost, None));
+    let done = detached(&mut bench);
+    report(&mut bench, done, JobState::Done);
+    for (id, key) in [(id, KEYS[2]), (done, KEYS[0])] {
+        assert_eq!(bench.master.drives_for(id, key).unwrap_err().status, Status::Refused);
+    }
+}
+
+#[test]
+fn a_master_that_starts_again_knows_its_drivers_and_uses_no_key_twice() {
+    let mut bench = Bench::with_nodes(&["a/1", "b/1"]);
+    let id = detached(&mut bench);
+    bench.restart_master();
+    bench.join("n1");
+    bench.join("n2");
+    assert!(bench.master.drives_for(id, KEYS[0]).is_ok(), "it may come in again");
+    report(&mut bench, id, JobState::Running);
+    bench.advance(seconds(12));
+    assert!(bench.master.drives_for(id, KEYS[0]).is_err() && bench.master.drives_for(id, KEYS[1]).is_ok());
+}
+
+#[test]
+fn what_cannot_be_detached_is_refused() {
+    let mut bench = Bench::with_nodes(&["a/1"]);
+    let id = detached(&mut bench);
+    assert_eq!(bench.status_of("ann", detach(id, &KEYS)), Status::Refused);
+    assert_eq!(bench.status_of("bob", detach(id, &KEYS)), Status::Refused);
+    assert_eq!(bench.status_of("ann", detach(JobId(3), &KEYS)), Status::NotFound);
+    let admitted = bench.ask("ann", ClientRequest::AdmitJob { title: "t".into(), output: None });
+    let ClientReply::Admitted(Admitted { job, .. }) = admitted else { panic!("{admitted:?}") };
+    assert_eq!(bench.status_of("ann", detach(job, &[])), Status::Usage);
+    assert_eq!(bench.status_of("ann", detach(job, &[KEYS[0]; 17])), Status::Usage);
+    bench.crash("n1");
+    bench.advance(seconds(15));
+    assert_eq!(bench.status_of("ann", detach(job, &KEYS)), Status::Unavailable);
+}
