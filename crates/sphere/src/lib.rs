@@ -26,6 +26,7 @@ mod schedule;
 pub mod segment;
 mod stage;
 pub mod stream;
+mod tally;
 mod task;
 mod turns;
 

@@ -121,8 +121,9 @@ impl Engine {
         match outcome {
             SpeOutcome::Finished(output) => {
                 let (records_in, bytes_in, records_out) = (output.records_in, output.bytes_in, output.records_out);
+                let counters = output.counters.clone();
                 let pieces = deliver(&self.hands, order.attempt, order.output, scratch, output).await?;
-                Ok(SpeReply::Finished(TaskResult { records_in, bytes_in, records_out, pieces }))
+                Ok(SpeReply::Finished(TaskResult { records_in, bytes_in, records_out, pieces, counters }))
             }
             SpeOutcome::FunctionFailed(error) => Ok(SpeReply::FunctionFailed(error)),
             SpeOutcome::Refused(refusal) => Err(NodeError::Refused(refusal)),
