@@ -10,7 +10,7 @@ use std::{
 };
 
 use protocol::{
-    JobId, NodeId, Now, Place, RecordFormat, Refusal, SliceId, Status,
+    Counters, JobId, NodeId, Now, Place, RecordFormat, Refusal, SliceId, Status,
     message::{
         client_master::JobState,
         spe::{AttemptId, PieceResult, TaskResult},
@@ -208,7 +208,8 @@ impl Cloud {
             let refusal = Refusal::new(Status::Unavailable, "the SPE died");
             return self.tell(millis, Event::TaskFailed { attempt, refusal });
         }
-        let result = TaskResult { records_in: 1, bytes_in: 1, records_out: 1, pieces: self.pieces(assignment) };
+        let (pieces, counters) = (self.pieces(assignment), Counters::new());
+        let result = TaskResult { records_in: 1, bytes_in: 1, records_out: 1, pieces, counters };
         self.tell(millis, Event::TaskFinished { attempt, result });
     }
 

@@ -33,6 +33,7 @@ const GATED: &str = r#"
             int32_t closed = output->emit(output, sector_key_hash(at, length), at, length);
             if (closed) return closed;
             at += length;
+            sector_count(output, "lines", 1);
         }
         return 0;
     }
@@ -160,11 +161,12 @@ impl Text {
         marks.map(|marks| (count(marks, "failed"), count(marks, "overtaken"))).collect()
     }
 
-    /// The job's stages, all of which are done whole.
+    /// The job's stages, all of which are done whole and have counted each line once, whatever died.
     fn stages(&self) -> Vec<Value> {
         let stages = self.cloud.json(&["jobs"])[0]["stages"].as_array().unwrap().clone();
         for stage in &stages {
             assert_eq!((count(stage, "done"), count(stage, "failed")), (count(stage, "segments"), 0), "{stage}");
+            assert_eq!(count(&stage["counters"], "lines"), self.lines.len() as u64, "each is counted once: {stage}");
         }
         stages
     }

@@ -6,6 +6,7 @@
 mod accounts;
 mod chaos;
 mod copies;
+mod counters;
 mod detached;
 mod disks;
 mod faults;

@@ -115,6 +115,7 @@ def test_each_row_group_is_a_segment_with_its_columns(cloud: sector.Cloud, folde
         assert batch.num_rows == segment.rows
         total = pyarrow.compute.sum(batch.column("mag")).as_py()
         out.emit(b"%d %d %s\n" % (segment.row_group, total, batch.column("name")[0].as_py().encode()))
+        out.count("rows", segment.rows)
 
     table = pyarrow.table({"mag": range(1000), "name": [f"star{number}" for number in range(1000)]})
     sink = pyarrow.BufferOutputStream()
@@ -127,6 +128,7 @@ def test_each_row_group_is_a_segment_with_its_columns(cloud: sector.Cloud, folde
     groups = [range(first, min(first + 300, 1000)) for first in range(0, 1000, 300)]
     assert found == [f"{number} {sum(group)} star{group[0]}" for number, group in enumerate(groups)]
     assert job.status is not None and job.status.stages[0].segments == len(groups)
+    assert job.status.stages[0].counters == {"rows": 1000}
     cloud.write_bytes(f"{folder}/cut", content[:-1], records="parquet")
     with pytest.raises(ValueError, match=r"cut.*no Parquet"):
         cloud.stream(f"{folder}/cut").map(sums).to(f"{folder}/none").run(progress=False)

@@ -7,7 +7,7 @@ use std::{
 };
 
 use protocol::{
-    JobId, Now, Refusal, SectorPath, Status, UserName, limits,
+    Counters, JobId, Now, Refusal, SectorPath, Status, UserName, limits,
     message::{
         client_master::{Admitted, ClientReply, JobRecord, JobState, SpeNode, StageRecord},
         cluster::Standing,
@@ -51,6 +51,7 @@ struct JobRow {
     errors: Vec<String>,
     error_slice: Option<SectorPath>,
     detached: Option<Detached>,
+    counters: Vec<Counters>,
 }
 
 #[derive(Debug)]
@@ -173,6 +174,7 @@ impl Master {
             stages: Vec::new(),
             errors: Vec::new(),
             error_slice: None,
+            counters: Vec::new(),
             driver: None,
         };
         let id = record.job;
@@ -215,6 +217,7 @@ impl Master {
         let errors = report.errors.iter().take(ERRORS_MAX);
         job.record.errors = errors.map(|text| clipped(text, limits::FUNCTION_MESSAGE_BYTES_MAX)).collect();
         job.record.error_slice = report.error_slice;
+        job.record.counters = few(report.counters);
         if report.state == JobState::Running {
             let record = job.record.clone();
             return Ok(Some(self.admitted(now, client, &record)));
@@ -312,29 +315,44 @@ pub(crate) fn not_yours(by: &UserRights, record: &JobRecord) -> Refusal {
     Refusal::new(Status::Refused, sentence)
 }
 
-/// What a user sees of a job: of another's, neither title nor errors, which name files and may quote what is in them.
+/// What a user sees of a job: of another's, neither title nor errors nor counters, which name files and may quote what is in them.
 fn seen(by: &UserRights, record: JobRecord) -> JobRecord {
     if acts_for(by, &record.user) {
         return record;
     }
-    JobRecord { title: String::new(), errors: Vec::new(), error_slice: None, ..record }
+    JobRecord { title: String::new(), errors: Vec::new(), error_slice: None, counters: Vec::new(), ..record }
+}
+
+/// As many counters as a job may have: its driver is the user's own program.
+fn few(mut counters: Vec<Counters>) -> Vec<Counters> {
+    counters.truncate(limits::STAGES_MAX);
+    let mut names = 0;
+    let mut fits = |counters: &Counters| {
+        names += counters.len();
+        names <= limits::JOB_COUNTERS_MAX
+    };
+    let many = counters.iter().take_while(|counters| fits(counters)).count();
+    counters.truncate(many);
+    counters
 }
 
 pub(crate) fn row(of: &Job) -> RowChange {
-    let JobRecord { job, user, title, state, started_unix_millis, stages, errors, error_slice, driver: _ } =
+    let JobRecord { job, user, title, state, started_unix_millis, stages, errors, error_slice, counters, driver: _ } =
         of.record.clone();
     let detached = of.detached.clone();
-    let row = JobRow { job, user, title, state, started_unix_millis, stages, errors, error_slice, detached };
+    let row = JobRow { job, user, title, state, started_unix_millis, stages, errors, error_slice, detached, counters };
     RowChange::Set { table: JOBS_TABLE, key: key(job), value: encode_row(&row) }
 }
 
 /// Reads a row of today or of a former master.
 pub(crate) fn read_row(value: &[u8]) -> Option<(JobRecord, Option<Detached>)> {
-    // Former rows end before the last fields, which are options: without an error slice, and who drives the job.
-    let row: JobRow = (0..=2).find_map(|missing| decode_row(&[value, &[0; 2][..missing]].concat()))?;
-    let JobRow { job, user, title, state, started_unix_millis, stages, errors, error_slice, detached } = row;
+    // Former rows end before the last fields: where the error slice is, who drives the job, what was counted. Each is a zero
+    // where there is none.
+    let row: JobRow = (0..=3).find_map(|missing| decode_row(&[value, &[0; 3][..missing]].concat()))?;
+    let JobRow { job, user, title, state, started_unix_millis, stages, errors, error_slice, detached, counters } = row;
     let driver = detached.as_ref().and_then(Detached::node).cloned();
-    let record = JobRecord { job, user, title, state, started_unix_millis, stages, errors, error_slice, driver };
+    let record =
+        JobRecord { job, user, title, state, started_unix_millis, stages, errors, error_slice, counters, driver };
     Some((record, detached))
 }
 
@@ -354,7 +372,9 @@ fn clipped(text: &str, bytes_max: usize) -> String {
 fn record_bytes(record: &JobRecord) -> usize {
     let errors: usize = record.errors.iter().map(String::len).sum();
     let slice = record.error_slice.as_ref().map_or(0, |path| path.as_str().len());
-    RECORD_FIXED_BYTES + record.title.len() + errors + slice + record.stages.len() * STAGE_BYTES
+    let counters = record.counters.iter().flat_map(Counters::iter);
+    let counters: usize = counters.map(|(name, _)| name.len() + COUNTER_BYTES).sum();
+    RECORD_FIXED_BYTES + record.title.len() + errors + slice + counters + record.stages.len() * STAGE_BYTES
 }
 
 /// Most jobs remembered; the oldest that ended goes first.
@@ -371,6 +391,8 @@ const ERRORS_MAX: usize = 32;
 /// An upper bound of a record's length in a message without its texts and stages, in bytes.
 const RECORD_FIXED_BYTES: usize = 128;
 /// An upper bound of a stage's length in a message, in bytes.
-const STAGE_BYTES: usize = 88;
+const STAGE_BYTES: usize = 96;
+/// An upper bound of a counter's length in a message without its name, in bytes.
+const COUNTER_BYTES: usize = 16;
 /// Where a list of jobs ends, in bytes: well within one message.
 const LIST_BYTES_MAX: usize = limits::MESSAGE_BYTES_MAX / 2;

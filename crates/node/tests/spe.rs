@@ -200,7 +200,7 @@ const BAD_SOURCE: &str = r#"
     #include <unistd.h>
     #include "sector_udf.h"
     SECTOR_UDF_LIBRARY
-    _Static_assert(sizeof(sector_input) == 88 && sizeof(sector_output) == 48, "as on the Rust side");
+    _Static_assert(sizeof(sector_input) == 88 && sizeof(sector_output) == 56, "as on the Rust side");
     _Static_assert(sizeof(sector_stream) == 56, "as on the Rust side");
     #define FUNCTION(name) \
         int32_t name(const sector_input *input, sector_output *output); \

@@ -9,6 +9,7 @@
 pub mod acl;
 pub mod address_range;
 pub mod carrier;
+pub mod counters;
 pub mod disk;
 pub mod gmp;
 pub mod ids;
@@ -33,6 +34,7 @@ pub mod wire;
 pub use acl::{Acl, AclEntry, Rights, Who};
 pub use address_range::AddressRange;
 pub use carrier::{CarrierChoice, ControllerKind};
+pub use counters::{CounterError, Counters};
 pub use ids::{
     CredentialId, FileId, JobId, JournalId, KeyDigest, LeaseId, NodeId, ResumeKey, SessionId, SliceId, UserName,
     Version,

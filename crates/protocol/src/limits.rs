@@ -81,6 +81,12 @@ pub const HISTORY_ATTEMPTS_MAX: usize = 1_000;
 pub const HISTORY_BYTES_MAX: usize = 128 * 1024;
 /// Most bytes of the record at which a function failed that its report quotes: enough to know it by, few enough for a log.
 pub const FUNCTION_RECORD_BYTES_MAX: usize = 256;
+/// Most names under which the functions of a stage may count: what a person reads, and a message of every second carries.
+pub const COUNTERS_MAX: usize = 64;
+/// Most counters that the stages of a job may have together: the master keeps those of a thousand jobs.
+pub const JOB_COUNTERS_MAX: usize = 256;
+/// Longest name of a counter in bytes.
+pub const COUNTER_NAME_BYTES_MAX: usize = 64;
 /// Longest text of an error report of a user function, in bytes.
 pub const FUNCTION_MESSAGE_BYTES_MAX: usize = 4 * 1024;
 /// Most drivers that a detached job may have, one after the other: each lasts until its node is gone.

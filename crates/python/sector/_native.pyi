@@ -118,6 +118,9 @@ class StageStatus:
     def bytes_in(self) -> int: ...
     @property
     def bytes_out(self) -> int: ...
+    @property
+    def counters(self) -> dict[str, int]:
+        """What the functions of the stage have counted, by name: `out.count(name)`."""
 
 @final
 class JobStatus:

@@ -1,5 +1,7 @@
 //! A job as Python sees it from outside: what the master was told. Its fields are those of `sector job --json`.
 
+use std::collections::BTreeMap;
+
 use client::{JobRecord, JobState, StageRecord};
 use pyo3::{
     Bound, PyResult, Python, pyclass, pymethods,
@@ -32,6 +34,7 @@ pub(crate) struct StageStatus {
     local: u64,
     bytes_in: u64,
     bytes_out: u64,
+    counters: BTreeMap<String, u64>,
 }
 
 #[pymethods]
@@ -64,21 +67,23 @@ impl From<JobRecord> for JobStatus {
             JobState::Cancelled => "cancelled",
             JobState::Lost => "lost",
         };
+        // Stages that have not begun have none.
+        let counters = record.counters.into_iter().map(BTreeMap::from).chain(std::iter::repeat(BTreeMap::new()));
         Self {
             id: record.job.to_string(),
             state,
             user: record.user.to_string(),
             title: record.title,
             started_unix_millis: record.started_unix_millis,
-            stages: record.stages.into_iter().map(StageStatus::from).collect(),
+            stages: record.stages.into_iter().zip(counters).map(StageStatus::from).collect(),
             errors: record.errors,
             error_slice: record.error_slice.map(|path| path.to_string()),
         }
     }
 }
 
-impl From<StageRecord> for StageStatus {
-    fn from(stage: StageRecord) -> Self {
+impl From<(StageRecord, BTreeMap<String, u64>)> for StageStatus {
+    fn from((stage, counters): (StageRecord, BTreeMap<String, u64>)) -> Self {
         Self {
             segments: stage.segments,
             done: stage.done,
@@ -88,6 +93,7 @@ impl From<StageRecord> for StageStatus {
             local: stage.local,
             bytes_in: stage.bytes_in,
             bytes_out: stage.bytes_out,
+            counters,
         }
     }
 }

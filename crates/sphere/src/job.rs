@@ -23,7 +23,8 @@ mod takeover;
 use std::{collections::VecDeque, sync::Arc, time::Duration};
 
 use protocol::{
-    Now, Refusal, Status, limits,
+    Counters, Now, Refusal, Status,
+    limits::{self, COUNTERS_MAX, JOB_COUNTERS_MAX},
     message::{
         client_master::{JobState, StageRecord},
         spe::{AttemptId, BucketId, TaskResult},
@@ -191,6 +192,12 @@ impl Job {
         self.fleet.next_timeout().into_iter().chain(stages).min()
     }
 
+    /// What the functions of each stage have counted; stages not yet begun are left out.
+    pub fn stage_counters(&self) -> Vec<Counters> {
+        // More names than there may be were refused when they came.
+        self.stages.iter().map(|stage| stage.tally().counters().unwrap_or_default()).collect()
+    }
+
     /// Counts of all stages; those of stages not yet begun are zero.
     pub fn stage_records(&self) -> &[StageRecord] {
         &self.records
@@ -323,10 +330,14 @@ impl Job {
 
     fn finish_task(&mut self, now: Now, attempt: AttemptId, result: &TaskResult) {
         let Some(spe) = self.spe_of(attempt) else { return };
-        let (stage, record) = (&mut self.stages[attempt.stage as usize], &mut self.records[attempt.stage as usize]);
+        let stage = &self.stages[attempt.stage as usize];
         if let Err(wrong) = stage.buckets.check(attempt.task, &result.pieces) {
             return self.lose_spe(now, spe, Refusal::new(Status::Failed, wrong));
         }
+        if let Err(error) = self.check_counters(attempt.stage as usize, &result.counters) {
+            return self.end(Err(error));
+        }
+        let (stage, record) = (&mut self.stages[attempt.stage as usize], &mut self.records[attempt.stage as usize]);
         self.fleet.release(spe);
         match stage.finish(now, &self.fleet, attempt, result, record) {
             Finished::Won(rivals) => {
@@ -342,6 +353,17 @@ impl Job {
                 self.begin_run(now, why);
             }
         }
+    }
+
+    /// Refuses more names of counters than a person reads: those of a stage, and of the whole job.
+    fn check_counters(&self, stage: usize, counters: &Counters) -> Result<(), SphereError> {
+        let names = self.stages[stage].tally().names_with(counters);
+        let others = self.stages.iter().enumerate().filter(|(number, _)| *number != stage);
+        let all = names + others.map(|(_, other)| other.tally().names()).sum::<usize>();
+        if names <= COUNTERS_MAX && all <= JOB_COUNTERS_MAX {
+            return Ok(());
+        }
+        Err(SphereError::Counters { stage, names, all })
     }
 
     /// Ends an SPE that is at work for nothing, and starts another in its place.

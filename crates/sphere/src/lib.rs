@@ -27,6 +27,7 @@ mod schedule;
 pub mod segment;
 mod stage;
 pub mod stream;
+mod tally;
 mod task;
 mod turns;
 

@@ -131,6 +131,21 @@ pub enum SphereError {
         /// The last loss.
         last: String,
     },
+    /// The functions count under more names than there may be.
+    #[error(
+        "the functions of stage {stage} count under {names} names, those of all stages under {all}; {} and {} are the most: emit \
+         what has many names as results instead",
+        protocol::limits::COUNTERS_MAX,
+        protocol::limits::JOB_COUNTERS_MAX
+    )]
+    Counters {
+        /// Which stage, from 0.
+        stage: usize,
+        /// Names in this stage.
+        names: usize,
+        /// Names in all stages, added up.
+        all: usize,
+    },
     /// A result is too large to be handed to the driver.
     #[error(
         "bucket {bucket} holds {bytes} bytes, more than the {most} that can be returned; give the job an output folder"
@@ -171,6 +186,7 @@ impl SphereError {
             | Self::PartialRecord { .. }
             | Self::NoLayout { .. }
             | Self::TooManySegments { .. }
+            | Self::Counters { .. }
             | Self::ReturnTooLarge { .. } => Status::Usage,
             Self::NoInput => Status::NotFound,
             Self::NoNodes | Self::Runs { .. } => Status::Unavailable,

@@ -26,6 +26,7 @@ use crate::{
     schedule::{Pool, Waiting},
     segment::{self, Segment},
     stream::{FileGuide, InputFile, Stream},
+    tally::{Share, Tally},
     task::{self, Task},
 };
 
@@ -52,6 +53,7 @@ pub(crate) struct Stage {
     /// Where its results are.
     pub(crate) buckets: Buckets,
     deliveries: Deliveries,
+    tally: Tally,
 }
 
 /// Where a stage stands in the life of its job.
@@ -131,6 +133,7 @@ impl Stage {
             buckets: Buckets::new(first, output, finish, weights),
             tasks: tasks.into_iter().map(TaskState::new).collect(),
             deliveries: Deliveries::default(),
+            tally: Tally::default(),
         };
         for task in 0..stage.tasks.len() {
             stage.wait(fleet, task as u32);
@@ -184,6 +187,11 @@ impl Stage {
         self.begin_attempt(now, fleet, task, spe, node)
     }
 
+    /// What its functions have counted.
+    pub(crate) fn tally(&self) -> &Tally {
+        &self.tally
+    }
+
     /// Who makes this attempt; `None` when it is not counted on.
     pub(crate) fn running(&self, attempt: AttemptId) -> Option<&Running> {
         let AttemptId { job, stage, run, task, attempt } = attempt;
@@ -224,6 +232,7 @@ impl Stage {
             local: segments.iter().filter(is_local).count() as u64,
             bytes_in: result.bytes_in,
             bytes_out: result.pieces.iter().map(|piece| piece.bytes).sum(),
+            counted: self.tally.add(&result.counters),
         };
         record.done += segments.len() as u64;
         record.local += account.local;
@@ -587,6 +596,7 @@ struct Account {
     local: u64,
     bytes_in: u64,
     bytes_out: u64,
+    counted: Share,
 }
 
 /// Sums over the tasks, so that nobody has to add them up again.

@@ -13,7 +13,7 @@ use std::{
 
 use fastrand::Rng;
 use protocol::{
-    JobId, NodeId, Now, Place, RecordFormat, Refusal, SectorPath, SliceId, Status,
+    Counters, JobId, NodeId, Now, Place, RecordFormat, Refusal, SectorPath, SliceId, Status,
     message::{
         client_master::JobState,
         spe::{AttemptId, BucketId, FunctionError, PieceId, PieceResult, SealOrder, TaskResult, Winner},
@@ -383,8 +383,10 @@ impl Cloud {
         } else if results.iter().any(|piece| !piece.is_delivered) {
             return failed(Status::Unavailable, "a piece could be neither delivered nor kept");
         }
-        let result =
-            TaskResult { records_in, bytes_in: records_in * RECORD_BYTES, records_out: records_in, pieces: results };
+        let mut counters = Counters::new();
+        counters.add("records", records_in).unwrap();
+        let (bytes_in, records_out) = (records_in * RECORD_BYTES, records_in);
+        let result = TaskResult { records_in, bytes_in, records_out, pieces: results, counters };
         Event::TaskFinished { attempt, result }
     }
 
@@ -568,6 +570,9 @@ fn check_seed(seed: u64, faults: u32, is_fickle: bool) -> BTreeMap<&'static str,
     }
     let delivered: BTreeSet<u32> = cloud.output.keys().copied().collect();
     let promised: BTreeSet<u32> = outcome.outputs.iter().map(|output| output.bucket.bucket).collect();
+    for counters in cloud.job.stage_counters() {
+        assert_eq!(counters.get("records").unwrap_or(0), records.len() as u64, "seed {seed}: counted once");
+    }
     assert_eq!(delivered, promised, "seed {seed}");
     assert!(promised.iter().all(|number| *number < outcome.buckets.max(1)), "seed {seed}");
     if cloud.is_published {

@@ -105,7 +105,20 @@ struct sector_output {
      * `message` is UTF-8 and ends with NUL; it is copied. */
     void (*fail)(sector_output *output, uint64_t record, const char *message);
     void *host; /* the caller's own */
+    /* Adds to one of the job's counters; use `sector_count`. */
+    void (*count)(sector_output *output, const char *name, uint64_t count);
 };
+
+/* Adds to one of the job's counters, which `sector job ID` shows. A name (UTF-8, ends with NUL) has 1 to 64 bytes without
+ * control characters, and a stage 64 names at most: more are an error of the function. What a segment counts is counted once,
+ * however often it is tried, and not at all where it fails. */
+static inline void sector_count(sector_output *output, const char *name, uint64_t count) {
+    if (output->struct_bytes >= offsetof(sector_output, count) + sizeof output->count) {
+        output->count(output, name, count);
+    } else {
+        output->fail(output, SECTOR_NO_RECORD, "the SPE is older than the library: build it for the node's version");
+    }
+}
 
 /* The hash that Sphere uses for keys (FNV-1a, 64 bits): `emit(output, sector_key_hash(key, n), ...)` brings equal keys
  * to the same bucket, whatever language the functions are written in. */

@@ -72,6 +72,7 @@ pub struct SectorOutput {
     progress: unsafe extern "C" fn(*mut SectorOutput, u64),
     fail: unsafe extern "C" fn(*mut SectorOutput, u64, *const c_char),
     host: *mut c_void,
+    count: unsafe extern "C" fn(*mut SectorOutput, *const c_char, u64),
 }
 
 /// The host's side: calls a function of a library over one segment.
@@ -113,6 +114,7 @@ pub unsafe fn call(function: NativeFunction, input: &Input<'_>, output: &mut Out
         progress: host_progress,
         fail: host_fail,
         host: (&raw mut host_output).cast(),
+        count: host_count,
     };
     // SAFETY: the function keeps to the header (the caller's promise); both structures and what they point to live until
     // it has returned.
@@ -151,7 +153,11 @@ fn host_stream(part: &Beside<'_>, path: &CString) -> SectorStream {
 pub unsafe fn enter(input: *const SectorInput, output: *mut SectorOutput, function: Function) -> i32 {
     // SAFETY: the host's pointers are valid for the call.
     let (raw_input, mut sink) = unsafe { (&*input, LibrarySink(&mut *output)) };
+    let is_old = (sink.0.struct_bytes as usize) < size_of::<SectorOutput>();
     let result = catch_unwind(AssertUnwindSafe(|| {
+        if is_old {
+            return Err(FunctionError::new(OLD_HOST));
+        }
         // SAFETY: as above; the streams outlive the function.
         let parts = unsafe { library_parts(raw_input)? };
         let (own, beside) = parts.split_first().ok_or_else(|| FunctionError::new("the segment has no stream"))?;
@@ -224,7 +230,7 @@ pub fn panic_message(panic: &(dyn Any + Send)) -> &str {
 /// `raw` must come from a host that keeps to the header.
 unsafe fn library_parts(raw: &SectorInput) -> Result<Vec<Beside<'_>>, FunctionError> {
     if (raw.struct_bytes as usize) < size_of::<SectorInput>() {
-        return Err(FunctionError::new("the SPE is older than the library"));
+        return Err(FunctionError::new(OLD_HOST));
     }
     let part = |at: u32| {
         // SAFETY: the header promises `stream_count` structures, `stream_bytes` apart, which a later host may have made
@@ -285,6 +291,13 @@ impl Sink for LibrarySink<'_> {
     fn progress(&mut self, bytes_done: u64) {
         // SAFETY: as above.
         unsafe { (self.0.progress)(self.0, bytes_done) }
+    }
+
+    fn count(&mut self, name: &str, count: u64) {
+        // A name with NUL is none: the host says so of the empty one.
+        let name = CString::new(name).unwrap_or_default();
+        // SAFETY: as above; it copies the name. `enter` has seen that the host is not older than this call.
+        unsafe { (self.0.count)(self.0, name.as_ptr(), count) }
     }
 }
 
@@ -359,6 +372,16 @@ unsafe extern "C" fn host_progress(output: *mut SectorOutput, bytes_done: u64) {
     unsafe { &mut *(*output).host.cast::<HostOutput<'_, '_>>() }.output.progress(bytes_done);
 }
 
+unsafe extern "C" fn host_count(output: *mut SectorOutput, name: *const c_char, count: u64) {
+    // SAFETY: `host` is the `HostOutput` of the call this happens in; a name ends with NUL (header).
+    let (host, name) = unsafe {
+        let host = &mut *(*output).host.cast::<HostOutput<'_, '_>>();
+        (host, if name.is_null() { c"" } else { CStr::from_ptr(name) })
+    };
+    // A name that is no text is none: who counts says so when the segment ends.
+    host.output.count(name.to_str().unwrap_or_default(), count);
+}
+
 unsafe extern "C" fn host_fail(output: *mut SectorOutput, record: u64, message: *const c_char) {
     // SAFETY: `host` is the `HostOutput` of the call this happens in.
     let host = unsafe { &mut *(*output).host.cast::<HostOutput<'_, '_>>() };
@@ -382,6 +405,8 @@ const RECORDS_LINES: u32 = 2;
 const RECORDS_INDEX: u32 = 3;
 /// `SECTOR_NO_RECORD` of the header.
 const NO_RECORD: u64 = u64::MAX;
+/// What is said to a library that calls what its host does not have.
+const OLD_HOST: &str = "the SPE is older than the library: build it for the node's version";
 /// What `emit` returns when the output is closed.
 const STOPPED: i32 = 1;
 
@@ -400,6 +425,9 @@ mod tests {
             output.emit(6, &[&line.to_ascii_uppercase()[..], suffix.as_bytes()].concat())?;
         }
         output.progress(input.bytes().len() as u64);
+        output.count("lines", 2);
+        output.count("lines", u64::MAX);
+        output.count("a\0b", 1);
         Ok(())
     }
 
@@ -428,6 +456,8 @@ mod tests {
         run(sector_udf_symbols::test_upper, b"bee\ncow", &mut collected).unwrap();
         assert_eq!(collected.bucket(2), b"BEE!\nCOW!\n");
         assert_eq!((collected.records, collected.bytes_done), (2, 7));
+        // A name that C cannot say arrives as none, which the host refuses.
+        assert_eq!(collected.counters, [("lines".to_owned(), 1), (String::new(), 1)].into());
         assert_eq!(sector_udf_symbols::sector_udf_abi_version(), ABI_VERSION);
     }
 
@@ -471,6 +501,7 @@ mod tests {
                 Err(Stopped)
             }
             fn progress(&mut self, _: u64) {}
+            fn count(&mut self, _: &str, _: u64) {}
         }
         let mut closed = Closed(0);
         let error = run(sector_udf_symbols::test_upper, b"bee\ncow", &mut closed).unwrap_err();
@@ -494,7 +525,8 @@ mod tests {
 
     #[test]
     fn the_layout_is_that_of_the_header_on_64_bits() {
-        assert_eq!((size_of::<SectorInput>(), size_of::<SectorOutput>(), size_of::<SectorStream>()), (88, 48, 56));
+        assert_eq!((size_of::<SectorInput>(), size_of::<SectorOutput>(), size_of::<SectorStream>()), (88, 56, 56));
         assert_eq!(std::mem::offset_of!(SectorInput, parameter), 56);
+        assert_eq!(std::mem::offset_of!(SectorOutput, count), 48);
     }
 }

@@ -38,6 +38,13 @@ impl<'a> Output<'a> {
     pub fn progress(&mut self, bytes_done: u64) {
         self.sink.progress(bytes_done);
     }
+
+    /// Adds to one of the job's counters, which `sector job ID` shows. A name has 1 to 64 bytes without control characters,
+    /// and a stage 64 names at most: more are an error of the function. What a segment counts is counted once, however often
+    /// it is tried, and not at all where it fails.
+    pub fn count(&mut self, name: &str, count: u64) {
+        self.sink.count(name, count);
+    }
 }
 
 /// What stands behind an [`Output`].
@@ -46,6 +53,8 @@ pub trait Sink {
     fn emit(&mut self, bucket: u64, bytes: &[u8], records: u64) -> Result<(), Stopped>;
     /// Hears how many bytes of the segment are processed.
     fn progress(&mut self, bytes_done: u64);
+    /// Adds to a counter. Who cannot says so when the segment ends.
+    fn count(&mut self, name: &str, count: u64);
 }
 
 /// An output in memory, to try a function in a test.
@@ -59,6 +68,8 @@ pub struct Collected {
     pub records: u64,
     /// The last progress heard of, in bytes.
     pub bytes_done: u64,
+    /// What was counted, by name.
+    pub counters: BTreeMap<String, u64>,
 }
 
 impl Collected {
@@ -84,6 +95,11 @@ impl Sink for Collected {
     fn progress(&mut self, bytes_done: u64) {
         self.bytes_done = bytes_done;
     }
+
+    fn count(&mut self, name: &str, count: u64) {
+        let counter = self.counters.entry(name.to_owned()).or_default();
+        *counter = counter.wrapping_add(count);
+    }
 }
 
 #[cfg(test)]
@@ -99,9 +115,12 @@ mod tests {
         }
         assert_eq!(output.emit_records(9, b"xyz", 3), Ok(()));
         output.progress(5);
+        output.count("odd", 2);
+        output.count("odd", 1);
         let text = |bucket: u64| String::from_utf8_lossy(collected.bucket(bucket)).into_owned();
         assert!(text(key_hash(b"bee") % 8).contains("13"));
         assert!(text(1).contains("xyz"));
         assert_eq!((collected.records, collected.bytes_done), (6, 5));
+        assert_eq!(collected.counters, BTreeMap::from([("odd".to_owned(), 3)]));
     }
 }

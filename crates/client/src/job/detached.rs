@@ -98,6 +98,7 @@ impl Client {
             stages: vec![StageRecord::default(); spec.stages.len()],
             errors: vec![error.to_string()],
             error_slice: None,
+            counters: Vec::new(),
             driver: None,
         };
         // What does not arrive ends by itself.

@@ -492,7 +492,8 @@ impl<P: FnMut(&JobProgress) + Send> Driver<P> {
     fn record_of(&self, state: JobState, job: &Job) -> JobRecord {
         let first = job.left_out().iter().take(ERRORS_TOLD_MAX);
         let errors = first.map(|left_out| SphereError::Function(left_out.error.clone()).to_string()).collect();
-        self.record(state, job.stage_records().to_vec(), errors)
+        let record = self.record(state, job.stage_records().to_vec(), errors);
+        JobRecord { counters: job.stage_counters(), ..record }
     }
 
     fn record(&self, state: JobState, stages: Vec<StageRecord>, errors: Vec<String>) -> JobRecord {
@@ -506,6 +507,7 @@ impl<P: FnMut(&JobProgress) + Send> Driver<P> {
             stages,
             errors,
             error_slice: None,
+            counters: Vec::new(),
             driver: None,
         }
     }

@@ -161,7 +161,7 @@ const RETRY_PAUSE: Duration = Duration::from_secs(1);
 mod tests {
     #![allow(clippy::unwrap_used)]
     use protocol::{
-        Refusal,
+        Counters, Refusal,
         message::spe::{AttemptId, BucketId, FunctionError, PieceResult, TaskResult},
     };
     use sphere::SpeId;
@@ -183,7 +183,9 @@ mod tests {
             record_start: vec![0, 255],
         };
         let pieces = vec![PieceResult { bucket: 1, bytes: 2, checksum: 3, is_delivered: true }];
-        let result = TaskResult { records_in: 1, bytes_in: 2, records_out: 3, pieces };
+        let mut counters = Counters::new();
+        counters.add("lines", 4).unwrap();
+        let result = TaskResult { records_in: 1, bytes_in: 2, records_out: 3, pieces, counters };
         let events = [
             Event::SpeReady(SpeId(9)),
             Event::SpeLost { spe: SpeId(9), refusal: refusal.clone() },

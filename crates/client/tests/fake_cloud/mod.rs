@@ -22,8 +22,8 @@ use net::{
     transfer::{Listener, QuicSettings, TransferStream},
 };
 use protocol::{
-    Digest, FileId, JobId, LeaseId, NodeId, Place, RecordFormat, Refusal, SectorPath, SessionId, SliceId, Status,
-    UserName, Version,
+    Counters, Digest, FileId, JobId, LeaseId, NodeId, Place, RecordFormat, Refusal, SectorPath, SessionId, SliceId,
+    Status, UserName, Version,
     message::{
         acl::{AclReply, AclRequest},
         client_master::{
@@ -369,7 +369,13 @@ impl World {
             let is_delivered = is_wanted && self.give(a, number, home, making, bytes);
             results.push(PieceResult { bucket: number, bytes: length, checksum, is_delivered });
         }
-        SpeReply::Finished(TaskResult { records_in: 0, bytes_in, records_out: 0, pieces: results })
+        SpeReply::Finished(TaskResult {
+            records_in: 0,
+            bytes_in,
+            records_out: 0,
+            pieces: results,
+            counters: Counters::new(),
+        })
     }
 
     /// Gives a piece to its bucket; false when that one's node is gone.

@@ -341,10 +341,12 @@ fn rows_of_jobs_of_both_versions_are_read_and_others_are_not() {
     assert_eq!(record.stages, [stage]);
     assert_eq!(record.error_slice, None);
     // Written by today's master: the same, and what came later.
-    let written = [&[2], &row[1..], &[0, 0]].concat();
+    let written = [&[2], &row[1..], &[0, 0, 0]].concat();
     assert_eq!(read_row(&written).unwrap().0, record);
     let with_slice = [&[2], &row[1..], &[1, 2], b"/e"].concat();
     assert_eq!(read_row(&with_slice).unwrap().0.error_slice, Some("/e".parse().unwrap()));
+    let with_counters = [&[2], &row[1..], &[0, 0, 1, 1, 5], b"words", &[7]].concat();
+    assert_eq!(read_row(&with_counters).unwrap().0.counters[0].get("words"), Some(7));
     assert!(read_row(&[&written[..], &[0]].concat()).is_none());
     for other in [&[3][..], &row[1..], &[]] {
         assert!(read_row(other).is_none());

@@ -4,7 +4,7 @@
 
 use super::*;
 use protocol::{
-    JobId,
+    Counters, JobId,
     message::client_master::{Admitted, JobRecord, JobState, StageRecord},
 };
 
@@ -13,6 +13,12 @@ fn admit(bench: &mut Bench, user: &str) -> Admitted {
         ClientReply::Admitted(admitted) => admitted,
         other => panic!("{other:?}"),
     }
+}
+
+fn counters(stage: u32, names: u32) -> Counters {
+    let mut counters = Counters::new();
+    (0..names).for_each(|name| counters.add(&format!("{stage}.{name}"), 1).unwrap());
+    counters
 }
 
 fn record(job: JobId, state: JobState) -> JobRecord {
@@ -25,6 +31,7 @@ fn record(job: JobId, state: JobState) -> JobRecord {
         stages: vec![StageRecord { segments: 4, done: 2, ..StageRecord::default() }],
         errors: vec!["e".repeat(10_000)],
         error_slice: None,
+        counters: (0..9).map(|stage| counters(stage, 63)).collect(),
         driver: None,
     }
 }
@@ -72,6 +79,8 @@ fn a_report_keeps_what_the_master_knows_and_renews_the_tickets() {
     assert_eq!((jobs[0].user.as_str(), jobs[0].title.as_str()), ("ann", "count words"));
     assert_eq!((jobs[0].started_unix_millis, jobs[0].stages[0].done), (started, 2));
     assert_eq!(jobs[0].errors[0].len(), 4_096);
+    let names: usize = jobs[0].counters.iter().map(Counters::len).sum();
+    assert_eq!((jobs[0].counters.len(), names), (4, 252), "no more counters are kept than a job may have");
 }
 
 #[test]

@@ -66,6 +66,7 @@ fn others() -> Vec<(ClientRequest, &'static str)> {
         stages: Vec::new(),
         errors: Vec::new(),
         error_slice: None,
+        counters: Vec::new(),
         driver: None,
     };
     let quota = ClientRequest::SetQuota { user: UserName::new("bob").unwrap(), bytes: None, files: None };

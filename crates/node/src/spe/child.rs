@@ -18,7 +18,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use protocol::{Refusal, limits, message::spe::AttemptId};
+use protocol::{CounterError, Counters, Refusal, limits, message::spe::AttemptId};
 use rustix::{
     net::{SocketType, sockopt::socket_type},
     stdio::dup2_stdin,
@@ -66,6 +66,7 @@ struct Task {
     writer: BucketWriter,
     records_in: u64,
     bytes_in: u64,
+    counters: Counters,
 }
 
 /// Why a task cannot go on.
@@ -120,7 +121,7 @@ impl Child {
                 let file = file.ok_or_else(|| io::Error::other("a task came without its scratch file"))?;
                 self.link.told = Instant::now();
                 let writer = BucketWriter::new(file, buckets, hash);
-                self.task = Some(Task { attempt, writer, records_in: 0, bytes_in: 0 });
+                self.task = Some(Task { attempt, writer, records_in: 0, bytes_in: 0, counters: Counters::new() });
                 Ok(())
             }
             ToChild::Segment(_) => Ok(()),
@@ -187,7 +188,7 @@ impl Child {
 
     fn finish(&mut self) -> io::Result<()> {
         let Some(task) = self.task.take() else { return Ok(()) };
-        let Task { attempt, writer, records_in, bytes_in } = task;
+        let Task { attempt, writer, records_in, bytes_in, counters } = task;
         let message = match writer.finish() {
             Ok(written) => FromChild::Finished(FinishedWord {
                 attempt,
@@ -197,6 +198,7 @@ impl Child {
                 chunks: written.chunks,
                 sums: written.sums,
                 checksums: written.checksums,
+                counters,
             }),
             Err(error) => FromChild::Broken { attempt, sentence: unwritable(&error) },
         };
@@ -233,8 +235,11 @@ impl Task {
             before: self.bytes_in,
             done: 0,
             segment_bytes,
+            counters: &mut self.counters,
+            uncounted: None,
         };
         let result = function.call(input, &parts, &mut Output::new(&mut sink));
+        let uncounted = sink.uncounted.take();
         if let Some(error) = self.writer.failure() {
             // The function may have failed for this very reason: then it is not to blame.
             return Err(Failure::Broken(unwritable(error)));
@@ -246,6 +251,9 @@ impl Task {
             }
             CallError::Broken(sentence) => Failure::Broken(sentence),
         })?;
+        if let Some(error) = uncounted {
+            return Err(failed(None, error.to_string(), Vec::new()));
+        }
         self.records_in += records;
         self.bytes_in += segment_bytes;
         Ok(())
@@ -262,6 +270,10 @@ struct SegmentSink<'a> {
     /// Bytes of this one, as the function says.
     done: u64,
     segment_bytes: u64,
+    /// Of all the task's segments: when this one fails, the whole attempt is lost with what it counted.
+    counters: &'a mut Counters,
+    /// Why something could not be counted: the function's error, once it has returned.
+    uncounted: Option<CounterError>,
 }
 
 impl SegmentSink<'_> {
@@ -283,6 +295,12 @@ impl Sink for SegmentSink<'_> {
     fn progress(&mut self, bytes_done: u64) {
         self.done = bytes_done.min(self.segment_bytes);
         self.tell();
+    }
+
+    fn count(&mut self, name: &str, count: u64) {
+        if let Err(error) = self.counters.add(name, count) {
+            self.uncounted.get_or_insert(error);
+        }
     }
 }
 

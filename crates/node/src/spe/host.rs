@@ -15,7 +15,7 @@ use std::{
 };
 
 use protocol::{
-    Refusal, Status, limits,
+    Counters, Refusal, Status, limits,
     message::spe::{AttemptId, Function, FunctionCode, FunctionError, PythonCode, PythonFunction, SegmentOrder},
     sandbox::SandboxLayer,
 };
@@ -137,6 +137,8 @@ pub struct TaskOutput {
     pub sums: Option<SliceSums>,
     /// CRC32C of what each bucket got, by its number.
     pub checksums: Vec<u32>,
+    /// What the function counted.
+    pub counters: Counters,
 }
 
 impl SpeProcess {
@@ -489,9 +491,9 @@ impl Progression {
 
 impl From<FinishedWord> for TaskOutput {
     fn from(word: FinishedWord) -> Self {
-        let FinishedWord { records_in, bytes_in, records_out, chunks, sums, checksums, .. } = word;
+        let FinishedWord { records_in, bytes_in, records_out, chunks, sums, checksums, counters, .. } = word;
         let sums = sums.map(|(bytes, digest, blocks)| SliceSums { bytes, digest, blocks });
-        Self { records_in, bytes_in, records_out, chunks, sums, checksums }
+        Self { records_in, bytes_in, records_out, chunks, sums, checksums, counters }
     }
 }
 

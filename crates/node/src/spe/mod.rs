@@ -23,6 +23,7 @@ mod prints;
 pub(crate) mod probe;
 mod program;
 mod python;
+mod reporter;
 pub mod sandbox;
 mod slots;
 mod tenant;

@@ -25,6 +25,7 @@ use udf::{FunctionError, Input, Output, RecordFormat, Stopped};
 use super::{
     death::{Death, Who},
     function::CallError,
+    reporter::{Reporter, is_report},
     sandbox::Started,
 };
 
@@ -108,6 +109,9 @@ impl Program {
                 Death::OfProcess(sentence) => CallError::Broken(sentence),
             });
         }
+        std::mem::take(&mut running.reporter)
+            .finish(input.bytes().len() as u64, output)
+            .map_err(CallError::Function)?;
         results.finish(output).map_err(|stopped| CallError::Function(stopped.into()))
     }
 }
@@ -136,6 +140,7 @@ impl Program {
 struct Running<'a> {
     process: Child,
     said: Said,
+    reporter: Reporter,
     started: &'a Started,
 }
 
@@ -158,7 +163,7 @@ impl From<rustix::io::Errno> for PumpError {
 
 impl<'a> Running<'a> {
     fn new(process: Child, started: &'a Started) -> io::Result<Self> {
-        let running = Self { process, said: Said::default(), started };
+        let running = Self { process, said: Said::default(), reporter: Reporter::default(), started };
         let pipes = [
             running.process.stdin.as_ref().map(AsFd::as_fd),
             running.process.stdout.as_ref().map(AsFd::as_fd),
@@ -214,9 +219,11 @@ impl<'a> Running<'a> {
                     Err(_) => stdin = None,
                 }
             }
+            let fed = (total - bytes.len()) as u64;
             read_some(&mut stdout, &mut buffer, &mut |bytes| results.take(bytes, output))?;
             read_some(&mut stderr, &mut buffer, &mut |bytes| {
                 self.said.take(bytes);
+                self.reporter.take(bytes, fed, output);
                 Ok(())
             })?;
             match ended {
@@ -334,7 +341,8 @@ impl Said {
     fn last_lines(&self) -> Option<String> {
         let bytes: Vec<u8> = self.0.iter().copied().collect();
         let text = String::from_utf8_lossy(&bytes);
-        let lines: Vec<_> = text.lines().map(str::trim_end).filter(|line| !line.is_empty()).collect();
+        let lines: Vec<_> =
+            text.lines().map(str::trim_end).filter(|line| !line.is_empty() && !is_report(line)).collect();
         let last = lines[lines.len().saturating_sub(SAID_LINES_MAX)..].join(" / ");
         let last: String = last.chars().filter(|character| !character.is_control()).collect();
         (!last.is_empty()).then_some(last)
@@ -428,7 +436,7 @@ mod tests {
         for number in 0..1_000 {
             said.take(format!("line {number}\n\n").as_bytes());
         }
-        said.take(b"\x1b[2Jend");
+        said.take(b"\x1b[2Jend\nreporter:counter:lines,1000\n");
         let expected = "line 996 / line 997 / line 998 / line 999 / [2Jend";
         assert_eq!(said.last_lines().as_deref(), Some(expected));
         assert!(said.0.len() <= SAID_BYTES_MAX);

@@ -15,6 +15,7 @@
 //! | `numb` | `a` records for numbered buckets | `a` buckets of 64 bits, `a` lengths of 32, `c` bytes of records |
 //! | `keys` | `a` records for buckets by key | `a` lengths of keys, `a` of records, `b` bytes of keys, `c` of records |
 //! | `one ` | `b` records for one bucket | a key of `a` bytes, or a bucket of 64 bits where `a` is all ones; `c` bytes |
+//! | `cntr` | `b` more for the counter that is called so | a name of `a` bytes |
 //! | `done` | the segment is processed | |
 //! | `fail` | the function failed at record `b`, or at none | `c` bytes: what happened |
 
@@ -189,6 +190,10 @@ impl Interpreter {
                 NUMBERED => self.take_numbered(&head, output)?,
                 KEYED => self.take_keyed(&head, output)?,
                 ONE => self.take_one(&head, output)?,
+                COUNT => {
+                    let name = self.text(head.a.into())?;
+                    output.count(&name, head.b);
+                }
                 other => {
                     return Err(Ended::Nonsense(format!("it said {:?}", String::from_utf8_lossy(&other))));
                 }
@@ -368,6 +373,7 @@ const SEGMENT: u32 = 2;
 const LOADED: [u8; 4] = *b"load";
 const DENIED: [u8; 4] = *b"deny";
 const LIFE: [u8; 4] = *b"life";
+const COUNT: [u8; 4] = *b"cntr";
 const NUMBERED: [u8; 4] = *b"numb";
 const KEYED: [u8; 4] = *b"keys";
 const ONE: [u8; 4] = *b"one ";

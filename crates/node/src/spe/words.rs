@@ -9,7 +9,7 @@
 use std::path::PathBuf;
 
 use protocol::{
-    Digest, RecordFormat, Refusal,
+    Counters, Digest, RecordFormat, Refusal,
     message::spe::{AttemptId, Guide, PartOrder, SegmentOrder},
     sandbox::SandboxLayer,
     wire::codec::{self, CodecError},
@@ -203,6 +203,8 @@ pub(super) struct FinishedWord {
     pub(super) sums: Option<(u64, Digest, Vec<u32>)>,
     /// CRC32C of what each bucket got, by its number.
     pub(super) checksums: Vec<u32>,
+    /// What the function counted.
+    pub(super) counters: Counters,
 }
 
 /// A run of bytes of the scratch file that belongs to one bucket. A bucket's content is its chunks in their order.

@@ -8,8 +8,8 @@ use super::cluster::{
     DrainRequest, MovePlan, NodeRemoval, RebalanceStatus, RebalanceVerb, RemoveNodeRequest, Standing, TopologyStatus,
 };
 use crate::{
-    Digest, FileId, JobId, LeaseId, NodeId, Place, Policy, RecordFormat, Refusal, ResumeKey, SectorPath, SliceId,
-    UserName, Version,
+    Counters, Digest, FileId, JobId, LeaseId, NodeId, Place, Policy, RecordFormat, Refusal, ResumeKey, SectorPath,
+    SliceId, UserName, Version,
     disk::DiskStatus,
     message::{
         accounts::{AccountsReply, AccountsRequest},
@@ -645,6 +645,9 @@ pub struct JobRecord {
     /// The file in which all of them are written, where the job went on without the segments that they are about
     /// (docs/functions.md). Where it was written: who has renamed the output since knows better.
     pub error_slice: Option<SectorPath>,
+    /// What the functions of each stage have counted in the attempts that won, by stage; at most
+    /// [`JOB_COUNTERS_MAX`](crate::limits::JOB_COUNTERS_MAX) in all.
+    pub counters: Vec<Counters>,
     /// The node that drives it, where it was detached. Filled by the master.
     pub driver: Option<NodeId>,
 }

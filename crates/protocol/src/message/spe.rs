@@ -12,7 +12,7 @@ use std::net::SocketAddr;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    Digest, JobId, NodeId, RecordFormat, Refusal, SectorPath, SliceId, message::client_master::Source,
+    Counters, Digest, JobId, NodeId, RecordFormat, Refusal, SectorPath, SliceId, message::client_master::Source,
     ticket::SignedTicket, topology::Distance,
 };
 
@@ -433,6 +433,8 @@ pub struct TaskResult {
     pub records_out: u64,
     /// What it has for each bucket, empty pieces left out.
     pub pieces: Vec<PieceResult>,
+    /// What the function counted.
+    pub counters: Counters,
 }
 
 /// What a finished task has for one bucket.

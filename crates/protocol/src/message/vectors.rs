@@ -42,8 +42,9 @@ use super::{
     transfer::{NativeFile, Pull, PullWord, ResumeFrom, TransferReply, TransferRequest},
 };
 use crate::{
-    Acl, CredentialId, Digest, FileId, JobId, JournalId, LeaseId, NodeId, Pace, Place, Policy, Priority, RecordFormat,
-    Refusal, ResumeKey, SectorPath, SliceHeader, SliceId, SliceMetadata, Status, Topology, UserName, Version,
+    Acl, Counters, CredentialId, Digest, FileId, JobId, JournalId, LeaseId, NodeId, Pace, Place, Policy, Priority,
+    RecordFormat, Refusal, ResumeKey, SectorPath, SliceHeader, SliceId, SliceMetadata, Status, Topology, UserName,
+    Version,
     disk::{DiskState, DiskStatus, ScrubStatus},
     sandbox::SandboxLayer,
     ticket::{HandedTo, HolderKey, SignedTicket, TicketKeys},
@@ -463,7 +464,7 @@ fn the_words_of_driver_and_spe_have_their_bytes() {
     vectors.compare("SpeRequest.run-local", &SpeRequest::Run(TaskOrder { output: Output::Local, ..task() }));
     let piece = |bucket, bytes, is_delivered| PieceResult { bucket, bytes, checksum: 0xdead_beef, is_delivered };
     let pieces = vec![piece(0, 300, true), piece(7, 1 << 20, false)];
-    let result = TaskResult { records_in: 10, bytes_in: 1000, records_out: 20, pieces };
+    let result = TaskResult { records_in: 10, bytes_in: 1000, records_out: 20, pieces, counters: counters() };
     let (function, message) = ("parse".into(), "not a number".into());
     let record_start = b"4x2".to_vec();
     let error = FunctionError { function, path: path(), segment: 3, record: Some(41), message, record_start };
@@ -748,8 +749,15 @@ fn job() -> JobRecord {
         stages: vec![stage, StageRecord::default()],
         errors: vec!["no".into()],
         error_slice: Some(path()),
+        counters: vec![counters(), Counters::new()],
         driver: Some(node()),
     }
+}
+
+fn counters() -> Counters {
+    let mut counters = Counters::new();
+    counters.add("bad lines", 3).expect("a name");
+    counters
 }
 
 fn drive() -> DriveOrder {

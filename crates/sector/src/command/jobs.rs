@@ -6,7 +6,7 @@ use client::{
     Client, Entry, JobRecord, JobState, SectorPath,
     job::{ErrorLine, JobOutcome, JobOutput, JobSpec, StageSpec},
 };
-use protocol::{RecordFormat, Status, limits};
+use protocol::{Counters, RecordFormat, Status, limits};
 use serde::Serialize;
 
 use super::{interrupted, segments, udf};
@@ -156,6 +156,13 @@ pub(crate) async fn job(cloud: &Client, arguments: JobArguments, global: &Global
         show::line(format!("{} {} by {} since {}: {}", view.id, view.state, view.user, view.started, view.title));
         let rows: Vec<_> = view.stages.iter().enumerate().map(|(number, stage)| stage.row(number)).collect();
         show::table(&[" stage", " segments", " done", " failed", " retried", " local", " read", " written"], &rows);
+        let counts = view.stages.iter().enumerate().flat_map(|(number, stage)| {
+            stage.counters.iter().map(move |(name, count)| vec![number.to_string(), name.to_owned(), count.to_string()])
+        });
+        let counts: Vec<_> = counts.collect();
+        if !counts.is_empty() {
+            show::table(&[" stage", "counter", " count"], &counts);
+        }
         record.errors.iter().for_each(show::line);
         if let Some(slice) = view.error_slice {
             show::line(format!("{} segments were left out, see {slice}", view.failed_segments));
@@ -267,13 +274,20 @@ struct JobView {
 
 impl From<&JobRecord> for JobView {
     fn from(record: &JobRecord) -> Self {
+        // Stages that have not begun have none.
+        let counters = record.counters.iter().cloned().chain(std::iter::repeat(Counters::new()));
         Self {
             id: record.job.to_string(),
             state: state_name(record.state),
             user: record.user.to_string(),
             title: record.title.clone(),
             started: show::time(record.started_unix_millis, false),
-            stages: record.stages.iter().map(StageView::from).collect(),
+            stages: record
+                .stages
+                .iter()
+                .zip(counters)
+                .map(|(stage, counters)| StageView::of(stage, counters))
+                .collect(),
             errors: record.errors.clone(),
             failed_segments: record.stages.iter().map(|stage| stage.failed).sum(),
             error_slice: record.error_slice.as_ref().map(ToString::to_string),
@@ -292,16 +306,16 @@ struct StageView {
     local: u64,
     bytes_in: u64,
     bytes_out: u64,
-}
-
-impl From<&client::StageRecord> for StageView {
-    fn from(stage: &client::StageRecord) -> Self {
-        let client::StageRecord { segments, done, failed, retried, speculative, local, bytes_in, bytes_out } = *stage;
-        Self { segments, done, failed, retried, speculative, local, bytes_in, bytes_out }
-    }
+    /// What its functions have counted, by name.
+    counters: Counters,
 }
 
 impl StageView {
+    fn of(stage: &client::StageRecord, counters: Counters) -> Self {
+        let client::StageRecord { segments, done, failed, retried, speculative, local, bytes_in, bytes_out } = *stage;
+        Self { segments, done, failed, retried, speculative, local, bytes_in, bytes_out, counters }
+    }
+
     fn row(&self, number: usize) -> Vec<String> {
         let counts = [number as u64, self.segments, self.done, self.failed, self.retried, self.local];
         counts.iter().map(u64::to_string).chain([show::size(self.bytes_in), show::size(self.bytes_out)]).collect()

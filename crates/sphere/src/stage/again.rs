@@ -76,6 +76,7 @@ impl Stage {
                 record.local -= account.local;
                 record.bytes_in -= account.bytes_in;
                 record.bytes_out -= account.bytes_out;
+                self.tally.take_back(&account.counted);
             }
             state.former = Some(former);
             self.counts.bytes_done -= state.task.bytes;

@@ -10,7 +10,7 @@ mod losses;
 use std::{fmt::Write as _, time::Duration};
 
 use protocol::{
-    JobId, NodeId, Now, Place, RecordFormat, Refusal, SliceId, Status,
+    Counters, JobId, NodeId, Now, Place, RecordFormat, Refusal, SliceId, Status,
     message::{
         client_master::{JobState, StageRecord},
         spe::{AttemptId, BucketId, FunctionError, PieceResult, TaskResult},
@@ -106,7 +106,16 @@ impl Script {
             "progress" => Event::Progress { attempt: attempt(words[1]), bytes: number(2) },
             "finish" => {
                 let pieces = words[2..].iter().map(|word| piece(word)).collect();
-                let result = TaskResult { records_in: 1, bytes_in: 10, records_out: 1, pieces };
+                let mut counters = Counters::new();
+                counters.add("finished", 1).unwrap();
+                let result = TaskResult { records_in: 1, bytes_in: 10, records_out: 1, pieces, counters };
+                Event::TaskFinished { attempt: attempt(words[1]), result }
+            }
+            "counts" => {
+                // Under the names from one number to another.
+                let mut counters = Counters::new();
+                (number(2)..number(3)).for_each(|name| counters.add(&name.to_string(), 1).unwrap());
+                let result = TaskResult { records_in: 1, bytes_in: 10, records_out: 1, pieces: vec![], counters };
                 Event::TaskFinished { attempt: attempt(words[1]), result }
             }
             "fail" => Event::TaskFailed { attempt: attempt(words[1]), refusal: refusal(2) },
@@ -604,4 +613,18 @@ fn a_file_with_half_a_record_is_refused_before_anything_starts() {
     let node = SpeNodePlan { node: NodeId::new("a").unwrap(), place: Place::new("s", "r"), slots: 1 };
     let error = Job::new(Now::default(), plan, vec![file], &[node]).unwrap_err();
     assert!(matches!(error, SphereError::PartialRecord { bytes: 105, record_bytes: 10, .. }), "{error}");
+}
+
+#[test]
+fn functions_of_a_stage_that_count_under_too_many_names_end_the_job() {
+    let files = [("/x", 100, "a"), ("/y", 100, "a")];
+    script(&[("a", 1)], &files, LOCAL, FinalOutput::Publish).play(
+        "start 1 at a
+         > ready 1
+         run 0.0.0.0 on 1 at a: /x[0..100]
+         > counts 0.0.0.0 0 64
+         run 0.0.1.0 on 1 at a: /y[0..100]
+         > counts 0.0.1.0 63 65
+         ended: the functions of stage 0 count under 65 names, those of all stages under 65; 64 and 256 are the most: emit what has many names as results instead",
+    );
 }

@@ -497,7 +497,7 @@ impl Running {
         let state = match result {
             Ok(outcome) => {
                 env.note(format_args!("job {} is done: {} parts", self.id, outcome.outputs.len()));
-                job_output::check(env, &self.planned, &self.output);
+                job_output::check(env, &self.planned, &self.output, &self.job.stage_counters());
                 env.book.jobs_done += 1;
                 self.remember_output(env, &outcome);
                 JobState::Done
@@ -536,6 +536,7 @@ impl Running {
             stages: self.job.stage_records().to_vec(),
             errors: Vec::new(),
             error_slice: None,
+            counters: self.job.stage_counters(),
             driver: None,
         };
         self.ask(env, seat, tag, &ClientRequest::ReportJob(record), asked);

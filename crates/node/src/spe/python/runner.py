@@ -27,6 +27,7 @@ BATCH_BYTES = 512 * 1024  # bytes after which it does
 ALONE_BYTES = 64 * 1024  # records of this length are not gathered
 CHUNK_BYTES = 1024 * 1024  # lines are split in pieces of about this length
 TELL_SECONDS = 0.5  # between two signs of life
+COUNTERS_MAX = 64  # names under which a stage counts
 DESCRIPTORS_MAX = 16  # that come with one word: a file and its index for each stream
 FRAMES_MAX = 8  # innermost frames that come with an error
 NO_KEY = 0xFFFF_FFFF
@@ -201,6 +202,7 @@ class Output:
         self.scratch = scratch
         self._link, self._index = link, segment.index
         self._buckets, self._records, self._bytes = [], [], 0
+        self._counts = {}
 
     def emit(self, record, bucket=None):
         """Adds one record: bytes or anything with a buffer.
@@ -226,6 +228,26 @@ class Output:
     def progress(self, bytes_done=0):
         """Says that work goes on, and how many bytes of the segment are done."""
         self._link.send(HEAD.pack(b"life", 0, bytes_done, 0))
+
+    def count(self, name, n=1):
+        """Adds to one of the job's counters: a whole number, 0 or more. A stage has 64 of them at most."""
+        n = operator.index(n)
+        if n < 0:
+            raise ValueError(f"a counter only grows: {n} cannot be added to {name!r}")
+        counted = self._counts.get(name)
+        if counted is None:
+            if not isinstance(name, str):
+                raise TypeError(f"the name of a counter is a text, and not {name!r}")
+            if len(self._counts) >= COUNTERS_MAX:
+                raise ValueError(f"there are more than {COUNTERS_MAX} counters: emit what has many names as results instead")
+            counted = 0
+        self._counts[name] = counted + n
+
+    def _end(self):
+        self._flush()
+        for name, count in self._counts.items():
+            data = name.encode("utf-8", "replace")
+            self._link.send(HEAD.pack(b"cntr", len(data), count % 2**64, 0), data)
 
     def _bucket(self, bucket):
         if bucket is None:
@@ -460,7 +482,7 @@ def call(function, word, descriptors, link, parameters):
     out = Output(segment, link, os.getcwd())
     try:
         function(segment, out)
-        out._flush()
+        out._end()
     except BaseException as error:
         record = segment._record()
         return link.text(b"fail", NO_RECORD if record is None else record, describe(error))
