@@ -28,7 +28,7 @@ use super::{
         DrainRequest, MovePlan, NodeRemoval, PlannedMove, RebalanceStatus, RebalanceVerb, RemoveNodeRequest, Standing,
         TopologyStatus,
     },
-    history::{AttemptEnd, AttemptRecord, HistoryRequest, JobHistory, NodeMarks},
+    history::NodeMarks,
     master_security::{KnownUser, UserRights},
     node_master::{Ack, DriveOrder, HeldPartial, HeldSlice, HeldState, LinkShare, LinkUse, Order, Report, Revocation},
     rebuild::{
@@ -114,6 +114,7 @@ mod accounts;
 mod acl;
 mod admission;
 mod audit;
+mod history;
 mod joining;
 mod local;
 mod login;
@@ -188,11 +189,7 @@ fn the_requests_of_a_client_have_their_bytes() {
         "acl": ClientRequest::Acl(_) => ClientRequest::Acl(AclRequest::Get(path())),
         "admission": ClientRequest::Admission(_) => ClientRequest::Admission(AdmissionVerb::Requests),
         "audit": ClientRequest::Audit(_) => ClientRequest::Audit(AuditQuestion::Verify),
-        "history": ClientRequest::History(_) => ClientRequest::History(HistoryRequest::Of(JobId(6))),
-    });
-    compare!(vectors, HistoryRequest {
-        "tell": HistoryRequest::Tell { .. } => HistoryRequest::Tell { job: JobId(6), history: history() },
-        "of": HistoryRequest::Of(_) => HistoryRequest::Of(JobId(7)),
+        "history": ClientRequest::History(_) => ClientRequest::History(history::tell()),
     });
     compare!(vectors, RebuildRequest {
         "status": RebuildRequest::Status { .. } => RebuildRequest::Status { after: None },
@@ -289,7 +286,7 @@ fn the_replies_to_a_client_have_their_bytes() {
         "acl": ClientReply::Acl(_) => ClientReply::Acl(AclReply::Inputs(signed())),
         "admission": ClientReply::Admission(_) => ClientReply::Admission(AdmissionReply::Done),
         "audit": ClientReply::Audit(_) => ClientReply::Audit(AuditReply::Recorded(AuditHead::EMPTY)),
-        "history": ClientReply::History(_) => ClientReply::History(history()),
+        "history": ClientReply::History(_) => ClientReply::History(history::history()),
     });
     compare!(vectors, RebuildState {
         "new": RebuildState::New => RebuildState::New,
@@ -668,25 +665,6 @@ fn node_status(state: NodeState) -> NodeStatus {
         links: vec![link_use()],
         marks: NodeMarks { failed: 2, overtaken: 300 },
     }
-}
-
-fn history() -> JobHistory {
-    let attempt = |end| AttemptRecord {
-        stage: 1,
-        run: 0,
-        attempt: 2,
-        segment: 70_000,
-        segments: 3,
-        slice: path(),
-        bytes: 1 << 27,
-        node: node(),
-        began_millis: 150,
-        took_millis: 2_500,
-        end,
-    };
-    let ends = [AttemptEnd::Done, AttemptEnd::Overtaken, AttemptEnd::Failed, AttemptEnd::Erred, AttemptEnd::Stopped];
-    let marks = vec![(node(), NodeMarks { failed: 1, overtaken: 0 })];
-    JobHistory { attempts: ends.map(attempt).to_vec(), left_out: 9, marks }
 }
 
 fn sandbox() -> Option<Vec<SandboxLayer>> {
