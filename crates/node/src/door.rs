@@ -37,7 +37,7 @@ use tokio::{
 use crate::{
     NodeError,
     hands::{Counted, Hands},
-    task,
+    task::{self, Asker},
 };
 use read::{OPEN_IDLE_MAX, OpenSlices};
 
@@ -138,9 +138,10 @@ pub(crate) async fn answer_requests(
         let revoked = hands.tickets.revoked().wait(&ticket);
         if matches!(request, TransferRequest::Spe { .. }) {
             match hands.tickets.compute(&bearer, &ticket) {
-                Ok(job) => {
+                Ok((job, user)) => {
                     stream.send(&TransferReply::Ready).await?;
-                    let conversation = Box::pin(task::converse(Arc::clone(hands), stream, bearer, job, stopping));
+                    let conversation =
+                        Box::pin(task::converse(Arc::clone(hands), stream, Asker { bearer, user, job }, stopping));
                     return tokio::select! {
                         ended = conversation => ended,
                         () = revoked => Ok(()),

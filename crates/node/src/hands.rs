@@ -23,6 +23,7 @@ use crate::{
     server::Event,
     site_gates::SiteGates,
     spe::{Sandbox, SpeProgram},
+    task::shares::Slots,
     tickets::TicketDoor,
     uploads::Uploads,
 };
@@ -58,7 +59,7 @@ pub(crate) struct Hands {
     /// How SPEs are confined, and what of that is missing here.
     pub(crate) sandbox: Arc<Sandbox>,
     /// SPEs at work at once (`spe_slots` of the settings).
-    pub(crate) spe_slots: Arc<Semaphore>,
+    pub(crate) spe_slots: Arc<Slots>,
     pub(crate) spes_running: Gauge,
     /// SPE processes, at work or waiting for their driver.
     pub(crate) spe_processes: Arc<Semaphore>,

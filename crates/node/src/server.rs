@@ -54,6 +54,7 @@ use crate::{
     scrub,
     site_gates::SiteGates,
     spe::{Sandbox, SpeProgram, probe::look_at_sandbox},
+    task::shares::{Sharing, Slots},
     tickets::TicketDoor,
     uploads::Uploads,
 };
@@ -147,7 +148,7 @@ impl Server {
             },
             spe,
             sandbox: Arc::new(Sandbox::new(settings)),
-            spe_slots: Arc::new(Semaphore::new(slots)),
+            spe_slots: Slots::new(clock, settings.spe_slots, Sharing::from(&**settings)),
             spes_running: Gauge::default(),
             spe_processes: Arc::new(Semaphore::new(slots * SPES_PER_SLOT_MAX)),
             events: sender,

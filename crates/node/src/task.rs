@@ -7,6 +7,7 @@
 mod deliver;
 mod engine;
 mod input;
+pub(crate) mod shares;
 
 use std::{
     sync::{
@@ -19,7 +20,7 @@ use std::{
 use daemon::stop::Stopping;
 use net::{identity::Bearer, transfer::TransferStream};
 use protocol::{
-    JobId, Status,
+    JobId, Status, UserName,
     message::spe::{SpeReply, SpeRequest},
 };
 use tokio::time::{MissedTickBehavior, interval, timeout};
@@ -27,15 +28,25 @@ use tokio::time::{MissedTickBehavior, interval, timeout};
 use crate::{NodeError, hands::Hands};
 use engine::Engine;
 
+/// Who asks for SPEs.
+pub(crate) struct Asker {
+    /// Who shows the tickets.
+    pub(crate) bearer: Bearer,
+    /// On whose behalf.
+    pub(crate) user: UserName,
+    /// For which job.
+    pub(crate) job: JobId,
+}
+
 /// Answers a driver until it closes, goes away or the node stops; its SPE ends with the conversation.
 pub(crate) async fn converse(
     hands: Arc<Hands>,
     mut stream: TransferStream,
-    driver: Bearer,
-    job: JobId,
+    asker: Asker,
     stopping: &Stopping,
 ) -> Result<(), NodeError> {
-    let mut engine = Engine::new(Arc::clone(&hands), driver, job);
+    let job = asker.job;
+    let mut engine = Engine::new(Arc::clone(&hands), asker);
     loop {
         let next = stopping.unless(timeout(DRIVER_IDLE_MAX, stream.receive_or_end::<SpeRequest>()));
         let Some(Ok(received)) = next.await else { break };

@@ -117,9 +117,10 @@ impl TicketDoor {
     }
 
     /// The job for which SPEs may be run here.
-    pub(crate) fn compute(&self, bearer: &Bearer, ticket: &SignedTicket) -> Result<JobId, NodeError> {
+    pub(crate) fn compute(&self, bearer: &Bearer, ticket: &SignedTicket) -> Result<(JobId, UserName), NodeError> {
         let ticket = self.check(bearer, ticket, self.clock.now())?;
-        self.job_of(bearer, ticket)
+        let user = ticket.user.clone();
+        Ok((self.job_of(bearer, ticket)?, user))
     }
 
     /// The slices that a job's SPEs may read here.
@@ -147,7 +148,7 @@ impl TicketDoor {
     /// its task began.
     pub(crate) fn piece(&self, bearer: &Bearer, ticket: &SignedTicket) -> Result<JobId, NodeError> {
         if !bearer.is_role() {
-            return self.compute(bearer, ticket);
+            return self.compute(bearer, ticket).map(|(job, _)| job);
         }
         let mut now = self.clock.now();
         now.unix_millis = now.unix_millis.saturating_sub(DELIVERY_TIME_MAX.as_millis() as u64);

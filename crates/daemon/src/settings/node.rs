@@ -1,13 +1,14 @@
 //! Settings of a node.
 
 use std::{
+    collections::BTreeMap,
     net::SocketAddr,
     path::{Path, PathBuf},
     thread,
     time::Duration,
 };
 
-use protocol::{CarrierChoice, ControllerKind, NodeId, Place, limits};
+use protocol::{CarrierChoice, ControllerKind, NodeId, Place, UserName, limits};
 
 use super::{
     CredentialFiles, SandboxDemand, Settings, ThirdPartyFrom, UserRange, Wrong,
@@ -56,6 +57,11 @@ settings! {
         /// Sphere processing elements (SPEs) it runs at once, up to 1024; 0 is one a processor, since an SPE keeps one
         /// busy.
         spe_slots: u32 = default(0),
+        /// Most SPEs that one user may have at work here at once; 0 for no limit but `spe_slots`.
+        spe_user_slots_max: u32 = default(0),
+        /// Shares of the time of SPEs by user, where they are not one: with `{ survey = 3 }` the user `survey` gets three times
+        /// what another gets while both have work here. From 1 to 1000.
+        spe_user_weights: Option<BTreeMap<UserName, u32>> = optional(),
         /// What if the kernel does not offer all of the sandbox around user functions (docs/security.md): `best` runs them
         /// in what there is, and says so; `required` refuses them.
         spe_sandbox: SandboxDemand = default("best"),
@@ -219,6 +225,9 @@ impl Settings for NodeSettings {
             let processors = thread::available_parallelism().map_or(1, |count| count.get());
             self.spe_slots = u32::try_from(processors).unwrap_or(SPE_SLOTS_MAX).min(SPE_SLOTS_MAX);
         }
+        for weight in self.spe_user_weights.iter().flat_map(BTreeMap::values) {
+            within(&["spe_user_weights"], *weight, 1, 1_000)?;
+        }
         self.check_sandbox(base)?;
         within(&["reserve_bytes"], self.reserve_bytes, 0, limits::SLICE_BYTES_MAX)?;
         if self.scrub_period_seconds != 0 {
@@ -293,6 +302,8 @@ mod tests {
         assert_eq!(refused_key(|settings| settings.site.clear()), "site");
         assert_eq!(refused_key(|settings| settings.rack = "a\nb".into()), "rack");
         assert_eq!(refused_key(|settings| settings.spe_slots = 1_025), "spe_slots");
+        let weights = BTreeMap::from([("ann".parse().unwrap(), 0)]);
+        assert_eq!(refused_key(|settings| settings.spe_user_weights = Some(weights.clone())), "spe_user_weights");
         assert_eq!(refused_key(|settings| settings.transfers_max = 0), "transfers_max");
         assert_eq!(refused_key(|settings| settings.spe_memory_bytes = 1 << 20), "spe_memory_bytes");
         assert_eq!(refused_key(|settings| settings.spe_scratch_bytes = 0), "spe_scratch_bytes");

@@ -35,6 +35,7 @@ fn kind(key: &Key) -> &'static str {
         "Option<ProviderTables>" => "tables",
         "String" | "Option<String>" | "NodeId" => "text",
         "UserClaim" | "SandboxDemand" | "CarrierChoice" | "ControllerKind" | "ThirdPartyFrom" => "text",
+        "Option<BTreeMap<UserName, u32>>" => "table of numbers",
         "UserRange" => "two numbers",
         "bool" => "yes or no",
         _ => "number",

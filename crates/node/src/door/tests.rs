@@ -33,6 +33,7 @@ use crate::{
     server::Event,
     site_gates::SiteGates,
     spe::{Sandbox, SpeProgram},
+    task::shares::{Sharing, Slots},
     tickets::TicketDoor,
     uploads::Uploads,
 };
@@ -87,7 +88,7 @@ pub(crate) fn fixture() -> Fixture {
         },
         spe: SpeProgram { executable: "none".into(), arguments: vec![] },
         sandbox: Arc::new(Sandbox::new(&NodeSettings::default())),
-        spe_slots: Arc::new(Semaphore::new(1)),
+        spe_slots: Slots::new(clock, 1, Sharing { user_max: u32::MAX, weights: BTreeMap::new() }),
         spes_running: Gauge::default(),
         spe_processes: Arc::new(Semaphore::new(1)),
         events: sender,

@@ -7,15 +7,16 @@ use std::sync::{
 
 use net::identity::Bearer;
 use protocol::{
-    JobId, Status, limits,
+    JobId, Status, UserName, limits,
     message::spe::{
         BucketId, Function, Guide, Output, SegmentOrder, SegmentSource, SpeReply, SpeRequest, TaskOrder, TaskResult,
     },
     ticket::SignedTicket,
 };
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::OwnedSemaphorePermit;
 
 use super::{
+    Asker,
     deliver::{deliver, deliver_again},
     input,
 };
@@ -30,6 +31,8 @@ pub(super) struct Engine {
     hands: Arc<Hands>,
     /// Who asks.
     driver: Bearer,
+    /// Whose share of the node's slots its tasks use.
+    user: UserName,
     job: JobId,
     /// Loaded last, and to be loaded again into a fresh SPE.
     function: Option<Arc<Function>>,
@@ -43,8 +46,9 @@ struct Spe {
 }
 
 impl Engine {
-    pub(super) fn new(hands: Arc<Hands>, driver: Bearer, job: JobId) -> Self {
-        Self { hands, driver, job, function: None, spe: None }
+    pub(super) fn new(hands: Arc<Hands>, asker: Asker) -> Self {
+        let Asker { bearer: driver, user, job } = asker;
+        Self { hands, driver, user, job, function: None, spe: None }
     }
 
     /// Does what a driver asks; `bytes` is how much of a task's input has been read.
@@ -98,7 +102,8 @@ impl Engine {
         let segments = input::open(&self.hands, self.job, order.segments).await?;
         let (store, job) = (Arc::clone(&self.hands.buckets), self.job);
         let scratch = blocking("creating a scratch file", move || store.scratch(job)).await?;
-        let slot = permit(&self.hands.spe_slots).await?;
+        let stopping = || NodeError::refused(Status::Unavailable, "the node is stopping; use another node");
+        let slot = self.hands.spe_slots.take(&self.user).await.ok_or_else(stopping)?;
         let running = self.hands.spes_running.count();
         if !self.spe.as_ref().is_some_and(|spe| spe.process.is_ready()) {
             self.spe = None;
@@ -251,10 +256,4 @@ fn ticket_names(ticket: &SignedTicket, metadata: &protocol::SliceMetadata) -> bo
     };
     let named = codec::decode::<Ticket>(&ticket.ticket).ok().map(|ticket| ticket.right);
     matches!(named, Some(Right::Write { header, .. }) if header.slice == metadata.header.slice)
-}
-
-async fn permit(of: &Arc<Semaphore>) -> Result<OwnedSemaphorePermit, NodeError> {
-    // Nobody closes these semaphores; were one closed, the node would be stopping.
-    let closed = |_| NodeError::refused(Status::Unavailable, "the node is stopping; use another node");
-    Arc::clone(of).acquire_owned().await.map_err(closed)
 }
