@@ -399,6 +399,37 @@ async fn the_example_in_c_is_compiled_and_run() {
 }
 
 #[tokio::test]
+async fn the_word_count_in_c_counts_in_two_stages_and_names_what_is_none_of_its_lines() {
+    let library = compile(&fs::read_to_string(workspace().join("examples/udf-c/word_count.c")).unwrap());
+    let mut spe = Spe::with(&native(&library, "words", &[])).await;
+    // More words than the table begins with, in two segments of different formats.
+    let text: String = (0..3_000).map(|word| format!(" w{}\tW{word} \n", word % 1_700)).collect();
+    let segments = vec![whole(0, text.as_bytes(), RecordFormat::Lines), whole(1, b"w7  w7", RecordFormat::File)];
+    let (result, words) = finished(spe.run(0, segments, 3).await);
+    assert_eq!(result.counters.get("words"), Some(6_002));
+    let mut expected: BTreeMap<String, u64> = BTreeMap::new();
+    for word in text.split_whitespace().chain(["w7", "w7"]) {
+        *expected.entry(word.to_owned()).or_default() += 1;
+    }
+    spe.process.load(&native(&library, "total", &[])).await.unwrap();
+    let mut counts = BTreeMap::new();
+    for (task, (bucket, bytes)) in (1..).zip(&words) {
+        let (_, totals) = finished(spe.run(task, vec![whole(0, bytes, RecordFormat::File)], 1).await);
+        for line in String::from_utf8(totals[&0].clone()).unwrap().lines() {
+            let (word, count) = line.split_once('\t').unwrap();
+            assert_eq!(udf::key_hash(word.as_bytes()) % 3, u64::from(*bucket));
+            assert_eq!(counts.insert(word.to_owned(), count.parse().unwrap()), None, "{word}");
+        }
+    }
+    assert_eq!(counts, expected);
+    let wrong = [("a\t1\nno tab\n", Some(1)), ("a\t1x\n", Some(0)), ("a\t1", Some(0)), ("a\t\n", Some(0))];
+    for (task, (line, expected)) in (10..).zip(wrong) {
+        let error = failed(spe.run(task, vec![whole(0, line.as_bytes(), RecordFormat::File)], 1).await);
+        assert!(error.record == expected && error.message.contains("use `total` after `words`"), "{line}: {error:?}");
+    }
+}
+
+#[tokio::test]
 async fn the_example_in_rust_is_compiled_and_run_and_its_panic_is_its_error() {
     // A target folder of its own: the one of this test run may be locked.
     let target = Path::new(env!("CARGO_TARGET_TMPDIR")).join("udf-example");
