@@ -88,7 +88,13 @@ fn of_more_attempts_than_it_keeps_a_history_tells_the_bad_ones_and_the_longest()
         } else {
             Event::TaskFinished {
                 attempt,
-                result: TaskResult { records_in: 1, bytes_in: 1, records_out: 1, pieces: vec![] },
+                result: TaskResult {
+                    records_in: 1,
+                    bytes_in: 1,
+                    records_out: 1,
+                    pieces: vec![],
+                    counters: Default::default(),
+                },
             }
         };
         history.handle_event(now, &event);
