@@ -7,6 +7,7 @@ import sys
 import threading
 from collections import Counter, defaultdict
 from pathlib import Path
+from typing import Any
 
 import pandas
 import pyarrow.compute
@@ -211,6 +212,34 @@ def test_a_cancelled_job_ends_in_its_thread_and_leaves_nothing(cloud: sector.Clo
     else:
         assert cloud.exists(f"{folder}/out"), "it was done before it could be stopped"
     assert {entry.name for entry in cloud.ls(folder)} <= {"in", "out"}
+
+
+def test_a_detached_job_is_driven_by_a_node_and_can_be_waited_for(cloud: sector.Cloud, folder: str, texts: str) -> None:
+    job = cloud.stream(texts).map("words", buckets=2).map("index").to(f"{folder}/out")
+    with pytest.raises(ValueError, match="not detached"):
+        job.wait()
+    began = job.detach()
+    assert job.id == began
+    waited = job.wait()
+    assert waited.status is not None and (waited.status.state, waited.status.driver) == ("done", None)
+    same = cloud.stream(texts).map("words", buckets=2).map("index").to(f"{folder}/same")
+    same.run()
+    assert [path.rpartition("/")[2] for path in job.outputs] == [path.rpartition("/")[2] for path in same.outputs]
+    assert [cloud.read_bytes(path) for path in job.outputs] == [cloud.read_bytes(path) for path in same.outputs]
+    with pytest.raises(FileExistsError):
+        cloud.stream(texts).map("words").to(f"{folder}/out").detach()
+
+
+def test_a_detached_job_whose_function_fails_says_so_to_who_waits(cloud: sector.Cloud, folder: str, texts: str) -> None:
+    def fails(segment: Any, out: Any) -> None:
+        raise RuntimeError("not today")
+
+    job = cloud.stream(texts).map(fails).to(f"{folder}/out")
+    began = job.detach()
+    with pytest.raises(sector.JobError, match="not today") as caught:
+        job.wait()
+    assert caught.value.job_id == began
+    assert not cloud.exists(f"{folder}/out")
 
 
 def test_an_error_of_who_is_told_cancels_the_job(cloud: sector.Cloud, folder: str, texts: str) -> None:

@@ -148,6 +148,9 @@ class JobStatus:
     @property
     def error_slice(self) -> str | None:
         """The file with all of them, where the job went on without the segments that they are about."""
+    @property
+    def driver(self) -> str | None:
+        """The node that drives it, where it was detached and runs."""
 
 @final
 class Job:
@@ -156,6 +159,7 @@ class Job:
     @property
     def status(self) -> JobStatus | None: ...
     def run(self, told: Callable[[int, int, int], object] | None) -> list[str]: ...
+    def detach(self) -> str: ...
     def cancel(self) -> None: ...
 
 @final

@@ -10,6 +10,7 @@ do not change: each `map` gives a new one, so that several jobs may begin alike.
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 from typing import Self, cast
@@ -127,14 +128,16 @@ class Stream:
             max_errors=max_errors,
             copies=copies,
         )
-        return Job(native)
+        return Job(native, self._session, str(folder))
 
 
 class Job:
-    """A job of this process: it is driven from here, and ends with this process."""
+    """A job that this process drives, and that ends with it; or, detached, one that a node drives."""
 
-    def __init__(self, native: _native.Job) -> None:
+    def __init__(self, native: _native.Job, session: _native.Session, folder: str) -> None:
         self._native = native
+        self._session = session
+        self._folder = folder
         self._outputs: list[str] | None = None
 
     @property
@@ -144,7 +147,7 @@ class Job:
 
     @property
     def status(self) -> _native.JobStatus | None:
-        """How far it is; `None` before it has begun."""
+        """How far it is, of a detached one as the master knows; `None` before it has begun."""
         return self._native.status
 
     @property
@@ -166,12 +169,43 @@ class Job:
             self._outputs = self._native.run(bar.tell)
         return self
 
+    def detach(self) -> str:
+        """Leaves it to a node, and gives its id. It goes on without this process, and with another node where that one dies;
+        it ends with the login or token of this session.
+
+        Raises what can be known before any work is done, as `run` does: `FileNotFoundError` without input, `FileExistsError`
+        where the folder of the output is not empty.
+        """
+        return self._native.detach()
+
+    def wait(self) -> Self:
+        """Waits for the end of a detached job.
+
+        Raises `JobError` where it failed, was cancelled or is lost, and `ValueError` where it was not detached.
+        """
+        while (status := self.status) is not None and status.state == "running":
+            time.sleep(_LOOK_SECONDS)
+        if status is None:
+            raise ValueError("the job was not detached: `run` waits for its end")
+        if status.state != "done":
+            said = status.errors[0] if status.errors else f"the job {status.id} was {status.state}"
+            error = _native.JobError(said)
+            error.job_id, error.errors = status.id, status.errors
+            raise error
+        entries = cast("list[_native.Entry]", self._session.entries(self._folder, False, False))
+        self._outputs = [entry.path for entry in entries if entry.name.startswith("part-")]
+        return self
+
     def cancel(self) -> None:
         """Asks it to stop; its `run`, in another thread, then raises `JobError`. Raises `ValueError` before it has begun."""
         self._native.cancel()
 
     def __repr__(self) -> str:
         return f"<Job {self.id or '(not begun)'}>"
+
+
+_LOOK_SECONDS = 0.2
+"""Time between two looks at a detached job."""
 
 
 def status_of(session: _native.Session) -> list[_native.JobStatus]:

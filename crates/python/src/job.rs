@@ -8,13 +8,13 @@ use std::{
     future::Future,
     pin::{Pin, pin},
     sync::{
-        Arc, Mutex, PoisonError,
+        Arc, Mutex, OnceLock, PoisonError,
         atomic::{AtomicBool, Ordering},
     },
 };
 
 use client::{
-    RecordFormat, SectorPath, Status,
+    Client, RecordFormat, SectorPath, Status,
     job::{
         Function, FunctionCode, JobId, JobOutcome, JobOutput, JobProgress, JobSpec, PythonCode, PythonFunction,
         StageSpec,
@@ -56,6 +56,8 @@ pub(crate) struct Job {
     session: Py<Session>,
     plan: Plan,
     progress: Arc<Mutex<Option<JobProgress>>>,
+    /// A node drives it.
+    detached: OnceLock<JobId>,
     /// It was asked to stop from here.
     is_cancelled: AtomicBool,
 }
@@ -68,10 +70,29 @@ impl Job {
         self.admitted().map(|job| job.to_string())
     }
 
-    /// How far it is, as far as is known here.
+    /// How far it is, as far as is known here; of a detached one, as the master knows.
     #[getter]
-    fn status(&self) -> Option<JobStatus> {
-        lock(&self.progress).as_ref().map(|progress| progress.record.clone().into())
+    fn status(&self, py: Python<'_>) -> PyResult<Option<JobStatus>> {
+        let Some(job) = self.detached.get().copied() else {
+            return Ok(lock(&self.progress).as_ref().map(|progress| progress.record.clone().into()));
+        };
+        let client = self.session.get().client(py);
+        let record = wait(py, async move { client.await?.job(job).await.map_err(Failure::from) })??;
+        Ok(Some(record.into()))
+    }
+
+    /// Leaves it to a node, and gives its id.
+    fn detach(&self, py: Python<'_>) -> PyResult<String> {
+        let (client, plan) = (self.session.get().client(py), self.plan.clone());
+        let detaching = async move {
+            let cloud = client.await?;
+            let spec = spec(&cloud, plan).await?;
+            cloud.detach_job(spec).await.map_err(Failure::from)
+        };
+        let job = wait(py, Box::pin(detaching))??;
+        // Whoever detaches it twice finds the output of the first in the way.
+        let _ = self.detached.set(job);
+        Ok(job.to_string())
     }
 
     /// Runs it to its end and gives the paths of its output, in the order of buckets. `told` is called now and then with the
@@ -80,24 +101,7 @@ impl Job {
         let (client, plan, progress) = (self.session.get().client(py), self.plan.clone(), Arc::clone(&self.progress));
         let driving = async move {
             let cloud = client.await?;
-            let mut streams = Vec::new();
-            for patterns in &plan.streams {
-                let mut entries = Vec::new();
-                for pattern in patterns {
-                    entries.extend(cloud.expand(pattern).await?);
-                }
-                streams.push(entries);
-            }
-            let mut streams = streams.into_iter();
-            let inputs = streams.next().unwrap_or_default();
-            let spec = JobSpec {
-                beside: streams.collect(),
-                records: plan.records,
-                segment_bytes: plan.segment_bytes,
-                errors_max: plan.errors_max,
-                copies: plan.copies,
-                ..JobSpec::new(plan.title, inputs, plan.stages, JobOutput::Folder(plan.output))
-            };
+            let spec = spec(&cloud, plan).await?;
             let note = |now: &JobProgress| *lock(&progress) = Some(now.clone());
             cloud.run_job(spec, note).await.map_err(Failure::from)
         };
@@ -119,7 +123,8 @@ impl Job {
 
 impl Job {
     pub(crate) fn new(session: Py<Session>, plan: Plan) -> Self {
-        Self { session, plan, progress: Arc::default(), is_cancelled: AtomicBool::new(false) }
+        let is_cancelled = AtomicBool::new(false);
+        Self { session, plan, progress: Arc::default(), detached: OnceLock::new(), is_cancelled }
     }
 
     /// Waits for the end of the job.
@@ -155,7 +160,7 @@ impl Job {
     }
 
     fn admitted(&self) -> Option<JobId> {
-        lock(&self.progress).as_ref().map(|progress| progress.job)
+        self.detached.get().copied().or_else(|| lock(&self.progress).as_ref().map(|progress| progress.job))
     }
 
     /// A failed job's error; what kept it from running at all is as elsewhere.
@@ -178,6 +183,28 @@ impl Job {
             (failure, _) => failure.into(),
         }
     }
+}
+
+/// A plan as the client wants it, its inputs found.
+async fn spec(cloud: &Client, plan: Plan) -> Result<JobSpec, Failure> {
+    let mut streams = Vec::new();
+    for patterns in &plan.streams {
+        let mut entries = Vec::new();
+        for pattern in patterns {
+            entries.extend(cloud.expand(pattern).await?);
+        }
+        streams.push(entries);
+    }
+    let mut streams = streams.into_iter();
+    let inputs = streams.next().unwrap_or_default();
+    Ok(JobSpec {
+        beside: streams.collect(),
+        records: plan.records,
+        segment_bytes: plan.segment_bytes,
+        errors_max: plan.errors_max,
+        copies: plan.copies,
+        ..JobSpec::new(plan.title, inputs, plan.stages, JobOutput::Folder(plan.output))
+    })
 }
 
 /// A stage as the client wants it.

@@ -20,6 +20,8 @@ pub(crate) struct JobStatus {
     stages: Vec<StageStatus>,
     errors: Vec<String>,
     error_slice: Option<String>,
+    /// The node that drives it, where it was detached and runs.
+    driver: Option<String>,
 }
 
 /// One stage of a job, in segments and bytes.
@@ -78,6 +80,7 @@ impl From<JobRecord> for JobStatus {
             stages: record.stages.into_iter().zip(counters).map(StageStatus::from).collect(),
             errors: record.errors,
             error_slice: record.error_slice.map(|path| path.to_string()),
+            driver: record.driver.map(|node| node.to_string()),
         }
     }
 }
