@@ -4,10 +4,10 @@
 #![allow(clippy::unwrap_used)]
 
 use protocol::{
-    Acl, JobId, Rights,
+    Acl, Counters, JobId, Rights,
     message::{
         acl::{AclReply, AclRequest, AclStatus},
-        client_master::{Admitted, Page, Usage},
+        client_master::{Admitted, JobRecord, Page, Usage},
     },
 };
 
@@ -381,9 +381,19 @@ fn of_rights_that_differ_the_newer_hold_and_else_what_all_grant() {
 fn others_see_of_a_job_neither_what_it_is_called_nor_what_went_wrong() {
     let mut bench = Bench::with_nodes(&["a/1"]);
     let job = bench.job("ann");
-    let title = |bench: &mut Bench, user: &str| match bench.ask(user, ClientRequest::Job(job)) {
-        ClientReply::Jobs(jobs) => jobs[0].title.clone(),
+    let seen = |bench: &mut Bench, user: &str| match bench.ask(user, ClientRequest::Job(job)) {
+        ClientReply::Jobs(jobs) => jobs[0].clone(),
         other => panic!("{other:?}"),
     };
-    assert_eq!([title(&mut bench, "ann"), title(&mut bench, "admin"), title(&mut bench, "bob")], ["t", "t", ""]);
+    let mut counters = Counters::new();
+    counters.add("words of a secret", 1).unwrap();
+    let errors = vec!["the secret is no number".to_owned()];
+    let report = JobRecord { errors: errors.clone(), counters: vec![counters.clone()], ..seen(&mut bench, "ann") };
+    bench.ask("ann", ClientRequest::ReportJob(report));
+    for user in ["ann", "admin"] {
+        let JobRecord { title, errors: told, counters: counted, .. } = seen(&mut bench, user);
+        assert_eq!((&*title, told, counted), ("t", errors.clone(), vec![counters.clone()]), "{user}");
+    }
+    let JobRecord { title, errors, counters, error_slice, .. } = seen(&mut bench, "bob");
+    assert_eq!((&*title, errors.len(), counters.len(), error_slice), ("", 0, 0, None));
 }
