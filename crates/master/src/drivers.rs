@@ -5,6 +5,8 @@
 //!
 //! It never decides anything about the job, and never gives a key to two nodes.
 
+use std::time::Duration;
+
 use protocol::{
     JobId, NodeId, Now, Refusal, SectorPath, Status, limits,
     message::{
@@ -37,12 +39,28 @@ pub(crate) struct Detached {
     /// Drivers so far; the last one is at `node`, and has the key of this number.
     drivers: u32,
     node: Option<NodeId>,
+    /// Whether the last one has reported.
+    is_heard: bool,
+    /// How many before it, one after the other, never did.
+    unheard: u32,
 }
 
 impl Detached {
     /// Where its driver is.
     pub(crate) fn node(&self) -> Option<&NodeId> {
         self.node.as_ref()
+    }
+
+    /// How long its driver may be silent. One that never came may be kept out by what keeps the next one out too, such as a
+    /// security server that is away: each waits twice as long as the one before, so that there are keys left when it is back.
+    pub(crate) fn silence_max(&self) -> Duration {
+        let doublings = if self.is_heard { 0 } else { self.unheard.min(UNHEARD_DOUBLINGS_MAX) };
+        SILENCE_MAX * 2_u32.pow(doublings)
+    }
+
+    /// Its driver has reported.
+    pub(crate) fn note_heard(&mut self) {
+        (self.is_heard, self.unheard) = (true, 0);
     }
 
     fn key(&self) -> Option<DriverKey> {
@@ -75,7 +93,7 @@ impl Master {
         }
         let by = client.held();
         if let Some(job) = self.jobs.get_mut(id) {
-            job.detached = Some(Detached { journal, keys, by, drivers: 0, node: None });
+            job.detached = Some(Detached { journal, keys, by, drivers: 0, node: None, is_heard: true, unheard: 0 });
         }
         if !self.replace_driver(now, id) {
             if let Some(job) = self.jobs.get_mut(id) {
@@ -111,6 +129,8 @@ impl Master {
         job.record.driver = Some(node.clone());
         if let Some(detached) = &mut job.detached {
             detached.drivers += 1;
+            detached.unheard = if detached.is_heard { 0 } else { detached.unheard + 1 };
+            detached.is_heard = false;
             detached.node = Some(node.clone());
         }
         let (change, user) = (row(job), job.record.user.to_string());
@@ -147,3 +167,9 @@ impl Master {
             .ok_or_else(|| Refusal::new(Status::Refused, format!("this is not the driver of the job {id}, or no more")))
     }
 }
+
+/// A driver that does not report for so long is replaced: it reports every second. Where it was only cut off from the master,
+/// it can do no harm afterwards.
+const SILENCE_MAX: Duration = Duration::from_secs(10);
+/// Up to ten minutes and a half for one that never came: with all keys, some hours.
+const UNHEARD_DOUBLINGS_MAX: u32 = 6;

@@ -119,8 +119,7 @@ impl Jobs {
     /// Jobs whose drivers have not reported for too long.
     fn silent(&self, now: Now) -> Vec<JobId> {
         let is_silent = |id: &&JobId| {
-            let silence_max =
-                |job: &Job| if job.detached.is_some() { DETACHED_SILENCE_MAX } else { DRIVER_SILENCE_MAX };
+            let silence_max = |job: &Job| job.detached.as_ref().map_or(DRIVER_SILENCE_MAX, Detached::silence_max);
             let is_silent = |job: &Job| now.monotonic.saturating_sub(job.last_heard) > silence_max(job);
             self.by_id.get(id).is_some_and(is_silent)
         };
@@ -212,6 +211,9 @@ impl Master {
         }
         let Some(job) = self.jobs.by_id.get_mut(&id) else { return Ok(None) };
         job.last_heard = now.monotonic;
+        if let Some(detached) = &mut job.detached {
+            detached.note_heard();
+        }
         job.record.stages = report.stages;
         job.record.stages.truncate(limits::STAGES_MAX);
         let errors = report.errors.iter().take(ERRORS_MAX);
@@ -379,9 +381,6 @@ fn record_bytes(record: &JobRecord) -> usize {
 
 /// Most jobs remembered; the oldest that ended goes first.
 const JOBS_MAX: usize = 1_000;
-/// A detached job's driver that does not report for so long is replaced: it reports every second. Where it was only cut off
-/// from the master, it can do no harm afterwards; see `drivers.rs`.
-const DETACHED_SILENCE_MAX: Duration = Duration::from_secs(10);
 /// A driver reports every few seconds; after this long without a report its job is given up.
 const DRIVER_SILENCE_MAX: Duration = Duration::from_secs(60);
 /// Longest title in bytes: one line.
@@ -389,7 +388,7 @@ const TITLE_BYTES_MAX: usize = 1_024;
 /// Most errors kept of one job: the first few tell what is wrong.
 const ERRORS_MAX: usize = 32;
 /// An upper bound of a record's length in a message without its texts and stages, in bytes.
-const RECORD_FIXED_BYTES: usize = 128;
+const RECORD_FIXED_BYTES: usize = 256;
 /// An upper bound of a stage's length in a message, in bytes.
 const STAGE_BYTES: usize = 96;
 /// An upper bound of a counter's length in a message without its name, in bytes.

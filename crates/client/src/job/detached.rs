@@ -13,7 +13,7 @@ use sphere::Job;
 use super::{
     JobOutput, JobSpec,
     clock::JobClock,
-    driver::{Driver, node_plan},
+    driver::{Driver, REPORT_PERIOD, node_plan},
     journal::{Head, Journal},
     layout,
     output::OutputFolder,
@@ -74,13 +74,26 @@ impl Client {
     /// Why the job has no output; its record says it too. Where another driver has taken over: `Refused` or `Exists`, and
     /// nothing was changed.
     pub async fn drive_job(&self, job: JobId, journal: &SectorPath) -> Result<(), ClientError> {
-        let (journal, head, told) = Journal::read(self, journal).await?;
         // As it stands: what the driver before has told is not taken back.
         let record = self.job(job).await?;
-        let admitted = match self.ask(ClientRequest::ReportJob(record)).await? {
-            ClientReply::Admitted(admitted) => admitted,
-            _ => return Err(ClientError::Unexpected { who: "master", request: "report job" }),
+        let report = || async {
+            match self.ask(ClientRequest::ReportJob(record.clone())).await? {
+                ClientReply::Admitted(admitted) => Ok(admitted),
+                _ => Err(ClientError::Unexpected { who: "master", request: "report job" }),
+            }
         };
+        let alive = async {
+            loop {
+                report().await?;
+                tokio::time::sleep(REPORT_PERIOD).await;
+            }
+        };
+        let (journal, head, told) = tokio::select! {
+            read = Journal::read(self, journal) => read?,
+            // A long journal takes a while, in which the master would believe this driver gone.
+            error = alive => return error,
+        };
+        let admitted = report().await?;
         let before = told.last().map_or(Duration::ZERO, |told| told.at);
         let driver = Driver::new(self.clone(), head.spec.clone(), Some(head.folder.clone()), admitted, |_| ());
         // A driver's future is large; it is not moved around.

@@ -328,7 +328,9 @@ impl<P: FnMut(&JobProgress) + Send> Driver<P> {
                     self.show(job, record);
                 }
                 _ = report.tick(), if self.reports.is_empty() => {
-                    self.begin_page()?;
+                    if self.journal.as_ref().is_some_and(|journal| journal.is_due(self.clock.now().monotonic)) {
+                        self.begin_page()?;
+                    }
                     let record = self.record_of(JobState::Running, job);
                     let client = self.context.client.clone();
                     self.reports.spawn(async move { client.ask(ClientRequest::ReportJob(record)).await });
@@ -551,7 +553,7 @@ fn bug(error: &JoinError) -> Event {
 /// News that wait for the driver. Senders wait when it is full, so it needs no more than to smooth a burst.
 const NEWS_MAX: usize = 256;
 /// How often the master hears of the job. A ticket then has most of its minute left whenever it is used.
-const REPORT_PERIOD: Duration = Duration::from_secs(1);
+pub(super) const REPORT_PERIOD: Duration = Duration::from_secs(1);
 /// How often progress is shown: smooth for the eye, nothing for the machine.
 const SHOW_PERIOD: Duration = Duration::from_millis(200);
 /// Errors of functions that a report tells of; all of them are in the error slice.

@@ -44,6 +44,8 @@ pub(super) struct Journal {
     next: u32,
     /// What is in no page yet.
     waiting: Vec<Told>,
+    /// When the last page was begun, by the job's clock.
+    last_page: Duration,
 }
 
 /// A page on its way.
@@ -78,7 +80,8 @@ impl Journal {
             next += 1;
         }
         let sync_copies = sync_copies(&head);
-        Ok((Self { folder: folder.clone(), sync_copies, next, waiting: Vec::new() }, head, told))
+        let last_page = told.last().map_or(Duration::ZERO, |told: &Told| told.at);
+        Ok((Self { folder: folder.clone(), sync_copies, next, waiting: Vec::new(), last_page }, head, told))
     }
 
     /// Notes what the job is told.
@@ -86,11 +89,16 @@ impl Journal {
         self.waiting.push(told);
     }
 
+    /// Whether it is time for a page: at first every second, and the older the job, the more seldom. A takeover then costs a
+    /// two-thousandth of what is done, and the pages to be read stay a few thousand also after weeks.
+    pub(super) fn is_due(&self, now: Duration) -> bool {
+        now.saturating_sub(self.last_page) >= PAGE_PERIOD_MIN + self.last_page / PAGES_PER_AGE
+    }
+
     /// What is to be written now; [`write`] must succeed before this is asked again.
     pub(super) fn next_page(&mut self) -> Result<Option<Page>, ClientError> {
-        if self.waiting.is_empty() {
-            return Ok(None);
-        }
+        let Some(last) = self.waiting.last() else { return Ok(None) };
+        self.last_page = last.at;
         let bytes = codec::encode(&std::mem::take(&mut self.waiting));
         let path = page_path(&self.folder, self.next)?;
         self.next += 1;
@@ -154,6 +162,10 @@ fn sync_copies(head: &Head) -> u8 {
 
 /// The first slice of a journal.
 const HEAD: &str = "head";
+/// Time between two pages of a young job.
+const PAGE_PERIOD_MIN: Duration = Duration::from_millis(900);
+/// Into how many parts the age of a job is divided for the time between two pages.
+const PAGES_PER_AGE: u32 = 2_000;
 /// Pause before a page is tried again.
 const RETRY_PAUSE: Duration = Duration::from_secs(1);
 
@@ -167,6 +179,31 @@ mod tests {
     use sphere::SpeId;
 
     use super::*;
+
+    #[test]
+    fn pages_are_written_every_second_and_of_an_old_job_more_seldom() {
+        let mut journal = Journal {
+            folder: "/j".parse().unwrap(),
+            sync_copies: 1,
+            next: 0,
+            waiting: Vec::new(),
+            last_page: Duration::ZERO,
+        };
+        let mut pages = |until: u64| {
+            let seconds = journal.last_page.as_secs() + 1..=until;
+            let due = |second: &u64| {
+                let at = Duration::from_secs(*second);
+                journal.note(Told { at, event: None });
+                journal.is_due(at) && journal.next_page().unwrap().is_some()
+            };
+            seconds.filter(due).count()
+        };
+        assert_eq!(pages(60), 60);
+        let of_a_day = pages(86_400);
+        assert!((3_000..8_000).contains(&of_a_day), "{of_a_day}");
+        let of_a_month = pages(2_592_000);
+        assert!((2_000..8_000).contains(&of_a_month), "{of_a_month}");
+    }
 
     /// Each kind of news comes out as it went in: a journal that loses a word of it stands somewhere else.
     #[test]

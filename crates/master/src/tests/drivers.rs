@@ -96,9 +96,11 @@ fn a_driver_that_reports_stays_and_a_silent_one_is_replaced_and_put_out() {
 fn a_job_without_keys_left_is_given_up_and_one_that_ended_lets_nobody_in() {
     let mut bench = Bench::with_nodes(&["a/1", "b/1"]);
     let id = detached(&mut bench);
-    bench.advance(seconds(25));
+    // Three drivers that never come: the second has twice as long as the first, the third twice as long as that.
+    bench.advance(seconds(60));
     assert_eq!(job(&mut bench, id).state, JobState::Running);
-    bench.advance(seconds(30));
+    assert!(bench.master.drives_for(id, KEYS[2]).is_ok());
+    bench.advance(seconds(15));
     let lost = job(&mut bench, id);
     assert_eq!((lost.state, lost.driver), (JobState::Lost, None));
     let done = detached(&mut bench);
