@@ -4,7 +4,7 @@
 //! | the first Sector | here it is held by |
 //! |---|---|
 //! | lost an SPE after buckets were used: the whole job failed | *tests/cluster* `an_spe_that_is_killed_in_the_middle_of_its_task_costs_that_task_alone`; *sphere* `whatever_dies_every_record_is_in_the_output_once` |
-//! | lost a node with bucket data: the job failed | *tests/cluster* `a_node_that_dies_while_its_buckets_are_filled_costs_its_own_task_alone`, `a_node_that_dies_while_its_buckets_are_read_costs_what_it_held_and_no_record` |
+//! | lost a node with bucket data: the job failed | *tests/cluster* `a_node_that_dies_while_its_buckets_are_filled_costs_its_own_task_and_no_record`, `a_node_that_dies_while_its_buckets_are_read_costs_what_it_held_and_no_record` |
 //! | no speculative copy in any revision; a slow SPE held up the job | *tests/cluster* `an_spe_that_stands_still_in_the_middle_of_its_task_is_overtaken`, `a_node_that_stands_still_in_the_middle_of_a_job_is_overtaken` |
 //! | a silent SPE was waited for | *sphere* `a_silent_spe_is_given_up_and_its_late_news_ignored` |
 //! | a function's error was ignored | `a_functions_error_is_reported_once_and_not_tried_elsewhere` beside this file |
