@@ -10,6 +10,8 @@
 //!
 //! It never says where a bucket that has been lost gets its pieces from: that is the stage's to find out.
 
+mod again;
+
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
     sync::Arc,
@@ -331,20 +333,6 @@ impl Buckets {
         }
     }
 
-    /// Nobody will say what came of the steps under way: they are ordered again, which a node may be.
-    pub(crate) fn begin_again(&mut self) {
-        self.turns.end_all();
-        for number in self.filled.keys().copied().collect::<Vec<_>>() {
-            let Some(bucket) = self.filled.get_mut(&number) else { continue };
-            bucket.state = match bucket.state {
-                State::Sealing => State::Filling,
-                State::Finishing(bytes) => State::Sealed(bytes),
-                _ => continue,
-            };
-            self.make_ready(number);
-        }
-    }
-
     /// Steps whose pause is over are ready again.
     pub(crate) fn resume_due(&mut self, now: Now) {
         while self.pauses.first().is_some_and(|(when, _)| *when <= now.monotonic) {
@@ -378,84 +366,6 @@ impl Buckets {
         Some((BucketId { bucket: number, making: bucket.home.making, ..self.first }, bucket.home.node.clone()))
     }
 
-    /// These buckets are gone: each begins anew, empty, on one of the nodes with these numbers of SPEs. Gives whose pieces
-    /// it lacks.
-    pub(crate) fn lose(&mut self, numbers: &[u32], weights: &BTreeMap<NodeId, u32>) -> Vec<(u32, PieceSpot)> {
-        if let Placement::Buckets(homes) = &mut self.placement {
-            let homes: &mut Vec<_> = Arc::make_mut(homes);
-            places::place_anew(homes, numbers, weights);
-        }
-        let mut lacking = Vec::new();
-        for number in numbers {
-            let home = self.home(*number).cloned();
-            let Some(bucket) = self.filled.get_mut(number) else { continue };
-            let (state, old) = (bucket.state, bucket.home.node.clone());
-            bucket.state = State::Filling;
-            bucket.tries = 0;
-            // One of a task's own results gets its place when the task has been done again.
-            bucket.home = home.unwrap_or_else(|| bucket.home.clone());
-            bucket.lacking = 0;
-            for (at, piece) in bucket.pieces.iter_mut().enumerate().filter(|(_, piece)| piece.bytes > 0) {
-                piece.is_there = false;
-                bucket.lacking += 1;
-                lacking.push((piece.task, PieceSpot { bucket: *number, at }));
-            }
-            match state {
-                State::Sealing | State::Finishing(_) => self.turns.end(&old),
-                State::Finished(_) => self.unfinished += 1,
-                State::Filling | State::Sealed(_) => {}
-            }
-            if let State::Sealed(bytes) | State::Finishing(bytes) | State::Finished(bytes) = state {
-                self.sealed_bytes -= bytes;
-            }
-            self.turns.remove(&old, *number);
-            self.pauses.retain(|(_, paused)| paused != number);
-            // One that was to be empty needs nothing.
-            self.make_ready(*number);
-        }
-        lacking
-    }
-
-    /// The buckets that hold nothing yet and were to be at `node` are to be elsewhere.
-    pub(crate) fn leave(&mut self, node: &NodeId, weights: &BTreeMap<NodeId, u32>) {
-        if let Placement::Buckets(homes) = &mut self.placement {
-            let is_left = |(number, home): &(usize, &BucketHome)| {
-                home.node == *node && !self.filled.contains_key(&(*number as u32))
-            };
-            let left: Vec<u32> = homes.iter().enumerate().filter(is_left).map(|(number, _)| number as u32).collect();
-            if !left.is_empty() {
-                let homes: &mut Vec<_> = Arc::make_mut(homes);
-                places::place_anew(homes, &left, weights);
-            }
-        }
-    }
-
-    /// How often a bucket has been lost while its node lived, this time included.
-    pub(crate) fn count_loss(&mut self, number: u32) -> u32 {
-        let Some(bucket) = self.filled.get_mut(&number) else { return 0 };
-        bucket.losses += 1;
-        bucket.losses
-    }
-
-    /// What these tasks left, by task. To be asked before they are done again.
-    pub(crate) fn account_of(&self, tasks: &BTreeSet<u32>) -> BTreeMap<u32, Vec<FormerPiece>> {
-        let mut account: BTreeMap<u32, Vec<FormerPiece>> = tasks.iter().map(|task| (*task, Vec::new())).collect();
-        for (number, bucket) in &self.filled {
-            for (at, piece) in bucket.pieces.iter().enumerate().filter(|(_, piece)| piece.bytes > 0) {
-                if let Some(pieces) = account.get_mut(&piece.task) {
-                    let spot = PieceSpot { bucket: *number, at };
-                    pieces.push(FormerPiece { spot, bytes: piece.bytes, checksum: piece.checksum });
-                }
-            }
-        }
-        account
-    }
-
-    /// The buckets that still lack what an earlier attempt left for them.
-    pub(crate) fn wanted(&self, former: &[FormerPiece]) -> BTreeSet<u32> {
-        former.iter().filter(|piece| !self.is_there(piece.spot)).map(|piece| piece.spot.bucket).collect()
-    }
-
     /// Whether the bucket has a piece.
     pub(crate) fn is_there(&self, spot: PieceSpot) -> bool {
         self.filled.get(&spot.bucket).and_then(|bucket| bucket.pieces.get(spot.at)).is_none_or(|piece| piece.is_there)
@@ -464,19 +374,6 @@ impl Buckets {
     /// Where a piece is to be sent.
     pub(crate) fn home_of(&self, spot: PieceSpot) -> Option<BucketHome> {
         self.filled.get(&spot.bucket).map(|bucket| bucket.home.clone())
-    }
-
-    /// An attempt's piece came to this making of its bucket.
-    pub(crate) fn arrived(&mut self, spot: PieceSpot, attempt: u32, making: u32) {
-        let Some(bucket) = self.filled.get_mut(&spot.bucket).filter(|bucket| bucket.home.making == making) else {
-            return;
-        };
-        if let Some(piece) = bucket.pieces.get_mut(spot.at).filter(|piece| !piece.is_there) {
-            piece.is_there = true;
-            piece.attempt = attempt;
-            bucket.lacking -= 1;
-            self.make_ready(spot.bucket);
-        }
     }
 
     /// Bytes of all sealed buckets.

@@ -5,11 +5,12 @@
 //! its bucket held. A task that reads a bucket waits while that bucket is being made again.
 
 mod again;
+mod giving;
 
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use protocol::{
-    JobId, NodeId, Now, SliceId, Status,
+    JobId, NodeId, Now, Status,
     message::{
         client_master::StageRecord,
         spe::{AttemptId, BucketId, TaskResult},
@@ -18,14 +19,14 @@ use protocol::{
 
 use crate::{
     FinalOutput, JobPlan, SpeId, SphereError,
-    action::{AssignedGuide, AssignedPart, AssignedSegment, Assignment, Delivery, Placement, SegmentPlace},
+    action::{Delivery, Placement},
     bucket::{Buckets, Finish, FormerPiece, Won},
     delivery::{Deliveries, DeliveryRefusal},
     fleet::Fleet,
     pace::Pace,
     schedule::{Pool, Waiting},
     segment::{self, Segment},
-    stream::{FileGuide, InputFile, Stream},
+    stream::Stream,
     tally::{Share, Tally},
     task::{self, Task},
 };
@@ -142,49 +143,6 @@ impl Stage {
             stage.buckets.close(weights.keys().next());
         }
         Ok(stage)
-    }
-
-    /// The attempt that an idle SPE should make now; see [`Pool::take`].
-    pub(crate) fn assign(
-        &mut self,
-        now: Now,
-        fleet: &Fleet,
-        spe: SpeId,
-        node: &NodeId,
-        far: bool,
-        record: &mut StageRecord,
-    ) -> Option<Assignment> {
-        let task = self.pool.take(fleet, node, far)?;
-        let state = &mut self.tasks[task as usize];
-        // Nobody failed at what is left of a task without a segment on which the function erred.
-        record.retried += u64::from(state.begun > 0 && !std::mem::take(&mut state.is_rest));
-        Some(self.begin_attempt(now, fleet, task, spe, node))
-    }
-
-    /// Tasks whose only attempts are slow, in order.
-    pub(crate) fn late(&self, now: Now) -> Vec<u32> {
-        let is_late = |task: &u32| self.slow_at(*task).is_some_and(|due| due <= now.monotonic);
-        self.at_work.iter().copied().filter(is_late).collect()
-    }
-
-    /// Whether an SPE of `node` may make an attempt at a task beside a slow one.
-    pub(crate) fn may_rival(&self, task: u32, node: &NodeId) -> bool {
-        let state = &self.tasks[task as usize];
-        state.running.iter().all(|running| running.node != *node) && !state.avoid.contains(node)
-    }
-
-    /// The attempt that an SPE with nothing else to do makes beside a [slow](Self::late) one at another node.
-    pub(crate) fn begin_rival(
-        &mut self,
-        now: Now,
-        fleet: &Fleet,
-        task: u32,
-        (spe, node): (SpeId, &NodeId),
-        record: &mut StageRecord,
-    ) -> Assignment {
-        record.speculative += 1;
-        self.pool.enter(self.tasks[task as usize].task.member);
-        self.begin_attempt(now, fleet, task, spe, node)
     }
 
     /// What its functions have counted.
@@ -425,37 +383,6 @@ impl Stage {
         [paused, slow, self.buckets.next_timeout(), self.deliveries.next_timeout()].into_iter().flatten().min()
     }
 
-    fn begin_attempt(&mut self, now: Now, fleet: &Fleet, task: u32, spe: SpeId, node: &NodeId) -> Assignment {
-        let given = self.buckets.placement().clone();
-        let state = &mut self.tasks[task as usize];
-        let attempt = self.attempts_from + state.begun;
-        state.begun += 1;
-        let (node, began) = (node.clone(), now.monotonic);
-        state.running.push(Running { spe, node: node.clone(), attempt, began, read_bytes: 0, given: given.clone() });
-        self.at_work.insert(task);
-        let state = &self.tasks[task as usize];
-        let lacking = &state.lacking;
-        let segments =
-            state.task.segments.iter().map(|segment| self.assigned(fleet, segment, &node, lacking)).collect();
-        let wanted = match given {
-            Placement::Local => None,
-            Placement::Buckets(_) => state.former.as_ref().map(|former| self.buckets.wanted(former)),
-        };
-        let attempt = AttemptId { job: self.job, stage: self.number, run: self.run, task, attempt };
-        Assignment { spe, node, attempt, segments, output: given, wanted }
-    }
-
-    /// When the only attempt at a task counts as slow.
-    fn slow_at(&self, task: u32) -> Option<Duration> {
-        let state = &self.tasks[task as usize];
-        // A bucket can only be read where it lies; a rival there would share the fate of the first.
-        let [running] = &state.running[..] else { return None };
-        if self.stream.is_pinned() || state.begun > RIVALS_AFTER_ATTEMPTS_MAX {
-            return None;
-        }
-        Some(running.began.saturating_add(self.pace.slow_after(state.task.bytes, running.read_bytes)?))
-    }
-
     /// Whether the reader of a bucket is yet to read it to its end.
     fn needs(&self, bucket: u32) -> bool {
         self.reader(bucket).is_some_and(|task| self.tasks[task as usize].winner.is_none())
@@ -506,57 +433,6 @@ impl Stage {
         self.at_work.remove(&task);
         ended
     }
-
-    fn assigned(&self, fleet: &Fleet, segment: &Segment, node: &NodeId, lacking: &BTreeSet<NodeId>) -> AssignedSegment {
-        let (number, from, until) = (segment.number, segment.from, segment.until);
-        let file = match &self.stream {
-            Stream::Buckets(buckets) => {
-                let place = SegmentPlace::Bucket(buckets[segment.member].bucket);
-                let (path, records) = (self.stream.path(segment.member), self.stream.records(segment.member));
-                let first = AssignedPart { place, path, from, until, records, guide: None };
-                return AssignedSegment { segment: number, first, beside: Vec::new() };
-            }
-            Stream::Files(files) => &files[segment.member],
-        };
-        let find = |slice, nodes: &[NodeId]| find(fleet, slice, nodes, node, lacking);
-        let assign = |part: &InputFile| {
-            let (from, until) = segment.range_in(part);
-            let guide = segment.marks.and_then(|marks| guide(part, marks, &find));
-            let (place, path, records) = (find(part.slice, &part.nodes), part.path.clone(), part.records);
-            AssignedPart { place, path, from, until, records, guide }
-        };
-        let beside = file.layout.beside.iter().map(assign).collect();
-        AssignedSegment { segment: number, first: assign(file), beside }
-    }
-}
-
-/// Where an SPE of `node` finds a slice that `nodes` hold.
-fn find(fleet: &Fleet, slice: SliceId, nodes: &[NodeId], node: &NodeId, lacking: &BTreeSet<NodeId>) -> SegmentPlace {
-    if nodes.contains(node) && !lacking.contains(node) {
-        return SegmentPlace::Local(slice);
-    }
-    let live = nodes.iter().filter(|holder| fleet.is_live(holder) && !lacking.contains(holder));
-    let nearest = live.min_by_key(|holder| (fleet.distance(node, holder), *holder)).cloned();
-    SegmentPlace::Remote { slice, nearest }
-}
-
-/// What guides through a file between two of its marks.
-fn guide(
-    file: &InputFile,
-    (begin, end): (u32, u32),
-    find: &dyn Fn(SliceId, &[NodeId]) -> SegmentPlace,
-) -> Option<AssignedGuide> {
-    let marks = &file.layout.marks;
-    let records = marks[begin as usize].record..marks[end as usize].record;
-    Some(match file.layout.guide.as_ref()? {
-        FileGuide::Index { path, slice, nodes } => {
-            AssignedGuide::Index { place: find(*slice, nodes), path: path.clone(), records }
-        }
-        FileGuide::Footer { from } => {
-            let (until, rows) = (file.bytes, records.end - records.start);
-            AssignedGuide::Footer { from: *from, until, row_group: begin, rows }
-        }
-    })
 }
 
 #[derive(Debug)]
@@ -635,5 +511,3 @@ impl TaskState {
 /// outlast the time in which a dead node is noticed (then its tasks go elsewhere).
 const RETRY_PAUSE: Duration = Duration::from_secs(1);
 const RETRY_DOUBLINGS_MAX: u32 = 3;
-/// A task that was begun so often gets no rival any more: it is not the nodes that are slow.
-const RIVALS_AFTER_ATTEMPTS_MAX: u32 = 6;

@@ -1,0 +1,150 @@
+//! Giving out the tasks of a stage: which attempt an SPE makes next, where it finds its bytes, and which attempts are so slow
+//! that another is begun beside them (Sector/Sphere paper, 3.5.2).
+//!
+//! It never says which SPE is to be asked: the [job](crate::job) does.
+
+use std::{collections::BTreeSet, time::Duration};
+
+use protocol::{
+    NodeId, Now, SliceId,
+    message::{client_master::StageRecord, spe::AttemptId},
+};
+
+use super::{Running, Stage};
+use crate::{
+    SpeId,
+    action::{AssignedGuide, AssignedPart, AssignedSegment, Assignment, Placement, SegmentPlace},
+    fleet::Fleet,
+    segment::Segment,
+    stream::{FileGuide, InputFile, Stream},
+};
+
+impl Stage {
+    /// The attempt that an idle SPE should make now; see [`Pool::take`](crate::schedule::Pool::take).
+    pub(crate) fn assign(
+        &mut self,
+        now: Now,
+        fleet: &Fleet,
+        spe: SpeId,
+        node: &NodeId,
+        far: bool,
+        record: &mut StageRecord,
+    ) -> Option<Assignment> {
+        let task = self.pool.take(fleet, node, far)?;
+        let state = &mut self.tasks[task as usize];
+        // Nobody failed at what is left of a task without a segment on which the function erred.
+        record.retried += u64::from(state.begun > 0 && !std::mem::take(&mut state.is_rest));
+        Some(self.begin_attempt(now, fleet, task, spe, node))
+    }
+
+    /// Tasks whose only attempts are slow, in order.
+    pub(crate) fn late(&self, now: Now) -> Vec<u32> {
+        let is_late = |task: &u32| self.slow_at(*task).is_some_and(|due| due <= now.monotonic);
+        self.at_work.iter().copied().filter(is_late).collect()
+    }
+
+    /// Whether an SPE of `node` may make an attempt at a task beside a slow one.
+    pub(crate) fn may_rival(&self, task: u32, node: &NodeId) -> bool {
+        let state = &self.tasks[task as usize];
+        state.running.iter().all(|running| running.node != *node) && !state.avoid.contains(node)
+    }
+
+    /// The attempt that an SPE with nothing else to do makes beside a [slow](Self::late) one at another node.
+    pub(crate) fn begin_rival(
+        &mut self,
+        now: Now,
+        fleet: &Fleet,
+        task: u32,
+        (spe, node): (SpeId, &NodeId),
+        record: &mut StageRecord,
+    ) -> Assignment {
+        record.speculative += 1;
+        self.pool.enter(self.tasks[task as usize].task.member);
+        self.begin_attempt(now, fleet, task, spe, node)
+    }
+
+    fn begin_attempt(&mut self, now: Now, fleet: &Fleet, task: u32, spe: SpeId, node: &NodeId) -> Assignment {
+        let given = self.buckets.placement().clone();
+        let state = &mut self.tasks[task as usize];
+        let attempt = self.attempts_from + state.begun;
+        state.begun += 1;
+        let (node, began) = (node.clone(), now.monotonic);
+        state.running.push(Running { spe, node: node.clone(), attempt, began, read_bytes: 0, given: given.clone() });
+        self.at_work.insert(task);
+        let state = &self.tasks[task as usize];
+        let lacking = &state.lacking;
+        let segments =
+            state.task.segments.iter().map(|segment| self.assigned(fleet, segment, &node, lacking)).collect();
+        let wanted = match given {
+            Placement::Local => None,
+            Placement::Buckets(_) => state.former.as_ref().map(|former| self.buckets.wanted(former)),
+        };
+        let attempt = AttemptId { job: self.job, stage: self.number, run: self.run, task, attempt };
+        Assignment { spe, node, attempt, segments, output: given, wanted }
+    }
+
+    /// When the only attempt at a task counts as slow.
+    pub(super) fn slow_at(&self, task: u32) -> Option<Duration> {
+        let state = &self.tasks[task as usize];
+        // A bucket can only be read where it lies; a rival there would share the fate of the first.
+        let [running] = &state.running[..] else { return None };
+        if self.stream.is_pinned() || state.begun > RIVALS_AFTER_ATTEMPTS_MAX {
+            return None;
+        }
+        Some(running.began.saturating_add(self.pace.slow_after(state.task.bytes, running.read_bytes)?))
+    }
+
+    fn assigned(&self, fleet: &Fleet, segment: &Segment, node: &NodeId, lacking: &BTreeSet<NodeId>) -> AssignedSegment {
+        let (number, from, until) = (segment.number, segment.from, segment.until);
+        let file = match &self.stream {
+            Stream::Buckets(buckets) => {
+                let place = SegmentPlace::Bucket(buckets[segment.member].bucket);
+                let (path, records) = (self.stream.path(segment.member), self.stream.records(segment.member));
+                let first = AssignedPart { place, path, from, until, records, guide: None };
+                return AssignedSegment { segment: number, first, beside: Vec::new() };
+            }
+            Stream::Files(files) => &files[segment.member],
+        };
+        let find = |slice, nodes: &[NodeId]| find(fleet, slice, nodes, node, lacking);
+        let assign = |part: &InputFile| {
+            let (from, until) = segment.range_in(part);
+            let guide = segment.marks.and_then(|marks| guide(part, marks, &find));
+            let (place, path, records) = (find(part.slice, &part.nodes), part.path.clone(), part.records);
+            AssignedPart { place, path, from, until, records, guide }
+        };
+        let beside = file.layout.beside.iter().map(assign).collect();
+        AssignedSegment { segment: number, first: assign(file), beside }
+    }
+}
+
+/// Where an SPE of `node` finds a slice that `nodes` hold.
+fn find(fleet: &Fleet, slice: SliceId, nodes: &[NodeId], node: &NodeId, lacking: &BTreeSet<NodeId>) -> SegmentPlace {
+    if nodes.contains(node) && !lacking.contains(node) {
+        return SegmentPlace::Local(slice);
+    }
+    let live = nodes.iter().filter(|holder| fleet.is_live(holder) && !lacking.contains(holder));
+    let nearest = live.min_by_key(|holder| (fleet.distance(node, holder), *holder)).cloned();
+    SegmentPlace::Remote { slice, nearest }
+}
+
+/// What guides through a file between two of its marks.
+fn guide(
+    file: &InputFile,
+    (begin, end): (u32, u32),
+    find: &dyn Fn(SliceId, &[NodeId]) -> SegmentPlace,
+) -> Option<AssignedGuide> {
+    let marks = &file.layout.marks;
+    let records = marks[begin as usize].record..marks[end as usize].record;
+    Some(match file.layout.guide.as_ref()? {
+        FileGuide::Index { path, slice, nodes } => {
+            AssignedGuide::Index { place: find(*slice, nodes), path: path.clone(), records }
+        }
+        FileGuide::Footer { from } => {
+            let (until, rows) = (file.bytes, records.end - records.start);
+            AssignedGuide::Footer { from: *from, until, row_group: begin, rows }
+        }
+    })
+}
+
+/// A task that was begun so often gets no rival any more: it is not the nodes that are slow.
+const RIVALS_AFTER_ATTEMPTS_MAX: u32 = 6;
