@@ -214,6 +214,22 @@ def test_a_cancelled_job_ends_in_its_thread_and_leaves_nothing(cloud: sector.Clo
     assert {entry.name for entry in cloud.ls(folder)} <= {"in", "out"}
 
 
+def test_files_are_indexed_and_read_by_their_records(cloud: sector.Cloud, folder: str) -> None:
+    cloud.write_bytes(f"{folder}/genes.fa", b">a\nAC\nGT\n>bc\nTTT\n>d\n")
+    assert cloud.index(f"{folder}/genes.fa", begins=">") == [f"{folder}/genes.fa.idx"]
+
+    def lengths(segment, out):  # type: ignore[no-untyped-def]
+        for record in segment.records():
+            out.emit(b"%d\n" % len(record))
+
+    job = cloud.stream(f"{folder}/genes.fa", records="index").map(lengths).to(f"{folder}/lengths").run(progress=False)
+    assert b"".join(cloud.read_bytes(path) for path in job.outputs) == b"9\n8\n3\n"
+    with pytest.raises(ValueError, match="need no index"):
+        cloud.index(f"{folder}/genes.fa", records="file")
+    with pytest.raises(FileNotFoundError):
+        cloud.index(f"{folder}/none")
+
+
 def test_a_detached_job_is_driven_by_a_node_and_can_be_waited_for(cloud: sector.Cloud, folder: str, texts: str) -> None:
     job = cloud.stream(texts).map("words", buckets=2).map("index").to(f"{folder}/out")
     with pytest.raises(ValueError, match="not detached"):

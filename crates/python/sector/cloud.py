@@ -279,6 +279,15 @@ class Cloud:
         """
         return Stream(self._session, tuple(_path(each) for each in patterns), records, segment_bytes)
 
+    def index(self, *patterns: CloudPath, records: str = "lines", begins: str | None = None) -> list[str]:
+        """Makes the index (`FILE.idx`) of each file that paths, folders and globs name, by a job, and gives the indexes' paths.
+
+        Streams with `records="index"` are then cut by it (`docs/records.md`). `records` is `lines` or `fixed:N`; with `begins`
+        a record begins with each line that begins with this text. An index that is there is replaced. Raises `ValueError`
+        for other records, `FileNotFoundError` where nothing is named.
+        """
+        return cast("list[str]", self._session.index([_path(each) for each in patterns], records, begins, False))
+
     def jobs(self) -> list[_native.JobStatus]:
         """All jobs that the master knows of, newest first."""
         return status_of(self._session)

@@ -14,7 +14,10 @@ use std::{
     },
 };
 
-use client::{Client, ClientError, Condition, EntryKind, GetOptions, Profile, PutOptions, RecordFormat, SectorPath};
+use client::{
+    Client, ClientError, Condition, EntryKind, GetOptions, Profile, PutOptions, RecordFormat, SectorPath,
+    job::IndexedRecords,
+};
 use pyo3::{Bound, PyAny, PyResult, Python, exceptions::PyValueError, pyclass, pyfunction, pymethods};
 use tokio::sync::OnceCell;
 
@@ -263,6 +266,34 @@ impl Session {
             copies,
         };
         Ok(Job::new(slf.unbind(), plan))
+    }
+
+    /// Makes the index of each file that the patterns name; the indexes' paths.
+    fn index<'py>(
+        &self,
+        py: Python<'py>,
+        patterns: Vec<String>,
+        records: &str,
+        begins: Option<String>,
+        awaited: bool,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let records = match (begins, format_of(records)?) {
+            (Some(text), _) => IndexedRecords::Begins(text),
+            (None, RecordFormat::Fixed(bytes)) => IndexedRecords::Fixed(bytes),
+            (None, RecordFormat::Lines) => IndexedRecords::Lines,
+            (None, other) => {
+                let why = format!("`{other}` records need no index: give `lines`, `fixed:N`, or how a record `begins`");
+                return Err(PyValueError::new_err(why));
+            }
+        };
+        self.call(py, awaited, async move |cloud| {
+            let mut files = Vec::new();
+            for pattern in &patterns {
+                files.extend(cloud.expand(pattern).await?);
+            }
+            let made = Box::pin(cloud.index(&files, &records, |_| ())).await?;
+            Ok(made.iter().map(ToString::to_string).collect::<Vec<_>>())
+        })
     }
 
     /// All jobs that the master knows of, newest first.
