@@ -131,11 +131,10 @@ mod tests {
     use udf::{RecordFormat, key_hash};
 
     use super::*;
-    use crate::testing::{random_bytes, run, run_on};
+    use crate::testing::{random_bytes, run, run_on, run_on_lines};
 
     fn lines(text: &str, parameters: &[(&str, &str)]) -> String {
-        let kept = run("filter", text.as_bytes(), RecordFormat::Lines, 1, parameters).unwrap();
-        String::from_utf8(kept.bucket(0).to_vec()).unwrap()
+        run_on_lines("filter", text, parameters)
     }
 
     #[test]

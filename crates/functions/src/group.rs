@@ -65,11 +65,10 @@ mod tests {
     use udf::key_hash;
 
     use super::*;
-    use crate::testing::{random_bytes, run};
+    use crate::testing::{random_bytes, run, run_on_lines};
 
     fn lines(text: &str, parameters: &[(&str, &str)]) -> String {
-        let grouped = run("group", text.as_bytes(), RecordFormat::Lines, 1, parameters).unwrap();
-        String::from_utf8(grouped.bucket(0).to_vec()).unwrap()
+        run_on_lines("group", text, parameters)
     }
 
     #[test]

@@ -187,11 +187,10 @@ mod tests {
     use std::collections::BTreeMap;
 
     use super::*;
-    use crate::testing::run;
+    use crate::testing::{run, run_on_lines};
 
     fn lines(text: &str, parameters: &[(&str, &str)]) -> String {
-        let reduced = run("reduce", text.as_bytes(), RecordFormat::Lines, 1, parameters).unwrap();
-        String::from_utf8(reduced.bucket(0).to_vec()).unwrap()
+        run_on_lines("reduce", text, parameters)
     }
 
     #[test]

@@ -1,5 +1,7 @@
 //! Runs a built-in function in a test, over one segment, and collects what it emits.
 
+#![allow(clippy::unwrap_used)]
+
 use udf::{Collected, FunctionError, Input, Output, RecordFormat};
 
 /// The output of `name` over `bytes`.
@@ -22,6 +24,12 @@ pub(crate) fn run_on(name: &str, input: Input<'_>, parameters: &[(&str, &str)]) 
     let function = crate::find(name).ok_or_else(|| FunctionError::new("no such function"))?;
     function(&input.with_parameters(&parameters), &mut Output::new(&mut collected))?;
     Ok(collected)
+}
+
+/// The output of `name` over lines, into one bucket.
+pub(crate) fn run_on_lines(name: &str, text: &str, parameters: &[(&str, &str)]) -> String {
+    let collected = run(name, text.as_bytes(), RecordFormat::Lines, 1, parameters).unwrap();
+    String::from_utf8(collected.bucket(0).to_vec()).unwrap()
 }
 
 /// Random bytes, the same for the same seed.
