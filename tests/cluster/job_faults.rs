@@ -48,7 +48,7 @@ const GATED: &str = r#"
 /// A cloud of processes with a text in it, of which every node has all; and its lines.
 pub(super) struct Text {
     pub(super) cloud: Cloud,
-    nodes: Vec<String>,
+    pub(super) nodes: Vec<String>,
     pub(super) library: String,
     lines: Vec<String>,
 }

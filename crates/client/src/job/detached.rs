@@ -1,22 +1,20 @@
 //! Jobs that nodes drive (path of a job, "The driver that survives"): detaching one, and driving one that was detached. The
 //! driver is the same as that of a job that its user waits for, and begins as if it took over from one that did nothing.
 
-use std::time::Duration;
-
 use net::identity::random;
 use protocol::{
     JobId, Now, SectorPath, limits,
-    message::client_master::{Admitted, ClientReply, ClientRequest, DriverKey, JobRecord, JobState, StageRecord},
+    message::client_master::{Admitted, ClientReply, ClientRequest, DriverKey, JobRecord, JobState},
 };
 use sphere::Job;
 
 use super::{
-    JobOutput, JobSpec,
-    clock::JobClock,
+    JobOutput, JobSpec, blank_record,
     driver::{Driver, REPORT_PERIOD, node_plan},
     journal::{Head, Journal},
     layout,
     output::OutputFolder,
+    replay::Replay,
 };
 use crate::{Client, ClientError};
 
@@ -88,32 +86,21 @@ impl Client {
                 tokio::time::sleep(REPORT_PERIOD).await;
             }
         };
-        let (journal, head, told) = tokio::select! {
-            read = Journal::read(self, journal) => read?,
+        let replay = tokio::select! {
+            replay = Replay::read(self, journal) => replay?,
             // A long journal takes a while, in which the master would believe this driver gone.
             error = alive => return error,
         };
         let admitted = report().await?;
-        let before = told.last().map_or(Duration::ZERO, |told| told.at);
-        let driver = Driver::new(self.clone(), head.spec.clone(), Some(head.folder.clone()), admitted, |_| ());
+        let (spec, folder) = (replay.spec.clone(), replay.folder.clone());
+        let driver = Driver::new(self.clone(), spec, Some(folder), admitted, |_| ());
         // A driver's future is large; it is not moved around.
-        Box::pin(driver.take_over(JobClock::start_from(before), journal, head, told)).await
+        Box::pin(driver.take_over(replay)).await
     }
 
     /// Tells the master that a job which was admitted will not begin.
     async fn give_up(&self, job: JobId, spec: &JobSpec, error: &ClientError) {
-        let record = JobRecord {
-            job,
-            user: self.user().clone(),
-            title: spec.title.clone(),
-            state: JobState::Failed,
-            started_unix_millis: 0,
-            stages: vec![StageRecord::default(); spec.stages.len()],
-            errors: vec![error.to_string()],
-            error_slice: None,
-            counters: Vec::new(),
-            driver: None,
-        };
+        let record = JobRecord { errors: vec![error.to_string()], ..blank_record(self, job, spec, JobState::Failed) };
         // What does not arrive ends by itself.
         let _ = self.ask(ClientRequest::ReportJob(record)).await;
     }

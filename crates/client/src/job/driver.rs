@@ -11,7 +11,7 @@ use std::{collections::BTreeMap, future::pending, sync::Arc, time::Duration};
 use protocol::{
     JobId, NodeId, Now, Refusal, Status,
     message::{
-        client_master::{Admitted, ClientReply, ClientRequest, Entry, JobRecord, JobState, SpeNode, StageRecord},
+        client_master::{Admitted, ClientReply, ClientRequest, Entry, JobRecord, JobState, SpeNode},
         history::HistoryRequest,
         spe::{BucketId, SpeRequest},
     },
@@ -24,13 +24,14 @@ use tokio::{
 };
 
 use super::{
-    JobOutcome, JobOutput, JobProgress, JobSpec,
+    JobOutcome, JobOutput, JobProgress, JobSpec, blank_record,
     clock::JobClock,
     doors::Doors,
     error_slice,
-    journal::{self, Head, Journal, Told},
+    journal::{self, Journal, Told},
     output::OutputFolder,
     refusal,
+    replay::Replay,
     spe::SpeConversation,
     steps,
 };
@@ -48,6 +49,7 @@ pub(super) struct Driver<P> {
     journal: Option<Journal>,
     /// The page of it that is being written.
     pages: JoinSet<Result<(), ClientError>>,
+    held: Held,
     news: mpsc::Receiver<News>,
     news_sender: mpsc::Sender<News>,
     /// Conversations with SPEs, and how each is given its next task and is ended.
@@ -77,6 +79,16 @@ pub(super) struct Context {
     pub(super) folder: Option<OutputFolder>,
     pub(super) copies: Option<u8>,
     pub(super) sync_copies: Option<u8>,
+}
+
+/// What waits for the journal.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Held {
+    Nothing,
+    /// All actions, for the page that is begun when the one that is being written is there.
+    ForNextPage,
+    /// All actions, for the page that is being written.
+    ForThisPage,
 }
 
 /// What the tasks tell the driver.
@@ -116,6 +128,7 @@ impl<P: FnMut(&JobProgress) + Send> Driver<P> {
             history: History::new(Now::default()),
             journal: None,
             pages: JoinSet::new(),
+            held: Held::Nothing,
             news,
             news_sender,
             conversations: JoinSet::new(),
@@ -135,8 +148,8 @@ impl<P: FnMut(&JobProgress) + Send> Driver<P> {
         let mut job = match Job::new(self.clock.now(), plan, inputs, &self.nodes) {
             Ok(job) => job,
             Err(error) => {
-                let stages = vec![StageRecord::default(); self.spec.stages.len()];
-                let record = self.record(JobState::Failed, stages, vec![error.to_string()]);
+                let blank = blank_record(&self.context.client, self.context.job, &self.spec, JobState::Failed);
+                let record = JobRecord { errors: vec![error.to_string()], ..blank };
                 self.report_end(&record).await;
                 return Err(error.refusal().into());
             }
@@ -145,46 +158,26 @@ impl<P: FnMut(&JobProgress) + Send> Driver<P> {
         self.conclude(&job, ended).await
     }
 
-    /// Takes a job over from what its journal says, and runs it to its end. An error that is not the job's own means that
-    /// another driver has it, and nothing was changed.
-    pub(super) async fn take_over(
-        mut self,
-        clock: JobClock,
-        journal: Journal,
-        head: Head,
-        told: Vec<Told>,
-    ) -> Result<(), ClientError> {
-        (self.clock, self.nodes) = (clock, head.nodes);
-        let begun = Now::default();
-        let mut job = Job::new(begun, head.plan, head.inputs, &self.nodes).map_err(|error| error.refusal())?;
-        let mut ended = self.hear_again(begun, &mut job);
-        for Told { at, event } in told {
-            let now = Now { monotonic: at, ..begun };
-            match event {
-                Some(event) => {
-                    self.history.handle_event(now, &event);
-                    job.handle_event(now, event);
-                }
-                None => job.handle_timeout(now),
-            }
-            ended = ended.or(self.hear_again(now, &mut job));
-        }
+    /// Takes a job over where its journal says that it stands, and runs it to its end. An error that is not the job's own
+    /// means that another driver has it, and nothing was changed.
+    pub(super) async fn take_over(mut self, replay: Replay) -> Result<(), ClientError> {
+        let Replay { mut job, ended, journal, .. } = replay;
+        (self.clock, self.nodes, self.history, self.run) = (replay.clock, replay.nodes, replay.history, replay.run);
         self.journal = Some(journal);
-        let ended = match ended {
-            Some(ended) => ended,
+        let driven = match ended {
+            Some(ended) => Ok(ended),
             None => {
                 self.tell(&mut job, Event::DriverReplaced);
-                let driven = match self.write_down().await {
+                match self.hold() {
                     Ok(()) => self.drive(&mut job).await,
                     Err(error) => Err(error),
-                };
-                match driven {
-                    Ok(ended) => ended,
-                    Err(error) => return self.lose(&job, error).await,
                 }
             }
         };
-        self.conclude(&job, ended).await.map(drop)
+        match driven {
+            Ok(ended) => self.conclude(&job, ended).await.map(drop),
+            Err(error) => self.lose(&job, error).await,
+        }
     }
 
     /// What the job was told can no longer be written down. Where that is because another driver has the job, nothing is
@@ -203,27 +196,12 @@ impl<P: FnMut(&JobProgress) + Send> Driver<P> {
         Err(error)
     }
 
-    /// Lets go by what the driver before was asked for; its end, if it came to that.
-    fn hear_again(&mut self, now: Now, job: &mut Job) -> Option<Result<Outcome, SphereError>> {
-        while let Some(action) = job.poll_action() {
-            self.history.handle_action(now, &action);
-            match action {
-                Action::BeginRun { run } => self.run = run,
-                Action::Finished(result) => return Some(result),
-                _ => {}
-            }
-        }
-        None
-    }
-
     /// Gives the output its place, or removes what there is of it, and tells the master.
     async fn conclude(&mut self, job: &Job, ended: Result<Outcome, SphereError>) -> Result<JobOutcome, ClientError> {
         // Conversations are closed before the output is given its place: nobody works for the job any more.
         self.spes.clear();
         self.conversations.abort_all();
         self.steps.abort_all();
-        // Who takes over from here must know that all is done.
-        self.write_down().await?;
         let result = match ended {
             Ok(outcome) => self.gather(&outcome).await,
             Err(error) => Err(error.refusal().into()),
@@ -287,16 +265,25 @@ impl<P: FnMut(&JobProgress) + Send> Driver<P> {
         Ok(())
     }
 
-    /// Waits until all that the job was told is written down.
-    async fn write_down(&mut self) -> Result<(), ClientError> {
-        loop {
-            while let Some(written) = self.pages.join_next().await {
-                page_written(written)?;
-            }
-            self.begin_page()?;
-            if self.pages.is_empty() {
-                return Ok(());
-            }
+    /// Lets nothing more be asked of anyone until all that the job was told is written down. Reports go on meanwhile, which
+    /// may be long where a page's node is away.
+    fn hold(&mut self) -> Result<(), ClientError> {
+        if !self.pages.is_empty() {
+            self.held = Held::ForNextPage;
+            return Ok(());
+        }
+        self.begin_page()?;
+        self.held = if self.pages.is_empty() { Held::Nothing } else { Held::ForThisPage };
+        Ok(())
+    }
+
+    /// A page of the journal was written, or another driver has the job.
+    fn end_page(&mut self, written: Result<Result<(), ClientError>, JoinError>) -> Result<(), ClientError> {
+        let bug = |error| Err(Refusal::new(Status::Failed, format!("the journal has a bug: {error}")).into());
+        written.unwrap_or_else(bug)?;
+        match std::mem::replace(&mut self.held, Held::Nothing) {
+            Held::Nothing | Held::ForThisPage => Ok(()),
+            Held::ForNextPage => self.hold(),
         }
     }
 
@@ -306,17 +293,26 @@ impl<P: FnMut(&JobProgress) + Send> Driver<P> {
         let mut show = interval(SHOW_PERIOD);
         report.set_missed_tick_behavior(MissedTickBehavior::Delay);
         show.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut ended = None;
         loop {
-            while let Some(action) = job.poll_action() {
-                self.history.handle_action(self.clock.now(), &action);
-                if let Action::Finished(result) = action {
+            while self.held == Held::Nothing {
+                if let Some(result) = ended.take() {
                     return Ok(result);
                 }
-                let begins_run = matches!(action, Action::BeginRun { .. });
-                self.carry_out(action);
-                if begins_run {
+                let Some(action) = job.poll_action() else { break };
+                self.history.handle_action(self.clock.now(), &action);
+                match action {
+                    // Who takes over from here must know that all is done.
+                    Action::Finished(result) => {
+                        ended = Some(result);
+                        self.hold()?;
+                    }
                     // To nodes that have heard of it, older runs mean nothing: the next driver must know of it too.
-                    self.write_down().await?;
+                    Action::BeginRun { run } => {
+                        self.begin_run(run);
+                        self.hold()?;
+                    }
+                    action => self.carry_out(action),
                 }
             }
             let due = job.next_timeout().map(|at| self.clock.instant(at));
@@ -336,11 +332,20 @@ impl<P: FnMut(&JobProgress) + Send> Driver<P> {
                     self.reports.spawn(async move { client.ask(ClientRequest::ReportJob(record)).await });
                 }
                 Some(answer) = self.reports.join_next() => self.hear_master(job, answer),
-                Some(written) = self.pages.join_next() => page_written(written)?,
+                Some(written) = self.pages.join_next() => self.end_page(written)?,
                 Some(end) = self.conversations.join_next() => self.check_end(job, end),
                 Some(end) = self.steps.join_next() => self.check_end(job, end),
             }
         }
+    }
+
+    /// All that the run before has brought counts for nothing.
+    fn begin_run(&mut self, run: u32) {
+        tracing::info!(job = %self.context.job, run, "the whole job begins anew");
+        self.run = run;
+        self.steps.abort_all();
+        self.published.clear();
+        self.fetched.clear();
     }
 
     fn carry_out(&mut self, action: Action) {
@@ -370,15 +375,8 @@ impl<P: FnMut(&JobProgress) + Send> Driver<P> {
             }
             Action::Deliver(delivery) => self.step(steps::deliver(Arc::clone(&self.context), delivery)),
             Action::Fetch { node, bucket } => self.step(steps::fetch(Arc::clone(&self.context), node, bucket)),
-            Action::BeginRun { run } => {
-                tracing::info!(job = %self.context.job, run, "the whole job begins anew");
-                self.run = run;
-                self.steps.abort_all();
-                self.published.clear();
-                self.fetched.clear();
-            }
-            // The end is seen before this is called.
-            Action::Finished(_) => {}
+            // These two are seen before this is called.
+            Action::BeginRun { .. } | Action::Finished(_) => {}
         }
     }
 
@@ -494,24 +492,8 @@ impl<P: FnMut(&JobProgress) + Send> Driver<P> {
     fn record_of(&self, state: JobState, job: &Job) -> JobRecord {
         let first = job.left_out().iter().take(ERRORS_TOLD_MAX);
         let errors = first.map(|left_out| SphereError::Function(left_out.error.clone()).to_string()).collect();
-        let record = self.record(state, job.stage_records().to_vec(), errors);
-        JobRecord { counters: job.stage_counters(), ..record }
-    }
-
-    fn record(&self, state: JobState, stages: Vec<StageRecord>, errors: Vec<String>) -> JobRecord {
-        JobRecord {
-            job: self.context.job,
-            user: self.context.client.user().clone(),
-            title: self.spec.title.clone(),
-            state,
-            // The master knows when it admitted the job.
-            started_unix_millis: 0,
-            stages,
-            errors,
-            error_slice: None,
-            counters: Vec::new(),
-            driver: None,
-        }
+        let blank = blank_record(&self.context.client, self.context.job, &self.spec, state);
+        JobRecord { stages: job.stage_records().to_vec(), errors, counters: job.stage_counters(), ..blank }
     }
 
     /// The last report, and what became of the attempts. That they do not arrive changes nothing but what `sector jobs` and
@@ -535,11 +517,6 @@ async fn wait_until(due: Option<Instant>) {
         Some(due) => sleep_until(due).await,
         None => pending().await,
     }
-}
-
-/// A page of the journal was written, or another driver has the job.
-fn page_written(written: Result<Result<(), ClientError>, JoinError>) -> Result<(), ClientError> {
-    written.unwrap_or_else(|error| Err(Refusal::new(Status::Failed, format!("the journal has a bug: {error}")).into()))
 }
 
 pub(super) fn node_plan(node: &SpeNode) -> SpeNodePlan {

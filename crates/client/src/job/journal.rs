@@ -61,10 +61,10 @@ impl Journal {
         output.beside_hidden(&format!(".sphere-{job}-journal"))
     }
 
-    /// Writes what a job begins with.
+    /// Writes what a job begins with. Where that cannot be done now, whoever asked for the job hears why.
     pub(super) async fn create(client: &Client, folder: &SectorPath, head: &Head) -> Result<(), ClientError> {
         let (path, sync_copies) = (folder.join(HEAD)?, sync_copies(head));
-        write(client, Page { path, bytes: codec::encode(head), sync_copies }).await
+        put(client, &Page { path, bytes: codec::encode(head), sync_copies }).await
     }
 
     /// Reads a job's journal: what it began with, and what it was told.
@@ -119,33 +119,51 @@ impl Journal {
 /// # Errors
 /// When another driver has written a page of this number, or nothing may be written any more.
 pub(super) async fn write(client: &Client, page: Page) -> Result<(), ClientError> {
+    when_available(|| put(client, &page)).await
+}
+
+/// Writes a page, or says why that cannot be done now.
+async fn put(client: &Client, page: &Page) -> Result<(), ClientError> {
     let Page { path, bytes, sync_copies } = page;
     let options = PutOptions {
-        sync_copies: Some(sync_copies),
+        sync_copies: Some(*sync_copies),
         condition: Condition::Absent,
         parents: true,
         ..PutOptions::default()
     };
+    // Boxed: a put is far larger than all else that waits here, and its frames lie on one stack.
+    match Box::pin(client.put(Cursor::new(bytes.clone()), path, &options, &|_| ())).await {
+        Ok(_) => Ok(()),
+        Err(error) if error.status() == Status::Exists => {
+            // The news of an earlier try may have been lost on its way.
+            if read(client, path).await? == *bytes { Ok(()) } else { Err(error) }
+        }
+        Err(error) => Err(error),
+    }
+}
+
+async fn read(client: &Client, path: &SectorPath) -> Result<Vec<u8>, ClientError> {
+    let (_, bytes) = Box::pin(client.read(path, None, Vec::new(), &|_| ())).await?;
+    Ok(bytes)
+}
+
+/// Does something again until master and nodes are there for it.
+async fn when_available<T, F: Future<Output = Result<T, ClientError>>>(
+    mut attempt: impl FnMut() -> F,
+) -> Result<T, ClientError> {
     loop {
-        // Boxed: a put is far larger than all else that waits here, and its frames lie on one stack.
-        match Box::pin(client.put(Cursor::new(bytes.clone()), &path, &options, &|_| ())).await {
-            Ok(_) => return Ok(()),
-            Err(error) if error.status() == Status::Exists => {
-                // The news of an earlier try may have been lost on its way.
-                let (_, there) = Box::pin(client.read(&path, None, Vec::new(), &|_| ())).await?;
-                return if there == bytes { Ok(()) } else { Err(error) };
-            }
+        match attempt().await {
             Err(error) if error.status() == Status::Unavailable => {
-                tracing::warn!(%path, %error, "a page of a job's journal cannot be written now");
+                tracing::warn!(%error, "a page of a job's journal cannot be reached now");
                 tokio::time::sleep(RETRY_PAUSE).await;
             }
-            Err(error) => return Err(error),
+            outcome => return outcome,
         }
     }
 }
 
 async fn fetch<T: DeserializeOwned>(client: &Client, path: &SectorPath) -> Result<T, ClientError> {
-    let (_, bytes) = Box::pin(client.read(path, None, Vec::new(), &|_| ())).await?;
+    let bytes = when_available(|| read(client, path)).await?;
     let strange =
         |error| ClientError::Usage(format!("`{path}` is no page of a job's journal of this version: {error}"));
     codec::decode(&bytes).map_err(strange)

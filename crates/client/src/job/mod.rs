@@ -18,6 +18,7 @@ mod journal;
 mod layout;
 mod orders;
 mod output;
+mod replay;
 mod spe;
 mod steps;
 
@@ -29,7 +30,7 @@ pub use protocol::{
 };
 use protocol::{
     RecordFormat, Refusal, SectorPath, Status, limits,
-    message::client_master::{ClientReply, ClientRequest, Entry, JobRecord},
+    message::client_master::{ClientReply, ClientRequest, Entry, JobRecord, JobState, StageRecord},
 };
 use serde::{Deserialize, Serialize};
 pub use sphere::LeftOut;
@@ -256,6 +257,23 @@ impl Client {
         let driver = Driver::new(self.clone(), spec, folder, admitted, progress);
         // A driver's future is large; it is not moved around.
         Box::pin(driver.run(inputs)).await
+    }
+}
+
+/// The record of a job of this client of which nothing is known yet.
+fn blank_record(client: &Client, job: JobId, spec: &JobSpec, state: JobState) -> JobRecord {
+    JobRecord {
+        job,
+        user: client.user().clone(),
+        title: spec.title.clone(),
+        state,
+        // The master knows when it admitted the job.
+        started_unix_millis: 0,
+        stages: vec![StageRecord::default(); spec.stages.len()],
+        errors: Vec::new(),
+        error_slice: None,
+        counters: Vec::new(),
+        driver: None,
     }
 }
 
