@@ -99,8 +99,9 @@ impl Cloud {
         let names: Vec<NodeId> = (0..wanted.nodes).map(name).collect::<Result<_, _>>()?;
         let place = |at: usize| Place::new(format!("site-{}", at % 4), format!("rack-{}", at / 4 / 20));
         let plans = names.iter().enumerate();
-        let plans: Vec<_> =
-            plans.map(|(at, node)| SpeNodePlan { node: node.clone(), place: place(at), slots: SLOTS }).collect();
+        let plans: Vec<_> = plans
+            .map(|(at, node)| SpeNodePlan { node: node.clone(), place: place(at), slots: SLOTS, is_marked: false })
+            .collect();
         let files = wanted.segments.div_ceil(SEGMENTS_PER_FILE);
         let mut inputs = Vec::new();
         for at in 0..files {

@@ -320,3 +320,26 @@ fn a_node_that_stands_still_in_the_middle_of_a_job_is_overtaken() {
     let stage = &text.stages()[0];
     assert!(count(stage, "speculative") >= 1, "a rival was begun: {stage}");
 }
+
+#[test]
+fn a_node_at_which_attempts_failed_holds_no_bucket_of_the_next_job() {
+    let text = Text::of(3, 9);
+    let nodes = text.pids(&["node-1", "node-2", "node-3"]);
+    let job = text.begin(&[]);
+    for _ in 0..3 {
+        let spe = text.stands("node-1", "first");
+        kill(spe);
+        watch("the SPE is gone", || (!standing(nodes[0], "first").contains(&spe)).then_some(()));
+    }
+    text.end(job, &nodes);
+    assert_eq!(text.attempts_that_ended("failed").len(), 3);
+    assert_eq!(text.marks()[0].0, 3, "each task was then done elsewhere");
+
+    text.cloud.ok(&["rm", "-r", "/out"]);
+    text.end(text.begin_shuffle(), &nodes);
+    let done = text.attempts_that_ended("done");
+    let readers = done.iter().filter(|attempt| attempt["stage"] == 1);
+    let at: Vec<_> = readers.map(|attempt| attempt["node"].as_str().unwrap()).collect();
+    assert_eq!(at.len(), 6, "every bucket was read, where it was: {done:?}");
+    assert!(!at.contains(&"node-1"), "{done:?}");
+}

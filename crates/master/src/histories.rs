@@ -1,11 +1,12 @@
-//! What became of the attempts of jobs that have ended, as their drivers told it. Serves `job --segments` and the marks of
-//! `nodes`. Never decides by it: drivers are users' programs, and what they say of a node is shown and no more.
+//! What became of the attempts of jobs that have ended, as their drivers told it. Serves `job --segments`, the marks of
+//! `nodes`, and which nodes later jobs are to avoid. Drivers are users' programs: what they say of a node keeps it from no job
+//! that has no other, and no user's word alone counts for the jobs of others.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
 use protocol::{
-    JobId, Now, Refusal, Status, limits,
+    JobId, Now, Refusal, Status, UserName, limits,
     message::{
         client_master::ClientReply,
         history::{HistoryRequest, JobHistory, NodeMarks},
@@ -96,7 +97,7 @@ impl Master {
         }
         for (node, marks) in &history.marks {
             if let Some(key) = self.nodes.of_id(node) {
-                self.nodes.get_mut(key).marks.note(now, *marks);
+                self.nodes.get_mut(key).marks.note(now, by.user.clone(), *marks);
             }
         }
         let changes = self.histories.keep(now, job, history);
@@ -120,12 +121,20 @@ impl Master {
 #[derive(Debug, Default)]
 pub(crate) struct Marks {
     /// Oldest first.
-    told: VecDeque<(Duration, NodeMarks)>,
+    told: VecDeque<Word>,
+}
+
+/// What one user's driver said.
+#[derive(Debug)]
+struct Word {
+    when: Duration,
+    by: UserName,
+    marks: NodeMarks,
 }
 
 impl Marks {
-    fn note(&mut self, now: Now, marks: NodeMarks) {
-        self.told.push_back((now.monotonic, marks));
+    fn note(&mut self, now: Now, by: UserName, marks: NodeMarks) {
+        self.told.push_back(Word { when: now.monotonic, by, marks });
         if self.told.len() > MARKS_MAX {
             self.told.pop_front();
         }
@@ -133,10 +142,36 @@ impl Marks {
 
     /// All of the last [`MARKS_LIFE`].
     pub(crate) fn lately(&self, now: Now) -> NodeMarks {
-        let since = now.monotonic.saturating_sub(MARKS_LIFE);
-        let recent = self.told.iter().filter(|(when, _)| *when >= since);
-        recent.fold(NodeMarks::default(), |sum, (_, marks)| sum.plus(*marks))
+        self.young(now).fold(NodeMarks::default(), |sum, (_, word)| sum.plus(word.marks))
     }
+
+    /// How heavy they are for a job of `user`: each job's marks, of which so many count at most, are halved with every
+    /// quarter of their life; another user's count for less than it takes to be avoided, however many he tells of.
+    pub(crate) fn weight(&self, now: Now, user: &UserName) -> u32 {
+        let mut by_user: BTreeMap<&UserName, u32> = BTreeMap::new();
+        for (age, word) in self.young(now) {
+            let marks = word.marks.failed.saturating_add(word.marks.overtaken).min(MARKS_OF_A_JOB_MAX);
+            let quarters = (age.as_secs() * 4 / MARKS_LIFE.as_secs()) as u32;
+            *by_user.entry(&word.by).or_default() += marks >> quarters.min(31);
+        }
+        by_user.into_iter().map(|(by, weight)| if by == user { weight } else { weight.min(AVOIDED_MIN - 1) }).sum()
+    }
+
+    fn young(&self, now: Now) -> impl Iterator<Item = (Duration, &Word)> {
+        let aged = self.told.iter().map(move |word| (now.monotonic.saturating_sub(word.when), word));
+        aged.filter(|(age, _)| *age <= MARKS_LIFE)
+    }
+}
+
+/// Which of nodes whose marks are so heavy are to be avoided: those with some, and twice as many as the others have on average.
+/// What fails everywhere marks all alike, and a large cloud has a mark here and there.
+pub(crate) fn avoided(weights: &[u32]) -> impl Iterator<Item = bool> {
+    let all: u64 = weights.iter().map(|weight| u64::from(*weight)).sum();
+    let others = weights.len().saturating_sub(1) as u64;
+    weights.iter().map(move |weight| {
+        let own = u64::from(*weight);
+        *weight >= AVOIDED_MIN && others > 0 && own * others >= AVOIDED_TIMES * (all - own)
+    })
 }
 
 fn key(job: JobId) -> Vec<u8> {
@@ -149,3 +184,9 @@ const HISTORIES_MAX: usize = 200;
 const MARKS_LIFE: Duration = Duration::from_secs(3_600);
 /// Most words of drivers kept of one node, so that none who reports without end fills the memory.
 const MARKS_MAX: usize = 256;
+/// Marks of one job that count: after three quarters of an hour it is no longer reason enough to avoid a node.
+const MARKS_OF_A_JOB_MAX: u32 = 16;
+/// Marks that make a node one to be avoided: a single SPE that was killed says nothing.
+const AVOIDED_MIN: u32 = 3;
+/// How many times as many it must be as at the others on average.
+const AVOIDED_TIMES: u64 = 2;

@@ -22,6 +22,7 @@ use crate::{
     actions::{Caller, JOBS_TABLE, StoredRow},
     drivers::Detached,
     error::MasterError,
+    histories,
     namespace::{damaged, decode_row, encode_row},
     orders::Work,
     rights::acts_for,
@@ -297,8 +298,10 @@ impl Master {
     pub(crate) fn admitted(&self, now: Now, client: &ClientSession, record: &JobRecord) -> ClientReply {
         // What a job leaves on a node that is about to go would only have to be moved.
         let at = self.client_at(client);
-        let up = self.nodes.by_name().filter(|(_, node)| node.is_up() && node.standing != Standing::Drained);
-        let nodes = up.map(|(_, node)| SpeNode {
+        let up = self.nodes.by_name().map(|(_, node)| node);
+        let up: Vec<_> = up.filter(|node| node.is_up() && node.standing != Standing::Drained).collect();
+        let weights: Vec<_> = up.iter().map(|node| node.marks.weight(now, &record.user)).collect();
+        let nodes = up.into_iter().zip(histories::avoided(&weights)).map(|(node, is_marked)| SpeNode {
             // A job's words and pieces are always encrypted: who delivers a piece may stand at another site than the driver.
             source: self.tickets.compute(
                 now,
@@ -307,6 +310,7 @@ impl Master {
                 record.job,
             ),
             slots: node.spe_slots,
+            is_marked,
         });
         ClientReply::Admitted(Admitted { job: record.job, nodes: nodes.collect() })
     }

@@ -25,6 +25,8 @@ pub(crate) struct Fleet {
     nodes: BTreeMap<NodeId, Node>,
     /// Nodes that are not lost and have slots, with their number of SPEs.
     weights: BTreeMap<NodeId, u32>,
+    /// Of these, those that are not marked; all of them where all are.
+    preferred: BTreeMap<NodeId, u32>,
     spes: BTreeMap<SpeId, Spe>,
     idle: BTreeSet<SpeId>,
     /// Of these, those that have not been offered what waits as it is now.
@@ -58,8 +60,12 @@ impl Fleet {
         };
         let nodes: BTreeMap<_, _> = plans.iter().map(node).collect();
         let with_slots = nodes.iter().filter(|(_, node)| node.slots > 0);
+        let weights: BTreeMap<_, _> = with_slots.map(|(name, node)| (name.clone(), node.slots)).collect();
+        let unmarked = plans.iter().filter(|plan| !plan.is_marked && plan.slots > 0);
+        let unmarked: BTreeMap<_, _> = unmarked.map(|plan| (plan.node.clone(), plan.slots)).collect();
         Self {
-            weights: with_slots.map(|(name, node)| (name.clone(), node.slots)).collect(),
+            preferred: if unmarked.is_empty() { weights.clone() } else { unmarked },
+            weights,
             nodes,
             spes: BTreeMap::new(),
             idle: BTreeSet::new(),
@@ -176,6 +182,10 @@ impl Fleet {
         node.lost = true;
         self.try_all_again();
         self.weights.remove(name);
+        self.preferred.remove(name);
+        if self.preferred.is_empty() {
+            self.preferred.clone_from(&self.weights);
+        }
         self.restarts.retain(|(_, _, node)| node != name);
         let here: Vec<SpeId> = self.spes.iter().filter(|(_, spe)| spe.node == *name).map(|(id, _)| *id).collect();
         let mut gone = Vec::new();
@@ -192,9 +202,11 @@ impl Fleet {
     }
 
     /// Of these, those that have not been offered the tasks that wait since there are more of them, or since their nodes
-    /// have become busy: only they can have any use of being asked.
-    pub(crate) fn untried(&self) -> Vec<(SpeId, NodeId)> {
-        self.untried.iter().filter_map(|id| Some((*id, self.spes.get(id)?.node.clone()))).collect()
+    /// have become busy: only they can have any use of being asked. Those of preferred nodes, or of the others.
+    pub(crate) fn untried(&self, preferred: bool) -> Vec<(SpeId, NodeId)> {
+        let untried = self.untried.iter().filter_map(|id| Some((*id, &self.spes.get(id)?.node)));
+        let wanted = untried.filter(|(_, node)| self.is_preferred(node) == preferred);
+        wanted.map(|(id, node)| (id, node.clone())).collect()
     }
 
     /// All idle SPEs were offered what waits.
@@ -221,6 +233,16 @@ impl Fleet {
     /// Nodes that are not lost and have slots, with their number of SPEs.
     pub(crate) fn weights(&self) -> &BTreeMap<NodeId, u32> {
         &self.weights
+    }
+
+    /// Of these, those that buckets are put at: the ones that are not marked, or all where all are.
+    pub(crate) fn preferred(&self) -> &BTreeMap<NodeId, u32> {
+        &self.preferred
+    }
+
+    /// Whether a live node is [preferred](Self::preferred).
+    pub(crate) fn is_preferred(&self, name: &NodeId) -> bool {
+        self.preferred.len() == self.weights.len() || self.preferred.contains_key(name)
     }
 
     /// Whether a node is of the job and not lost.
@@ -364,6 +386,7 @@ mod tests {
             node: node(name),
             place: Place::new(*site, "r"),
             slots: *slots,
+            is_marked: false,
         };
         Fleet::new(&nodes.iter().map(plan).collect::<Vec<_>>(), Duration::from_secs(30))
     }

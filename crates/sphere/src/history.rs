@@ -1,6 +1,9 @@
 //! What became of a job's attempts: at which node, when, how long, and how they ended. It listens to what a job is told and
 //! what it wants done, in that order, and so knows no more than its driver does.
 //!
+//! A node is marked for an attempt that was overtaken there, and for one that failed there once another node has done the same
+//! task: where nobody can do it, or only that node can, it may be the function or its input. A function's error marks nobody.
+//!
 //! It never keeps more than [`HISTORY_ATTEMPTS_MAX`] attempts, however many the job makes: those that came to nothing, then
 //! those that took longest. It decides nothing; that a slow attempt gets a rival and a failed one goes elsewhere is the
 //! stage's.
@@ -28,13 +31,22 @@ pub struct History {
     /// The ones worth keeping, by [`Rank`].
     kept: BTreeMap<Rank, AttemptRecord>,
     ended: u64,
+    /// Where attempts at tasks that are not done have failed.
+    failed: BTreeMap<TaskKey, Vec<NodeId>>,
     marks: BTreeMap<NodeId, NodeMarks>,
 }
 
 impl History {
     /// The history of a job that begins now.
     pub fn new(now: Now) -> Self {
-        Self { began: now.monotonic, open: BTreeMap::new(), kept: BTreeMap::new(), ended: 0, marks: BTreeMap::new() }
+        Self {
+            began: now.monotonic,
+            open: BTreeMap::new(),
+            kept: BTreeMap::new(),
+            ended: 0,
+            failed: BTreeMap::new(),
+            marks: BTreeMap::new(),
+        }
     }
 
     /// The job is told this; to be called before it is.
@@ -95,6 +107,11 @@ impl History {
         }
     }
 
+    fn mark(&mut self, node: NodeId, marks: NodeMarks) {
+        let of_node = self.marks.entry(node).or_default();
+        *of_node = of_node.plus(marks);
+    }
+
     fn stop_all(&mut self, now: Now) {
         self.spes(|_| true).into_iter().for_each(|spe| self.end(now, spe, AttemptEnd::Stopped));
     }
@@ -113,14 +130,17 @@ impl History {
 
     fn end(&mut self, now: Now, spe: SpeId, end: AttemptEnd) {
         let Some(open) = self.open.remove(&spe) else { return };
-        let marks = match end {
-            AttemptEnd::Failed => NodeMarks { failed: 1, overtaken: 0 },
-            AttemptEnd::Overtaken => NodeMarks { failed: 0, overtaken: 1 },
-            AttemptEnd::Done | AttemptEnd::Erred | AttemptEnd::Stopped => NodeMarks::default(),
-        };
-        if marks != NodeMarks::default() {
-            let of_node = self.marks.entry(open.node.clone()).or_default();
-            *of_node = of_node.plus(marks);
+        let AttemptId { stage, run, task, .. } = open.attempt;
+        match end {
+            AttemptEnd::Failed => self.failed.entry((stage, run, task)).or_default().push(open.node.clone()),
+            AttemptEnd::Overtaken => self.mark(open.node.clone(), NodeMarks { failed: 0, overtaken: 1 }),
+            AttemptEnd::Done => {
+                let failed = self.failed.remove(&(stage, run, task)).unwrap_or_default();
+                for node in failed.into_iter().filter(|node| *node != open.node) {
+                    self.mark(node, NodeMarks { failed: 1, overtaken: 0 });
+                }
+            }
+            AttemptEnd::Erred | AttemptEnd::Stopped => {}
         }
         let took = now.monotonic.saturating_sub(open.began);
         let record = AttemptRecord {
@@ -143,6 +163,9 @@ impl History {
         }
     }
 }
+
+/// Stage, run and number of a task.
+type TaskKey = (u32, u32, u32);
 
 /// Whether it came to nothing, how long it took, and its number.
 type Rank = (bool, Duration, u64);

@@ -23,7 +23,7 @@ mod takeover;
 use std::{collections::VecDeque, sync::Arc, time::Duration};
 
 use protocol::{
-    Counters, Now, Refusal, Status,
+    Counters, NodeId, Now, Refusal, Status,
     limits::{self, COUNTERS_MAX, JOB_COUNTERS_MAX},
     message::{
         client_master::{JobState, StageRecord},
@@ -251,14 +251,14 @@ impl Job {
     }
 
     /// Gives idle SPEs work: of the earliest stage first, since all later ones wait for it; first everyone's own, then what
-    /// is left of others', and at last what somebody is slow at.
+    /// is left of others', and at last what somebody is slow at. SPEs of marked nodes come after the others each time.
     fn give_tasks(&mut self, now: Now) {
         if self.stages.iter_mut().map(Stage::take_has_new).filter(|has_new| *has_new).count() > 0 {
             self.fleet.try_all_again();
         }
-        for far in [false, true] {
+        for (far, preferred) in [(false, true), (false, false), (true, true), (true, false)] {
             for stage in self.stages.iter_mut().filter(|stage| stage.has_waiting()) {
-                for (spe, node) in self.fleet.untried() {
+                for (spe, node) in self.fleet.untried(preferred) {
                     let record = &mut self.records[stage.number as usize];
                     if let Some(assignment) = stage.assign(now, &self.fleet, spe, &node, far, record) {
                         self.fleet.occupy(now, spe, assignment.attempt);
@@ -275,9 +275,10 @@ impl Job {
                 break;
             }
             for task in stage.late(now) {
-                let Some((spe, node)) = self.fleet.idle().find(|(_, node)| stage.may_rival(task, node)) else {
-                    continue;
-                };
+                // Who is marked is no likely winner.
+                let may_rival =
+                    |(_, node): &(SpeId, &NodeId)| self.fleet.is_preferred(node) && stage.may_rival(task, node);
+                let Some((spe, node)) = self.fleet.idle().find(may_rival) else { continue };
                 let (spe, node) = (spe, node.clone());
                 let record = &mut self.records[stage.number as usize];
                 let assignment = stage.begin_rival(now, &self.fleet, task, (spe, &node), record);

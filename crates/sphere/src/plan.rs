@@ -66,6 +66,8 @@ pub struct SpeNodePlan {
     pub place: Place,
     /// SPEs it runs at once.
     pub slots: u32,
+    /// Whether other nodes are preferred: attempts of earlier jobs came to nothing here. Where all are marked, none is.
+    pub is_marked: bool,
 }
 
 impl JobPlan {
@@ -139,7 +141,8 @@ mod tests {
             nodes: vec![],
             layout: Layout::default(),
         };
-        let node = SpeNodePlan { node: NodeId::new("n").unwrap(), place: Place::new("s", "r"), slots: 1 };
+        let node =
+            SpeNodePlan { node: NodeId::new("n").unwrap(), place: Place::new("s", "r"), slots: 1, is_marked: false };
         (JobPlan::new(JobId(1), vec![stage], FinalOutput::Publish), vec![file], vec![node])
     }
 

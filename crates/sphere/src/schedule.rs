@@ -8,6 +8,9 @@
 //! Only an SPE with nothing left on its own node is given a task of another: of the nearest node by topology, and among
 //! equally near ones of the one with most left to do; and only when that node has no SPE free for it.
 //!
+//! A marked node leaves a task to nodes that are not as long as one of them has an SPE free for it: of its own bytes to those
+//! that hold them too; of what it would have to fetch, or what has failed somewhere, to any. Where all are marked, none is.
+//!
 //! It never gives out a task twice and never asks what a task contains.
 
 use std::{
@@ -142,42 +145,70 @@ impl Pool {
     }
 
     fn choose_near(&self, fleet: &Fleet, node: &NodeId) -> Option<u32> {
-        self.choose(&Some(node.clone()), &|task| self.may_run(fleet, task, node))
+        let looks_max = if fleet.is_preferred(node) { usize::MAX } else { MARKED_LOOKS_MAX };
+        let is_given = |task: u32| self.may_run(fleet, task, node) && !self.is_left_to_others(fleet, task, node);
+        self.choose(&Some(node.clone()), looks_max, &is_given)
     }
 
     fn choose_far(&self, fleet: &Fleet, node: &NodeId) -> Option<u32> {
         if self.pinned {
             return None;
         }
+        let is_marked = !fleet.is_preferred(node);
+        if is_marked && self.avoiding == 0 && fleet.preferred().keys().any(|other| fleet.is_free(other)) {
+            return None;
+        }
         let may_leave = |task: u32| {
-            let holders = self.waiting.get(&task).map_or(&[][..], |waiting| &*waiting.holders);
+            let Some(Waiting { holders, avoid, .. }) = self.waiting.get(&task) else { return false };
+            // What has failed somewhere need not stay at a marked node.
+            let stays_at = |holder: &NodeId| {
+                let keeps = avoid.is_empty() || fleet.is_preferred(holder) || is_marked;
+                keeps && fleet.is_free(holder) && self.may_run(fleet, task, holder)
+            };
             self.may_run(fleet, task, node)
-                && !holders.iter().any(|holder| fleet.is_free(holder) && self.may_run(fleet, task, holder))
+                && !holders.iter().any(stays_at)
+                && !self.is_left_to_others(fleet, task, node)
         };
         // Nothing leaves a node with an SPE free, but what failed there.
         let others = self.fullest.from(fleet, node).filter(|holder| self.avoiding > 0 || !fleet.is_free(holder));
         // A task of no node of the job is as far as can be: last.
         let keys = others.map(|holder| Some(holder.clone())).chain([None]);
-        keys.into_iter().find_map(|key| self.choose(&key, &may_leave))
+        keys.into_iter().find_map(|key| self.choose(&key, usize::MAX, &may_leave))
     }
 
-    /// Rules 2 and 3 within one queue.
-    fn choose(&self, key: &Option<NodeId>, allowed: &dyn Fn(u32) -> bool) -> Option<u32> {
-        let mut best: Option<(u32, u32)> = None;
+    /// Rules 2 and 3 within one queue, of which at most so many tasks are looked at.
+    fn choose(&self, key: &Option<NodeId>, looks_max: usize, allowed: &dyn Fn(u32) -> bool) -> Option<u32> {
+        let (mut best, mut looks): (Option<(u32, u32)>, _) = (None, 0);
         for (member, tasks) in &self.queues.get(key)?.by_member {
             let readers = self.readers.get(member).copied().unwrap_or(0);
             if best.is_some_and(|(least, _)| least <= readers) {
                 continue;
             }
-            if let Some(task) = tasks.iter().copied().find(|task| allowed(*task)) {
+            let mut some = tasks.iter().copied().take(looks_max - looks).inspect(|_| looks += 1);
+            if let Some(task) = some.find(|task| allowed(*task)) {
                 best = Some((readers, task));
             }
             // Nothing is less than none; with more files than SPEs this is found at once.
-            if best.is_some_and(|(least, _)| least == 0) {
+            if best.is_some_and(|(least, _)| least == 0) || looks == looks_max {
                 break;
             }
         }
         best.map(|(_, task)| task)
+    }
+
+    /// Whether a marked node leaves a task to others, since one of them has an SPE free for it.
+    fn is_left_to_others(&self, fleet: &Fleet, task: u32, node: &NodeId) -> bool {
+        if fleet.is_preferred(node) {
+            return false;
+        }
+        let is_free = |other: &NodeId| fleet.is_free(other) && self.may_run(fleet, task, other);
+        self.waiting.get(&task).is_some_and(|Waiting { holders, avoid, .. }| {
+            if avoid.is_empty() && holders.contains(node) {
+                holders.iter().any(|other| fleet.is_preferred(other) && is_free(other))
+            } else {
+                fleet.preferred().keys().any(is_free)
+            }
+        })
     }
 
     /// Whether a task has not failed at this node, or at every other too.
@@ -187,6 +218,10 @@ impl Pool {
         })
     }
 }
+
+/// Tasks of its own that a marked node is offered: those of one queue mostly lie on the same nodes, and what the first ones
+/// wait for soon has changed.
+const MARKED_LOOKS_MAX: usize = 64;
 
 /// The queues in which a task waits.
 fn queue_keys(fleet: &Fleet, waiting: &Waiting) -> Vec<Option<NodeId>> {
@@ -233,8 +268,12 @@ mod tests {
     /// Nodes a and b in one rack, c in another rack, d in another site; one SPE each, all busy.
     fn busy_fleet() -> (Fleet, Vec<SpeId>) {
         let places = [("a", "s", "1"), ("b", "s", "1"), ("c", "s", "2"), ("d", "t", "1")];
-        let plans =
-            places.map(|(name, site, rack)| SpeNodePlan { node: node(name), place: Place::new(site, rack), slots: 1 });
+        let plans = places.map(|(name, site, rack)| SpeNodePlan {
+            node: node(name),
+            place: Place::new(site, rack),
+            slots: 1,
+            is_marked: false,
+        });
         let mut fleet = Fleet::new(&plans, Duration::from_secs(1));
         let spes: Vec<SpeId> = fleet.start_all(Now::default()).into_iter().map(|(spe, _)| spe).collect();
         for spe in &spes {

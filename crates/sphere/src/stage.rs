@@ -111,7 +111,7 @@ impl Stage {
         let weights = fleet.weights();
         let spes = weights.values().fold(0_u32, |sum, slots| sum.saturating_add(*slots));
         let segments = segment::cut(&stream, spes, plan.segment_bytes)?;
-        let tasks = task::group(&stream, segments, weights, plan.segment_bytes.0);
+        let tasks = task::group(&stream, segments, fleet, plan.segment_bytes.0);
         let finish = match (plan.is_last(number), plan.output) {
             (false, _) => Finish::Keep,
             (true, FinalOutput::Publish) => Finish::Publish,
@@ -131,7 +131,7 @@ impl Stage {
             at_work: BTreeSet::new(),
             pace: Pace::default(),
             counts: Counts::of(&tasks),
-            buckets: Buckets::new(first, output, finish, weights),
+            buckets: Buckets::new(first, output, finish, fleet.preferred()),
             tasks: tasks.into_iter().map(TaskState::new).collect(),
             deliveries: Deliveries::default(),
             tally: Tally::default(),
@@ -140,7 +140,7 @@ impl Stage {
             stage.wait(fleet, task as u32);
         }
         if stage.tasks.is_empty() {
-            stage.buckets.close(weights.keys().next());
+            stage.buckets.close(fleet.preferred().keys().next());
         }
         Ok(stage)
     }
@@ -400,7 +400,7 @@ impl Stage {
         self.tasks[task as usize].winner = Some(winner);
         self.unfinished -= 1;
         if self.unfinished == 0 {
-            self.buckets.close(fleet.weights().keys().next());
+            self.buckets.close(fleet.preferred().keys().next());
         }
     }
 

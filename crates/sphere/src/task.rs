@@ -10,7 +10,7 @@ use std::{
 
 use protocol::NodeId;
 
-use crate::{segment::Segment, stream::Stream};
+use crate::{fleet::Fleet, segment::Segment, stream::Stream};
 
 /// Some segments to be processed in one go.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -66,19 +66,14 @@ impl HolderLists<'_> {
     }
 }
 
-/// Groups segments into tasks of up to about `small_bytes` bytes, each with a home among `weights` (live nodes and their
-/// SPEs), in the order of their first segments.
-pub(crate) fn group(
-    stream: &Stream,
-    segments: Vec<Segment>,
-    weights: &BTreeMap<NodeId, u32>,
-    small_bytes: u64,
-) -> Vec<Task> {
+/// Groups segments into tasks of up to about `small_bytes` bytes, each with a home among the live nodes of `fleet`, in the
+/// order of their first segments.
+pub(crate) fn group(stream: &Stream, segments: Vec<Segment>, fleet: &Fleet, small_bytes: u64) -> Vec<Task> {
     let mut lists = HolderLists { stream, last: None };
     if stream.is_pinned() {
         return segments.into_iter().map(|segment| Task::of(&mut lists, vec![segment])).collect();
     }
-    let mut load = Load { weights, bytes: BTreeMap::new() };
+    let mut load = Load { fleet, bytes: BTreeMap::new() };
     let mut open: BTreeMap<Option<&NodeId>, Vec<Segment>> = BTreeMap::new();
     let mut tasks = Vec::new();
     for segment in segments {
@@ -104,19 +99,20 @@ pub(crate) fn group(
 
 /// How many bytes each node has been made the home of.
 struct Load<'a> {
-    weights: &'a BTreeMap<NodeId, u32>,
+    fleet: &'a Fleet,
     bytes: BTreeMap<&'a NodeId, u64>,
 }
 
 impl<'a> Load<'a> {
-    /// Gives `bytes` to the live holder with the least to do for its number of SPEs.
+    /// Gives `bytes` to the live holder with the least to do for its number of SPEs, a preferred one where there is one.
     fn give(&mut self, holders: &[NodeId], bytes: u64) -> Option<&'a NodeId> {
-        let live = holders.iter().filter_map(|node| self.weights.get_key_value(node));
+        let live = holders.iter().filter_map(|node| self.fleet.weights().get_key_value(node));
         let share = |node: &NodeId, weight: u32| {
             // 2^44 bytes a slice and a 24-bit scale keep this far inside 128 bits, and it needs no fractions.
             (u128::from(self.bytes.get(node).copied().unwrap_or(0)) << 24) / u128::from(weight.max(1))
         };
-        let (home, _) = live.min_by_key(|(node, weight)| (share(node, **weight), *node))?;
+        let (home, _) =
+            live.min_by_key(|(node, weight)| (!self.fleet.is_preferred(node), share(node, **weight), *node))?;
         // Even an empty file takes an SPE's time.
         *self.bytes.entry(home).or_default() += bytes + 1;
         Some(home)
@@ -129,13 +125,14 @@ const TASK_SEGMENTS_MAX: usize = 1_024;
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
-    use std::sync::Arc;
+    use std::{sync::Arc, time::Duration};
 
     use proptest::prelude::{prop, prop_assert, prop_assert_eq, proptest};
-    use protocol::{RecordFormat, SliceId};
+    use protocol::{Place, RecordFormat, SliceId};
 
     use super::*;
     use crate::{
+        plan::SpeNodePlan,
         segment::cut,
         stream::{InputFile, Layout},
     };
@@ -156,14 +153,21 @@ mod tests {
         Stream::Files(Arc::new(files.iter().map(file).collect()))
     }
 
-    fn weights(names: &[&str]) -> BTreeMap<NodeId, u32> {
-        names.iter().map(|name| (node(name), 1)).collect()
+    /// Nodes of one SPE each; `!` behind a name marks it.
+    fn fleet(names: &[&str]) -> Fleet {
+        let plan = |name: &&str| SpeNodePlan {
+            node: node(name.trim_end_matches('!')),
+            place: Place::new("s", "r"),
+            slots: 1,
+            is_marked: name.ends_with('!'),
+        };
+        Fleet::new(&names.iter().map(plan).collect::<Vec<_>>(), Duration::from_secs(1))
     }
 
     fn grouped(files: &[(u64, &[&str])], names: &[&str]) -> Vec<(Vec<usize>, Vec<String>)> {
         let stream = stream(files);
         let segments = cut(&stream, 1, (100, 1000)).unwrap();
-        let tasks = group(&stream, segments, &weights(names), 100);
+        let tasks = group(&stream, segments, &fleet(names), 100);
         let shape = |task: &Task| {
             (task.segments.iter().map(|s| s.member).collect(), task.holders.iter().map(ToString::to_string).collect())
         };
@@ -184,6 +188,16 @@ mod tests {
     fn files_with_several_copies_are_shared_out_evenly() {
         let tasks = grouped(&[(40, &["a", "b"]), (40, &["a", "b"]), (40, &["a", "b"]), (40, &["b", "a"])], &["a", "b"]);
         assert_eq!(tasks, [is(&[0, 2], &["a", "b"]), is(&[1, 3], &["a", "b"])]);
+    }
+
+    #[test]
+    fn small_files_travel_with_what_lies_on_nodes_that_are_not_marked() {
+        let files: &[(u64, &[&str])] = &[(40, &["a", "b"]), (40, &["a", "c"]), (40, &["a", "b"]), (10, &["a"])];
+        let shared = grouped(files, &["a", "b", "c"]);
+        assert_eq!(shared, [is(&[0, 3], &["a"]), is(&[1], &["a", "c"]), is(&[2], &["a", "b"])]);
+        let tasks = grouped(files, &["a!", "b", "c"]);
+        assert_eq!(tasks, [is(&[0, 2], &["a", "b"]), is(&[1], &["a", "c"]), is(&[3], &["a"])]);
+        assert_eq!(grouped(files, &["a!", "b!", "c!"]), shared);
     }
 
     #[test]
@@ -209,7 +223,7 @@ mod tests {
             let files: Vec<(u64, &[&str])> = list.iter().zip(&nodes).map(|((bytes, _), nodes)| (*bytes, &nodes[..])).collect();
             let stream = stream(&files);
             let segments = cut(&stream, 3, (100, 200)).unwrap();
-            let tasks = group(&stream, segments.clone(), &weights(&["a", "b", "c"]), 100);
+            let tasks = group(&stream, segments.clone(), &fleet(&["a", "b", "c"]), 100);
             let mut seen: Vec<u64> = tasks.iter().flat_map(|task| task.segments.iter().map(|s| s.number)).collect();
             for task in &tasks {
                 prop_assert!(task.segments.len() == 1 || task.bytes <= 100);

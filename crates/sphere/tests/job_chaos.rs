@@ -94,6 +94,8 @@ impl Cloud {
     /// One whose job goes on with so many errors of its function.
     fn bearing(seed: u64, faults: u32, errors_max: u32) -> (Self, Content) {
         let mut rng = Rng::with_seed(seed);
+        // Drawn apart, so that a seed's cloud is the same as without marks.
+        let mut marks = Rng::with_seed(!seed);
         let names: Vec<NodeId> = (0..rng.u32(1..6)).map(|at| NodeId::new(format!("n{at}")).unwrap()).collect();
         let plans: Vec<SpeNodePlan> = names
             .iter()
@@ -101,6 +103,7 @@ impl Cloud {
                 node: node.clone(),
                 place: Place::new(format!("s{}", rng.u8(0..2)), format!("r{}", rng.u8(0..2))),
                 slots: rng.u32(1..4),
+                is_marked: marks.u8(0..3) == 0,
             })
             .collect();
         let mut records = Content::new();

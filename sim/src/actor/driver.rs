@@ -194,7 +194,8 @@ impl Driver {
 }
 
 fn node_plan(node: &protocol::message::client_master::SpeNode) -> SpeNodePlan {
-    SpeNodePlan { node: node.source.node.clone(), place: node.source.place.clone(), slots: node.slots }
+    let (name, place) = (node.source.node.clone(), node.source.place.clone());
+    SpeNodePlan { node: name, place, slots: node.slots, is_marked: node.is_marked }
 }
 
 /// The nodes of an admission, by name.

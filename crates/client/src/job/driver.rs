@@ -520,7 +520,8 @@ async fn wait_until(due: Option<Instant>) {
 }
 
 pub(super) fn node_plan(node: &SpeNode) -> SpeNodePlan {
-    SpeNodePlan { node: node.source.node.clone(), place: node.source.place.clone(), slots: node.slots }
+    let (name, place) = (node.source.node.clone(), node.source.place.clone());
+    SpeNodePlan { node: name, place, slots: node.slots, is_marked: node.is_marked }
 }
 
 fn bug(error: &JoinError) -> Event {

@@ -244,7 +244,10 @@ impl World {
 
     fn admitted(&self, job: JobId) -> ClientReply {
         let sources = self.nodes.keys().filter_map(|node| self.source(node, vec![]));
-        ClientReply::Admitted(Admitted { job, nodes: sources.map(|source| SpeNode { source, slots: 1 }).collect() })
+        ClientReply::Admitted(Admitted {
+            job,
+            nodes: sources.map(|source| SpeNode { source, slots: 1, is_marked: false }).collect(),
+        })
     }
 
     fn answer(&mut self, request: ClientRequest) -> ClientReply {

@@ -111,3 +111,59 @@ fn a_node_bears_the_marks_of_the_last_hour() {
     assert_eq!(marks(&mut bench, "n1"), NodeMarks { failed: 0, overtaken: 1 }, "the first was more than an hour ago");
     assert_eq!(marks(&mut bench, "n2"), NodeMarks::default());
 }
+
+/// The nodes that a job of `user` is told to avoid.
+fn marked(bench: &mut Bench, user: &str) -> Vec<String> {
+    let ClientReply::Admitted(admitted) =
+        bench.ask(user, ClientRequest::AdmitJob { title: "count words".into(), output: None })
+    else {
+        panic!("not admitted")
+    };
+    admitted.nodes.iter().filter(|spe| spe.is_marked).map(|spe| spe.source.node.to_string()).collect()
+}
+
+/// A job of `user` ends whose attempts failed so often at these nodes.
+fn fail(bench: &mut Bench, user: &str, at: &[(&str, u32)]) {
+    let job = admit(bench, user);
+    let marks = at.iter().map(|(at, failed)| (node(at), NodeMarks { failed: *failed, overtaken: 0 })).collect();
+    bench.done(user, tell(job, JobHistory { marks, ..history(1) }));
+}
+
+#[test]
+fn a_job_is_told_of_nodes_at_which_three_attempts_of_its_users_jobs_failed_until_that_fades() {
+    let mut bench = Bench::with_nodes(&["a/1", "a/1", "b/1"]);
+    fail(&mut bench, "ann", &[("n1", 2)]);
+    assert_eq!(marked(&mut bench, "ann"), [""; 0]);
+    fail(&mut bench, "ann", &[("n1", 1)]);
+    assert_eq!(marked(&mut bench, "ann"), ["n1"]);
+    bench.advance(seconds(16 * 60));
+    assert_eq!(marked(&mut bench, "ann"), [""; 0], "three fade within a quarter of an hour");
+    fail(&mut bench, "ann", &[("n2", 1_000_000)]);
+    bench.advance(seconds(40 * 60));
+    assert_eq!(marked(&mut bench, "ann"), ["n2"]);
+    bench.advance(seconds(6 * 60));
+    assert_eq!(marked(&mut bench, "ann"), [""; 0], "many fade as well");
+}
+
+#[test]
+fn one_users_word_alone_does_not_count_for_anothers_jobs() {
+    let mut bench = Bench::with_nodes(&["a/1", "a/1", "b/1"]);
+    for _ in 0..5 {
+        fail(&mut bench, "bob", &[("n1", 100)]);
+    }
+    assert_eq!((marked(&mut bench, "bob").len(), marked(&mut bench, "ann").len()), (1, 0));
+    fail(&mut bench, "ann", &[("n1", 1)]);
+    assert_eq!(marked(&mut bench, "ann"), ["n1"]);
+}
+
+#[test]
+fn what_fails_everywhere_keeps_jobs_from_no_node() {
+    let mut bench = Bench::with_nodes(&["a/1", "a/1", "b/1", "b/1"]);
+    fail(&mut bench, "ann", &[("n1", 5), ("n2", 5), ("n3", 5), ("n4", 5)]);
+    assert_eq!(marked(&mut bench, "ann"), [""; 0]);
+    fail(&mut bench, "ann", &[("n2", 16), ("n4", 16)]);
+    assert_eq!(marked(&mut bench, "ann"), ["n2", "n4"]);
+    let mut alone = Bench::with_nodes(&["a/1"]);
+    fail(&mut alone, "ann", &[("n1", 5)]);
+    assert_eq!(marked(&mut alone, "ann"), [""; 0]);
+}

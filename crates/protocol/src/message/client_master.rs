@@ -623,6 +623,8 @@ pub struct SpeNode {
     pub source: Source,
     /// SPEs it runs at once.
     pub slots: u32,
+    /// Whether other nodes are to be preferred: lately attempts of jobs came to nothing here far more often than elsewhere.
+    pub is_marked: bool,
 }
 
 /// A job as its driver reports it.

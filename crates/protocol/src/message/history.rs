@@ -1,5 +1,5 @@
 //! Door 2, what became of a job's attempts: told by its driver at the end, asked for by people afterwards. Serves `job
-//! --segments` and `nodes`. Only words for people: nothing is decided by them.
+//! --segments` and `nodes`. Of it only the marks decide something: which nodes later jobs prefer.
 
 use serde::{Deserialize, Serialize};
 
@@ -27,7 +27,7 @@ pub struct JobHistory {
     pub attempts: Vec<AttemptRecord>,
     /// How many others there were.
     pub left_out: u64,
-    /// The nodes at which attempts came to nothing.
+    /// The nodes at which attempts came to nothing, though others could do the same.
     pub marks: Vec<(NodeId, NodeMarks)>,
 }
 
@@ -73,10 +73,10 @@ pub enum AttemptEnd {
     Stopped,
 }
 
-/// Attempts of jobs that came to nothing at a node.
+/// Attempts of jobs that came to nothing at a node, though another could do the same.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NodeMarks {
-    /// Their SPE or the node itself failed.
+    /// Their SPE or the node itself failed, and another node did the task.
     pub failed: u32,
     /// Another node was quicker.
     pub overtaken: u32,

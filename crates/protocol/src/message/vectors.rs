@@ -228,7 +228,7 @@ fn the_replies_to_a_client_have_their_bytes() {
         FoundCopy { status: status(CopyState::Ok), source: Some(source()) },
         FoundCopy { status: status(CopyState::Corrupt), source: None },
     ];
-    let admitted = Admitted { job: JobId(6), nodes: vec![SpeNode { source: source(), slots: 2 }] };
+    let admitted = Admitted { job: JobId(6), nodes: vec![SpeNode { source: source(), slots: 2, is_marked: true }] };
     let states = [JobState::Running, JobState::Done, JobState::Failed, JobState::Cancelled, JobState::Lost];
     let jobs = states.map(|state| JobRecord { state, ..job() }).to_vec();
     compare!(vectors, ClientReply {

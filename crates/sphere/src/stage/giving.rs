@@ -123,7 +123,8 @@ fn find(fleet: &Fleet, slice: SliceId, nodes: &[NodeId], node: &NodeId, lacking:
         return SegmentPlace::Local(slice);
     }
     let live = nodes.iter().filter(|holder| fleet.is_live(holder) && !lacking.contains(holder));
-    let nearest = live.min_by_key(|holder| (fleet.distance(node, holder), *holder)).cloned();
+    let nearest = live.min_by_key(|holder| (fleet.distance(node, holder), !fleet.is_preferred(holder), *holder));
+    let nearest = nearest.cloned();
     SegmentPlace::Remote { slice, nearest }
 }
 

@@ -1,9 +1,6 @@
 //! What is told of a job's attempts when it has ended.
 
-use protocol::{
-    limits,
-    message::history::{AttemptEnd, NodeMarks},
-};
+use protocol::{limits, message::history::AttemptEnd};
 use sphere::{AssignedPart, AssignedSegment, Assignment};
 
 use super::*;
@@ -103,7 +100,34 @@ fn of_more_attempts_than_it_keeps_a_history_tells_the_bad_ones_and_the_longest()
     assert_eq!((told.attempts.len(), told.left_out), (most as usize, 10));
     assert_eq!((told.attempts[0].segment, told.attempts[0].end), (0, AttemptEnd::Failed));
     assert_eq!(told.attempts[1].segment, 11, "the ten shortest are left out");
-    assert_eq!(told.marks, [(NodeId::new("a").unwrap(), NodeMarks { failed: 1, overtaken: 0 })]);
+}
+
+#[test]
+fn a_failure_marks_its_node_when_another_node_has_done_the_task_and_no_sooner() {
+    let files = [("/x", 100, "a"), ("/y", 100, "a"), ("/z", 100, "b")];
+    let marks = |steps: &str| {
+        let mut script = script(&[("a", 2), ("b", 1)], &files, LOCAL, FinalOutput::Return);
+        script.play(
+            "start 1 at a
+             start 2 at a
+             start 3 at b
+             > ready 1
+             run 0.0.0.0 on 1 at a: /x[0..100]
+             > fail 0.0.0.0 unavailable
+             drop 1
+             > wait 250
+             start 5 at a",
+        );
+        for step in steps.split(',').map(str::trim) {
+            script.tell(step);
+            script.write_actions(&mut String::new());
+        }
+        told(script).lines().filter(|line| line.contains("failed ")).collect::<String>()
+    };
+    assert_eq!(marks("cancel"), "", "nobody has done it");
+    assert_eq!(marks("ready 3, finish 0.0.2.0, wait 750, finish 0.0.0.1"), "a: failed 1, overtaken 0");
+    assert_eq!(marks("gone b, wait 750, ready 5, finish 0.0.0.1"), "", "the same node has done it");
+    assert_eq!(marks("ready 3, finish 0.0.2.0, wait 750, erred 0.0.0.1"), "", "it was the function");
 }
 
 #[test]

@@ -6,6 +6,7 @@
 mod errors;
 mod history;
 mod losses;
+mod marked;
 
 use std::{fmt::Write as _, time::Duration};
 
@@ -29,7 +30,7 @@ struct Script {
     now: Now,
 }
 
-/// Nodes are `name slots`; files are `path bytes holders`, of records of 10 bytes, cut at 100 bytes.
+/// Nodes are `name slots`, with `!` behind the name of a marked one; files are `path bytes holders`, of records of 10 bytes, cut at 100 bytes.
 fn script(nodes: &[(&str, u32)], files: &[(&str, u64, &str)], stages: &[StageOutput], output: FinalOutput) -> Script {
     script_with_errors(nodes, files, stages, output, 0)
 }
@@ -56,9 +57,10 @@ fn script_with_errors(
         layout: Layout::default(),
     };
     let node = |(name, slots): &(&str, u32)| SpeNodePlan {
-        node: NodeId::new(*name).unwrap(),
+        node: NodeId::new(name.trim_end_matches('!')).unwrap(),
         place: Place::new("site", "rack"),
         slots: *slots,
+        is_marked: name.ends_with('!'),
     };
     let inputs = files.iter().enumerate().map(file).collect();
     let nodes: Vec<_> = nodes.iter().map(node).collect();
@@ -610,7 +612,7 @@ fn a_file_with_half_a_record_is_refused_before_anything_starts() {
         nodes: vec![],
         layout: Layout::default(),
     };
-    let node = SpeNodePlan { node: NodeId::new("a").unwrap(), place: Place::new("s", "r"), slots: 1 };
+    let node = SpeNodePlan { node: NodeId::new("a").unwrap(), place: Place::new("s", "r"), slots: 1, is_marked: false };
     let error = Job::new(Now::default(), plan, vec![file], &[node]).unwrap_err();
     assert!(matches!(error, SphereError::PartialRecord { bytes: 105, record_bytes: 10, .. }), "{error}");
 }
