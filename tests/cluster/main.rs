@@ -16,6 +16,7 @@ mod job_faults;
 mod jobs;
 mod keeping;
 mod machines;
+mod memory;
 mod network;
 #[path = "../../crates/security/tests/oidc/op.rs"]
 mod op;

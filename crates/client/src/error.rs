@@ -55,7 +55,7 @@ pub enum ClientError {
     #[error(transparent)]
     Id(#[from] IdError),
     /// A file has no copy that can be read now.
-    #[error("no copy of `{path}` can be read now: {last}; see `sector stat {path}`")]
+    #[error("no copy of `{path}` can be read now: {last}; {}", advice_for_lost(path))]
     NoCopy {
         /// The file.
         path: SectorPath,
@@ -79,6 +79,15 @@ pub enum ClientError {
         /// What was asked.
         request: &'static str,
     },
+}
+
+/// What to do about a file without a copy.
+pub(crate) fn advice_for_lost(path: &SectorPath) -> String {
+    if path.is_in_memory() {
+        "it was kept in memory, which ends with its node: run the job again that made it".into()
+    } else {
+        format!("see `sector stat {path}`")
+    }
 }
 
 impl ClientError {

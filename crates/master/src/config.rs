@@ -22,6 +22,8 @@ pub struct MasterConfig {
     pub reserve_bytes: u64,
     /// How long what was removed can be restored; zero: not at all.
     pub trash: Duration,
+    /// How long files below `/memory` stay there where no policy says.
+    pub memory_lifetime: Duration,
     /// What whoever is logged in may do with entries where neither they nor the folders above them say who may.
     pub everyone: Rights,
     /// Whether data within a site goes unencrypted.
@@ -38,6 +40,7 @@ impl Default for MasterConfig {
             rebuild_wait: Duration::from_secs(600),
             reserve_bytes: 256 << 20,
             trash: Duration::from_secs(7 * 86_400),
+            memory_lifetime: Duration::from_secs(86_400),
             everyone: Rights::READ.and(Rights::RUN),
             insecure_data: false,
         }

@@ -14,6 +14,7 @@ use protocol::{
 use crate::{
     Master,
     actions::Caller,
+    memory::check_memory_border,
     namespace::{ListedPage, is_a_folder, nothing_at},
     nodes::NodeKey,
     replicas::{Replica, ReplicaState},
@@ -106,6 +107,7 @@ impl Master {
         to: &SectorPath,
     ) -> Result<Option<ClientReply>, Refusal> {
         let id = self.names.get(from)?;
+        check_memory_border(from, to)?;
         self.check_moved_quotas(id, to)?;
         let change = self.move_entry(from, to)?;
         let moved_slice = self.names.content(id).map(|content| content.slice);

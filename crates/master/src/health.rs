@@ -23,7 +23,7 @@ impl Master {
 
     /// What is wrong, if anything.
     pub(crate) fn health(&self) -> ClientReply {
-        let Unwell { under_replicated, lost, misplaced, short_of_nodes } = self.replication.health();
+        let Unwell { under_replicated, lost, lost_in_memory, misplaced, short_of_nodes } = self.replication.health();
         let corrupt = self.replicas.corrupt_count();
         let mut reasons = Vec::new();
         for (_, node) in self.nodes.by_name() {
@@ -39,6 +39,12 @@ impl Master {
         }
         if lost > 0 {
             reasons.push(format!("{lost} files have no copy that can be reached; start the nodes that hold them"));
+        }
+        if lost_in_memory > 0 {
+            reasons.push(format!(
+                "{lost_in_memory} files below `/memory` are gone with their nodes; run the jobs again that made them, or \
+                 remove them"
+            ));
         }
         if under_replicated > 0 {
             reasons.push(format!(

@@ -30,6 +30,7 @@ mod lifetimes;
 mod links;
 mod loading;
 mod master;
+mod memory;
 pub mod namespace;
 mod nodes;
 mod order_group;

@@ -92,7 +92,8 @@ impl Master {
     }
 
     fn end_of_life(&self, file: FileId) -> Option<u64> {
-        if !self.policies.have_lifetimes() || self.names.content(file).is_none() || self.is_trash(file) {
+        let may_end = self.policies.have_lifetimes() || self.memory_folder().is_some();
+        if !may_end || self.names.content(file).is_none() || self.is_trash(file) {
             return None;
         }
         let seconds = self.gather(file).into_policy().lifetime_seconds?;

@@ -184,12 +184,16 @@ impl Master {
         if let Some(content) = self.names.content(id).filter(|content| content.copies > 0) {
             gathered.policy.copies = Some(content.copies);
         }
+        let memory = self.memory_folder();
         // As it is in most clouds, and every entry of every listing is asked for.
-        let is_silent = self.policies.is_empty() && self.trash.is_empty();
+        let is_silent = self.policies.is_empty() && self.trash.is_empty() && memory.is_none();
         let mut at = if is_silent { None } else { Some(id) };
         while let Some(entry) = at {
             if let Some(own) = self.policies.get(entry) {
                 gathered.add(entry, own);
+            }
+            if memory == Some(entry) {
+                gathered.add(entry, &self.memory_policy());
             }
             if let Some(inherited) = self.trash.inherited(entry) {
                 gathered.add(entry, inherited);
@@ -200,9 +204,18 @@ impl Master {
         gathered
     }
 
+    /// The same of what is about to be written to a path: as of what is there, else as the nearest folder on the way.
+    pub(crate) fn gather_at(&self, path: &SectorPath) -> Gathered {
+        let mut gathered = self.gather(self.names.nearest(path).0);
+        if path.is_in_memory() && self.memory_folder().is_none() {
+            gathered.add(ROOT, &self.memory_policy());
+        }
+        gathered
+    }
+
     /// Copies that are to be synced before an upload to a path is answered, of `copies` in all.
     pub(crate) fn sync_copies_at(&self, path: &SectorPath, copies: u8) -> u8 {
-        let policy = self.gather(self.names.nearest(path).0).into_policy();
+        let policy = self.gather_at(path).into_policy();
         policy.sync_copies.unwrap_or(self.config.sync_copies).min(copies)
     }
 

@@ -28,6 +28,7 @@ pub(crate) struct Replication {
     copying: BTreeMap<(SliceId, NodeKey), Copying>,
     under: BTreeSet<SliceId>,
     lost: BTreeSet<SliceId>,
+    lost_in_memory: BTreeSet<SliceId>,
     misplaced: BTreeSet<SliceId>,
     short_of_nodes: BTreeSet<SliceId>,
     /// Whether something changed since the queue was last worked on.
@@ -54,6 +55,8 @@ pub(crate) struct Wellness {
     pub(crate) is_short_of_nodes: bool,
     /// Whether a copy stands where it should not.
     pub(crate) is_misplaced: bool,
+    /// Whether its copies are in memory only.
+    pub(crate) is_in_memory: bool,
 }
 
 /// Where a slice that needs copies stands.
@@ -230,9 +233,11 @@ impl Replication {
                 set.remove(&slice)
             };
         };
-        let Wellness { good, possible, is_short_of_nodes, is_misplaced } = wellness;
-        keep(&mut self.under, good < possible);
-        keep(&mut self.lost, good == 0);
+        let Wellness { good, possible, is_short_of_nodes, is_misplaced, is_in_memory } = wellness;
+        let is_lost_in_memory = is_in_memory && good == 0;
+        keep(&mut self.lost_in_memory, is_lost_in_memory);
+        keep(&mut self.under, good < possible && !is_lost_in_memory);
+        keep(&mut self.lost, good == 0 && !is_lost_in_memory);
         keep(&mut self.misplaced, is_misplaced);
         keep(&mut self.short_of_nodes, is_short_of_nodes);
     }
@@ -241,7 +246,8 @@ impl Replication {
     pub(crate) fn forget(&mut self, slice: SliceId) {
         self.take_out(slice);
         self.failures.remove(&slice);
-        for set in [&mut self.under, &mut self.lost, &mut self.misplaced, &mut self.short_of_nodes] {
+        let Self { under, lost, lost_in_memory, misplaced, short_of_nodes, .. } = self;
+        for set in [under, lost, lost_in_memory, misplaced, short_of_nodes] {
             set.remove(&slice);
         }
     }
@@ -251,6 +257,7 @@ impl Replication {
         Unwell {
             under_replicated: self.under.len() as u64,
             lost: self.lost.len() as u64,
+            lost_in_memory: self.lost_in_memory.len() as u64,
             misplaced: self.misplaced.len() as u64,
             short_of_nodes: self.short_of_nodes.len() as u64,
         }
@@ -270,6 +277,8 @@ pub(crate) struct Unwell {
     pub(crate) under_replicated: u64,
     /// Without any that can be reached.
     pub(crate) lost: u64,
+    /// The same of those that were kept in memory.
+    pub(crate) lost_in_memory: u64,
     /// With one where none should be.
     pub(crate) misplaced: u64,
     /// For which there are too few nodes.

@@ -100,6 +100,7 @@ impl Server {
             rebuild_wait: settings.rebuild_wait(),
             reserve_bytes: settings.reserve_bytes,
             trash: settings.trash(),
+            memory_lifetime: settings.memory_lifetime(),
             // Checked with all settings.
             everyone: settings.everyone().unwrap_or_default(),
             insecure_data: settings.insecure_data,

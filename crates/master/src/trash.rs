@@ -26,6 +26,7 @@ use crate::{
     Master,
     actions::{Caller, StoredRow, TRASH_TABLE},
     error::MasterError,
+    memory::is_of_memory,
     namespace::{ROOT, change::Change, damaged, decode_row, encode_row, nothing_at},
     rights::Need,
     saves::Effect,
@@ -154,7 +155,8 @@ impl Master {
         for_good: bool,
     ) -> Result<Change, Refusal> {
         let is_refused = !recursive && self.names.is_folder(id) && !self.names.is_empty_folder(id);
-        if !for_good && !is_refused && !self.config.trash.is_zero() {
+        let has_trash = !self.config.trash.is_zero() && !is_of_memory(path);
+        if !for_good && !is_refused && has_trash {
             return self.move_to_trash(now, id, path);
         }
         let mut change = self.remove_entry(path, recursive)?;

@@ -30,7 +30,7 @@ impl Master {
     /// What is wanted of a file that is about to be written to a path: as of the file that is there, else as the nearest
     /// folder on the way says. `copies` is what the writer himself asks for; 0 means nothing.
     pub(crate) fn wish_at(&self, path: &SectorPath, copies: Option<u8>) -> Wish {
-        let mut wish = self.wish_from(self.gather(self.names.nearest(path).0));
+        let mut wish = self.wish_from(self.gather_at(path));
         wish.copies = copies.filter(|copies| *copies > 0).unwrap_or(wish.copies);
         wish
     }

@@ -18,20 +18,32 @@ use daemon::{
 use protocol::{disk::DiskState, names};
 use store::{DataFolder, Disk, DiskSet, LostDisk, write_file_atomically};
 
-use crate::{NodeError, blocking, hands::Hands, rules::Completion};
+use crate::{NodeError, blocking, hands::Hands, memory_folder::MemoryFolder, rules::Completion};
 
-/// Opens the data folders of a node. Blocks on the disks.
+/// Opens the data folders of a node, and its folder in memory if it can have one. Blocks on the disks.
 ///
 /// # Errors
 /// When another process has one of them, or none can be opened.
-pub(crate) fn open(settings: &NodeSettings, disk: &Arc<dyn Disk>) -> Result<Arc<DiskSet>, NodeError> {
+pub(crate) fn open(
+    settings: &NodeSettings,
+    disk: &Arc<dyn Disk>,
+) -> Result<(Arc<DiskSet>, Option<MemoryFolder>), NodeError> {
     let note = settings.folder.join(NOTE_NAME);
     let (known, all) = (read_note(&note), settings.data_folders());
-    let folders = all.iter().map(|folder| DataFolder {
+    let data_folder = |folder: &PathBuf| DataFolder {
         disk: Arc::clone(disk),
         folder: folder.clone(),
         known: known.contains(folder),
+        memory_bytes: None,
+    };
+    let memory = make_memory(settings);
+    let in_memory = memory.as_ref().map(|memory| DataFolder {
+        disk: Arc::clone(disk),
+        folder: memory.clone(),
+        known: false,
+        memory_bytes: Some(settings.memory_bytes),
     });
+    let folders = all.iter().map(data_folder).chain(in_memory);
     let (disks, put_aside) = DiskSet::open(folders.collect(), settings.reserve_bytes)?;
     for file in put_aside {
         tracing::error!(file = %file.display(), "a damaged file was put aside; look at it and remove it");
@@ -51,7 +63,22 @@ pub(crate) fn open(settings: &NodeSettings, disk: &Arc<dyn Disk>) -> Result<Arc<
         status.state == DiskState::Ok || known.contains(folder)
     });
     write_note(&note, now_known.map(|(folder, _)| folder));
-    Ok(disks)
+    // Now that nobody else has the data folder.
+    Ok((disks, memory.map(MemoryFolder::hold)))
+}
+
+fn make_memory(settings: &NodeSettings) -> Option<PathBuf> {
+    if settings.memory_bytes == 0 {
+        return None;
+    }
+    let below = &settings.memory_folder;
+    match fs::create_dir_all(&settings.folder).and_then(|()| MemoryFolder::make(below, &settings.folder)) {
+        Ok(folder) => Some(folder),
+        Err(error) => {
+            tracing::warn!(folder = %below.display(), %error, "nothing can be kept in memory; see `memory_folder`");
+            None
+        }
+    }
 }
 
 /// Looks after the disks while the node runs.
@@ -131,19 +158,21 @@ mod tests {
             folder: home.path().join("main"),
             folders: Some(vec![further.clone()]),
             reserve_bytes: 0,
+            memory_bytes: 0,
             ..NodeSettings::default()
         };
         let os: Arc<dyn Disk> = Arc::new(OsDisk);
         let states = |disks: &DiskSet| disks.statuses().iter().map(|disk| disk.state).collect::<Vec<_>>();
-        assert_eq!(states(&open(&settings, &os).unwrap()), [DiskState::Ok, DiskState::Ok]);
+        let open = |settings: &NodeSettings| open(settings, &os).unwrap().0;
+        assert_eq!(states(&open(&settings)), [DiskState::Ok, DiskState::Ok]);
         fs::remove_dir_all(&further).unwrap();
         fs::create_dir(&further).unwrap();
         for _ in 0..2 {
-            assert_eq!(states(&open(&settings, &os).unwrap()), [DiskState::Ok, DiskState::Missing]);
+            assert_eq!(states(&open(&settings)), [DiskState::Ok, DiskState::Missing]);
         }
         // Taken out of the settings and back in again, it is a new one.
         let alone = NodeSettings { folders: None, ..settings.clone() };
-        assert_eq!(states(&open(&alone, &os).unwrap()), [DiskState::Ok]);
-        assert_eq!(states(&open(&settings, &os).unwrap()), [DiskState::Ok, DiskState::Ok]);
+        assert_eq!(states(&open(&alone)), [DiskState::Ok]);
+        assert_eq!(states(&open(&settings)), [DiskState::Ok, DiskState::Ok]);
     }
 }

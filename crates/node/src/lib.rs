@@ -19,6 +19,7 @@ mod import;
 mod intake;
 pub mod keeping;
 mod link;
+mod memory_folder;
 mod peers;
 mod pull;
 mod renewal;

@@ -47,6 +47,7 @@ use crate::{
     import::ImportFolders,
     keeping::KeptRows,
     link::{Joined, Link},
+    memory_folder::MemoryFolder,
     peers::Peers,
     pull::{abroad::Borders, reach::Reach},
     renewal::Renewal,
@@ -70,6 +71,7 @@ pub struct Server {
     settings: Checked<NodeSettings>,
     hands: Arc<Hands>,
     events: mpsc::Receiver<Event>,
+    memory: Option<MemoryFolder>,
 }
 
 /// Serves in a process of its own: prints the ready line and returns when it was stopped. An embedded cloud uses
@@ -98,7 +100,7 @@ impl Server {
         let credentials = Credentials { certificate_pem: texts.certificate_pem, key_pem: texts.key_pem };
         let identity = TlsIdentity::role(&texts.authority_pem, &credentials)?;
         let (own_settings, disk): (_, Arc<dyn Disk>) = (settings.clone(), Arc::new(OsDisk));
-        let store = blocking("opening the data folders", move || disks::open(&own_settings, &disk)).await?;
+        let (store, memory) = blocking("opening the data folders", move || disks::open(&own_settings, &disk)).await?;
         let works = |status: &DiskStatus| status.state == DiskState::Ok;
         let disks = settings.data_folders().into_iter().zip(store.statuses());
         let disks = disks.filter(|(_, status)| works(status)).map(|(folder, _)| folder).collect();
@@ -155,7 +157,7 @@ impl Server {
         };
         let renewal = Renewal { name: settings.id.clone(), files, identity: identity.clone(), master: settings.master };
         let (carrier, settings) = (TcpCarrier::new(identity), settings.clone());
-        Ok(Self { renewal, listener, local, socket, clock, carrier, settings, hands: Arc::new(hands), events })
+        Ok(Self { renewal, listener, local, socket, clock, carrier, settings, hands: Arc::new(hands), events, memory })
     }
 
     /// Where its transfer port listens.
@@ -169,7 +171,7 @@ impl Server {
     /// # Errors
     /// When one of its tasks ends by a bug.
     pub async fn run(self, stopping: Stopping) -> Result<(), NodeError> {
-        let Self { listener, local, socket, clock, carrier, renewal, settings, hands, events } = self;
+        let Self { listener, local, socket, clock, carrier, renewal, settings, hands, events, memory } = self;
         let address = settings.advertised(listener.address());
         tracing::info!(node = %settings.id, %address, slices = hands.store.held().len(), "the node is ready");
         let (messenger, messages) = Messenger::start(socket, clock);
@@ -225,6 +227,7 @@ impl Server {
             tracing::warn!(%error, "background work did not end in order");
         }
         desk.finish().await;
+        drop(memory);
         outcome
     }
 }

@@ -99,6 +99,12 @@ impl SectorPath {
         folder.is_root() || self.0.strip_prefix(&*folder.0).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
     }
 
+    /// Whether what stands here is kept in the memory of nodes, and not on their disks: all below `/memory`.
+    pub fn is_in_memory(&self) -> bool {
+        let mut components = self.components();
+        components.next() == Some(MEMORY_FOLDER) && components.next().is_some()
+    }
+
     /// The path without its leading `/`, for joining below a folder of the native file system.
     pub fn relative(&self) -> &str {
         &self.0[1..]
@@ -166,6 +172,8 @@ fn check_component(component: &str) -> Result<(), &'static str> {
     Ok(())
 }
 
+/// The folder of the root below which files are kept in memory; see [`SectorPath::is_in_memory`].
+pub const MEMORY_FOLDER: &str = "memory";
 /// A sidecar lies beside its slice `x` under the name `.x.sector`; no slice may be called so.
 pub const SIDECAR_PREFIX: &str = ".";
 /// See [`SIDECAR_PREFIX`].
@@ -179,6 +187,15 @@ mod tests {
 
     fn path(text: &str) -> SectorPath {
         SectorPath::parse(text).expect("the test's own path")
+    }
+
+    #[test]
+    fn what_is_below_the_folder_of_memory_is_in_memory() {
+        for (text, expected) in [("/memory/a", true), ("/memory/a/b", true), ("/memory", false), ("/a/memory/b", false)]
+        {
+            assert_eq!(path(text).is_in_memory(), expected, "{text}");
+        }
+        assert!(!path("/memoryless/a").is_in_memory() && !SectorPath::root().is_in_memory());
     }
 
     #[test]

@@ -1,8 +1,10 @@
 //! The slices of a node that has several disks: one [`SliceStore`] a disk, each with its own lock, recovery and staging,
 //! behind the calls of one. Serves every path that touches slices. A disk that fails goes out of service alone.
 //!
-//! It says which disk a new slice goes to and what is true where two disks disagree; it never moves bytes between disks
-//! and never deletes a slice of which no other good copy was just read.
+//! Beside them there may be a disk in memory, for what has a path below `/memory` and for nothing else.
+//!
+//! It says which disk a new slice goes to and what is true where two disks disagree; it never moves a slice between disks
+//! and never deletes one of which no other good copy was just read.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -24,6 +26,7 @@ use protocol::{
 use crate::{
     Disk, PartialKey, SliceReader, SliceStore, SliceSums, SliceWriter, StoreError,
     disk::is_folder,
+    error::WhileDoing,
     locking::lock,
     slice_store::{Writing, check_header},
     watched::{Failure, WatchedDisk, means_the_disk},
@@ -54,6 +57,8 @@ pub struct DataFolder {
     /// Whether it held slices of this node before: where they are not to be seen now, the disk is not mounted, and a new
     /// folder must not be begun in its place.
     pub known: bool,
+    /// Where it lies in memory: the most bytes that its slices may take. Only what has a path below `/memory` goes there.
+    pub memory_bytes: Option<u64>,
 }
 
 /// A disk that has just failed.
@@ -81,6 +86,7 @@ struct Slot {
     store: Option<Arc<SliceStore>>,
     failure: Arc<Failure>,
     missing: bool,
+    is_memory: bool,
 }
 
 impl DiskSet {
@@ -91,12 +97,16 @@ impl DiskSet {
     /// When another process has one of them, or none can be opened.
     pub fn open(folders: Vec<DataFolder>, reserve_bytes: u64) -> Result<(Arc<Self>, Vec<PathBuf>), StoreError> {
         let (mut slots, mut put_aside, mut first_error) = (Vec::new(), Vec::new(), None);
-        for DataFolder { disk, folder, known } in folders {
-            let mut slot = Slot { store: None, failure: Arc::default(), missing: false, folder };
+        for DataFolder { disk, folder, known, memory_bytes } in folders {
+            let is_memory = memory_bytes.is_some();
+            let mut slot = Slot { store: None, failure: Arc::default(), missing: false, is_memory, folder };
             let disk = Arc::new(WatchedDisk::new(disk, Arc::clone(&slot.failure)));
             match open_known(disk, &slot.folder, known) {
                 Ok((store, report)) => {
-                    store.set_reserve_bytes(reserve_bytes);
+                    match memory_bytes {
+                        Some(bytes_max) => store.set_bytes_max(bytes_max),
+                        None => store.set_reserve_bytes(reserve_bytes),
+                    }
                     put_aside.extend(report.put_aside);
                     slot.store = Some(store);
                 }
@@ -110,7 +120,7 @@ impl DiskSet {
             slots.push(slot);
         }
         if let Some(error) = first_error
-            && slots.iter().all(|slot| slot.store().is_none())
+            && slots.iter().all(|slot| slot.is_memory || slot.store().is_none())
         {
             return Err(error);
         }
@@ -122,7 +132,7 @@ impl DiskSet {
     /// A set of one disk.
     pub fn of(store: Arc<SliceStore>) -> Arc<Self> {
         let folder = store.folder().to_owned();
-        let slot = Slot { store: Some(store), failure: Arc::default(), missing: false, folder };
+        let slot = Slot { store: Some(store), failure: Arc::default(), missing: false, is_memory: false, folder };
         let (spares, choosing, turns) = (Mutex::default(), Mutex::default(), AtomicUsize::new(0));
         Arc::new(Self { slots: vec![slot], spares, choosing, turns })
     }
@@ -131,10 +141,11 @@ impl DiskSet {
     /// empty ones, where the fewest slices are being written now.
     ///
     /// # Errors
-    /// [`StoreError::Reserve`] where no disk has room, [`StoreError::DiskFailed`] where all have failed.
+    /// [`StoreError::Reserve`] where no disk has room, [`StoreError::DiskFailed`] where all have failed,
+    /// [`StoreError::MemoryFull`] where it is to be kept in memory and there is none.
     pub fn begin(&self, header: SliceHeader) -> Result<SliceWriter, StoreError> {
         check_header(&header)?;
-        let (store, writing) = self.claim(header.slice, |store| store.is_writing(header.slice))?;
+        let (store, writing) = self.claim(&header, |store| store.is_writing(header.slice))?;
         // Outside the lock: a slow disk must not keep others from beginning on another.
         SliceWriter::begin(store, header, writing)
     }
@@ -145,7 +156,7 @@ impl DiskSet {
     /// As both.
     pub fn begin_resumable(&self, header: SliceHeader, key: PartialKey) -> Result<SliceWriter, StoreError> {
         check_header(&header)?;
-        let (store, _writing) = self.claim(header.slice, |store| store.has_partial(&key))?;
+        let (store, _writing) = self.claim(&header, |store| store.has_partial(&key))?;
         store.begin_resumable(header, key)
     }
 
@@ -164,14 +175,50 @@ impl DiskSet {
         self.serving(slice).and_then(|(_, store)| store.bytes_of(slice))
     }
 
-    /// As [`SliceStore::adopt`], on the disk where the file lies.
+    /// As [`SliceStore::adopt`], on the disk where the file lies; from there into memory, where the slice is to be kept in
+    /// it.
     pub fn adopt(&self, header: SliceHeader, file: &Path, sums: SliceSums) -> Result<SliceMetadata, StoreError> {
         if self.contains(header.slice) {
             return Err(StoreError::Exists(header.slice));
         }
         let slot = self.slots.iter().filter(|slot| file.starts_with(&slot.folder)).max_by_key(depth);
         let slot = slot.or(self.slots.first()).ok_or(StoreError::NotHeld(header.slice))?;
-        slot.store().ok_or_else(|| slot.error())?.adopt(header, file, sums)
+        let store = slot.store().ok_or_else(|| slot.error())?;
+        if header.path.is_in_memory() && !slot.is_memory {
+            self.adopt_into_memory(header, store, file, sums)
+        } else {
+            store.adopt(header, file, sums)
+        }
+    }
+
+    /// The file is read from the cache of its disk, where nobody has asked for it to be synced.
+    fn adopt_into_memory(
+        &self,
+        header: SliceHeader,
+        from: &SliceStore,
+        file: &Path,
+        sums: SliceSums,
+    ) -> Result<SliceMetadata, StoreError> {
+        let memory = self.choose(true, |disk, _| disk)?;
+        let mut writing = memory.claim_writing(header.slice);
+        memory.check_room(sums.bytes)?;
+        writing.grow(sums.bytes);
+        let copy = memory.unfinished(header.slice);
+        let target = memory.disk.create(copy.path()).while_doing("create", copy.path())?;
+        let source = from.disk.open_to_read(file).while_doing("open", file)?;
+        let (mut buffer, mut at) = (vec![0; COPIED_BYTES], 0);
+        loop {
+            let count = source.read_at(&mut buffer, at).while_doing("read", file)?;
+            if count == 0 {
+                break;
+            }
+            target.write_all_at(&buffer[..count], at).while_doing("write", copy.path())?;
+            at += count as u64;
+        }
+        let metadata = memory.adopt(header, copy.path(), sums)?;
+        // The slice is there; the rest goes with the job's scratch.
+        let _ = from.disk.remove_file(file);
+        Ok(metadata)
     }
 
     /// As [`SliceStore::place`], also with regard to what other disks have at the path: another slice there is retired
@@ -225,31 +272,31 @@ impl DiskSet {
         all
     }
 
-    /// Bytes of the slices on the disks that work, sidecars not counted.
+    /// Bytes of the slices on the disks that work, sidecars and memory not counted.
     pub fn used_bytes(&self) -> u64 {
-        self.usable().map(|(_, store)| store.used_bytes()).sum()
+        self.real().map(|(_, store)| store.used_bytes()).sum()
     }
 
-    /// Bytes that the disks that work can still take, above what is kept free on each.
+    /// Bytes that the disks that work can still take, above what is kept free on each; memory not counted.
     pub fn room_bytes(&self) -> u64 {
-        self.usable().filter_map(|(_, store)| store.room_bytes().ok()).sum()
+        self.real().filter_map(|(_, store)| store.room_bytes().ok()).sum()
     }
 
-    /// How each disk is, in the order of the settings.
+    /// How each disk is, in the order of the settings; without that in memory.
     pub fn statuses(&self) -> Vec<DiskStatus> {
-        self.slots.iter().map(Slot::status).collect()
+        self.slots.iter().filter(|slot| !slot.is_memory).map(Slot::status).collect()
     }
 
     /// Folders for scratch files of Sphere jobs, one a disk; a bucket is [adopted](Self::adopt) on its own disk.
     pub fn jobs_folders(&self) -> Vec<PathBuf> {
-        self.usable().map(|(_, store)| store.jobs_folder()).collect()
+        self.real().map(|(_, store)| store.jobs_folder()).collect()
     }
 
     /// Which of them the next scratch file should be in: one with much room, in turns where several are about equal.
     pub fn roomiest_jobs_folder(&self) -> Result<PathBuf, StoreError> {
         let turn = self.turns.fetch_add(1, Ordering::Relaxed);
         let count = self.slots.len();
-        Ok(self.choose(|disk, _| (disk + count - turn % count) % count)?.jobs_folder())
+        Ok(self.choose(false, |disk, _| (disk + count - turn % count) % count)?.jobs_folder())
     }
 
     /// As [`SliceStore::mark_corrupt`]. A spare of it serves from now on: [`contains`](Self::contains) then is still
@@ -308,6 +355,11 @@ impl DiskSet {
         self.slots.iter().enumerate().filter_map(|(disk, slot)| slot.store().map(|store| (disk, store)))
     }
 
+    /// Of these, those that are not in memory.
+    pub(crate) fn real(&self) -> impl Iterator<Item = (usize, &Arc<SliceStore>)> {
+        self.usable().filter(|(disk, _)| !self.slots[*disk].is_memory)
+    }
+
     /// The store of a disk, unless it has failed.
     pub(crate) fn store(&self, disk: usize) -> Result<&Arc<SliceStore>, StoreError> {
         let slot = &self.slots[disk];
@@ -351,26 +403,33 @@ impl DiskSet {
     /// best.
     fn claim(
         &self,
-        slice: SliceId,
+        header: &SliceHeader,
         has: impl Fn(&SliceStore) -> bool,
     ) -> Result<(Arc<SliceStore>, Writing), StoreError> {
         let _choosing = lock(&self.choosing);
+        let slice = header.slice;
         if self.contains(slice) {
             return Err(StoreError::Exists(slice));
         }
         let store = match self.usable().find(|(_, store)| has(store)) {
             Some((_, store)) => store,
-            None => self.choose(|_, store| store.writing_count())?,
+            None => self.choose(header.path.is_in_memory(), |_, store| store.writing_count())?,
         };
         let writing = store.claim_writing(slice);
         Ok((Arc::clone(store), writing))
     }
 
-    /// The disk with the largest share of its room still free, or of those about equal the one that `rank` puts first.
-    fn choose<R: Ord>(&self, rank: impl Fn(usize, &SliceStore) -> R) -> Result<&Arc<SliceStore>, StoreError> {
+    /// The disk, real or in memory, with the largest share of its room still free, or of those about equal the one that
+    /// `rank` puts first.
+    fn choose<R: Ord>(
+        &self,
+        in_memory: bool,
+        rank: impl Fn(usize, &SliceStore) -> R,
+    ) -> Result<&Arc<SliceStore>, StoreError> {
         let mut candidates = Vec::new();
-        let mut refusal = self.slots.first().map(Slot::error);
-        for (disk, store) in self.usable() {
+        let mut refusal =
+            if in_memory { Some(StoreError::MemoryFull { bytes_max: 0 }) } else { self.slots.first().map(Slot::error) };
+        for (disk, store) in self.usable().filter(|(disk, _)| self.slots[*disk].is_memory == in_memory) {
             match store.room_bytes() {
                 Ok(0) => refusal = Some(store.check_room(1).err().unwrap_or_else(|| no_room(store))),
                 Ok(room) => candidates.push((free_permille(room, store.used_bytes()), disk, store)),
@@ -498,6 +557,8 @@ fn free_permille(room_bytes: u64, used_bytes: u64) -> u64 {
 
 /// Disks whose free shares differ by less are equally good: work goes where there is least of it.
 const ABOUT_EQUAL_PERMILLE: u64 = 50;
+/// Bytes copied at once into memory.
+const COPIED_BYTES: usize = 1 << 20;
 /// What is said of a folder that lost its slices between two starts.
 const NOT_MOUNTED: &str = "it held slices before and has no `slices` now: mount its disk and start the node again, or \
                            make that folder if the disk was replaced by an empty one";

@@ -33,6 +33,14 @@ pub enum StoreError {
         /// To which file or folder.
         path: PathBuf,
     },
+    /// What is to be kept in memory does not fit into what the node lends for it.
+    #[error(
+        "no room in the memory that this node lends to files below `/memory` ({bytes_max} bytes, `memory_bytes`): remove some of them, or add a node"
+    )]
+    MemoryFull {
+        /// The most that they may take, in bytes; 0 where none are kept.
+        bytes_max: u64,
+    },
     /// Only the reserve is left.
     #[error("no room on the disk of `{}` but the {reserve_bytes} bytes kept free (`reserve_bytes`): free some, or add a disk or a node", folder.display())]
     Reserve {
@@ -155,6 +163,7 @@ impl StoreError {
             | Self::NoRoom { .. }
             | Self::NotHeld(_)
             | Self::Reserve { .. }
+            | Self::MemoryFull { .. }
             | Self::DiskFailed { .. } => ErrorClass::RetryElsewhere,
             Self::BeingFinished(_) | Self::WriterFailed { .. } | Self::Obstacle { .. } => ErrorClass::RetryHere,
             Self::DigestMismatch { .. } | Self::Corrupt { .. } | Self::NotAJournal { .. } => ErrorClass::Corrupt,
@@ -171,9 +180,11 @@ impl StoreError {
     /// The same as words that travel.
     pub fn refusal(&self) -> Refusal {
         let status = match self {
-            Self::NoRoom { .. } | Self::Reserve { .. } | Self::DiskFailed { .. } | Self::BeingFinished(_) => {
-                Status::Unavailable
-            }
+            Self::NoRoom { .. }
+            | Self::Reserve { .. }
+            | Self::MemoryFull { .. }
+            | Self::DiskFailed { .. }
+            | Self::BeingFinished(_) => Status::Unavailable,
             // The next try goes to another disk or another node.
             Self::Io { source, .. } if means_the_disk(source) => Status::Unavailable,
             Self::NotHeld(_) => Status::NotFound,
@@ -188,7 +199,7 @@ impl StoreError {
 
     /// Whether there is no room, which another node may have.
     pub fn is_full(&self) -> bool {
-        matches!(self, Self::NoRoom { .. } | Self::Reserve { .. })
+        matches!(self, Self::NoRoom { .. } | Self::Reserve { .. } | Self::MemoryFull { .. })
     }
 
     /// An error of the disk while doing `operation` to `path`.
@@ -239,6 +250,7 @@ mod tests {
             (StoreError::NoRoom { operation: "write", path: file.clone() }, name),
             (StoreError::Locked { folder: file.clone() }, name),
             (StoreError::Reserve { folder: file.clone(), reserve_bytes: 5 }, name),
+            (StoreError::MemoryFull { bytes_max: 5 }, "memory_bytes"),
             (StoreError::DiskFailed { folder: file.clone(), why: "why".into() }, name),
             (StoreError::NotHeld(slice), id),
             (StoreError::Exists(slice), id),

@@ -98,9 +98,9 @@ pub enum ScrubStep {
 }
 
 impl DiskSet {
-    /// A scrub for each disk that works, by its place in the settings, each as far as it was when it was last saved.
+    /// A scrub for each real disk that works, by its place in the settings, each as far as it was when it was last saved.
     pub fn scrubs(self: &Arc<Self>) -> Vec<(usize, Scrub)> {
-        let disks: Vec<_> = self.usable().map(|(disk, _)| disk).collect();
+        let disks: Vec<_> = self.real().map(|(disk, _)| disk).collect();
         let scrub = |disk| {
             let record = self.store(disk).map(|store| load(store)).unwrap_or_default();
             Scrub { served: Served { set: Arc::clone(self), disk }, record, current: None }

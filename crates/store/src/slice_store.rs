@@ -40,8 +40,12 @@ pub struct SliceStore {
     number: AtomicU64,
     /// How many write each slice now.
     writing: Arc<Mutex<BTreeMap<SliceId, u32>>>,
+    /// Bytes of those that are being written.
+    writing_bytes: Arc<AtomicU64>,
     /// Bytes of the disk that new slices may not take.
     reserve_bytes: AtomicU64,
+    /// The most that slices may take.
+    bytes_max: AtomicU64,
     given_up: AtomicBool,
     _lock: FolderLock,
 }
@@ -92,7 +96,9 @@ impl SliceStore {
             partials: Mutex::new(partials),
             number: AtomicU64::new(sequence),
             writing: Arc::default(),
+            writing_bytes: Arc::default(),
             reserve_bytes: AtomicU64::new(0),
+            bytes_max: AtomicU64::new(u64::MAX),
             given_up: AtomicBool::new(false),
             _lock: folder_lock,
         };
@@ -194,9 +200,19 @@ impl SliceStore {
         self.reserve_bytes.store(bytes, Ordering::Relaxed);
     }
 
+    /// Lets slices take so many bytes in all, those that are being written included. As many as there are at first.
+    pub fn set_bytes_max(&self, bytes: u64) {
+        self.bytes_max.store(bytes, Ordering::Relaxed);
+    }
+
     /// Bytes that new slices may still take: those free above the reserve.
     pub fn room_bytes(&self) -> Result<u64, StoreError> {
-        Ok(self.free_bytes()?.saturating_sub(self.reserve_bytes.load(Ordering::Relaxed)))
+        let free = self.free_bytes()?.saturating_sub(self.reserve_bytes.load(Ordering::Relaxed));
+        Ok(free.min(self.bytes_max.load(Ordering::Relaxed).saturating_sub(self.taken_bytes())))
+    }
+
+    fn taken_bytes(&self) -> u64 {
+        self.used_bytes() + self.writing_bytes.load(Ordering::Relaxed)
     }
 
     /// The data folder.
@@ -216,8 +232,13 @@ impl SliceStore {
         self.put_corrupt_aside(slice)
     }
 
-    /// Fails with [`StoreError::Reserve`] where `bytes` more would go into the reserve.
+    /// Fails with [`StoreError::Reserve`] where `bytes` more would go into the reserve, and with [`StoreError::MemoryFull`]
+    /// where slices would take more than they may.
     pub(crate) fn check_room(&self, bytes: u64) -> Result<(), StoreError> {
+        let bytes_max = self.bytes_max.load(Ordering::Relaxed);
+        if bytes_max < u64::MAX && self.taken_bytes().saturating_add(bytes) > bytes_max {
+            return Err(StoreError::MemoryFull { bytes_max });
+        }
         let reserve_bytes = self.reserve_bytes.load(Ordering::Relaxed);
         if reserve_bytes == 0 || self.free_bytes()? >= bytes.saturating_add(reserve_bytes) {
             return Ok(());
@@ -235,7 +256,8 @@ impl SliceStore {
     /// Notes that a slice is being written, until the result is dropped.
     pub(crate) fn claim_writing(&self, slice: SliceId) -> Writing {
         *lock(&self.writing).entry(slice).or_default() += 1;
-        Writing { slice, all: Arc::clone(&self.writing) }
+        let (all, bytes_of_all) = (Arc::clone(&self.writing), Arc::clone(&self.writing_bytes));
+        Writing { slice, bytes: 0, all, bytes_of_all }
     }
 
     /// Whether someone writes this slice now.
@@ -272,11 +294,22 @@ impl SliceStore {
 #[derive(Debug)]
 pub(crate) struct Writing {
     slice: SliceId,
+    bytes: u64,
     all: Arc<Mutex<BTreeMap<SliceId, u32>>>,
+    bytes_of_all: Arc<AtomicU64>,
+}
+
+impl Writing {
+    /// Notes that so many bytes more were written.
+    pub(crate) fn grow(&mut self, bytes: u64) {
+        self.bytes += bytes;
+        self.bytes_of_all.fetch_add(bytes, Ordering::Relaxed);
+    }
 }
 
 impl Drop for Writing {
     fn drop(&mut self) {
+        self.bytes_of_all.fetch_sub(self.bytes, Ordering::Relaxed);
         let mut all = lock(&self.all);
         if let Some(count) = all.get_mut(&self.slice) {
             *count -= 1;

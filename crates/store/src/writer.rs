@@ -168,6 +168,7 @@ impl SliceFile {
             self.failed = true;
             return Err(error);
         }
+        self.writing.grow(bytes.len() as u64);
         self.sums.update_checked(bytes, checksums);
         if end - self.sent_on >= WRITEBACK_BYTES {
             // A hint; if the disk fails, the sync will tell.

@@ -127,6 +127,8 @@ async fn put(client: &Client, page: &Page) -> Result<(), ClientError> {
     let Page { path, bytes, sync_copies } = page;
     let options = PutOptions {
         sync_copies: Some(*sync_copies),
+        // In memory one copy is what everyone gets who says nothing.
+        copies: path.is_in_memory().then_some(*sync_copies),
         condition: Condition::Absent,
         parents: true,
         ..PutOptions::default()

@@ -226,6 +226,14 @@ impl StageSpec {
 }
 
 impl Client {
+    /// Makes sure that a job's output can have this place, as each job does before any work is done.
+    ///
+    /// # Errors
+    /// `Usage` for a folder that is not for jobs alone; `Exists` for a file and for a folder that is not empty.
+    pub async fn check_job_output(&self, target: &SectorPath) -> Result<(), ClientError> {
+        OutputFolder::claim(self, target).await.map(drop)
+    }
+
     /// Runs a job to its end; `progress` is called some times a second and once at the end.
     ///
     /// # Errors

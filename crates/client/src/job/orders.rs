@@ -18,7 +18,7 @@ use protocol::{
 use sphere::{AssignedGuide, AssignedPart, Assignment, Placement, SegmentPlace};
 
 use super::{doors::Doors, refusal};
-use crate::{Client, ClientError};
+use crate::{Client, ClientError, error::advice_for_lost};
 
 /// Why an order cannot be made.
 #[derive(Debug, PartialEq, Eq)]
@@ -152,7 +152,7 @@ fn choose(located: Located, slice: SliceId, nearest: Option<&NodeId>) -> Result<
     let mut sources = located.sources;
     let at = sources.iter().position(|source| Some(&source.node) == nearest).unwrap_or(0);
     if sources.is_empty() {
-        let sentence = format!("no copy of `{path}` can be reached now; see `sector stat {path}`");
+        let sentence = format!("no copy of `{path}` can be reached now; {}", advice_for_lost(&path));
         return Err(OrderRefused::Now(Refusal::new(Status::Unavailable, sentence)));
     }
     Ok(sources.swap_remove(at))

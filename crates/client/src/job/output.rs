@@ -4,6 +4,7 @@
 use protocol::{
     JobId, Refusal, SectorPath, Status,
     message::client_master::{Entry, EntryKind},
+    path::MEMORY_FOLDER,
 };
 use serde::{Deserialize, Serialize};
 
@@ -34,8 +35,16 @@ impl OutputFolder {
     }
 
     fn at(target: &SectorPath) -> Result<Self, ClientError> {
-        let root = || ClientError::Usage("the output of a job cannot be `/`; give it a folder of its own".into());
-        Ok(Self { parent: target.parent().ok_or_else(root)?, target: target.clone(), was_there: false })
+        let own = || {
+            ClientError::Usage(format!(
+                "the output of a job cannot be `{target}`; give it a folder of its own below that"
+            ))
+        };
+        let parent = target.parent().ok_or_else(own)?;
+        if parent.is_root() && target.name() == Some(MEMORY_FOLDER) {
+            return Err(own());
+        }
+        Ok(Self { parent, target: target.clone(), was_there: false })
     }
 
     /// The path of an output file while the job runs.

@@ -60,6 +60,9 @@ settings! {
         /// Seconds that what was removed stays in the trash, from which it can be restored; 0 to 31536000. 0: there is no
         /// trash, and what is removed is gone. A week, since who misses something has often been away for some days.
         trash_seconds: u64 = default(604_800),
+        /// Seconds that files below `/memory` stay there after they were written, where no policy says otherwise; 1 to
+        /// 31536000. A day, since memory is short and what is kept in it is there to be read soon.
+        memory_lifetime_seconds: u64 = default(86_400),
         /// What whoever is logged in may do with files and folders where neither they nor the folders above say who may
         /// (docs/semantics.md, rights): letters of `rwxa`, or `none`, which leaves each to its owner and to
         /// administrators. Readers and jobs, since most data of a shared cloud is there to be used.
@@ -87,6 +90,11 @@ impl MasterSettings {
         Duration::from_secs(self.trash_seconds)
     }
 
+    /// How long files stay in memory.
+    pub fn memory_lifetime(&self) -> Duration {
+        Duration::from_secs(self.memory_lifetime_seconds)
+    }
+
     /// What everyone may do where no entry says anything.
     pub fn everyone(&self) -> Result<Rights, String> {
         if self.everyone_rights == NO_RIGHTS { Ok(Rights::default()) } else { self.everyone_rights.parse() }
@@ -109,6 +117,7 @@ impl Settings for MasterSettings {
         within(&["node_lost_after_seconds"], self.node_lost_after_seconds, 2, 3_600)?;
         within(&["replicate_after_seconds"], self.replicate_after_seconds, 0, 86_400)?;
         within(&["trash_seconds"], self.trash_seconds, 0, 31_536_000)?;
+        within(&["memory_lifetime_seconds"], self.memory_lifetime_seconds, 1, 31_536_000)?;
         within(&["rebuild_wait_seconds"], self.rebuild_wait_seconds, 0, 604_800)?;
         within(&["reserve_bytes"], self.reserve_bytes, 0, limits::SLICE_BYTES_MAX)?;
         self.everyone().map_err(|why| Wrong { keys: &["everyone_rights"], why: format!("{why}, or `{NO_RIGHTS}`") })?;

@@ -42,6 +42,10 @@ settings! {
         folders: Option<Vec<PathBuf>> = optional(),
         /// Bytes kept free on each disk, so that moves and the file system's own work still go on when it is full.
         reserve_bytes: u64 = default(1_073_741_824),
+        /// Most bytes of files below `/memory` that this node keeps, in memory; 0: none.
+        memory_bytes: u64 = default(1_073_741_824),
+        /// Where those lie: a folder of a file system in memory.
+        memory_folder: PathBuf = default("/dev/shm"),
         /// Seconds in which every slice is read again and compared with its checksums, 600 to 31536000; 0 never. Two weeks
         /// by default: rarer lets bit rot meet in several copies, more often takes from users.
         scrub_period_seconds: u64 = default(1_209_600),
@@ -206,6 +210,7 @@ impl Settings for NodeSettings {
     fn check(&mut self, base: &Path) -> Result<(), Wrong> {
         settle_all(base, &mut self.folder, [&mut self.authority, &mut self.certificate, &mut self.key])?;
         self.settle_folders(base)?;
+        settle(&mut self.memory_folder, base);
         place_name(&["site"], &self.site)?;
         place_name(&["rack"], &self.rack)?;
         reachable(&["master"], self.master)?;

@@ -13,6 +13,7 @@ mod drivers;
 mod files;
 mod histories;
 mod jobs;
+mod memory;
 mod nodes;
 mod policies;
 mod questions;

@@ -273,6 +273,7 @@ fn the_buckets_of_a_job_lie_on_several_disks_and_each_is_published_on_its_own() 
         disk: Arc::new(store::OsDisk),
         folder: folder.path().join(name),
         known: false,
+        memory_bytes: None,
     };
     let (disks, _) = DiskSet::open(vec![data("one"), data("two")], 0).unwrap();
     let made = Fixture { buckets: BucketStore::new(Arc::clone(&disks)), folder };

@@ -51,7 +51,7 @@ pub(crate) struct Fixture {
 pub(crate) fn fixture() -> Fixture {
     let (clock, signer, disk) = (Clock::start(), TicketSigner::generate(), Arc::new(MemoryDisk::new(1)));
     let watched = Arc::clone(&disk) as Arc<dyn store::Disk>;
-    let folder = DataFolder { disk: watched, folder: "/node".into(), known: false };
+    let folder = DataFolder { disk: watched, folder: "/node".into(), known: false, memory_bytes: None };
     let (store, _) = DiskSet::open(vec![folder], 0).unwrap();
     let node = NodeId::new("here").unwrap();
     let tickets = TicketDoor::new(node.clone(), "uic".into(), clock);

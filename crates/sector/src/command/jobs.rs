@@ -24,7 +24,7 @@ pub(crate) async fn run(cloud: &Client, run: Run, global: &Global) -> Result<(),
         .map(|udf| udf::function(udf, &parameters))
         .collect::<Result<Vec<_>, _>>()?;
     let output = SectorPath::parse(&run.output)?;
-    refuse_results(cloud, &output).await?;
+    cloud.check_job_output(&output).await?;
     let mut streams = Vec::new();
     for patterns in &run.inputs.0 {
         streams.push(expand_all(cloud, patterns).await?);
@@ -222,21 +222,6 @@ fn parameters(texts: &[String]) -> Result<Vec<(String, String)>, Failure> {
             Ok((key.to_owned(), value.to_owned()))
         })
         .collect()
-}
-
-/// A folder that holds results already is refused: two jobs' parts would lie mixed in it.
-pub(crate) async fn refuse_results(cloud: &Client, output: &SectorPath) -> Result<(), Failure> {
-    if cloud.find(output).await?.is_none() {
-        return Ok(());
-    }
-    let there = cloud.list(output).await?;
-    if there.is_empty() {
-        return Ok(());
-    }
-    Err(Failure::new(
-        Status::Exists,
-        format!("`{output}` is not empty; name another folder or remove it with `sector rm -r {output}`"),
-    ))
 }
 
 /// Two buckets a node, so that all have work to the end.

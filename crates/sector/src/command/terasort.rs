@@ -18,7 +18,7 @@ use protocol::{
 use serde::Serialize;
 use tokio::task::JoinSet;
 
-use super::jobs::{drive, refuse_results};
+use super::jobs::drive;
 use crate::{
     arguments::{Global, Terasort},
     failure::Failure,
@@ -64,7 +64,7 @@ pub(crate) async fn generate(
     folder: &SectorPath,
     global: &Global,
 ) -> Result<JobOutcome, Failure> {
-    refuse_results(cloud, folder).await?;
+    cloud.check_job_output(folder).await?;
     let nodes = cloud.nodes().await?;
     let files = files.map_or(2 * nodes.len() as u64, u64::from).clamp(1, records.max(1));
     if nodes.is_empty() {
@@ -110,7 +110,7 @@ pub(crate) async fn sort(
     buckets: Option<u32>,
     global: &Global,
 ) -> Result<JobOutcome, Failure> {
-    refuse_results(cloud, output).await?;
+    cloud.check_job_output(output).await?;
     let inputs = cloud.expand(input).await?;
     let bytes: u64 = inputs.iter().map(file_bytes).sum();
     if let Some(entry) = inputs.iter().find(|entry| !file_bytes(entry).is_multiple_of(RECORD_BYTES as u64)) {

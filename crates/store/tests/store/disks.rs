@@ -24,6 +24,7 @@ impl Disks {
             disk: Arc::new(disk.clone()),
             folder: format!("/disk-{number}").into(),
             known: false,
+            memory_bytes: None,
         };
         self.0.iter().enumerate().map(folder).collect()
     }
@@ -246,7 +247,7 @@ fn a_writer_whose_disk_fails_does_not_finish() {
 fn a_read_from_a_mount_that_is_gone_says_that_it_is_the_disk() {
     let folder = tempfile::tempdir().unwrap();
     let data = folder.path().join("data");
-    let folders = vec![DataFolder { disk: Arc::new(OsDisk), folder: data.clone(), known: false }];
+    let folders = vec![DataFolder { disk: Arc::new(OsDisk), folder: data.clone(), known: false, memory_bytes: None }];
     let (set, _) = DiskSet::open(folders, 0).unwrap();
     put(&set, 1, "/a", b"bytes");
     std::fs::rename(&data, folder.path().join("unmounted")).unwrap();
@@ -269,7 +270,7 @@ fn an_error_that_a_job_met_on_its_own_files_takes_the_disk_out_of_service() {
 fn a_missing_file_on_a_mount_that_is_gone_is_a_failed_disk_and_no_damaged_slice() {
     let folder = tempfile::tempdir().unwrap();
     let data = folder.path().join("data");
-    let folders = vec![DataFolder { disk: Arc::new(OsDisk), folder: data.clone(), known: false }];
+    let folders = vec![DataFolder { disk: Arc::new(OsDisk), folder: data.clone(), known: false, memory_bytes: None }];
     let (set, _) = DiskSet::open(folders, 0).unwrap();
     put(&set, 1, "/a", b"bytes");
     std::fs::rename(&data, folder.path().join("unmounted")).unwrap();
@@ -288,6 +289,7 @@ fn a_disk_that_is_missing_at_the_start_is_named_and_nothing_is_begun_in_its_plac
             disk: Arc::new(OsDisk) as Arc<dyn Disk>,
             folder: folder.path().join(name),
             known: false,
+            memory_bytes: None,
         })
         .to_vec();
     let (set, _) = DiskSet::open(folders.clone(), 0).unwrap();
@@ -322,6 +324,7 @@ fn of_several_disks_one_that_another_process_has_stops_the_start_and_one_that_ca
                 disk: Arc::new(OsDisk) as Arc<dyn Disk>,
                 folder: folder.path().join(name),
                 known: false,
+                memory_bytes: None,
             })
             .to_vec()
     };
@@ -508,4 +511,78 @@ fn an_error_that_is_not_the_disks_leaves_it_in_service() {
     disks.0[0].set_free_bytes(1 << 20);
     put(&set, 1, "/a", b"x");
     assert_eq!((set.look(), states(&set)), (vec![], vec![DiskState::Ok]));
+}
+
+/// A real disk and one in memory that lends 100 bytes.
+fn with_memory(disks: &Disks) -> Arc<DiskSet> {
+    let mut folders = disks.folders();
+    folders[1].memory_bytes = Some(100);
+    DiskSet::open(folders, 0).unwrap().0
+}
+
+#[test]
+fn what_has_a_path_in_memory_goes_there_and_nothing_else_does() {
+    let disks = Disks::new(2);
+    let set = with_memory(&disks);
+    // Whichever has more room.
+    for (free, slice) in [(1_000_000, 1), (20_000, 3)] {
+        disks.0[1].set_free_bytes(free);
+        disks.0[0].set_free_bytes(100_000);
+        put(&set, slice, &format!("/f{slice}"), b"on the disk");
+        put(&set, slice + 1, &format!("/memory/f{slice}"), b"here");
+        assert_eq!(disks.disk_of(slice, &format!("/f{slice}")), [0]);
+        assert_eq!(disks.disk_of(slice + 1, &format!("/memory/f{slice}")), [1]);
+    }
+    assert_eq!(read(&set, 2).unwrap(), b"here");
+    assert_eq!(
+        (set.used_bytes(), set.statuses().len(), set.jobs_folders().len()),
+        (39, 1, 1),
+        "it is no disk to others"
+    );
+    set.remove(SliceId(2)).unwrap();
+    assert!(disks.disk_of(2, "/memory/f1").is_empty());
+}
+
+#[test]
+fn files_in_memory_take_no_more_than_it_lends_those_under_way_included() {
+    let disks = Disks::new(2);
+    let set = with_memory(&disks);
+    put(&set, 1, "/memory/a", &[1; 40]);
+    let mut writer = set.begin(header(2, "/memory/b", 2)).unwrap();
+    writer.write(&[2; 50]).unwrap();
+    let full = write(&set, 3, "/memory/c", &[3; 20]).unwrap_err();
+    assert!(matches!(full, StoreError::MemoryFull { bytes_max: 100 }) && full.is_full(), "{full}");
+    assert!(matches!(writer.write(&[2; 20]), Err(StoreError::MemoryFull { .. })));
+    drop(writer);
+    put(&set, 3, "/memory/c", &[3; 60]);
+    assert!(matches!(write(&set, 4, "/memory/d", &[4]), Err(StoreError::MemoryFull { .. })));
+    put(&set, 4, "/d", &[4; 500]);
+    set.remove(SliceId(1)).unwrap();
+    put(&set, 5, "/memory/e", &[5; 40]);
+    let without = Disks::new(1);
+    assert!(matches!(write(&without.open(), 1, "/memory/a", &[1]), Err(StoreError::MemoryFull { bytes_max: 0 })));
+}
+
+#[test]
+fn a_bucket_becomes_a_slice_in_memory_and_leaves_its_disk() {
+    let disks = Disks::new(2);
+    let set = with_memory(&disks);
+    let bucket = |bytes: &[u8]| {
+        let file = set.roomiest_jobs_folder().unwrap().join("bucket");
+        disks.0[0].create(&file).unwrap().write_all_at(bytes, 0).unwrap();
+        let mut hasher = SliceHasher::new();
+        hasher.update(bytes);
+        (file, hasher.finish())
+    };
+    let (file, sums) = bucket(b"results of a job");
+    set.adopt(header(1, "/memory/out/part-00000", 1), &file, sums).unwrap();
+    set.place(&header(1, "/memory/out/part-00000", 1)).unwrap();
+    assert_eq!(disks.disk_of(1, "/memory/out/part-00000"), [1]);
+    assert_eq!(read(&set, 1).unwrap(), b"results of a job");
+    assert_eq!(disks.0[0].bytes(&file).unwrap(), None);
+    // One that does not fit is still there.
+    let (file, sums) = bucket(&[7; 101]);
+    let refused = set.adopt(header(2, "/memory/out/part-00001", 1), &file, sums);
+    assert!(matches!(refused, Err(StoreError::MemoryFull { .. })));
+    assert_eq!(disks.0[0].bytes(&file).unwrap(), Some(101));
 }

@@ -8,7 +8,7 @@ use store::{CheckStep, DataFolder, Disk, DiskFault, DiskSet, MemoryDisk, Scrub, 
 use crate::{BLOCK, FOLDER, bytes, header, path};
 
 fn open(disk: &MemoryDisk) -> Arc<DiskSet> {
-    let folder = DataFolder { disk: Arc::new(disk.clone()), folder: FOLDER.into(), known: false };
+    let folder = DataFolder { disk: Arc::new(disk.clone()), folder: FOLDER.into(), known: false, memory_bytes: None };
     DiskSet::open(vec![folder], 0).unwrap().0
 }
 

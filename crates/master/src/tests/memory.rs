@@ -1,0 +1,92 @@
+//! Files in the memory of nodes: one copy, a day, no trash, and no alarm when they are gone.
+
+#![allow(clippy::unwrap_used)]
+
+use protocol::Policy;
+
+use super::{
+    policies::{copies, folder, rename},
+    *,
+};
+
+fn rm(at: &str) -> ClientRequest {
+    ClientRequest::Remove { path: path(at), recursive: true, now: false }
+}
+
+/// A file in memory, with the folders above it.
+fn put(bench: &mut Bench, at: &str) -> Entry {
+    bench.put("ann", CreateRequest { parents: true, ..create(at) }, 10)
+}
+
+#[test]
+fn a_file_in_memory_has_one_copy_unless_someone_says_otherwise() {
+    let mut bench = Bench::with_nodes(&["a/1", "b/1", "c/1"]);
+    let copies_at = |bench: &mut Bench, at: &str| {
+        bench.advance(seconds(5));
+        let status = bench.stat(at);
+        (content(&status.entry).copies, status.copies.len())
+    };
+    // The first of all, whose folder is made with it, and one that finds it there.
+    for at in ["/memory/a", "/memory/b"] {
+        put(&mut bench, at);
+        assert_eq!(copies_at(&mut bench, at), (1, 1));
+    }
+    put(&mut bench, "/disk");
+    assert_eq!(copies_at(&mut bench, "/disk"), (2, 2));
+    bench.done("ann", folder("/memory/safe"));
+    bench.set_policy("ann", "/memory/safe", copies(3));
+    put(&mut bench, "/memory/safe/a");
+    assert_eq!(copies_at(&mut bench, "/memory/safe/a"), (3, 3));
+}
+
+#[test]
+fn files_in_memory_go_after_a_day_or_as_their_policy_says_and_never_to_the_trash() {
+    let mut bench = Bench::with_nodes(&["a/1"]);
+    for at in ["/memory/a", "/memory/long/b", "/memory/c", "/d"] {
+        put(&mut bench, at);
+    }
+    bench.set_policy("ann", "/memory/long", Policy { lifetime_seconds: Some(10 * 86_400), ..Policy::default() });
+    bench.done("ann", rm("/memory/c"));
+    bench.advance(seconds(1));
+    let trash = |bench: &mut Bench| match bench.ask("ann", ClientRequest::Trash { all_users: false, after: None }) {
+        ClientReply::Trash(page) => page.items.len(),
+        other => panic!("{other:?}"),
+    };
+    assert_eq!((trash(&mut bench), bench.node("n1").paths().len()), (0, 3), "its memory is free at once");
+    bench.now.unix_millis += 86_300_000;
+    bench.advance(seconds(1));
+    assert!(bench.exists("/memory/a"));
+    bench.now.unix_millis += 200_000;
+    bench.advance(seconds(2));
+    assert!(!bench.exists("/memory/a") && bench.exists("/memory/long/b") && bench.exists("/d"));
+    assert_eq!(trash(&mut bench), 0);
+}
+
+#[test]
+fn a_rename_does_not_cross_the_border_of_memory() {
+    let mut bench = Bench::with_nodes(&["a/1"]);
+    put(&mut bench, "/memory/a");
+    put(&mut bench, "/b");
+    for (from, to) in [("/memory/a", "/a"), ("/b", "/memory/b"), ("/memory", "/m"), ("/b", "/memory")] {
+        let refusal = bench.refused("ann", rename(from, to));
+        assert_eq!(refusal.status, Status::Usage, "{from} to {to}");
+        assert!(refusal.sentence.contains("sector cp"), "{}", refusal.sentence);
+    }
+    bench.done("ann", rename("/memory/a", "/memory/c"));
+    bench.done("ann", rename("/b", "/memories"));
+}
+
+#[test]
+fn files_in_memory_that_are_gone_are_told_of_but_are_no_loss() {
+    let mut bench = Bench::with_nodes(&["a/1", "b/1"]);
+    put(&mut bench, "/memory/a");
+    let [copy] = &bench.stat("/memory/a").copies[..] else { panic!("one copy") };
+    let node = copy.node.to_string();
+    bench.crash(&node);
+    bench.advance(seconds(100));
+    let health = bench.health();
+    assert_eq!((health.lost, health.under_replicated), (0, 0), "{health:?}");
+    assert!(health.reasons.iter().any(|reason| reason.contains("1 files below `/memory`")), "{health:?}");
+    bench.done("ann", rm("/memory/a"));
+    assert!(!bench.health().reasons.iter().any(|reason| reason.contains("/memory")));
+}
