@@ -536,7 +536,7 @@ fn what_has_a_path_in_memory_goes_there_and_nothing_else_does() {
     assert_eq!(read(&set, 2).unwrap(), b"here");
     assert_eq!(
         (set.used_bytes(), set.statuses().len(), set.jobs_folders().len()),
-        (39, 1, 1),
+        (22, 1, 1),
         "it is no disk to others"
     );
     set.remove(SliceId(2)).unwrap();
