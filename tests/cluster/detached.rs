@@ -10,17 +10,20 @@ use serde_json::Value;
 use crate::job_faults::{Text, count, descendants, go_on, standing};
 
 /// A job of two stages over a text, driven by a node; every node has an SPE in the middle of a task of the first stage.
-struct Detached {
-    text: Text,
+pub(super) struct Detached {
+    pub(super) text: Text,
     job: String,
 }
 
 impl Detached {
     fn begin(nodes: u32) -> Self {
-        let text = Text::of(nodes, 3 * nodes);
+        Self::begin_with(Text::of(nodes, 3 * nodes), &[])
+    }
+
+    pub(super) fn begin_with(text: Text, more: &[&str]) -> Self {
         let [first, second] = ["first", "second"].map(|function| format!("{}:{function}", text.library));
         let words = ["run", "--detach", "--udf", &first, "--then", &second, "--buckets", "6", "--input", "/text"];
-        let job = text.cloud.ok(&[&words[..], &["--output", "/out", "--segment-bytes", "1:1MB"]].concat());
+        let job = text.cloud.ok(&[&words[..], &["--output", "/out", "--segment-bytes", "1:1MB"], more].concat());
         let job = job.trim().to_owned();
         let detached = Self { text, job };
         detached.text.all_stand();
@@ -33,12 +36,12 @@ impl Detached {
         self.text.pids(&others.collect::<Vec<_>>())
     }
 
-    fn view(&self) -> Value {
+    pub(super) fn view(&self) -> Value {
         self.text.cloud.json(&["job", &self.job])
     }
 
     /// The node that drives it, and the process there that does.
-    fn driver(&self) -> (String, u32) {
+    pub(super) fn driver(&self) -> (String, u32) {
         watch("a node drives the job", || {
             let node = self.view()["driver"].as_str()?.to_owned();
             let is_driver = |pid: &u32| {
@@ -51,7 +54,7 @@ impl Detached {
     }
 
     /// Lets one task of each of these nodes go on, until two tasks are done and the journal says so.
-    fn two_are_done(&self, nodes: &[u32]) {
+    pub(super) fn two_are_done(&self, nodes: &[u32]) {
         let ready = nodes.iter().flat_map(|node| standing(*node, "first")).collect::<Vec<_>>();
         ready.into_iter().take(2).for_each(go_on);
         let done = |cloud: &Cloud| {
@@ -70,7 +73,7 @@ impl Detached {
     }
 
     /// Lets all SPEs of these nodes go on until the job has ended, and gives how.
-    fn end(&self, nodes: &[u32]) -> Value {
+    pub(super) fn end(&self, nodes: &[u32]) -> Value {
         self.text.cloud.until("the job has ended", |_| {
             let standing = nodes.iter().flat_map(|node| ["first", "second"].map(|function| standing(*node, function)));
             standing.flatten().for_each(go_on);

@@ -12,7 +12,7 @@ use cluster::{Cloud, ended, kill, watch};
 use serde_json::Value;
 
 /// Each gives every line to the bucket of its hash. Half-way it writes its name on its thread and stops its process.
-const GATED: &str = r#"
+pub(super) const GATED: &str = r#"
     #define _GNU_SOURCE
     #include <signal.h>
     #include <string.h>
@@ -73,7 +73,7 @@ impl Text {
     }
 
     /// Begins a job whose segments are tasks of their own.
-    fn begin(&self, more: &[&str]) -> Child {
+    pub(super) fn begin(&self, more: &[&str]) -> Child {
         let udf = format!("{}:first", self.library);
         let words = ["run", "--udf", &udf, "--input", "/text", "--output", "/out", "--segment-bytes", "1:1MB"];
         let mut command = self.cloud.command(&[&words[..], more].concat());
@@ -120,7 +120,7 @@ impl Text {
 
     /// Lets all SPEs of these nodes go on, whenever they stand, until the job has ended; that was well, and every line is in
     /// its output once.
-    fn end(&self, mut job: Child, nodes: &[u32]) {
+    pub(super) fn end(&self, mut job: Child, nodes: &[u32]) {
         self.cloud.until("the job has ended", |_| {
             let standing = nodes.iter().flat_map(|node| ["first", "second"].map(|function| standing(*node, function)));
             standing.flatten().for_each(go_on);
@@ -162,7 +162,7 @@ impl Text {
     }
 
     /// The job's stages, all of which are done whole and have counted each line once, whatever died.
-    fn stages(&self) -> Vec<Value> {
+    pub(super) fn stages(&self) -> Vec<Value> {
         let stages = self.cloud.json(&["jobs"])[0]["stages"].as_array().unwrap().clone();
         for stage in &stages {
             assert_eq!((count(stage, "done"), count(stage, "failed")), (count(stage, "segments"), 0), "{stage}");

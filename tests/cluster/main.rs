@@ -26,6 +26,7 @@ mod rebuild;
 mod records;
 mod reductions;
 mod rights;
+mod side_files;
 #[path = "../../crates/security/tests/ldap/slapd.rs"]
 mod slapd;
 mod starting;

@@ -2,11 +2,12 @@
 
 import json
 import re
+import struct
 import subprocess
 import sys
 import threading
 from collections import Counter, defaultdict
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 import pandas
@@ -308,3 +309,42 @@ def test_a_job_that_bears_errors_leaves_their_segments_out_and_says_which(
     [error] = [json.loads(line) for line in cloud.read_bytes(job.status.error_slice).splitlines()]
     assert error["slice"] == f"{texts}/b.txt" and error["record"] == 0 and error["record_start"] == "a quick end"
     assert "too quick" in error["message"] and "Traceback" not in error["record_start"]
+
+
+def test_a_function_reads_the_side_files_of_its_own_stage(cloud: sector.Cloud, folder: str, texts: str) -> None:
+    cloud.write_bytes(f"{folder}/side/wanted", b"end\nfox\n")
+    cloud.write_bytes(f"{folder}/side/rates", struct.pack("<2d", 0.5, 4.0))
+
+    def wanted(segment, out):  # type: ignore[no-untyped-def]
+        assert list(segment.side) == ["words"] and segment.side["words"].readonly
+        words = bytes(segment.side["words"]).split()
+        for line in segment.lines():
+            for word in bytes(line).split():
+                if word in words:
+                    out.emit(word + b"\n", bucket=word)
+
+    def rated(segment, out):  # type: ignore[no-untyped-def]
+        rates = segment.side["rates"].cast("d")
+        for word, count in Counter(segment.lines()).items():
+            out.emit(b"%s %g\n" % (word, count * sum(rates)))
+
+    stream = cloud.stream(f"{texts}/*.txt", records="lines")
+    first = stream.map(wanted, buckets=2, records="lines", side={"words": f"{folder}/side/wanted"})
+    job = first.map(rated, side={"rates": PurePosixPath(f"{folder}/side/rates")}).to(f"{folder}/out")
+    job.run(progress=False)
+    found = sorted(line for path in job.outputs for line in cloud.read_bytes(path).splitlines())
+    assert found == [b"end 9", b"fox 4.5"]
+
+
+def test_a_side_file_that_cannot_be_had_keeps_the_job_from_beginning(
+    cloud: sector.Cloud, folder: str, texts: str
+) -> None:
+    stream = cloud.stream(f"{texts}/*.txt")
+    job = stream.map("copy", side={"words": f"{folder}/none"}).to(f"{folder}/out")
+    with pytest.raises(FileNotFoundError, match="none"):
+        job.run(progress=False)
+    assert job.id is None
+    with pytest.raises(ValueError, match="my-words"):
+        stream.map("copy", side={"my-words": f"{texts}/a.txt"}).to(f"{folder}/out")
+    with pytest.raises(ValueError, match="is a folder"):
+        stream.map("copy", side={"words": texts}).to(f"{folder}/out").run(progress=False)

@@ -13,6 +13,7 @@ mod piece_writer;
 mod pieces;
 mod scratch;
 mod seal;
+mod side;
 #[cfg(test)]
 mod tests;
 
@@ -25,7 +26,7 @@ use std::{
 };
 
 use protocol::{
-    JobId, SliceHeader, SliceMetadata, Status, limits,
+    JobId, SliceHeader, SliceId, SliceMetadata, Status, limits,
     message::spe::{BucketId, PieceId, SealOrder},
 };
 use store::{DiskSet, SliceSums};
@@ -37,6 +38,7 @@ pub use piece_writer::PieceWriter;
 pub use pieces::{PieceRefused, Pieces, Range, SealPlan, SealRefused};
 pub use scratch::{ClosedScratch, Scratch};
 pub use seal::Sealed;
+pub use side::{Brought, SideFile};
 
 /// All buckets of a node, below the folders for jobs of its disks. Each lies on the disk of its first piece.
 #[derive(Debug)]
@@ -166,6 +168,23 @@ impl BucketStore {
         removed
     }
 
+    /// The place of a side file of this job, one for all who ask.
+    ///
+    /// # Errors
+    /// When the job has ended, or for one that is more than a job may have.
+    pub fn side_file(&self, job: JobId, slice: SliceId) -> Result<Arc<SideFile>, NodeError> {
+        let mut jobs = self.lock();
+        if jobs.forgotten.contains(&job) {
+            return Err(forgotten(job));
+        }
+        let side = &mut jobs.all.entry(job).or_default().side;
+        if side.len() >= limits::JOB_SIDE_FILES_MAX && !side.contains_key(&slice) {
+            let sentence = format!("job {job} has {} side files here, as many as it may", limits::JOB_SIDE_FILES_MAX);
+            return Err(NodeError::refused(Status::Usage, sentence));
+        }
+        Ok(Arc::clone(side.entry(slice).or_insert_with(|| Arc::new(SideFile::new(slice)))))
+    }
+
     /// Whether the master has ordered this job forgotten.
     pub fn is_forgotten(&self, job: JobId) -> bool {
         self.lock().forgotten.contains(&job)
@@ -273,6 +292,8 @@ struct Job {
     /// The newest run seen.
     run: u32,
     buckets: BTreeMap<BucketId, Arc<Bucket>>,
+    /// What its functions read beside their segments, in all runs.
+    side: BTreeMap<SliceId, Arc<SideFile>>,
 }
 
 /// One bucket: its file and what is in it. Its file is opened for each piece anew, since a stage may have thousands of

@@ -8,6 +8,7 @@ mod deliver;
 mod engine;
 mod input;
 pub(crate) mod shares;
+mod side;
 
 use std::{
     sync::{

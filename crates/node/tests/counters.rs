@@ -27,7 +27,7 @@ async fn counted(code: FunctionCode, texts: &[&str]) -> Result<Counters, String>
     let tenant = sandbox.tenant(&code).await.unwrap();
     let program = SpeProgram { executable: env!("CARGO_BIN_EXE_sector-spe").into(), arguments: vec![] };
     let mut process = SpeProcess::start(&program, sandbox.lend(scratch.path()).unwrap(), tenant).unwrap();
-    process.load(&Function { code, parameters: vec![] }).await.unwrap();
+    process.load(&Function { code, parameters: vec![] }, vec![]).await.unwrap();
     let segments = texts.iter().zip(0..).map(|(text, number)| segment(number, text)).collect();
     let attempt = AttemptId { job: JobId(1), stage: 0, run: 0, task: 0, attempt: 0 };
     let output = tempfile::tempfile_in(scratch.path()).unwrap();

@@ -135,7 +135,7 @@ impl Spe {
     }
 
     async fn run_code(&mut self, code: FunctionCode, parameters: Vec<(String, String)>) -> (SpeOutcome, File) {
-        self.process.load(&Function { code, parameters }).await.unwrap();
+        self.process.load(&Function { code, parameters }, vec![]).await.unwrap();
         let slice = self.folder.path().join("slice");
         fs::write(&slice, "another user's").unwrap();
         let (source, path) = (SegmentSource::Local(SliceId(1)), SectorPath::parse("/in").unwrap());

@@ -43,7 +43,7 @@ impl Spe {
         let tenant = sandbox.tenant(&function.code).await?;
         let program = SpeProgram { executable: env!("CARGO_BIN_EXE_sector-spe").into(), arguments: vec![] };
         let mut process = SpeProcess::start(&program, sandbox.lend(scratch.path()).unwrap(), tenant).unwrap();
-        process.load(function).await?;
+        process.load(function, vec![]).await?;
         Ok(Self { process, scratch })
     }
 

@@ -89,7 +89,7 @@ impl Spe {
 
     async fn with(function: &Function) -> Self {
         let mut spe = Self::start();
-        spe.process.load(function).await.unwrap();
+        spe.process.load(function, vec![]).await.unwrap();
         spe
     }
 
@@ -200,7 +200,7 @@ const BAD_SOURCE: &str = r#"
     #include <unistd.h>
     #include "sector_udf.h"
     SECTOR_UDF_LIBRARY
-    _Static_assert(sizeof(sector_input) == 88 && sizeof(sector_output) == 56, "as on the Rust side");
+    _Static_assert(sizeof(sector_input) == 96 && sizeof(sector_output) == 56, "as on the Rust side");
     _Static_assert(sizeof(sector_stream) == 56, "as on the Rust side");
     #define FUNCTION(name) \
         int32_t name(const sector_input *input, sector_output *output); \
@@ -281,7 +281,7 @@ async fn one_process_runs_several_tasks_and_functions_one_after_the_other() {
     let (_, buckets) = finished(spe.run(0, vec![whole(1, b"a\nb", RecordFormat::Lines)], 1).await);
     assert_eq!(buckets[&0], b"/in/1\t0\t2\t3\n");
     let id = spe.process.id();
-    spe.process.load(&built_in("partition", &[("cuts", "40,80,c0"), ("key", "0:1")])).await.unwrap();
+    spe.process.load(&built_in("partition", &[("cuts", "40,80,c0"), ("key", "0:1")]), vec![]).await.unwrap();
     let all: Vec<u8> = (0..=255).collect();
     let (result, buckets) = finished(spe.run(1, vec![whole(2, &all, RecordFormat::Fixed(1))], 4).await);
     assert_eq!(result.records_out, 256);
@@ -351,7 +351,7 @@ async fn three_thousand_small_files_make_one_task_and_few_are_open_at_once() {
     assert_eq!((result.records_in, result.records_out, opened.load(Ordering::Relaxed)), (3_000, 6_000, 3_000));
     let mut index = BTreeSet::new();
     for (bucket, bytes) in buckets {
-        spe.process.load(&built_in("index", &[])).await.unwrap();
+        spe.process.load(&built_in("index", &[]), vec![]).await.unwrap();
         let (_, lines) = finished(spe.run(bucket + 1, vec![whole(0, &bytes, RecordFormat::File)], 1).await);
         index.extend(String::from_utf8(lines[&0].clone()).unwrap().lines().map(str::to_owned));
     }
@@ -411,7 +411,7 @@ async fn the_word_count_in_c_counts_in_two_stages_and_names_what_is_none_of_its_
     for word in text.split_whitespace().chain(["w7", "w7"]) {
         *expected.entry(word.to_owned()).or_default() += 1;
     }
-    spe.process.load(&native(&library, "total", &[])).await.unwrap();
+    spe.process.load(&native(&library, "total", &[]), vec![]).await.unwrap();
     let mut counts = BTreeMap::new();
     for (task, (bucket, bytes)) in (1..).zip(&words) {
         let (_, totals) = finished(spe.run(task, vec![whole(0, bytes, RecordFormat::File)], 1).await);
@@ -452,7 +452,7 @@ async fn the_example_in_rust_is_compiled_and_run_and_its_panic_is_its_error() {
 
     let error = failed(spe.run(1, vec![whole(8, b"ok\n\xff\n", RecordFormat::Lines)], 1).await);
     assert_eq!((error.segment, error.record), (8, Some(1)));
-    spe.process.load(&native(&library, "panic_at", &[("word", "cow")])).await.unwrap();
+    spe.process.load(&native(&library, "panic_at", &[("word", "cow")]), vec![]).await.unwrap();
     let segments = vec![whole(0, b"bee", RecordFormat::File), whole(1, b"cow", RecordFormat::File)];
     let error = failed(spe.run(2, segments, 1).await);
     assert_eq!(error.message, "the function panicked: found cow in /in/1");
@@ -479,7 +479,7 @@ async fn libraries_that_cannot_be_used_are_refused_with_what_to_do() {
         (native(&unresolved, "f", &[]), Status::Usage, "nowhere"),
         (native(text, "f", &[]), Status::Usage, "cannot be loaded on this node"),
     ] {
-        let refusal = spe.process.load(&function).await.unwrap_err();
+        let refusal = spe.process.load(&function, vec![]).await.unwrap_err();
         assert!(refusal.status == status && refusal.sentence.contains(expected), "{refusal:?}");
         assert!(!refusal.sentence.contains(&*spe.scratch.path().to_string_lossy()), "{refusal:?}");
     }
@@ -488,7 +488,7 @@ async fn libraries_that_cannot_be_used_are_refused_with_what_to_do() {
         matches!(&outcome, SpeOutcome::Refused(refusal) if refusal.sentence == "no function is loaded"),
         "{outcome:?}"
     );
-    spe.process.load(&built_in("copy", &[])).await.unwrap();
+    spe.process.load(&built_in("copy", &[]), vec![]).await.unwrap();
     finished(spe.run(1, vec![whole(0, b"still here", RecordFormat::File)], 1).await);
 }
 
@@ -500,10 +500,10 @@ async fn an_error_of_the_function_names_its_segment_and_record_and_the_process_g
     let (function, path, message) = ("errs".into(), SectorPath::parse("/in/30").unwrap(), "no such star".into());
     let record_start = vec![];
     assert_eq!(error, FunctionError { function, path, segment: 30, record: Some(34), message, record_start });
-    spe.process.load(&native(&BAD, "errs_silently", &[])).await.unwrap();
+    spe.process.load(&native(&BAD, "errs_silently", &[]), vec![]).await.unwrap();
     let error = failed(spe.run(1, vec![whole(0, b"", RecordFormat::File)], 1).await);
     assert_eq!(error.message, "the function returned -3");
-    spe.process.load(&native(&BAD, "fills_its_output", &[])).await.unwrap();
+    spe.process.load(&native(&BAD, "fills_its_output", &[]), vec![]).await.unwrap();
     let (_, buckets) = finished(spe.run(2, vec![whole(0, b"", RecordFormat::File)], 1).await);
     assert_eq!(buckets[&0], b"fine\n");
 }
@@ -594,7 +594,7 @@ async fn a_full_disk_and_an_unreadable_input_are_not_the_functions_fault() {
         "{outcome:?}"
     );
 
-    spe.process.load(&built_in("copy", &[])).await.unwrap();
+    spe.process.load(&built_in("copy", &[]), vec![]).await.unwrap();
     let beyond = (segment(0, 0, 10, RecordFormat::File), vec![file_with(b"short").into()]);
     let (outcome, _) = spe.run(1, vec![beyond], 1).await;
     assert!(
@@ -621,6 +621,6 @@ async fn a_program_that_is_no_spe_does_not_pass_for_one() {
     let missing = SpeProcess::start(&program("/nonexistent/sector"), place(scratch.path()), Tenant::Library);
     assert!(missing.is_err_and(|error| error.refusal().status == Status::Unavailable));
     let mut process = SpeProcess::start(&program("true"), place(scratch.path()), Tenant::Library).unwrap();
-    assert!(process.load(&built_in("copy", &[])).await.is_err());
+    assert!(process.load(&built_in("copy", &[]), vec![]).await.is_err());
     assert!(!process.is_ready());
 }

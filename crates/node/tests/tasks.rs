@@ -17,8 +17,8 @@ use protocol::{
     message::{
         node_master::{Ack, Order, Report},
         spe::{
-            AttemptId, BucketId, BucketPlace, DeliveryOrder, Function, FunctionCode, Output, PartOrder, PieceResult,
-            SealOrder, SegmentOrder, SegmentSource, SpeReply, SpeRequest, TaskOrder, TaskResult, Winner,
+            AttemptId, BucketId, BucketPlace, DeliveryOrder, Function, FunctionCode, LoadOrder, Output, PartOrder,
+            PieceResult, SealOrder, SegmentOrder, SegmentSource, SpeReply, SpeRequest, TaskOrder, TaskResult, Winner,
         },
     },
     ticket::Right,
@@ -170,7 +170,7 @@ async fn what_is_not_of_the_tickets_job_or_makes_no_sense_is_refused() {
     let backwards = task(0, 0, vec![segment(local(1), 5, 4, RecordFormat::File)], Output::Local);
     assert_eq!(refused(driver.ask(SpeRequest::Run(backwards)).await), Status::Usage);
     let unknown = Function { code: FunctionCode::BuiltIn("no such function".into()), parameters: vec![] };
-    assert!(matches!(driver.ask(SpeRequest::Load(unknown)).await, SpeReply::Refused(_)));
+    assert!(matches!(driver.ask(SpeRequest::Load(LoadOrder::plain(unknown))).await, SpeReply::Refused(_)));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -430,7 +430,7 @@ fn refused(reply: SpeReply) -> Status {
 async fn load(driver: &mut Driver, name: &str, parameters: &[(&str, &str)]) {
     let parameters = parameters.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
     let function = Function { code: FunctionCode::BuiltIn(name.into()), parameters };
-    assert_eq!(driver.ask(SpeRequest::Load(function)).await, SpeReply::Loaded);
+    assert_eq!(driver.ask(SpeRequest::Load(LoadOrder::plain(function))).await, SpeReply::Loaded);
 }
 
 async fn run(driver: &mut Driver, order: TaskOrder) -> TaskResult {

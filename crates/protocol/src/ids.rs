@@ -11,9 +11,9 @@ use crate::limits;
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("`{text}` is not a valid {what}: {why}")]
 pub struct IdError {
-    what: &'static str,
-    text: String,
-    why: &'static str,
+    pub(crate) what: &'static str,
+    pub(crate) text: String,
+    pub(crate) why: &'static str,
 }
 
 macro_rules! number_id {

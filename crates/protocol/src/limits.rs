@@ -72,6 +72,15 @@ pub const STREAMS_MAX: usize = 8;
 pub const SEGMENT_BYTES_DEFAULT: (u64, u64) = (8 << 20, 128 << 20);
 /// Largest dynamic library sent to an SPE, in bytes.
 pub const LIBRARY_BYTES_MAX: usize = 12 * 1024 * 1024;
+/// Largest side file of a function, in bytes (256 MiB): each node of the job fetches it before its first task, some seconds
+/// over a gigabit, and what is given to a program lies in an SPE's scratch folder, which by default has as much. What is
+/// larger is an input.
+pub const SIDE_FILE_BYTES_MAX: u64 = 256 << 20;
+/// Most side files of a stage: each is an open file of every SPE, and they travel to it in one message.
+pub const SIDE_FILES_MAX: usize = 16;
+/// Most different side files of a job's stages together, each of which stays open, and on disk, at every node until the job
+/// ends.
+pub const JOB_SIDE_FILES_MAX: usize = 64;
 /// Most segments of one job that may be left out because their function erred: the driver keeps each report, of some 5 KB
 /// at most, until the end.
 pub const FUNCTION_ERRORS_MAX: u32 = 10_000;

@@ -202,7 +202,18 @@ class Session:
         self,
         title: str,
         streams: list[list[str]],
-        stages: list[tuple[str, str, bytes, list[tuple[str, str | None]], list[tuple[str, str]], int | None, str]],
+        stages: list[
+            tuple[
+                str,
+                str,
+                bytes,
+                list[tuple[str, str | None]],
+                list[tuple[str, str]],
+                int | None,
+                str,
+                list[tuple[str, str]],
+            ]
+        ],
         output: str,
         *,
         records: str | None,

@@ -11,6 +11,7 @@ do not change: each `map` gives a new one, so that several jobs may begin alike.
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 from typing import Self, cast
@@ -31,6 +32,8 @@ class Stage:
     parameters: tuple[tuple[str, str], ...]
     buckets: int | None
     records: str
+    side: tuple[tuple[str, str], ...]
+    """Names of side files, and where they are."""
 
 
 @dataclass(frozen=True)
@@ -67,7 +70,13 @@ class Stream:
         return replace(self, beside=(*self.beside, other.patterns, *other.beside))
 
     def map(
-        self, function: Function, *, buckets: int | None = None, records: str = "file", **parameters: object
+        self,
+        function: Function,
+        *,
+        buckets: int | None = None,
+        records: str = "file",
+        side: Mapping[str, str | PurePosixPath] | None = None,
+        **parameters: object,
     ) -> Self:
         """Adds a stage: `function` is called with each segment, on the node where it lies.
 
@@ -81,12 +90,17 @@ class Stream:
         next stage or a file of the output; without, they stay where they were made. `records` says how the results fall into
         records, for the next stage and in the output.
 
+        `side` names files of the cloud, at most 16 of 256 MiB, that every call may read: `segment.side["centres"]` for
+        `side={"centres": "/centres"}`. Each is sent once to a node, in the version that it has when the job begins.
+
         Raises `FileNotFoundError` where there is no such library, `ImportError` without `cloudpickle`, and what pickling
         raises for a function that cannot travel.
         """
         kind, name, code, requires = packed(function)
         texts = tuple((key, str(value)) for key, value in parameters.items())
-        return replace(self, stages=(*self.stages, Stage(kind, name, code, tuple(requires), texts, buckets, records)))
+        files = tuple((key, str(path)) for key, path in (side or {}).items())
+        stage = Stage(kind, name, code, tuple(requires), texts, buckets, records, files)
+        return replace(self, stages=(*self.stages, stage))
 
     def to(
         self,
@@ -119,6 +133,7 @@ class Stream:
                     list(each.parameters),
                     each.buckets,
                     each.records,
+                    list(each.side),
                 )
                 for each in self.stages
             ],

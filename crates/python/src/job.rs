@@ -17,7 +17,7 @@ use client::{
     Client, RecordFormat, SectorPath, Status,
     job::{
         Function, FunctionCode, JobId, JobOutcome, JobOutput, JobProgress, JobSpec, PythonCode, PythonFunction,
-        StageSpec,
+        SideFile, SideName, StageSpec,
     },
 };
 use pyo3::{
@@ -28,13 +28,21 @@ use crate::{
     failure::{Failure, JobError},
     job_status::JobStatus,
     runtime::{runtime, wait, wait_a_while},
-    session::{Session, format_of},
+    session::{Session, format_of, parse},
 };
 
 /// A stage in Python's words: where its function comes from (`built-in`, `native` or `python`), its name, its bytes, what it needs, its parameters,
-/// buckets, and how its results fall into records.
-pub(crate) type StageWords =
-    (String, String, Vec<u8>, Vec<(String, Option<String>)>, Vec<(String, String)>, Option<u32>, String);
+/// buckets, how its results fall into records, and its side files by name.
+pub(crate) type StageWords = (
+    String,
+    String,
+    Vec<u8>,
+    Vec<(String, Option<String>)>,
+    Vec<(String, String)>,
+    Option<u32>,
+    String,
+    Vec<(String, String)>,
+);
 
 /// What is to be run.
 #[derive(Clone)]
@@ -209,7 +217,7 @@ async fn spec(cloud: &Client, plan: Plan) -> Result<JobSpec, Failure> {
 
 /// A stage as the client wants it.
 pub(crate) fn stage(py: Python<'_>, words: StageWords) -> PyResult<StageSpec> {
-    let (kind, name, code, requires, parameters, buckets, records) = words;
+    let (kind, name, code, requires, parameters, buckets, records, side) = words;
     let code = match &*kind {
         "built-in" => FunctionCode::BuiltIn(name),
         "native" => FunctionCode::Native { library: code, symbol: name },
@@ -220,7 +228,12 @@ pub(crate) fn stage(py: Python<'_>, words: StageWords) -> PyResult<StageSpec> {
         }
         _ => return Err(PyValueError::new_err(format!("there is no kind of function `{kind}`"))),
     };
-    Ok(StageSpec { function: Function { code, parameters }, buckets, records: format_of(&records)? })
+    let side = side.into_iter().map(|(name, path)| {
+        let name = SideName::new(name).map_err(|error| PyValueError::new_err(error.to_string()))?;
+        Ok(SideFile { name, path: parse(&path)? })
+    });
+    let side = side.collect::<PyResult<_>>()?;
+    Ok(StageSpec { function: Function { code, parameters }, buckets, records: format_of(&records)?, side })
 }
 
 fn lock<T>(slot: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {

@@ -359,7 +359,7 @@ impl Session {
 }
 
 /// A path as Python says it.
-fn parse(path: &str) -> PyResult<SectorPath> {
+pub(crate) fn parse(path: &str) -> PyResult<SectorPath> {
     SectorPath::parse(path).map_err(|error| PyValueError::new_err(error.to_string()))
 }
 

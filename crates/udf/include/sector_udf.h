@@ -64,7 +64,18 @@ struct sector_input {
     uint32_t stream_bytes; /* bytes of a `sector_stream` as the caller knows it: they lie so far apart */
     uint32_t stream_count; /* the job's input streams, at least 1 */
     const sector_stream *streams; /* what of each goes with the segment; use `sector_stream_at`. The first is the segment */
+    /* The bytes of a side file; use `sector_side_file`. */
+    const uint8_t *(*side_file)(const sector_input *input, const char *name, uint64_t *length);
 };
+
+/* The bytes of the side file that was given with `--side NAME=PATH`, and in `length` how many; NULL if it was not given, or
+ * by an SPE that is older than side files, and never NULL where it has no bytes. They are read-only, the same in every call
+ * of the stage, and live until the function returns. */
+static inline const uint8_t *sector_side_file(const sector_input *input, const char *name, uint64_t *length) {
+    return input->struct_bytes >= offsetof(sector_input, side_file) + sizeof input->side_file
+               ? input->side_file(input, name, length)
+               : NULL;
+}
 
 /* What of one input stream goes with a segment: whole records of one file. Where the job's streams are aligned by record,
  * all have as many records; where by file, each has a whole file. */

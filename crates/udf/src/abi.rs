@@ -13,7 +13,7 @@ use std::{
     slice,
 };
 
-use crate::{Beside, Function, FunctionError, Input, Output, Parameters, RecordFormat, Sink, Stopped};
+use crate::{Beside, Function, FunctionError, Input, Output, Parameters, RecordFormat, SideFiles, Sink, Stopped};
 
 /// The version of the interface, as `sector_udf_abi_version()` of a library tells it.
 pub const ABI_VERSION: u32 = 1;
@@ -45,6 +45,7 @@ pub struct SectorInput {
     stream_bytes: u32,
     stream_count: u32,
     streams: *const SectorStream,
+    side_file: unsafe extern "C" fn(*const SectorInput, *const c_char, *mut u64) -> *const u8,
 }
 
 /// `sector_stream` of the header.
@@ -104,6 +105,7 @@ pub unsafe fn call(function: NativeFunction, input: &Input<'_>, output: &mut Out
         stream_bytes: size_of::<SectorStream>() as u32,
         stream_count: streams.len() as u32,
         streams: streams.as_ptr(),
+        side_file: host_side_file,
     };
     let mut host_output = HostOutput { output, failure: None };
     let mut raw_output = SectorOutput {
@@ -165,6 +167,7 @@ pub unsafe fn enter(input: *const SectorInput, output: *mut SectorOutput, functi
             .at(own.path, raw_input.segment, own.from)
             .with_buckets(raw_input.buckets)
             .with_parameters(raw_input)
+            .with_side_files(raw_input)
             .with_starts(own.starts)
             .with_beside(beside);
         function(&input, &mut Output::new(&mut sink))
@@ -269,6 +272,19 @@ impl Parameters for SectorInput {
     }
 }
 
+impl SideFiles for SectorInput {
+    fn find(&self, name: &str) -> Option<&[u8]> {
+        let (name, mut length) = (CString::new(name).ok()?, 0);
+        // SAFETY: the host's own function with the host's own structure; `enter` has seen that the host is not older than it.
+        let bytes = unsafe { (self.side_file)(self, name.as_ptr(), &raw mut length) };
+        if bytes.is_null() {
+            return None;
+        }
+        // SAFETY: the header promises `length` bytes there, which live as long as the input.
+        Some(unsafe { slice::from_raw_parts(bytes, usize::try_from(length).ok()?) })
+    }
+}
+
 /// The library's way back to the host.
 struct LibrarySink<'a>(&'a mut SectorOutput);
 
@@ -330,6 +346,18 @@ unsafe extern "C" fn host_parameter(input: *const SectorInput, name: *const c_ch
     let pointer = value.as_ptr();
     given.push((name.to_owned(), value));
     pointer
+}
+
+unsafe extern "C" fn host_side_file(input: *const SectorInput, name: *const c_char, length: *mut u64) -> *const u8 {
+    if input.is_null() || name.is_null() || length.is_null() {
+        return std::ptr::null();
+    }
+    // SAFETY: `host` is the `HostInput` of the call this happens in; `name` ends with NUL (header).
+    let (host, name) = unsafe { (&*(*input).host.cast::<HostInput<'_, '_>>(), CStr::from_ptr(name)) };
+    let Some(bytes) = name.to_str().ok().and_then(|name| host.input.side_file(name)) else { return std::ptr::null() };
+    // SAFETY: not NULL, so there is room for a number (header).
+    unsafe { length.write(bytes.len() as u64) };
+    bytes.as_ptr()
 }
 
 unsafe extern "C" fn host_emit(output: *mut SectorOutput, bucket: u64, bytes: *const c_void, length: u64) -> i32 {
@@ -440,7 +468,7 @@ mod tests {
         }
     }
 
-    crate::export!(test_upper => upper, test_picky => picky, test_join => join);
+    crate::export!(test_upper => upper, test_picky => picky, test_join => join, test_side => side);
 
     fn run(function: NativeFunction, bytes: &[u8], sink: &mut dyn Sink) -> Result<(), FunctionError> {
         let parameters: Vec<(String, String)> = vec![("suffix".into(), "!\n".into())];
@@ -484,6 +512,23 @@ mod tests {
         assert_eq!(collected.bucket(0), b"a=11;=22;bcd=33;");
     }
 
+    fn side(input: &Input<'_>, output: &mut Output<'_>) -> Result<(), FunctionError> {
+        assert_eq!((input.side_file("empty"), input.side_file("a\0b")), (Some(&b""[..]), None));
+        output.emit(0, input.required_side_file("words")?)?;
+        input.required_side_file("centres").map(drop)
+    }
+
+    #[test]
+    fn side_files_arrive_through_the_c_abi_and_one_that_is_missing_is_named() {
+        let files: Vec<(String, Vec<u8>)> = vec![("words".into(), b"a b".to_vec()), ("empty".into(), vec![])];
+        let input = Input::new(b"", RecordFormat::File).with_side_files(&files);
+        let mut collected = Collected::default();
+        // SAFETY: the function above is made by `export!`.
+        let ended = unsafe { call(sector_udf_symbols::test_side, &input, &mut Output::new(&mut collected)) };
+        assert!(ended.unwrap_err().message().contains("`centres`"));
+        assert_eq!(collected.bucket(0), b"a b");
+    }
+
     #[test]
     fn an_error_and_a_panic_come_back_with_their_message_and_record() {
         let failure = |bytes: &[u8]| run(sector_udf_symbols::test_picky, bytes, &mut Collected::default()).unwrap_err();
@@ -525,8 +570,9 @@ mod tests {
 
     #[test]
     fn the_layout_is_that_of_the_header_on_64_bits() {
-        assert_eq!((size_of::<SectorInput>(), size_of::<SectorOutput>(), size_of::<SectorStream>()), (88, 56, 56));
+        assert_eq!((size_of::<SectorInput>(), size_of::<SectorOutput>(), size_of::<SectorStream>()), (96, 56, 56));
         assert_eq!(std::mem::offset_of!(SectorInput, parameter), 56);
+        assert_eq!(std::mem::offset_of!(SectorInput, side_file), 88);
         assert_eq!(std::mem::offset_of!(SectorOutput, count), 48);
     }
 }

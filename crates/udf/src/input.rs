@@ -17,6 +17,7 @@ pub struct Input<'a> {
     parameters: &'a dyn Parameters,
     starts: &'a [u64],
     beside: &'a [Beside<'a>],
+    side: &'a dyn SideFiles,
 }
 
 impl<'a> Input<'a> {
@@ -32,6 +33,7 @@ impl<'a> Input<'a> {
             parameters: &NoParameters,
             starts: &[],
             beside: &[],
+            side: &NoSideFiles,
         }
     }
 
@@ -64,6 +66,12 @@ impl<'a> Input<'a> {
     #[must_use]
     pub fn with_beside(self, beside: &'a [Beside<'a>]) -> Self {
         Self { beside, ..self }
+    }
+
+    /// The same segment with side files.
+    #[must_use]
+    pub fn with_side_files(self, side: &'a dyn SideFiles) -> Self {
+        Self { side, ..self }
     }
 
     /// What of the job's further input streams goes with the segment, in the order of the streams: where streams are aligned
@@ -128,6 +136,18 @@ impl<'a> Input<'a> {
     pub fn required_parameter(&self, name: &str) -> Result<&'a str, FunctionError> {
         self.parameter(name).ok_or_else(|| {
             FunctionError::new(format!("the parameter `{name}` is missing: give it with `--param {name}=…`"))
+        })
+    }
+
+    /// The bytes of a side file (`--side NAME=PATH`), if it was given: the same in every call, where the node caches them.
+    pub fn side_file(&self, name: &str) -> Option<&'a [u8]> {
+        self.side.find(name)
+    }
+
+    /// The bytes of a side file that must be given.
+    pub fn required_side_file(&self, name: &str) -> Result<&'a [u8], FunctionError> {
+        self.side_file(name).ok_or_else(|| {
+            FunctionError::new(format!("the side file `{name}` is missing: give it with `--side {name}=PATH`"))
         })
     }
 
@@ -202,6 +222,27 @@ impl Parameters for Vec<(String, String)> {
     }
 }
 
+/// The side files of a stage, by name.
+pub trait SideFiles {
+    /// The bytes of the file `name`, if it was given.
+    fn find(&self, name: &str) -> Option<&[u8]>;
+}
+
+impl SideFiles for Vec<(String, Vec<u8>)> {
+    fn find(&self, name: &str) -> Option<&[u8]> {
+        self.iter().find(|(key, _)| key == name).map(|(_, bytes)| bytes.as_slice())
+    }
+}
+
+/// No side files at all.
+struct NoSideFiles;
+
+impl SideFiles for NoSideFiles {
+    fn find(&self, _: &str) -> Option<&[u8]> {
+        None
+    }
+}
+
 /// No parameters at all.
 struct NoParameters;
 
@@ -225,5 +266,16 @@ mod tests {
         assert!(input.required_parameter("cuts").unwrap_err().message().contains("--param cuts"));
         let error = input.parsed_parameter::<bool>("every", true).unwrap_err();
         assert!(error.message().starts_with("the parameter `every` cannot be `10`"), "{error}");
+    }
+
+    #[test]
+    fn a_side_file_is_found_or_named_in_the_error() {
+        let side: Vec<(String, Vec<u8>)> = vec![("words".into(), b"a b".to_vec()), ("none".into(), vec![])];
+        let input = Input::new(b"", RecordFormat::File).with_side_files(&side);
+        assert_eq!((input.side_file("words"), input.side_file("none")), (Some(&b"a b"[..]), Some(&b""[..])));
+        assert_eq!(input.required_side_file("words").unwrap(), b"a b");
+        let error = input.required_side_file("centres").unwrap_err();
+        assert!(error.message().contains("--side centres="), "{error}");
+        assert_eq!(Input::new(b"", RecordFormat::File).side_file("words"), None);
     }
 }

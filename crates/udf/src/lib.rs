@@ -35,7 +35,7 @@ mod records;
 
 pub use error::{FunctionError, Stopped};
 pub use hash::key_hash;
-pub use input::{Beside, Input, Parameters, RecordFormat};
+pub use input::{Beside, Input, Parameters, RecordFormat, SideFiles};
 pub use output::{Collected, Output, Sink};
 pub use records::Records;
 

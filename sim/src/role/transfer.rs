@@ -313,9 +313,9 @@ impl Process {
         use protocol::message::spe::SpeReply;
         let word = |reply| Ok(Some(CallReply::Word(Box::new(reply))));
         match request {
-            SpeRequest::Load(function) => {
+            SpeRequest::Load(order) => {
                 let job = self.job_of(env, id)?;
-                self.functions.insert((job, conversation), function);
+                self.functions.insert((job, conversation), order.function);
                 word(SpeReply::Loaded)
             }
             SpeRequest::Run(order) => self.run_task(env, id, conversation, order).map(|()| None),

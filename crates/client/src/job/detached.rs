@@ -15,6 +15,7 @@ use super::{
     layout,
     output::OutputFolder,
     replay::Replay,
+    side,
 };
 use crate::{Client, ClientError};
 
@@ -36,6 +37,7 @@ impl Client {
         spec.check_errors()?;
         let inputs = layout::read(self, &spec).await?;
         spec.check_rows(&inputs)?;
+        let side = side::pin(self, &spec).await?;
         let folder = OutputFolder::claim(self, target).await?;
         let request = ClientRequest::AdmitJob { title: spec.title.clone(), output: Some(target.clone()) };
         let Admitted { job, nodes } = match self.ask(request).await? {
@@ -48,7 +50,7 @@ impl Client {
             // What cannot work is refused now, and not by a driver that nobody listens to.
             Job::new(Now::default(), plan.clone(), inputs.clone(), &nodes).map_err(|error| error.refusal())?;
             let spec = JobSpec { inputs: Vec::new(), beside: Vec::new(), ..spec.clone() };
-            Journal::create(self, &journal, &Head { spec, plan, inputs, nodes, folder }).await?;
+            Journal::create(self, &journal, &Head { spec, plan, inputs, nodes, folder, side }).await?;
             let keys = (0..limits::DRIVERS_MAX).map(|_| DriverKey(random())).collect();
             match self.ask(ClientRequest::DetachJob { job, journal: journal.clone(), keys }).await? {
                 ClientReply::Done => Ok(()),
@@ -92,8 +94,8 @@ impl Client {
             error = alive => return error,
         };
         let admitted = report().await?;
-        let (spec, folder) = (replay.spec.clone(), replay.folder.clone());
-        let driver = Driver::new(self.clone(), spec, Some(folder), admitted, |_| ());
+        let (spec, side, folder) = (replay.spec.clone(), replay.side.clone(), replay.folder.clone());
+        let driver = Driver::new(self.clone(), spec, side, Some(folder), admitted, |_| ());
         // A driver's future is large; it is not moved around.
         Box::pin(driver.take_over(replay)).await
     }

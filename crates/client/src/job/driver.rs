@@ -13,7 +13,7 @@ use protocol::{
     message::{
         client_master::{Admitted, ClientReply, ClientRequest, Entry, JobRecord, JobState, SpeNode},
         history::HistoryRequest,
-        spe::{BucketId, SpeRequest},
+        spe::{BucketId, Function},
     },
 };
 use sphere::{Action, Assignment, Event, History, InputFile, Job, Outcome, SpeId, SpeNodePlan, SphereError};
@@ -32,6 +32,7 @@ use super::{
     output::OutputFolder,
     refusal,
     replay::Replay,
+    side::PinnedFile,
     spe::SpeConversation,
     steps,
 };
@@ -74,8 +75,8 @@ pub(super) struct Context {
     pub(super) client: Client,
     pub(super) job: JobId,
     pub(super) doors: Doors,
-    /// The order to load each stage's function.
-    pub(super) loads: Vec<SpeRequest>,
+    /// Each stage's function, with the files that it reads beside its segments.
+    pub(super) functions: Vec<(Function, Vec<PinnedFile>)>,
     pub(super) folder: Option<OutputFolder>,
     pub(super) copies: Option<u8>,
     pub(super) sync_copies: Option<u8>,
@@ -105,6 +106,7 @@ impl<P: FnMut(&JobProgress) + Send> Driver<P> {
     pub(super) fn new(
         client: Client,
         spec: JobSpec,
+        side: Vec<Vec<PinnedFile>>,
         folder: Option<OutputFolder>,
         admitted: Admitted,
         progress: P,
@@ -112,7 +114,7 @@ impl<P: FnMut(&JobProgress) + Send> Driver<P> {
         let context = Context {
             doors: Doors::new(client.carriers().clone(), Arc::clone(client.holder()), &admitted.nodes),
             job: admitted.job,
-            loads: spec.stages.iter().map(|stage| SpeRequest::Load(stage.function.clone())).collect(),
+            functions: spec.stages.iter().map(|stage| stage.function.clone()).zip(side).collect(),
             folder,
             copies: spec.copies,
             sync_copies: spec.sync_copies,

@@ -13,7 +13,7 @@ use protocol::{JobId, SectorPath, Status, message::client_master::Condition, wir
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use sphere::{Event, InputFile, JobPlan, SpeNodePlan};
 
-use super::{JobSpec, output::OutputFolder};
+use super::{JobSpec, output::OutputFolder, side::PinnedFile};
 use crate::{Client, ClientError, PutOptions};
 
 /// What a job began with.
@@ -25,6 +25,8 @@ pub(super) struct Head {
     pub(super) inputs: Vec<InputFile>,
     pub(super) nodes: Vec<SpeNodePlan>,
     pub(super) folder: OutputFolder,
+    /// The side files of each stage, in the versions that all drivers read.
+    pub(super) side: Vec<Vec<PinnedFile>>,
 }
 
 /// What a job was told, and when by its clock.

@@ -19,13 +19,14 @@ mod layout;
 mod orders;
 mod output;
 mod replay;
+mod side;
 mod spe;
 mod steps;
 
 pub use error_slice::ErrorLine;
 pub use index::IndexedRecords;
 pub use protocol::{
-    JobId,
+    JobId, SideName,
     message::spe::{Function, FunctionCode, PythonCode, PythonFunction},
 };
 use protocol::{
@@ -33,6 +34,7 @@ use protocol::{
     message::client_master::{ClientReply, ClientRequest, Entry, JobRecord, JobState, StageRecord},
 };
 use serde::{Deserialize, Serialize};
+pub use side::SideFile;
 pub use sphere::LeftOut;
 use sphere::{FinalOutput, InputFile, JobPlan, StageOutput, StagePlan};
 
@@ -77,6 +79,9 @@ pub struct StageSpec {
     pub buckets: Option<u32>,
     /// How the results fall into records: what the next stage and the output files are told.
     pub records: RecordFormat,
+    /// Files that every call of the function may read, at most [`SIDE_FILES_MAX`](limits::SIDE_FILES_MAX): each is sent once to
+    /// a node.
+    pub side: Vec<SideFile>,
 }
 
 /// What becomes of a job's results.
@@ -210,18 +215,24 @@ impl JobSpec {
 impl StageSpec {
     /// A stage whose results stay where its tasks ran, each task's one record.
     pub fn local(function: Function) -> Self {
-        Self { function, buckets: None, records: RecordFormat::File }
+        Self { function, buckets: None, records: RecordFormat::File, side: Vec::new() }
     }
 
     /// A stage whose results are sent to `buckets` buckets.
     pub fn shuffle(function: Function, buckets: u32) -> Self {
-        Self { function, buckets: Some(buckets), records: RecordFormat::File }
+        Self { function, buckets: Some(buckets), records: RecordFormat::File, side: Vec::new() }
     }
 
     /// The same stage, whose results fall into records so.
     #[must_use]
     pub fn with_records(self, records: RecordFormat) -> Self {
         Self { records, ..self }
+    }
+
+    /// The same stage, whose function may read these files.
+    #[must_use]
+    pub fn with_side_files(self, side: Vec<SideFile>) -> Self {
+        Self { side, ..self }
     }
 }
 
@@ -237,7 +248,7 @@ impl Client {
     /// Runs a job to its end; `progress` is called some times a second and once at the end.
     ///
     /// # Errors
-    /// `Usage` for a plan that cannot work; `NotFound` without input; `Exists` where the output folder is not empty;
+    /// `Usage` for a plan that cannot work; `NotFound` without input or a side file; `Exists` where the output folder is not empty;
     /// `Failed` where a function errs more often than [the job bears](JobSpec::errors_max) (the sentence names file,
     /// segment and record) or the job was cancelled; `Unavailable` where too many nodes were lost. In each case there is no output, and the job's record at the
     /// master holds the reason.
@@ -250,6 +261,7 @@ impl Client {
         spec.check_errors()?;
         let inputs = layout::read(self, &spec).await?;
         spec.check_rows(&inputs)?;
+        let side = side::pin(self, &spec).await?;
         let folder = match &spec.output {
             JobOutput::Folder(target) => Some(OutputFolder::claim(self, target).await?),
             JobOutput::Return => None,
@@ -262,7 +274,7 @@ impl Client {
             ClientReply::Admitted(admitted) => admitted,
             _ => return Err(ClientError::Unexpected { who: "master", request: "admit job" }),
         };
-        let driver = Driver::new(self.clone(), spec, folder, admitted, progress);
+        let driver = Driver::new(self.clone(), spec, side, folder, admitted, progress);
         // A driver's future is large; it is not moved around.
         Box::pin(driver.run(inputs)).await
     }

@@ -2,6 +2,7 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
+    hash::{DefaultHasher, Hash, Hasher},
     ops::Range,
 };
 
@@ -10,14 +11,14 @@ use protocol::{
     message::{
         acl::{AclReply, AclRequest},
         client_master::{ClientReply, ClientRequest, EntryKind, Located, Source},
-        spe::{Guide, Output, PartOrder, SegmentOrder, SegmentSource, TaskOrder},
+        spe::{Function, Guide, LoadOrder, Output, PartOrder, SegmentOrder, SegmentSource, SideOrder, TaskOrder},
     },
     record_index::offsets_of,
     ticket::SignedTicket,
 };
 use sphere::{AssignedGuide, AssignedPart, Assignment, Placement, SegmentPlace};
 
-use super::{doors::Doors, refusal};
+use super::{doors::Doors, refusal, side::PinnedFile};
 use crate::{Client, ClientError, error::advice_for_lost};
 
 /// Why an order cannot be made.
@@ -54,8 +55,32 @@ pub(super) async fn task_order(
         }
         segments.push(SegmentOrder { segment: segment.segment, first, beside });
     }
-    let inputs = inputs_ticket(client, node, task.attempt.job, &segments).await?;
+    let read = segments.iter().flat_map(SegmentOrder::sources).filter_map(SegmentSource::slice);
+    let inputs = inputs_ticket(client, node, task.attempt.job, read).await?;
     Ok(TaskOrder { attempt: task.attempt, segments, output, inputs })
+}
+
+/// The order to load a stage's function into an SPE of `node`.
+pub(super) async fn load_order(
+    client: &Client,
+    doors: &Doors,
+    node: &NodeId,
+    job: JobId,
+    function: &Function,
+    side: &[PinnedFile],
+) -> Result<LoadOrder, OrderRefused> {
+    let mut orders = Vec::with_capacity(side.len());
+    for PinnedFile { file, slice, bytes } in side {
+        let sources = current_sources(locate(client, &file.path).await?, *slice)?;
+        let distance = |source: &Source| doors.distance(node, source);
+        let from = nearest_to(node, sources, distance).map(|source| {
+            let ticket = client.holder().hand(&source.ticket, node);
+            Box::new(Source { ticket, distance: distance(&source), ..source })
+        });
+        orders.push(SideOrder { name: file.name.clone(), slice: *slice, bytes: *bytes, from });
+    }
+    let inputs = inputs_ticket(client, node, job, side.iter().map(|file| file.slice)).await?;
+    Ok(LoadOrder { function: function.clone(), side: orders, inputs })
 }
 
 /// Finds where a node gets the parts of a task's segments from.
@@ -105,15 +130,14 @@ impl PartSources<'_> {
     }
 }
 
-/// The master's word that the job may read the slices of these segments at the node; none is needed where all are
-/// buckets of the job.
+/// The master's word that the job may read these slices at the node; none is needed where there are none, and all that is
+/// read are buckets of the job.
 async fn inputs_ticket(
     client: &Client,
     node: &NodeId,
     job: JobId,
-    segments: &[SegmentOrder],
+    read: impl Iterator<Item = SliceId>,
 ) -> Result<Option<SignedTicket>, OrderRefused> {
-    let read = segments.iter().flat_map(SegmentOrder::sources).filter_map(SegmentSource::slice);
     let slices: Vec<_> = read.collect::<BTreeSet<_>>().into_iter().collect();
     if slices.is_empty() {
         return Ok(None);
@@ -144,18 +168,37 @@ fn refused(error: ClientError) -> OrderRefused {
 
 /// The copy to read: at the nearest node that the rules know of, else at whoever the master names first.
 fn choose(located: Located, slice: SliceId, nearest: Option<&NodeId>) -> Result<Source, OrderRefused> {
+    let mut sources = current_sources(located, slice)?;
+    let at = sources.iter().position(|source| Some(&source.node) == nearest).unwrap_or(0);
+    Ok(sources.swap_remove(at))
+}
+
+/// The copy for `node` to fetch; nothing where it has one itself. Of those equally near, nodes take different ones: all of a
+/// job's want the file at the same moment.
+fn nearest_to<D: Ord>(node: &NodeId, sources: Vec<Source>, distance: impl Fn(&Source) -> D) -> Option<Source> {
+    if sources.iter().any(|source| source.node == *node) {
+        return None;
+    }
+    let any = |source: &Source| {
+        let mut hasher = DefaultHasher::new();
+        (node, &source.node).hash(&mut hasher);
+        hasher.finish()
+    };
+    sources.into_iter().min_by_key(|source| (distance(source), any(source)))
+}
+
+/// Where the slice can be read, which is still that of its path: at least one place.
+fn current_sources(located: Located, slice: SliceId) -> Result<Vec<Source>, OrderRefused> {
     let path = located.entry.path;
     if !matches!(&located.entry.kind, EntryKind::File(content) if content.slice == slice) {
         let sentence = format!("`{path}` was changed while the job read it; run the job again");
         return Err(OrderRefused::ForEver(Refusal::new(Status::Refused, sentence)));
     }
-    let mut sources = located.sources;
-    let at = sources.iter().position(|source| Some(&source.node) == nearest).unwrap_or(0);
-    if sources.is_empty() {
+    if located.sources.is_empty() {
         let sentence = format!("no copy of `{path}` can be reached now; {}", advice_for_lost(&path));
         return Err(OrderRefused::Now(Refusal::new(Status::Unavailable, sentence)));
     }
-    Ok(sources.swap_remove(at))
+    Ok(located.sources)
 }
 
 #[cfg(test)]
@@ -212,6 +255,17 @@ mod tests {
         assert!(
             matches!(name(&[], Some("a")), Err(OrderRefused::Now(refusal)) if refusal.status == Status::Unavailable)
         );
+    }
+
+    #[test]
+    fn a_node_that_has_a_side_file_fetches_none_and_others_spread_over_the_nearest() {
+        let name = |name: &str| NodeId::new(name).unwrap();
+        let sources = || located(&["a", "b", "c"]).sources;
+        assert!(nearest_to(&name("b"), sources(), |_| 0).is_none());
+        let far = |source: &Source| u8::from(source.node != name("c"));
+        assert_eq!(nearest_to(&name("x"), sources(), far).map(|source| source.node), Some(name("c")));
+        let chosen = (0..50).filter_map(|node| nearest_to(&name(&format!("node-{node}")), sources(), |_| 0));
+        assert_eq!(chosen.map(|source| source.node).collect::<BTreeSet<_>>().len(), 3);
     }
 
     #[test]

@@ -9,12 +9,14 @@ use super::{
     clock::JobClock,
     journal::{Head, Journal, Told},
     output::OutputFolder,
+    side::PinnedFile,
 };
 use crate::{Client, ClientError};
 
 /// See the module.
 pub(super) struct Replay {
     pub(super) spec: JobSpec,
+    pub(super) side: Vec<Vec<PinnedFile>>,
     pub(super) folder: OutputFolder,
     pub(super) nodes: Vec<SpeNodePlan>,
     /// The journal, which goes on behind what was read.
@@ -31,12 +33,12 @@ pub(super) struct Replay {
 impl Replay {
     /// Reads a job's journal and lets the job hear all of it. Others get their turn meanwhile, however long it is.
     pub(super) async fn read(client: &Client, journal: &SectorPath) -> Result<Self, ClientError> {
-        let (journal, Head { spec, plan, inputs, nodes, folder }, told) = Journal::read(client, journal).await?;
+        let (journal, Head { spec, plan, inputs, nodes, folder, side }, told) = Journal::read(client, journal).await?;
         let begun = Now::default();
         let job = Job::new(begun, plan, inputs, &nodes).map_err(|error| error.refusal())?;
         let clock = JobClock::start_from(told.last().map_or(begun.monotonic, |told| told.at));
         let history = History::new(begun);
-        let mut replay = Self { spec, folder, nodes, journal, clock, job, history, run: 0, ended: None };
+        let mut replay = Self { spec, side, folder, nodes, journal, clock, job, history, run: 0, ended: None };
         replay.let_go_by(begun);
         for (number, Told { at, event }) in told.into_iter().enumerate() {
             if number % TOLD_A_TURN == 0 {

@@ -13,7 +13,7 @@ use tokio::sync::mpsc;
 
 use super::{
     driver::{Context, News},
-    orders::{OrderRefused, task_order},
+    orders::{OrderRefused, load_order, task_order},
     unavailable,
 };
 
@@ -64,11 +64,17 @@ impl SpeConversation {
         let attempt = task.attempt;
         let failed = |refusal| Event::TaskFailed { attempt, refusal };
         let broken = |error: net::NetError| failed(unavailable(&self.node, error));
+        let not_ordered = |refused| match refused {
+            OrderRefused::Now(refusal) => failed(refusal),
+            OrderRefused::ForEver(refusal) => Event::JobRefused(refusal),
+        };
         if *loaded != Some(attempt.stage) {
-            let Some(load) = self.context.loads.get(attempt.stage as usize) else {
+            let Some((function, side)) = self.context.functions.get(attempt.stage as usize) else {
                 return Err(Event::JobRefused(Refusal::new(Status::Failed, "the job has no such stage")));
             };
-            stream.send(load).await.map_err(broken)?;
+            let (client, doors) = (&self.context.client, &self.context.doors);
+            let load = load_order(client, doors, &self.node, attempt.job, function, side).await.map_err(not_ordered)?;
+            stream.send(&SpeRequest::Load(load)).await.map_err(broken)?;
             match self.answer(stream, task).await? {
                 SpeReply::Loaded => *loaded = Some(attempt.stage),
                 SpeReply::FunctionFailed(error) => return Err(Event::FunctionFailed { attempt, error }),
@@ -78,11 +84,7 @@ impl SpeConversation {
             }
         }
         let order = task_order(&self.context.client, &self.context.doors, &self.node, task).await;
-        let order = order.map_err(|refused| match refused {
-            OrderRefused::Now(refusal) => failed(refusal),
-            OrderRefused::ForEver(refusal) => Event::JobRefused(refusal),
-        })?;
-        stream.send(&SpeRequest::Run(order)).await.map_err(broken)?;
+        stream.send(&SpeRequest::Run(order.map_err(not_ordered)?)).await.map_err(broken)?;
         match self.answer(stream, task).await? {
             SpeReply::Finished(result) => {
                 self.tell(Event::TaskFinished { attempt, result }).await;

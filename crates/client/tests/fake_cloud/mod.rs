@@ -472,8 +472,8 @@ async fn serve_driver(world: Arc<Mutex<World>>, node: NodeId, mut stream: Transf
         // Signs of life come before any answer.
         stream.send(&SpeReply::Progress { bytes: 1 }).await.unwrap();
         let reply = match request {
-            SpeRequest::Load(function) => {
-                lock(&world).log.push(format!("load {:?} at {node}", function.code));
+            SpeRequest::Load(order) => {
+                lock(&world).log.push(format!("load {:?} at {node}", order.function.code));
                 SpeReply::Loaded
             }
             SpeRequest::Run(_) if matches!(lock(&world).faults.front(), Some(Fault::Hang)) => {

@@ -34,6 +34,7 @@ use super::{
     program::Program,
     python::Python,
     sandbox::{self, Started},
+    side::{SideFile, SideMaps},
     words::{self, ChildCode, FinishedWord, FromChild, SegmentWord, ToChild},
 };
 
@@ -106,16 +107,24 @@ impl Child {
         if let ToChild::Segment(word) = message {
             return self.process(&word, &files);
         }
+        if let ToChild::Load { code, parameters, side } = message {
+            self.function = None;
+            let mut files = files.into_iter();
+            let file = if code.has_file() { files.next() } else { None };
+            if side.len() != files.len() {
+                return Err(io::Error::other("a function came without its side files"));
+            }
+            let side: Vec<_> = side.into_iter().zip(files).collect();
+            return match self.load(code, parameters, file, side)? {
+                Ok(function) => {
+                    self.function = Some(function);
+                    self.link.send(&FromChild::Loaded)
+                }
+                Err(refusal) => self.link.send(&FromChild::Refused(refusal)),
+            };
+        }
         let file = files.into_iter().next();
         match message {
-            ToChild::Load { code, parameters } => {
-                self.function = None;
-                match self.load(code, parameters, file)? {
-                    Ok(function) => self.function = Some(function),
-                    Err(refusal) => return self.link.send(&FromChild::Refused(refusal)),
-                }
-                self.link.send(&FromChild::Loaded)
-            }
             ToChild::Confine(_) => Err(io::Error::other("this process is confined already")),
             ToChild::Begin { attempt, buckets, hash } => {
                 let file = file.ok_or_else(|| io::Error::other("a task came without its scratch file"))?;
@@ -124,7 +133,7 @@ impl Child {
                 self.task = Some(Task { attempt, writer, records_in: 0, bytes_in: 0, counters: Counters::new() });
                 Ok(())
             }
-            ToChild::Segment(_) => Ok(()),
+            ToChild::Load { .. } | ToChild::Segment(_) => Ok(()),
             ToChild::End => self.finish(),
         }
     }
@@ -134,25 +143,31 @@ impl Child {
         code: ChildCode,
         parameters: Vec<(String, String)>,
         file: Option<File>,
+        side: Vec<SideFile>,
     ) -> io::Result<Result<LoadedFunction, Refusal>> {
         let file = file.ok_or_else(|| io::Error::other("a function came without its code"));
+        let with_side = |function: LoadedFunction, side: &[SideFile]| Ok(function.with_side_files(SideMaps::of(side)?));
         Ok(match code {
-            ChildCode::BuiltIn(name) => LoadedFunction::built_in(&name, parameters),
+            ChildCode::BuiltIn(name) => {
+                LoadedFunction::built_in(&name, parameters).and_then(|function| with_side(function, &side))
+            }
             ChildCode::Native { symbol } => {
                 let library = self.write_library(file?)?;
                 let loaded = LoadedFunction::native(&symbol, parameters, &library);
                 // What is loaded stays loaded without a name.
                 let _ = fs::remove_file(library);
-                loaded
+                loaded.and_then(|function| with_side(function, &side))
             }
             ChildCode::Python(word) => {
                 let mut code = Vec::new();
                 let mut file = file?;
                 file.rewind()?;
                 file.read_to_end(&mut code)?;
-                Python::load(word, code, parameters, self.folder.clone(), self.started).map(LoadedFunction::python)
+                Python::load(word, code, parameters, side, self.folder.clone(), self.started)
+                    .map(LoadedFunction::python)
             }
             ChildCode::Program(words) => Program::find(words, &parameters, self.folder.clone(), self.started)
+                .and_then(|program| program.with_side_files(&side))
                 .map(|program| LoadedFunction::program(program, parameters)),
         })
     }

@@ -16,12 +16,13 @@ use udf::{
     abi::{self, NativeFunction, NativeVersion},
 };
 
-use super::{parts::Part, program::Program, python::Python};
+use super::{parts::Part, program::Program, python::Python, side::SideMaps};
 
 /// A function with its parameters, ready to be called.
 pub(super) struct LoadedFunction {
     code: Code,
     parameters: Vec<(String, String)>,
+    side: SideMaps,
 }
 
 enum Code {
@@ -56,22 +57,31 @@ impl LoadedFunction {
             );
             Refusal::new(Status::NotFound, sentence)
         })?;
-        Ok(Self { code: Code::BuiltIn(function), parameters })
+        Ok(Self::new(Code::BuiltIn(function), parameters))
     }
 
     /// Finds a function in the file of a library.
     pub(super) fn native(symbol: &str, parameters: Vec<(String, String)>, library: &Path) -> Result<Self, Refusal> {
-        Ok(Self { code: Code::Native(open_symbol(library, symbol)?), parameters })
+        Ok(Self::new(Code::Native(open_symbol(library, symbol)?), parameters))
     }
 
-    /// A function that its interpreter has loaded, with its parameters.
+    /// A function that its interpreter has loaded, with its parameters and side files.
     pub(super) fn python(function: Python) -> Self {
-        Self { code: Code::Python(Box::new(function)), parameters: Vec::new() }
+        Self::new(Code::Python(Box::new(function)), Vec::new())
     }
 
-    /// A program that was found.
+    /// A program that was found, with its side files.
     pub(super) fn program(program: Program, parameters: Vec<(String, String)>) -> Self {
-        Self { code: Code::Program(program), parameters }
+        Self::new(Code::Program(program), parameters)
+    }
+
+    fn new(code: Code, parameters: Vec<(String, String)>) -> Self {
+        Self { code, parameters, side: SideMaps::default() }
+    }
+
+    /// The same function with side files, for one that runs in this process.
+    pub(super) fn with_side_files(self, side: SideMaps) -> Self {
+        Self { side, ..self }
     }
 
     /// Calls it over one segment of these parts, the first of which is `input`. A panic of a built-in function is its error; in a library,
@@ -82,7 +92,7 @@ impl LoadedFunction {
         parts: &[Part<'_>],
         output: &mut Output<'_>,
     ) -> Result<(), CallError> {
-        let input = input.with_parameters(&self.parameters);
+        let input = input.with_parameters(&self.parameters).with_side_files(&self.side);
         let has_rows = parts.iter().any(|part| part.word.records == RecordFormat::Parquet);
         if has_rows && !matches!(self.code, Code::Python(_)) {
             return Err(FunctionError::new(NO_ROWS).into());

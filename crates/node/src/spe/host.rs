@@ -15,7 +15,7 @@ use std::{
 };
 
 use protocol::{
-    Counters, Refusal, Status, limits,
+    Counters, Refusal, SideName, Status, limits,
     message::spe::{AttemptId, Function, FunctionCode, FunctionError, PythonCode, PythonFunction, SegmentOrder},
     sandbox::SandboxLayer,
 };
@@ -222,8 +222,9 @@ impl SpeProcess {
         Ok(missing)
     }
 
-    /// Loads a function. After a refusal with [`Status::Unavailable`] or [`Status::Failed`] the process is of no more use.
-    pub async fn load(&mut self, function: &Function) -> Result<(), Refusal> {
+    /// Loads a function with its side files, open for reading. After a refusal with [`Status::Unavailable`] or
+    /// [`Status::Failed`] the process is of no more use.
+    pub async fn load(&mut self, function: &Function, side: Vec<(SideName, File)>) -> Result<(), Refusal> {
         self.take_turn().map_err(|sentence| Refusal::new(Status::Unavailable, sentence))?;
         self.await_confinement().await?;
         function.code.name().clone_into(&mut self.function);
@@ -242,7 +243,10 @@ impl SpeProcess {
                 return Err(Refusal::new(Status::Unavailable, "this SPE was not started for functions in Python"));
             }
         };
-        self.link.send(&ToChild::Load { code, parameters: function.parameters.clone() }, file);
+        let (side, files): (Vec<_>, Vec<_>) =
+            side.into_iter().map(|(name, file)| (name.into(), OwnedFd::from(file))).unzip();
+        let load = ToChild::Load { code, parameters: function.parameters.clone(), side };
+        self.link.send(&load, file.into_iter().chain(files));
         match timeout(LOAD_TIME_MAX, self.link.next()).await {
             Ok(Ok(FromChild::Loaded)) => {
                 self.ready = true;

@@ -104,10 +104,16 @@ impl PartMap {
     }
 }
 
+/// Maps a whole file; nothing for one without bytes.
+pub(super) fn whole(file: &File) -> Result<Option<Mmap>, String> {
+    let bytes = file.metadata().map_err(|error| error.to_string())?.len();
+    if bytes == 0 { Ok(None) } else { map(file, 0, bytes).map(Some) }
+}
+
 /// Maps `from..until` of a file, which need not lie on page borders.
 fn map(file: &File, from: u64, until: u64) -> Result<Mmap, String> {
     let bytes = usize::try_from(until - from).map_err(|_| "it does not fit the address space".to_owned())?;
-    // SAFETY: slices and sealed buckets do not change, so the bytes stay what they are while they are borrowed. Were a
+    // SAFETY: slices, sealed buckets and what was fetched of a slice do not change, so the bytes stay what they are while they are borrowed. Were a
     // file cut short all the same, this process would get SIGBUS and end; the node, which maps nothing, learns of it.
     let map = unsafe { MmapOptions::new().offset(from).len(bytes).map(file) }.map_err(|error| error.to_string())?;
     // A hint: reading ahead begins at once. Where it is not taken, pages come as they are touched.

@@ -25,6 +25,7 @@ mod program;
 mod python;
 mod reporter;
 pub mod sandbox;
+mod side;
 mod slots;
 mod tenant;
 mod words;

@@ -27,6 +27,7 @@ use super::{
     function::CallError,
     reporter::{Reporter, is_report},
     sandbox::Started,
+    side::{self, SideFile},
 };
 
 /// A program with its arguments, found to be there.
@@ -34,6 +35,8 @@ pub(super) struct Program {
     words: Vec<String>,
     /// Exit codes that are no errors.
     good_codes: Vec<i32>,
+    /// Of each side file its name, and the file that it is in the scratch folder.
+    side: Vec<(String, String)>,
     folder: PathBuf,
     started: Started,
 }
@@ -65,7 +68,13 @@ impl Program {
             let codes: Result<Vec<i32>, _> = codes.split(',').map(|code| code.trim().parse()).collect();
             codes.map_err(|_| usage(format!("the parameter `{GOOD_CODES}` is a list of numbers, such as `0,1`")))
         })?;
-        Ok(Self { words, good_codes, folder, started })
+        Ok(Self { words, good_codes, side: Vec::new(), folder, started })
+    }
+
+    /// The same program, which finds these side files by their names in its environment.
+    pub(super) fn with_side_files(self, files: &[SideFile]) -> Result<Self, Refusal> {
+        let side = side::lay(files, &self.folder)?;
+        Ok(Self { side, ..self })
     }
 
     /// Runs it over one segment.
@@ -82,6 +91,7 @@ impl Program {
         let mut command = Command::new(name);
         command.args(&self.words[1..]).current_dir(&self.folder).env_clear();
         command.envs(environment(&self.folder)).envs(segment_environment(input, parameters)).envs(beside);
+        command.envs(self.side.iter().map(|(name, path)| (format!("SECTOR_SIDE_{name}"), path)));
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let child = self.started.spawn(&mut command).map_err(|error| match error.kind() {
             // It is there, and is not what this machine runs: so it is everywhere.

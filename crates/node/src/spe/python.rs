@@ -4,7 +4,8 @@
 //! is `python/runner.py`; nothing that it says is believed beyond its own task.
 //!
 //! To Python: three numbers of 32 bits (little-endian, as all here): 1 load or 2 segment, bytes of JSON, bytes after it;
-//! a segment's descriptors come with the first byte: of each part its file, and behind it that of its index, if it has one. From Python: a head of 24 bytes: kind, a 32-bit number `a`, two
+//! descriptors come with the first byte: of a function its side files, of a segment each part's file, and behind it that of
+//! its index, if it has one. From Python: a head of 24 bytes: kind, a 32-bit number `a`, two
 //! 64-bit ones `b` and `c`, then
 //!
 //! | kind | what | after the head |
@@ -38,6 +39,7 @@ use super::{
     parts::Part,
     program::environment,
     sandbox::{self, Started},
+    side::SideFile,
     words::{GuideWord, PythonWord},
 };
 
@@ -46,6 +48,8 @@ pub(super) struct Python {
     word: PythonWord,
     code: Vec<u8>,
     parameters: Vec<(String, String)>,
+    /// Kept for the next interpreter.
+    side: Vec<SideFile>,
     folder: PathBuf,
     started: Started,
     /// `None` after it was ended in the middle of a segment: the next one starts another.
@@ -58,10 +62,11 @@ impl Python {
         word: PythonWord,
         code: Vec<u8>,
         parameters: Vec<(String, String)>,
+        side: Vec<SideFile>,
         folder: PathBuf,
         started: Started,
     ) -> Result<Self, Refusal> {
-        let mut python = Self { word, code, parameters, folder, started, interpreter: None };
+        let mut python = Self { word, code, parameters, side, folder, started, interpreter: None };
         python.interpreter = Some(python.start()?);
         Ok(python)
     }
@@ -110,7 +115,9 @@ impl Python {
         // `command` holds the other end of the socket until here.
         drop(command);
         let mut interpreter = Interpreter { process, socket: BufReader::with_capacity(READ_BYTES, ours) };
-        interpreter.send(LOAD, &load_json(&self.word, &self.parameters), &self.code, &[]).map_err(failed)?;
+        let json = load_json(&self.word, &self.parameters, &self.side).map_err(failed)?;
+        let files: Vec<_> = self.side.iter().map(|(_, file)| file.as_fd()).collect();
+        interpreter.send(LOAD, &json, &self.code, &files).map_err(failed)?;
         match interpreter.head().map_err(failed)? {
             Head { kind: LOADED, .. } => Ok(interpreter),
             Head { kind: DENIED, c, .. } => {
@@ -327,16 +334,17 @@ fn length(bytes: usize) -> io::Result<u32> {
     u32::try_from(bytes).map_err(|_| io::Error::other("it is too long"))
 }
 
-fn load_json(word: &PythonWord, parameters: &[(String, String)]) -> String {
+fn load_json(word: &PythonWord, parameters: &[(String, String)], side: &[SideFile]) -> io::Result<String> {
     // As on a command line, the last of a name wins.
     let parameters: serde_json::Map<_, _> =
         parameters.iter().map(|(name, value)| (name.clone(), value.clone().into())).collect();
     let python = word.python.map(|(major, minor)| format!("{major}.{minor}"));
     let PythonWord { name, file, requires, .. } = word;
-    serde_json::json!({
-        "name": name, "file": file, "python": python, "requires": requires, "parameters": parameters,
-    })
-    .to_string()
+    let side = side.iter().map(|(name, file)| Ok((name, file.metadata()?.len()))).collect::<io::Result<Vec<_>>>()?;
+    let json = serde_json::json!({
+        "name": name, "file": file, "python": python, "requires": requires, "parameters": parameters, "side": side,
+    });
+    Ok(json.to_string())
 }
 
 fn segment_json(input: &Input<'_>, parts: &[Part<'_>]) -> String {

@@ -29,6 +29,8 @@ pub(super) enum ToChild {
         code: ChildCode,
         /// Its parameters.
         parameters: Vec<(String, String)>,
+        /// The names of its side files, whose descriptors come behind that of its code.
+        side: Vec<String>,
     },
     /// A task begins. With the descriptor of the scratch file for its results, which is empty.
     Begin {
@@ -59,6 +61,16 @@ pub(super) enum ChildCode {
     Python(PythonWord),
     /// A program of the machine, and its arguments.
     Program(Vec<String>),
+}
+
+impl ChildCode {
+    /// Whether a descriptor comes with it.
+    pub(super) fn has_file(&self) -> bool {
+        match self {
+            Self::BuiltIn(_) | Self::Program(_) => false,
+            Self::Native { .. } | Self::Python(_) => true,
+        }
+    }
 }
 
 /// A function in Python whose code comes along.

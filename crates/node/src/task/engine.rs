@@ -7,9 +7,10 @@ use std::sync::{
 
 use net::identity::Bearer;
 use protocol::{
-    JobId, Status, UserName, limits,
+    JobId, SliceId, Status, UserName, limits,
     message::spe::{
-        BucketId, Function, Guide, Output, SegmentOrder, SegmentSource, SpeReply, SpeRequest, TaskOrder, TaskResult,
+        BucketId, Function, Guide, LoadOrder, Output, SegmentOrder, SegmentSource, SpeReply, SpeRequest, TaskOrder,
+        TaskResult,
     },
     ticket::SignedTicket,
 };
@@ -19,6 +20,7 @@ use super::{
     Asker,
     deliver::{deliver, deliver_again},
     input,
+    side::SideFiles,
 };
 use crate::{
     NodeError, blocking,
@@ -35,8 +37,14 @@ pub(super) struct Engine {
     user: UserName,
     job: JobId,
     /// Loaded last, and to be loaded again into a fresh SPE.
-    function: Option<Arc<Function>>,
+    function: Option<Arc<Loaded>>,
     spe: Option<Spe>,
+}
+
+/// A function with what it reads beside its segments.
+struct Loaded {
+    function: Function,
+    side: SideFiles,
 }
 
 /// A process with its place among those allowed.
@@ -54,7 +62,7 @@ impl Engine {
     /// Does what a driver asks; `bytes` is how much of a task's input has been read.
     pub(super) async fn answer(&mut self, request: SpeRequest, bytes: &AtomicU64) -> Result<SpeReply, NodeError> {
         match request {
-            SpeRequest::Load(function) => self.load(Arc::new(function)).await,
+            SpeRequest::Load(order) => self.load(order).await,
             SpeRequest::Run(order) => self.run(order, bytes).await,
             SpeRequest::Seal(order) => {
                 self.own(order.bucket)?;
@@ -85,16 +93,21 @@ impl Engine {
         }
     }
 
-    async fn load(&mut self, function: Arc<Function>) -> Result<SpeReply, NodeError> {
+    async fn load(&mut self, order: LoadOrder) -> Result<SpeReply, NodeError> {
         self.function = None;
-        self.load_into_process(&function).await?;
-        self.function = Some(function);
+        let LoadOrder { function, side, inputs } = order;
+        self.check_inputs(inputs.as_ref(), side.iter().map(|file| file.slice))?;
+        let side = SideFiles::bring(&self.hands, self.job, side).await?;
+        let loaded = Arc::new(Loaded { function, side });
+        self.load_into_process(&loaded).await?;
+        self.function = Some(loaded);
         Ok(SpeReply::Loaded)
     }
 
     async fn run(&mut self, order: TaskOrder, bytes: &AtomicU64) -> Result<SpeReply, NodeError> {
         let buckets = self.check(&order)?;
-        self.check_inputs(&order)?;
+        let read = order.segments.iter().flat_map(SegmentOrder::sources).filter_map(SegmentSource::slice);
+        self.check_inputs(order.inputs.as_ref(), read)?;
         let function = self.function.clone();
         let function =
             function.ok_or_else(|| NodeError::refused(Status::Usage, "load a function before running it"))?;
@@ -154,7 +167,8 @@ impl Engine {
     }
 
     /// Loads a function into this conversation's SPE, which is started where there is none.
-    async fn load_into_process(&mut self, function: &Function) -> Result<(), NodeError> {
+    async fn load_into_process(&mut self, loaded: &Loaded) -> Result<(), NodeError> {
+        let function = &loaded.function;
         if !self.spe.as_ref().is_some_and(|spe| spe.process.is_ready() && spe.process.takes(&function.code)) {
             self.spe = None;
             let tenant = self.hands.sandbox.tenant(&function.code).await.map_err(NodeError::Refused)?;
@@ -173,7 +187,7 @@ impl Engine {
             self.spe = Some(Spe { process, _place: place });
         }
         let Some(spe) = self.spe.as_mut() else { return Err(NodeError::Spe("could not be started".into())) };
-        let loaded = spe.process.load(function).await;
+        let loaded = spe.process.load(function, loaded.side.share()?).await;
         if !spe.process.is_ready() {
             self.spe = None;
         }
@@ -208,12 +222,15 @@ impl Engine {
 
     /// Refuses a slice that the master did not say the job may read. The driver is the user's own program: what it says
     /// of itself counts for nothing, and a right to compute opens no slice.
-    fn check_inputs(&self, order: &TaskOrder) -> Result<(), NodeError> {
+    fn check_inputs(
+        &self,
+        ticket: Option<&SignedTicket>,
+        mut read: impl Iterator<Item = SliceId>,
+    ) -> Result<(), NodeError> {
         let tickets = &self.hands.tickets;
-        let allowed = order.inputs.as_ref().map(|ticket| tickets.inputs(&self.driver, ticket, self.job)).transpose()?;
+        let allowed = ticket.map(|ticket| tickets.inputs(&self.driver, ticket, self.job)).transpose()?;
         let allowed = allowed.unwrap_or_default();
-        let read = order.segments.iter().flat_map(SegmentOrder::sources).filter_map(SegmentSource::slice);
-        match read.into_iter().find(|slice| !allowed.contains(slice)) {
+        match read.find(|slice| !allowed.contains(slice)) {
             Some(slice) => Err(tickets.refuse_input(&self.driver, self.job, slice)),
             None => Ok(()),
         }

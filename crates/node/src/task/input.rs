@@ -77,7 +77,7 @@ async fn open_part(
 
 /// The bytes of a slice that a segment needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Part {
+pub(super) struct Part {
     from: u64,
     until: u64,
     /// Whether it goes on behind `until`, to the end of the line that byte `until - 1` is in.
@@ -87,6 +87,11 @@ struct Part {
 }
 
 impl Part {
+    /// All of a slice of so many bytes.
+    pub(super) fn whole(bytes: u64) -> Self {
+        Self { from: 0, until: bytes, to_line_end: false, footer: None }
+    }
+
     fn of(order: &PartOrder) -> Self {
         let to_line_end = order.records == RecordFormat::Lines && order.from < order.until;
         // Whether a line starts at `from` is said by the byte before it.
@@ -100,7 +105,7 @@ impl Part {
 }
 
 /// A slice's file, its part verified.
-fn open_slice(hands: &Arc<Hands>, slice: SliceId, part: Part) -> Result<File, Refusal> {
+pub(super) fn open_slice(hands: &Arc<Hands>, slice: SliceId, part: Part) -> Result<File, Refusal> {
     let opened = hands.store.open_slice(slice).map_err(NodeError::from).and_then(|reader| {
         verify(&reader, part)?;
         let file = reader.os_file().map(File::try_clone).transpose();
@@ -149,7 +154,7 @@ fn report_corrupt(hands: &Arc<Hands>, slice: SliceId) {
 }
 
 /// Fetches a part of another node's slice into a file of the same offsets, the rest of which is a hole.
-async fn fetch_part(
+pub(super) async fn fetch_part(
     hands: &Arc<Hands>,
     job: JobId,
     slice: SliceId,

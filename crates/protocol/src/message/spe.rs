@@ -12,15 +12,16 @@ use std::net::SocketAddr;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    Counters, Digest, JobId, NodeId, RecordFormat, Refusal, SectorPath, SliceId, message::client_master::Source,
-    ticket::SignedTicket, topology::Distance,
+    Counters, Digest, JobId, NodeId, RecordFormat, Refusal, SectorPath, SideName, SliceId,
+    message::client_master::Source, ticket::SignedTicket, topology::Distance,
 };
 
 /// What the driver asks of an SPE or of the node's buckets.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum SpeRequest {
-    /// Load a function: [`SpeReply::Loaded`]. Once before the first run, and again to change it.
-    Load(Function),
+    /// Load a function: [`SpeReply::Progress`] while its side files are fetched, then [`SpeReply::Loaded`]. Once before the
+    /// first run, and again to change it.
+    Load(LoadOrder),
     /// Run it over the segments of a task: [`SpeReply::Progress`] now and then, at last [`SpeReply::Finished`],
     /// [`SpeReply::FunctionFailed`] or [`SpeReply::Refused`].
     Run(TaskOrder),
@@ -75,6 +76,37 @@ pub enum SpeReply {
     Bytes(Vec<u8>),
     /// Every piece that was to be delivered is with its bucket.
     Delivered,
+}
+
+/// See [`SpeRequest::Load`].
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LoadOrder {
+    /// The function.
+    pub function: Function,
+    /// What every call of it may read beside its segment; at most [`SIDE_FILES_MAX`](crate::limits::SIDE_FILES_MAX).
+    pub side: Vec<SideOrder>,
+    /// Right: inputs, for all slices among the side files. `None` where there are none.
+    pub inputs: Option<SignedTicket>,
+}
+
+impl LoadOrder {
+    /// A function without side files.
+    pub fn plain(function: Function) -> Self {
+        Self { function, side: Vec::new(), inputs: None }
+    }
+}
+
+/// A side file: a whole slice that a node has, or fetches, once for all SPEs of a job.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SideOrder {
+    /// What the function calls it by; no two of an order are called alike.
+    pub name: SideName,
+    /// The slice.
+    pub slice: SliceId,
+    /// Its length in bytes, at most [`SIDE_FILE_BYTES_MAX`](crate::limits::SIDE_FILE_BYTES_MAX).
+    pub bytes: u64,
+    /// Who has it, with a read ticket; `None` where this node holds it.
+    pub from: Option<Box<Source>>,
 }
 
 /// A function and its parameters.

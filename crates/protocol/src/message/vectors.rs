@@ -35,16 +35,16 @@ use super::{
         Conflict, ConflictKind, Keep, KeptBase, KeptKey, KeptMark, KeptRow, RebuildRequest, RebuildState, RebuildStatus,
     },
     spe::{
-        AttemptId, BucketId, BucketPlace, DeliveryOrder, Function, FunctionCode, FunctionError, Guide, Output,
-        PartOrder, PieceId, PieceResult, PythonCode, PythonFunction, SealOrder, SegmentOrder, SegmentSource, SpeReply,
-        SpeRequest, TaskOrder, TaskResult, Winner,
+        AttemptId, BucketId, BucketPlace, DeliveryOrder, Function, FunctionCode, FunctionError, Guide, LoadOrder,
+        Output, PartOrder, PieceId, PieceResult, PythonCode, PythonFunction, SealOrder, SegmentOrder, SegmentSource,
+        SideOrder, SpeReply, SpeRequest, TaskOrder, TaskResult, Winner,
     },
     transfer::{NativeFile, Pull, PullWord, ResumeFrom, TransferReply, TransferRequest},
 };
 use crate::{
     Acl, Counters, CredentialId, Digest, FileId, JobId, JournalId, LeaseId, NodeId, Pace, Place, Policy, Priority,
-    RecordFormat, Refusal, ResumeKey, SectorPath, SliceHeader, SliceId, SliceMetadata, Status, Topology, UserName,
-    Version,
+    RecordFormat, Refusal, ResumeKey, SectorPath, SideName, SliceHeader, SliceId, SliceMetadata, Status, Topology,
+    UserName, Version,
     disk::{DiskState, DiskStatus, ScrubStatus},
     sandbox::SandboxLayer,
     ticket::{HandedTo, HolderKey, SignedTicket, TicketKeys},
@@ -437,7 +437,7 @@ fn the_words_of_driver_and_spe_have_their_bytes() {
     let load = Function { code, parameters: vec![("k".into(), "v".into())] };
     let winners = vec![Winner { task: 0, attempt: 0, bytes: 9 }, Winner { task: 1, attempt: 2, bytes: 1 << 30 }];
     compare!(vectors, SpeRequest {
-        "load": SpeRequest::Load(_) => SpeRequest::Load(load),
+        "load": SpeRequest::Load(_) => SpeRequest::Load(LoadOrder::plain(load)),
         "run": SpeRequest::Run(_) => SpeRequest::Run(task()),
         "seal": SpeRequest::Seal(_) => SpeRequest::Seal(SealOrder { bucket: bucket(), winners, publish: true, in_order: true }),
         "deliver": SpeRequest::Deliver(_) => SpeRequest::Deliver(DeliveryOrder {
@@ -448,16 +448,22 @@ fn the_words_of_driver_and_spe_have_their_bytes() {
         "fetch": SpeRequest::Fetch(_) => SpeRequest::Fetch(bucket()),
     });
     let built_in = Function { code: FunctionCode::BuiltIn("terasort".into()), parameters: vec![] };
-    vectors.compare("SpeRequest.load-built-in", &SpeRequest::Load(built_in));
+    vectors.compare("SpeRequest.load-built-in", &SpeRequest::Load(LoadOrder::plain(built_in)));
     let source = PythonCode::Source { file: "count.py".into(), text: "def count(segment): return b''\n".into() };
     let pickle = PythonCode::Pickle { bytes: b"\x80\x05.".to_vec(), python: (3, 11) };
     for (name, code) in [("SpeRequest.load-source", source), ("SpeRequest.load-pickle", pickle)] {
         let requires = vec![("numpy".into(), None), ("astropy".into(), Some("6.1.0".into()))];
         let code = FunctionCode::Python(PythonFunction { name: "count".into(), code, requires });
-        vectors.compare(name, &SpeRequest::Load(Function { code, parameters: vec![] }));
+        let function = Function { code, parameters: vec![] };
+        vectors.compare(name, &SpeRequest::Load(LoadOrder::plain(function)));
     }
     let code = FunctionCode::Program { words: vec!["tr".into(), "a-z".into(), "A-Z".into()] };
-    vectors.compare("SpeRequest.load-program", &SpeRequest::Load(Function { code, parameters: vec![] }));
+    let program = Function { code, parameters: vec![] };
+    vectors.compare("SpeRequest.load-program", &SpeRequest::Load(LoadOrder::plain(program.clone())));
+    let side = |name: &str, slice, from| SideOrder { name: SideName::new(name).unwrap(), slice, bytes: 70_000, from };
+    let side = vec![side("words", SliceId(1), None), side("centres", SliceId(2), Some(Box::new(self::source())))];
+    let beside = LoadOrder { function: program, side, inputs: Some(signed()) };
+    vectors.compare("SpeRequest.load-side", &SpeRequest::Load(beside));
     vectors.compare("SpeRequest.run-local", &SpeRequest::Run(TaskOrder { output: Output::Local, ..task() }));
     let piece = |bucket, bytes, is_delivered| PieceResult { bucket, bytes, checksum: 0xdead_beef, is_delivered };
     let pieces = vec![piece(0, 300, true), piece(7, 1 << 20, false)];

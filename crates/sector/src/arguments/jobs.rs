@@ -2,7 +2,8 @@
 
 use bytesize::ByteSize;
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches, Subcommand};
-use protocol::{JobId, RecordFormat, limits};
+use client::job::SideFile;
+use protocol::{JobId, RecordFormat, SectorPath, SideName, limits};
 
 #[derive(Clone, Debug, Args)]
 pub(crate) struct Run {
@@ -12,6 +13,9 @@ pub(crate) struct Run {
     /// A parameter of every stage's function
     #[arg(long, value_name = "K=V")]
     pub(crate) param: Vec<String>,
+    /// A file in Sector that every call of every stage's function may read; sent once to a node
+    #[arg(long, value_name = "NAME=PATH", value_parser = side_file)]
+    pub(crate) side: Vec<SideFile>,
     #[command(flatten)]
     pub(crate) inputs: Inputs,
     /// The folder for the results; it must not hold any yet
@@ -145,6 +149,13 @@ fn found_records(text: &str) -> Result<RecordFormat, String> {
     }
 }
 
+/// Reads `NAME=PATH`.
+fn side_file(text: &str) -> Result<SideFile, String> {
+    let (name, path) = text.split_once('=').ok_or("write NAME=PATH, for example words=/dictionary")?;
+    let name = SideName::new(name).map_err(|error| error.to_string())?;
+    Ok(SideFile { name, path: SectorPath::parse(path).map_err(|error| error.to_string())? })
+}
+
 /// Reads `MIN:MAX` with sizes like `8MiB:128MB`.
 fn segment_bytes(text: &str) -> Result<(u64, u64), String> {
     let size = |text: &str| text.parse::<ByteSize>().map(|size| size.as_u64());
@@ -179,6 +190,15 @@ mod tests {
     fn an_index_is_made_of_what_can_be_found() {
         assert_eq!(found_records("fixed:8"), Ok(RecordFormat::Fixed(8)));
         assert!(found_records("index").is_err() && found_records("file").is_err());
+    }
+
+    #[test]
+    fn a_side_file_has_a_name_and_a_path() {
+        let found = side_file("words=/text/a=b").map(|file| (file.name.to_string(), file.path.to_string()));
+        assert_eq!(found, Ok(("words".into(), "/text/a=b".into())));
+        for text in ["words", "=/a", "my-words=/a", "words=a/../b"] {
+            assert!(side_file(text).is_err(), "{text}");
+        }
     }
 
     #[test]

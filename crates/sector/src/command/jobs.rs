@@ -46,6 +46,7 @@ pub(crate) async fn run(cloud: &Client, run: Run, global: &Global) -> Result<(),
             // The last stage's results stay where they are made, unless buckets are asked for and it is the only one.
             buckets: (number < last || (last == 0 && run.buckets.is_some())).then_some(buckets),
             records,
+            side: run.side.clone(),
         })
         .collect();
     let spec = JobSpec {

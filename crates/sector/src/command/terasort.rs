@@ -193,7 +193,7 @@ fn record_range(at: u64, records: u64) -> Range<u64> {
 fn stage(name: &str, parameters: &[(&str, String)], buckets: Option<u32>) -> StageSpec {
     let parameters = parameters.iter().map(|(key, value)| ((*key).to_owned(), value.clone())).collect();
     let function = Function { code: FunctionCode::BuiltIn(name.into()), parameters };
-    StageSpec { function, buckets, records: RecordFormat::Fixed(RECORD_BYTES as u32) }
+    StageSpec { function, buckets, records: RecordFormat::Fixed(RECORD_BYTES as u32), side: Vec::new() }
 }
 
 /// A job over data that are kept once.

@@ -25,6 +25,7 @@ pub(super) async fn build(
         function: Function { code: FunctionCode::BuiltIn(name.into()), parameters: Vec::new() },
         buckets,
         records,
+        side: Vec::new(),
     };
     let spec = JobSpec {
         beside: Vec::new(),

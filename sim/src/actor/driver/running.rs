@@ -10,8 +10,8 @@ use protocol::{
             Admitted, ClientReply, ClientRequest, Condition, CreateRequest, EntryKind, JobRecord, JobState, Source,
         },
         spe::{
-            AttemptId, BucketId, BucketPlace, DeliveryOrder, Output, PartOrder, SegmentOrder, SegmentSource, SpeReply,
-            SpeRequest, TaskOrder,
+            AttemptId, BucketId, BucketPlace, DeliveryOrder, LoadOrder, Output, PartOrder, SegmentOrder, SegmentSource,
+            SpeReply, SpeRequest, TaskOrder,
         },
         transfer::TransferRequest,
     },
@@ -370,7 +370,7 @@ impl Running {
         if spe.loaded == Some(task.attempt.stage) {
             self.speak(env, seat, task.spe, SpeRequest::Run((*order).clone()), Doing::RunningTask(task.spe, order));
         } else {
-            let load = SpeRequest::Load(self.planned.function(task.attempt.stage));
+            let load = SpeRequest::Load(LoadOrder::plain(self.planned.function(task.attempt.stage)));
             self.speak(env, seat, task.spe, load, Doing::Loading(task.spe, order));
         }
     }

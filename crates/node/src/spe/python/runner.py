@@ -28,7 +28,7 @@ ALONE_BYTES = 64 * 1024  # records of this length are not gathered
 CHUNK_BYTES = 1024 * 1024  # lines are split in pieces of about this length
 TELL_SECONDS = 0.5  # between two signs of life
 COUNTERS_MAX = 64  # names under which a stage counts
-DESCRIPTORS_MAX = 16  # that come with one word: a file and its index for each stream
+DESCRIPTORS_MAX = 16  # that come with one word: a file and its index for each stream, or side files
 FRAMES_MAX = 8  # innermost frames that come with an error
 NO_KEY = 0xFFFF_FFFF
 NO_RECORD = 0xFFFF_FFFF_FFFF_FFFF
@@ -51,9 +51,10 @@ class Segment:
     streams     what each of the job's input streams has of the segment; the first is the segment itself
     buckets     number of buckets of the output
     parameters  what was given with the job, a dict of texts
+    side        the side files, a dict of read-only memoryviews: the same in every call, and nothing is copied
     """
 
-    def __init__(self, word, part, files, parameters, tell):
+    def __init__(self, word, part, files, given, tell):
         self.buffer = view(files[0], part["from"], part["until"])
         self.path = part["path"]
         self.offset = part["from"]
@@ -67,7 +68,7 @@ class Segment:
             self._whole = view(files[0], 0, self._whole)
         self.streams = (self,)
         self.buckets = word["buckets"]
-        self.parameters = parameters
+        self.parameters, self.side = given
         self._tell = tell
         # The record that is worked on: records before the pieces at hand, and an iterator that knows how many are left.
         self._before, self._pieces, self._count = 0, None, 0
@@ -472,10 +473,10 @@ def emit_all(results, out):
             out.emit(result)
 
 
-def call(function, word, descriptors, link, parameters):
-    """Runs the function over one segment and says how it ended."""
+def call(function, word, descriptors, link, given):
+    """Runs the function over one segment and says how it ended; `given` is what all its segments have alike."""
     try:
-        segment = open_segment(word, descriptors, link, parameters)
+        segment = open_segment(word, descriptors, link, given)
     finally:
         for descriptor in descriptors:
             os.close(descriptor)
@@ -489,16 +490,32 @@ def call(function, word, descriptors, link, parameters):
     link.text(b"done", 0, "")
 
 
-def open_segment(word, descriptors, link, parameters):
+def open_segment(word, descriptors, link, given):
     """The segment, with what further streams have of it."""
     files = iter(descriptors)
     streams = []
     for part in word["parts"]:
         own = [next(files)] + ([next(files)] if part["index"] else [])
-        streams.append(Segment(word, part, own, parameters, link.tell))
+        streams.append(Segment(word, part, own, given, link.tell))
     for stream in streams:
         stream.streams = tuple(streams)
     return streams[0]
+
+
+class SideFiles(dict):
+    """Side files by name."""
+
+    def __missing__(self, name):
+        raise KeyError(f"there is no side file {name!r}: give it with `--side {name}=PATH`, or `side=` of `map`")
+
+
+def open_side(files, descriptors):
+    """The side files, whose names and lengths came with their descriptors."""
+    try:
+        return SideFiles((name, view(descriptor, 0, size)) for (name, size), descriptor in zip(files, descriptors))
+    finally:
+        for descriptor in descriptors:
+            os.close(descriptor)
 
 
 def view(descriptor, start, end):
@@ -574,14 +591,14 @@ def main():
     os.close(nowhere)
     for stream in (sys.stdout, sys.stderr):
         stream.reconfigure(line_buffering=True, errors="replace")
-    link, function, parameters = Link(connection), None, {}
+    link, function, given = Link(connection), None, ({}, {})
     while True:
         word = link.receive()
         if word is None:
             return
         kind, body, more, descriptors = word
         if kind == LOAD:
-            parameters = body["parameters"]
+            given = body["parameters"], open_side(body["side"], descriptors)
             try:
                 function = load(body, more)
             except Refused as refused:
@@ -591,7 +608,7 @@ def main():
                 gc.freeze()
                 link.text(b"load", 0, "")
         elif kind == SEGMENT:
-            call(function, body, descriptors, link, parameters)
+            call(function, body, descriptors, link, given)
 
 
 main()

@@ -1,0 +1,280 @@
+//! Side files at a node: that functions in each language read them in a real SPE, and that a node has one copy of each for all
+//! SPEs of a job, which it gives to nobody whom the master did not name.
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+mod fake_cloud;
+
+use std::{
+    fs::{self, File},
+    io::{Read, Seek, Write},
+    path::Path,
+    process::Command,
+    sync::Arc,
+};
+
+use daemon::settings::NodeSettings;
+use fake_cloud::{Driver, FakeCloud, FakeNode, JOB, content, damage, path};
+use node::spe::{Sandbox, SpeOutcome, SpeProcess, SpeProgram, TaskRun};
+use protocol::{
+    NodeId, RecordFormat, Refusal, SideName, SliceId, Status,
+    message::{
+        client_master::Source,
+        node_master::{Ack, Order, Report},
+        spe::{
+            AttemptId, BucketId, Function, FunctionCode, LoadOrder, Output, PartOrder, PythonCode, PythonFunction,
+            SealOrder, SegmentOrder, SegmentSource, SideOrder, SpeReply, SpeRequest, TaskOrder, Winner,
+        },
+    },
+};
+
+/// Runs a function over two segments, with these side files; what it wrote, or why it failed.
+async fn written(code: FunctionCode, side: &[(&str, &[u8])]) -> Result<Vec<u8>, String> {
+    let settings = NodeSettings { id: NodeId::new("node-1").unwrap(), ..NodeSettings::default() };
+    let scratch = tempfile::tempdir().unwrap();
+    let sandbox = Arc::new(Sandbox::new(&settings));
+    let tenant = sandbox.tenant(&code).await.unwrap();
+    let program = SpeProgram { executable: env!("CARGO_BIN_EXE_sector-spe").into(), arguments: vec![] };
+    let mut process = SpeProcess::start(&program, sandbox.lend(scratch.path()).unwrap(), tenant).unwrap();
+    let side = side.iter().map(|(name, bytes)| (SideName::new(*name).unwrap(), file(bytes))).collect();
+    process.load(&Function { code, parameters: vec![] }, side).await.unwrap();
+    let segments = (0..2).map(|number| (segment(number, 2), vec![file(b"x\n").into()])).collect();
+    let mut output = tempfile::tempfile_in(scratch.path()).unwrap();
+    let task = TaskRun { attempt: attempt(0), segments, output: output.try_clone().unwrap(), buckets: 1, hash: false };
+    match process.run(task, &mut |_| {}).await {
+        SpeOutcome::Finished(_) => {
+            let mut bytes = Vec::new();
+            output.rewind().unwrap();
+            output.read_to_end(&mut bytes).unwrap();
+            Ok(bytes)
+        }
+        SpeOutcome::FunctionFailed(error) => Err(error.message),
+        other => panic!("{other:?}"),
+    }
+}
+
+/// A file that is open for reading alone.
+fn file(bytes: &[u8]) -> File {
+    let mut file = tempfile::tempfile().unwrap();
+    file.write_all(bytes).unwrap();
+    File::open(format!("/proc/self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(&file))).unwrap()
+}
+
+fn python(text: &str) -> FunctionCode {
+    let code = PythonCode::Source { file: "side.py".into(), text: text.into() };
+    FunctionCode::Python(PythonFunction { name: "f".into(), code, requires: vec![] })
+}
+
+fn program(words: &[&str]) -> FunctionCode {
+    FunctionCode::Program { words: words.iter().map(|word| (*word).to_owned()).collect() }
+}
+
+fn in_c(body: &str) -> FunctionCode {
+    let folder = tempfile::tempdir().unwrap();
+    let (source, library) = (folder.path().join("f.c"), folder.path().join("f.so"));
+    let text = format!(
+        "#include \"sector_udf.h\"\nSECTOR_UDF_LIBRARY\n\
+         SECTOR_UDF_EXPORT int32_t f(const sector_input *input, sector_output *output) {{ {body} }}"
+    );
+    fs::write(&source, text).unwrap();
+    let include = Path::new(env!("CARGO_MANIFEST_DIR")).join("../udf/include");
+    let flags = ["-std=c11", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC", "-I"];
+    let compiled = Command::new("cc").args(flags).arg(include).arg("-o").arg(&library).arg(&source).status();
+    assert!(compiled.unwrap().success());
+    FunctionCode::Native { library: fs::read(library).unwrap(), symbol: "f".into() }
+}
+
+const IN_C: &str = "
+    uint64_t length, none = 9;
+    const uint8_t *words = sector_side_file(input, \"words\", &length);
+    if (sector_side_file(input, \"other\", &none) || !sector_side_file(input, \"empty\", &none) || none) return 2;
+    return words ? output->emit(output, 0, words, length) : 3;
+";
+
+const IN_PYTHON: &str = "
+def f(segment, out):
+    words = segment.side['words']
+    assert words.readonly and len(segment.side['empty']) == 0 and set(segment.side) == {'words', 'empty'}
+    out.write(words)
+";
+
+#[tokio::test]
+async fn functions_in_every_language_read_the_same_side_file_in_each_call() {
+    let words: Vec<u8> = (0..100_000u32).flat_map(|number| number.to_le_bytes()).collect();
+    let side = [("words", &words[..]), ("empty", b"")];
+    // Without `/proc` a descriptor has no name: a program finds a file by its variable, or where it lies.
+    let by_variable = ["sh", "-c", "test -f \"$SECTOR_SIDE_empty\" && exec cat \"$SECTOR_SIDE_words\""];
+    for (language, code) in [
+        ("C", in_c(IN_C)),
+        ("Python", python(IN_PYTHON)),
+        ("program", program(&by_variable)),
+        ("program", program(&["cat", "side/words", "side/empty"])),
+    ] {
+        let found = written(code, &side).await.unwrap();
+        assert!(found == [&words[..], &words].concat(), "{language}: {} bytes", found.len());
+    }
+}
+
+#[tokio::test]
+async fn a_side_file_that_was_not_given_is_named_by_the_error() {
+    let missing = python("def f(segment, out): segment.side['centres']");
+    let error = written(missing, &[("words", b"x")]).await.unwrap_err();
+    assert!(error.contains("'centres'") && error.contains("--side centres=PATH"), "{error}");
+}
+
+#[tokio::test]
+async fn a_function_cannot_change_what_the_others_read() {
+    let writes = python("def f(segment, out): segment.side['words'][0] = 7");
+    let error = written(writes, &[("words", b"x")]).await.unwrap_err();
+    assert!(error.contains("read-only"), "{error}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_side_file_of_another_node_is_fetched_once_for_all_spes_of_a_job_and_goes_with_it() {
+    let mut cloud = FakeCloud::start().await;
+    let (here, there) = (cloud.node("n1").await, cloud.node("n2").await);
+    let words = content(300_000);
+    cloud.put(&here, 1, b"x\n").await;
+    cloud.put(&there, 2, &words).await;
+    let order = || load(&cloud, &here, vec![side(2, &words, Some(handed(&cloud, &here, &there)))]);
+    let mut drivers = [cloud.drive(&here).await, cloud.drive(&here).await, cloud.drive(&here).await];
+    let [a, b, c] = &mut drivers;
+    let loaded = tokio::join!(a.ask(order()), b.ask(order()), c.ask(order()));
+    assert_eq!(loaded, (SpeReply::Loaded, SpeReply::Loaded, SpeReply::Loaded));
+    assert_eq!(fetched(&here).len(), 1);
+    assert!(fs::read(&fetched(&here)[0]).unwrap() == words);
+    for (number, driver) in (0..).zip(&mut drivers) {
+        assert!(run(driver, number).await == words);
+    }
+    assert_eq!(fetched(&here).len(), 1);
+    assert_eq!(cloud.order(&here, Order::ForgetJob(JOB)).await, Ack::Done);
+    while here.folder.join("jobs").join(JOB.to_string()).exists() {
+        tokio::task::yield_now().await;
+    }
+    let refusal = refused(cloud.drive(&here).await.ask(order()).await);
+    assert!(refusal.status == Status::Refused && refusal.sentence.contains("has ended"), "{refusal}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_fetch_that_failed_is_tried_again_by_the_next_and_no_reason_to_end_the_job() {
+    let mut cloud = FakeCloud::start().await;
+    let (here, there) = (cloud.node("n1").await, cloud.node("n2").await);
+    cloud.put(&here, 1, b"x\n").await;
+    let words = content(70_000);
+    let order = || load(&cloud, &here, vec![side(2, &words, Some(handed(&cloud, &here, &there)))]);
+    let mut driver = cloud.drive(&here).await;
+    let refusal = refused(driver.ask(order()).await);
+    assert!(refusal.status == Status::Unavailable && refusal.sentence.contains("`words`"), "{refusal}");
+    assert_eq!(fetched(&here).len(), 0);
+    let order = order();
+    cloud.put(&there, 2, &words).await;
+    assert_eq!(driver.ask(order).await, SpeReply::Loaded);
+    assert!(run(&mut driver, 0).await == words);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_side_file_that_lies_here_is_verified_and_has_the_length_that_was_said() {
+    let mut cloud = FakeCloud::start().await;
+    let node = cloud.node("n1").await;
+    let (good, bad) = (content(200_000), content(300_000));
+    cloud.put(&node, 1, b"x\n").await;
+    cloud.put(&node, 2, &good).await;
+    cloud.put(&node, 3, &bad).await;
+    damage(&node.file_with(&bad), 250_000);
+    let mut driver = cloud.drive(&node).await;
+    let refusal = refused(driver.ask(load(&cloud, &node, vec![side(3, &bad, None)])).await);
+    // Not that no node could load it: another one has a good copy.
+    assert_eq!(refusal.status, Status::Unavailable, "{refusal}");
+    assert_eq!(cloud.report(node.session).await, Report::Corrupt(SliceId(3)));
+    let refusal = refused(driver.ask(load(&cloud, &node, vec![side(2, &good[1..], None)])).await);
+    assert!(refusal.status == Status::Unavailable && refusal.sentence.contains("199999"), "{refusal}");
+    assert_eq!(driver.ask(load(&cloud, &node, vec![side(2, &good, None)])).await, SpeReply::Loaded);
+    assert!(run(&mut driver, 0).await == good);
+    assert_eq!(fetched(&node).len(), 0, "it is read where it lies");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn no_side_file_is_opened_by_the_drivers_word_alone() {
+    let mut cloud = FakeCloud::start().await;
+    let node = cloud.node("n1").await;
+    let words = content(1_000);
+    cloud.put(&node, 2, &words).await;
+    cloud.put(&node, 9, &words).await;
+    let mut allowed = cloud.drive(&node).await;
+    assert_eq!(allowed.ask(load(&cloud, &node, vec![side(2, &words, None)])).await, SpeReply::Loaded);
+    // It is here by now, for those who may read it.
+    let mut driver = cloud.drive(&node).await;
+    let without = LoadOrder { inputs: None, ..load_order(&cloud, &node, vec![side(2, &words, None)]) };
+    assert_eq!(refused(driver.ask(SpeRequest::Load(without)).await).status, Status::Refused);
+    let other =
+        load(&cloud, &node, vec![side(2, &words, None), SideOrder { name: name("b"), ..side(9, &words, None) }]);
+    let refusal = refused(driver.ask(other).await);
+    assert!(refusal.status == Status::Refused && refusal.sentence.contains(&SliceId(9).to_string()), "{refusal}");
+    let unloaded = driver.ask(SpeRequest::Run(task(0))).await;
+    assert_eq!(refused(unloaded).status, Status::Usage);
+}
+
+/// An order to load a function that gives its side file `words`, which may read the slices 1 to 4.
+fn load(cloud: &FakeCloud, node: &FakeNode, side: Vec<SideOrder>) -> SpeRequest {
+    SpeRequest::Load(load_order(cloud, node, side))
+}
+
+fn load_order(cloud: &FakeCloud, node: &FakeNode, side: Vec<SideOrder>) -> LoadOrder {
+    let code = python("def f(segment, out): out.write(segment.side['words'])");
+    let inputs = Some(cloud.inputs_ticket(node, &[1, 2, 3, 4]));
+    LoadOrder { function: Function { code, parameters: vec![] }, side, inputs }
+}
+
+fn side(slice: u128, bytes: &[u8], from: Option<Source>) -> SideOrder {
+    SideOrder { name: name("words"), slice: SliceId(slice), bytes: bytes.len() as u64, from: from.map(Box::new) }
+}
+
+fn name(text: &str) -> SideName {
+    SideName::new(text).unwrap()
+}
+
+/// Slice 2 at `there`, with the driver's own ticket in the hand of `here`.
+fn handed(cloud: &FakeCloud, here: &FakeNode, there: &FakeNode) -> Source {
+    Source { ticket: cloud.handed(&cloud.read_ticket(there, 2), here), ..cloud.source(here, there, 2) }
+}
+
+/// What lies in the scratch folder of the job, but for the places of SPEs.
+fn fetched(node: &FakeNode) -> Vec<std::path::PathBuf> {
+    let scratch = node.folder.join("jobs").join(JOB.to_string()).join("scratch");
+    let Ok(entries) = fs::read_dir(scratch) else { return vec![] };
+    let found = entries.map(|entry| entry.unwrap().path());
+    found.filter(|path| !path.file_name().unwrap().to_str().unwrap().starts_with("spe-")).collect()
+}
+
+fn attempt(task: u32) -> AttemptId {
+    AttemptId { job: JOB, stage: 0, run: 0, task, attempt: 0 }
+}
+
+fn segment(number: u64, bytes: u64) -> SegmentOrder {
+    let source = SegmentSource::Local(SliceId(1));
+    SegmentOrder::alone(number, PartOrder::plain(source, path("/in"), 0, bytes, RecordFormat::Lines))
+}
+
+/// A task over slice 1.
+fn task(number: u32) -> TaskOrder {
+    TaskOrder { attempt: attempt(number), segments: vec![segment(0, 2)], output: Output::Local, inputs: None }
+}
+
+/// Runs a task, and gives its results.
+async fn run(driver: &mut Driver, number: u32) -> Vec<u8> {
+    let SpeReply::Finished(result) = driver.ask(SpeRequest::Run(task(number))).await else { panic!("not finished") };
+    let bucket = BucketId { job: JOB, stage: 0, run: 0, bucket: number, making: 0 };
+    let winners = vec![Winner { task: number, attempt: 0, bytes: result.pieces[0].bytes }];
+    let seal = SealOrder { bucket, winners, publish: false, in_order: false };
+    assert!(matches!(driver.ask(SpeRequest::Seal(seal)).await, SpeReply::Sealed { .. }));
+    match driver.ask(SpeRequest::Fetch(bucket)).await {
+        SpeReply::Bytes(bytes) => bytes,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn refused(reply: SpeReply) -> Refusal {
+    match reply {
+        SpeReply::Refused(refusal) => refusal,
+        other => panic!("{other:?}"),
+    }
+}
