@@ -1,7 +1,8 @@
 """k-means by iterated jobs: each gives every point to its nearest centre and averages, until the centres stay put.
 
 A job is two stages. The first leaves, of each segment, one sum for each centre: so little travels, however many points
-there are. The second adds up the sums of a centre, which have met in its bucket.
+there are. The second adds up the sums of a centre, which have met in its bucket. The centres are a side file: each node
+gets them once, and every call of the first stage reads them there.
 """
 
 import numpy
@@ -12,17 +13,14 @@ CENTRES = 4
 ROUNDS_MAX = 50  # such data need some ten
 
 
-def sums_near(centres):
-    """The first stage, for these centres: for each centre of a segment's points their number and their sum."""
-
-    def sums(segment, out):
-        points = segment.numpy("<f8").reshape(-1, 2)
-        nearest = ((points[:, None, :] - centres[None, :, :]) ** 2).sum(axis=2).argmin(axis=1)
-        for centre in range(len(centres)):
-            mine = points[nearest == centre]
-            out.emit(numpy.array([centre, len(mine), *mine.sum(axis=0)]).tobytes(), bucket=centre)
-
-    return sums
+def sums(segment, out):
+    """The first stage: for each centre, of a segment's points that are nearest to it their number and their sum."""
+    centres = numpy.frombuffer(segment.side["centres"]).reshape(-1, 2)
+    points = segment.numpy("<f8").reshape(-1, 2)
+    nearest = ((points[:, None, :] - centres[None, :, :]) ** 2).sum(axis=2).argmin(axis=1)
+    for centre in range(len(centres)):
+        mine = points[nearest == centre]
+        out.emit(numpy.array([centre, len(mine), *mine.sum(axis=0)]).tobytes(), bucket=centre)
 
 
 def average(segment, out):
@@ -43,7 +41,8 @@ with sector.up(nodes=2) as cloud:
     stream = cloud.stream("/points", segment_bytes=(100_000, 400_000))
     centres = numpy.array([[1.0, 1.0], [9.0, 1.0], [1.0, 9.0], [5.0, 5.0]])
     for number in range(ROUNDS_MAX):
-        job = stream.map(sums_near(centres), buckets=CENTRES).map(average).to(f"/centres/{number}")
+        cloud.write_bytes("/centres/now", centres.tobytes())
+        job = stream.map(sums, buckets=CENTRES, side={"centres": "/centres/now"}).map(average).to(f"/centres/{number}")
         job.run(progress=False)
         rows = numpy.frombuffer(b"".join(cloud.read_bytes(path) for path in job.outputs)).reshape(-1, 3)
         before, centres = centres, centres.copy()
