@@ -61,3 +61,55 @@ impl Brought {
         Ok(Self { file: scratch.open()?, _fetched: Some(scratch) })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use std::{future::pending, io::Write, os::unix::fs::FileExt};
+
+    use protocol::Status;
+    use tokio::sync::oneshot;
+
+    use super::*;
+
+    fn brought(bytes: &[u8]) -> Brought {
+        let mut file = tempfile::tempfile().unwrap();
+        file.write_all(bytes).unwrap();
+        Brought::here(file)
+    }
+
+    fn first_byte(side: &SideFile) -> Option<u8> {
+        let mut byte = [0];
+        side.share().unwrap()?.read_exact_at(&mut byte, 0).unwrap();
+        Some(byte[0])
+    }
+
+    #[tokio::test]
+    async fn who_asks_while_another_brings_it_waits_and_gets_the_same() {
+        let side = SideFile::new(SliceId(1));
+        let (arrive, arrived) = oneshot::channel();
+        let first = side.brought_by(async {
+            arrived.await.unwrap();
+            Ok(brought(b"a"))
+        });
+        let second = side.brought_by(async { panic!("it is brought once") });
+        let (first, second, ()) = tokio::join!(first, second, async { arrive.send(()).unwrap() });
+        assert!(first.is_ok() && second.is_ok());
+        assert_eq!(first_byte(&side), Some(b'a'));
+    }
+
+    #[tokio::test]
+    async fn after_one_that_failed_and_one_that_was_given_up_the_next_brings_it() {
+        let side = SideFile::new(SliceId(1));
+        let failed = side.brought_by(async { Err(NodeError::refused(Status::Unavailable, "the other node is away")) });
+        assert!(failed.await.is_err());
+        assert_eq!(first_byte(&side), None);
+        tokio::select! {
+            biased;
+            _ = side.brought_by(pending()) => panic!("it never comes"),
+            () = async {} => {}
+        }
+        side.brought_by(async { Ok(brought(b"b")) }).await.unwrap();
+        assert_eq!(first_byte(&side), Some(b'b'));
+    }
+}

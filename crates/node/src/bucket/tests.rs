@@ -304,3 +304,19 @@ fn the_buckets_of_a_job_lie_on_several_disks_and_each_is_published_on_its_own() 
     made.buckets.forget(JobId(1)).unwrap();
     assert!(disks.jobs_folders().iter().all(|folder| fs::read_dir(folder).unwrap().next().is_none()));
 }
+
+#[test]
+fn a_job_has_no_more_side_files_here_than_it_may_and_none_when_it_is_forgotten() {
+    let made = fixture();
+    for slice in 0..limits::JOB_SIDE_FILES_MAX as u128 {
+        made.buckets.side_file(JobId(1), SliceId(slice)).unwrap();
+    }
+    let again = [0, 0].map(|slice| made.buckets.side_file(JobId(1), SliceId(slice)).unwrap());
+    assert!(Arc::ptr_eq(&again[0], &again[1]), "all who ask have the same");
+    let refusal = made.buckets.side_file(JobId(1), SliceId(u128::MAX)).unwrap_err().refusal();
+    assert_eq!(refusal.status, Status::Usage, "{refusal}");
+    assert!(made.buckets.side_file(JobId(2), SliceId(0)).is_ok(), "other jobs have their own");
+    made.buckets.forget(JobId(1)).unwrap();
+    let refusal = made.buckets.side_file(JobId(1), SliceId(0)).unwrap_err().refusal();
+    assert!(refusal.status == Status::Refused && Arc::strong_count(&again[0]) == 2, "{refusal}");
+}
