@@ -4,10 +4,10 @@
 
 use std::fs;
 
-use cluster::{Cloud, kill, watch};
+use cluster::{Cloud, descendants, kill, watch};
 use serde_json::Value;
 
-use crate::job_faults::{Text, count, descendants, go_on, standing};
+use crate::job_faults::{Text, count, go_on, standing};
 
 /// A job of two stages over a text, driven by a node; every node has an SPE in the middle of a task of the first stage.
 pub(super) struct Detached {
@@ -113,6 +113,9 @@ fn a_detached_job_whose_driver_is_killed_goes_on_with_another_from_where_it_stoo
         again >= 1 && again + 2 <= count(stage, "segments"),
         "what stood is tried again, and nothing that was done: {stage}"
     );
+    // Also what was done before the takeover is told of.
+    let segments: u64 = ended["stages"].as_array().unwrap().iter().map(|stage| count(stage, "segments")).sum();
+    assert_eq!(detached.text.attempts_that_ended("done").len() as u64, segments);
 }
 
 #[test]

@@ -8,7 +8,7 @@ use std::{
     process::{Child, Command, Stdio},
 };
 
-use cluster::{Cloud, ended, kill, watch};
+use cluster::{Cloud, descendants, ended, kill, watch};
 use serde_json::Value;
 
 /// Each gives every line to the bucket of its hash. Half-way it writes its name on its thread and stops its process.
@@ -148,7 +148,7 @@ impl Text {
     }
 
     /// The attempts of the job that ended in this way.
-    fn attempts_that_ended(&self, end: &str) -> Vec<Value> {
+    pub(super) fn attempts_that_ended(&self, end: &str) -> Vec<Value> {
         let jobs = self.cloud.json(&["jobs"]);
         let attempts = self.cloud.json(&["job", jobs[0]["id"].as_str().unwrap(), "--segments"]);
         attempts.as_array().unwrap().iter().filter(|attempt| attempt["end"] == end).cloned().collect()
@@ -185,20 +185,6 @@ pub(super) fn standing(pid: u32, name: &str) -> Vec<u32> {
         status.contains("State:\tT (stopped)") && names.any(|found| found.trim_end() == name)
     };
     descendants(pid).into_iter().filter(is_so).collect()
-}
-
-/// Processes below a process, parents before their children.
-pub(super) fn descendants(pid: u32) -> Vec<u32> {
-    let mut found = vec![pid];
-    let mut at = 0;
-    while let Some(parent) = found.get(at).copied() {
-        at += 1;
-        for task in fs::read_dir(format!("/proc/{parent}/task")).into_iter().flatten().flatten() {
-            let children = fs::read_to_string(task.path().join("children")).unwrap_or_default();
-            found.extend(children.split_whitespace().filter_map(|child| child.parse::<u32>().ok()));
-        }
-    }
-    found.split_off(1)
 }
 
 fn signal(name: &str, pid: u32) -> bool {

@@ -230,6 +230,20 @@ pub fn kill(pid: u32) {
     assert!(status.success(), "the fault must have fired: process {pid} was there");
 }
 
+/// Processes below a process, parents before their children.
+pub fn descendants(pid: u32) -> Vec<u32> {
+    let mut found = vec![pid];
+    let mut at = 0;
+    while let Some(parent) = found.get(at).copied() {
+        at += 1;
+        for task in fs::read_dir(format!("/proc/{parent}/task")).into_iter().flatten().flatten() {
+            let children = fs::read_to_string(task.path().join("children")).unwrap_or_default();
+            found.extend(children.split_whitespace().filter_map(|child| child.parse::<u32>().ok()));
+        }
+    }
+    found.split_off(1)
+}
+
 /// Seeded random bytes: the same for the same length.
 pub fn random_bytes(bytes: usize) -> Vec<u8> {
     let mut random = fastrand::Rng::with_seed(bytes as u64);
