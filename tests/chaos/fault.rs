@@ -16,8 +16,8 @@ use crate::ledger::Ledger;
 /// See the module.
 #[derive(Default)]
 pub(crate) struct Faults {
-    /// When the next is due, since the beginning.
-    pub(crate) next: Duration,
+    /// When the next is due; now, where nobody has said.
+    next: Option<Instant>,
     /// Roles that are to be started or continued, and when.
     away: BTreeMap<String, (Instant, Away)>,
     /// Contents of which a copy was made bad: never two copies of one.
@@ -32,9 +32,30 @@ enum Away {
 }
 
 impl Faults {
+    /// Whether it is time for the next.
+    pub(crate) fn is_due(&self) -> bool {
+        self.next.is_none_or(|next| Instant::now() >= next)
+    }
+
+    /// The next comes after so long.
+    pub(crate) fn put_off(&mut self, pause: Duration) {
+        self.next = Some(Instant::now() + pause);
+    }
+
     /// Lets something go wrong.
     pub(crate) fn fire(&mut self, rng: &mut Rng, cloud: &mut Roles, ledger: &Ledger) {
-        let lot = rng.u32(..100);
+        match rng.u32(..100) {
+            0..75 => self.fire_at_roles(rng, cloud),
+            _ if !self.away.contains_key("master") && !self.away.contains_key("security") => {
+                self.flip(rng, cloud, ledger);
+            }
+            _ => {}
+        }
+    }
+
+    /// Kills or stops a role.
+    pub(crate) fn fire_at_roles(&mut self, rng: &mut Rng, cloud: &mut Roles) {
+        let lot = rng.u32(..75);
         let names = cloud.names();
         let role = match lot % 10 {
             0 | 1 => "master".to_owned(),
@@ -47,12 +68,9 @@ impl Faults {
                 cloud.kill(&role);
                 self.leave(role, span, Away::Dead);
             }
-            55..75 if self.may_leave(&role) => {
+            _ if self.may_leave(&role) => {
                 cloud.pause(&role);
                 self.leave(role, span, Away::Stopped);
-            }
-            75..100 if !self.away.contains_key("master") && !self.away.contains_key("security") => {
-                self.flip(rng, cloud, ledger);
             }
             _ => {}
         }

@@ -2,6 +2,8 @@
 //! while files are written, read, renamed and removed. A ledger knows what each path may hold; at the end all is healed
 //! and every byte compared. `cargo xtask chaos --minutes M --seed S`.
 //!
+//! `chaos jobs`: a sort and an index under the same faults, compared with what plain programs make.
+//!
 //! The seed decides what is tried, in which order; how far each thing comes, the machine decides. So a seed repeats a
 //! run's plan, not every interleaving.
 
@@ -9,6 +11,7 @@
 
 mod client;
 mod fault;
+mod jobs;
 mod ledger;
 
 use std::{
@@ -25,19 +28,45 @@ use ledger::Ledger;
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = env::args().skip(1).collect();
-    let (Ok(seconds), Ok(seed)) = (seconds(&arguments), number(&arguments, "--seed", 1)) else {
-        eprintln!("usage: chaos [--minutes M | --seconds S] [--seed S]");
-        return ExitCode::from(WRONG_USE);
+    let (wrong, repeat) = match arguments.first().map(String::as_str) {
+        Some("jobs") => {
+            let Ok(plan) = jobs_plan(&arguments) else { return wrong_use() };
+            let seed = plan.seed;
+            (jobs::run(&plan), format!("jobs {} --seed {seed}", arguments[1..].join(" ")))
+        }
+        _ => {
+            let (Ok(seconds), Ok(seed)) = (seconds(&arguments), number(&arguments, "--seed", 1)) else {
+                return wrong_use();
+            };
+            (run(Duration::from_secs(seconds), seed), format!("--seconds {seconds} --seed {seed}"))
+        }
     };
-    let wrong = run(Duration::from_secs(seconds), seed);
     for sentence in &wrong {
         println!("WRONG: {sentence}");
     }
     if wrong.is_empty() {
         return ExitCode::SUCCESS;
     }
-    println!("repeat it with: cargo xtask chaos --seconds {seconds} --seed {seed}");
+    println!("repeat it with: cargo xtask chaos {repeat}");
     ExitCode::FAILURE
+}
+
+fn wrong_use() -> ExitCode {
+    eprintln!(
+        "usage: chaos [--minutes M | --seconds S] [--seed S]\n       \
+         chaos jobs [--megabytes N] [--texts FOLDER] [--text-megabytes N] [--seed S]"
+    );
+    ExitCode::from(WRONG_USE)
+}
+
+fn jobs_plan(arguments: &[String]) -> Result<jobs::Plan, std::num::ParseIntError> {
+    let texts = arguments.iter().position(|argument| argument == "--texts").and_then(|at| arguments.get(at + 1));
+    Ok(jobs::Plan {
+        megabytes: number(arguments, "--megabytes", 1_000)?,
+        texts: texts.map_or("/usr", String::as_str).into(),
+        text_megabytes: number(arguments, "--text-megabytes", 200)?,
+        seed: number(arguments, "--seed", 1)?,
+    })
 }
 
 /// Runs it; what is wrong at the end, a sentence each.
@@ -54,9 +83,9 @@ fn run(span: Duration, seed: u64) -> Vec<String> {
         while clients.at_work() < CLIENTS {
             clients.begin(&mut rng, &cloud, &mut ledger);
         }
-        if begun.elapsed() >= faults.next {
+        if faults.is_due() {
             faults.fire(&mut rng, &mut cloud, &ledger);
-            faults.next = begun.elapsed() + Duration::from_millis(rng.u64(200..2_500));
+            faults.put_off(Duration::from_millis(rng.u64(200..2_500)));
         }
         clients.wait(FAULT_PAUSE_MAX.min(span), &mut ledger);
         faults.recover(&mut cloud);

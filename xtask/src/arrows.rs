@@ -39,7 +39,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ),
     ("python", &["client"]),
     ("sim", &["protocol", "sphere", "net", "store", "master", "node", "functions", "udf"]),
-    ("tests", &["protocol", "client", "testbed"]),
+    ("tests", &["protocol", "client", "functions", "testbed"]),
     ("bench", &["measure", "protocol", "sphere"]),
     ("xtask", &[]),
     ("udf-rust", &["udf"]),

@@ -5,7 +5,7 @@ use std::process::Command;
 
 use crate::{shell, simulate, test};
 
-/// `cargo xtask chaos [--minutes M | --seconds S] [--seed S]`.
+/// `cargo xtask chaos [--minutes M | --seconds S] [--seed S]`, `cargo xtask chaos jobs …`.
 pub(crate) fn run(arguments: &[String]) -> Result<(), String> {
     shell::cargo(&["build", "--release", "--locked"])?;
     shell::cargo(&["build", "--quiet", "--locked", "--package", "sector-tests", "--bin", "chaos"])?;
