@@ -1,6 +1,6 @@
 //! The folder in memory in which a node keeps the files below `/memory` (path of a job, "Results in memory"). It lies in a
-//! file system in memory (tmpfs), under a name made from that of the node's data folder: so a node that was killed finds
-//! it again when it starts, and one that is stopped in order takes it along.
+//! file system in memory (tmpfs), under a name made from the number of the node's data folder: so a node that was killed
+//! finds it again when it starts, also where that folder was renamed; and one that is stopped in order takes it along.
 //!
 //! Such a folder outlives a node that never starts again. So each says of which data folder it is, and whoever starts
 //! next removes those of data folders that are gone.
@@ -22,14 +22,13 @@ impl MemoryFolder {
     /// same node may have it: only who has the data folder may [hold](Self::hold) it.
     pub(crate) fn make(below: &Path, data_folder: &Path) -> io::Result<PathBuf> {
         let data_folder = fs::canonicalize(data_folder)?;
-        remove_orphans(below);
-        let digest = blake3::hash(data_folder.as_os_str().as_encoded_bytes()).to_hex();
-        let path = below.join(format!("{NAME_PREFIX}{}", &digest[..16]));
+        let path = below.join(name_of(&data_folder)?);
         match fs::DirBuilder::new().mode(0o700).create(&path) {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => check_own(&path)?,
             made => made?,
         }
         fs::write(path.join(OWNER_NAME), data_folder.as_os_str().as_encoded_bytes())?;
+        remove_orphans(below);
         Ok(path)
     }
 
@@ -46,6 +45,12 @@ impl Drop for MemoryFolder {
     }
 }
 
+/// By what the file system calls it: one that was removed and made anew has none of what the old one had.
+fn name_of(data_folder: &Path) -> io::Result<String> {
+    let found = fs::metadata(data_folder)?;
+    Ok(format!("{NAME_PREFIX}{:x}-{:x}", found.dev(), found.ino()))
+}
+
 /// Everyone may write where such folders lie: one that another user made is none of ours.
 fn check_own(path: &Path) -> io::Result<()> {
     let found = fs::symlink_metadata(path)?;
@@ -58,9 +63,11 @@ fn check_own(path: &Path) -> io::Result<()> {
 /// Best effort: what cannot be removed is another user's, or goes when the machine stops.
 fn remove_orphans(below: &Path) {
     for item in fs::read_dir(below).into_iter().flatten().flatten() {
-        let is_ours = item.file_name().to_str().is_some_and(|name| name.starts_with(NAME_PREFIX));
+        let name = item.file_name();
+        let Some(name) = name.to_str().filter(|name| name.starts_with(NAME_PREFIX)) else { continue };
         let Ok(owner) = fs::read_to_string(item.path().join(OWNER_NAME)) else { continue };
-        if is_ours && !Path::new(&owner).exists() && fs::remove_dir_all(item.path()).is_ok() {
+        let is_orphan = name_of(Path::new(&owner)).ok().is_none_or(|of_owner| of_owner != name);
+        if is_orphan && fs::remove_dir_all(item.path()).is_ok() {
             tracing::info!(folder = %item.path().display(), owner, "removed what a node that is gone had kept in memory");
         }
     }
@@ -103,12 +110,16 @@ mod tests {
         fs::create_dir(memory.join("sector-of-someone")).unwrap();
         fs::create_dir(memory.join("others")).unwrap();
         fs::write(memory.join("others").join(OWNER_NAME), "/none").unwrap();
-        for data in [&gone, &there] {
-            MemoryFolder::make(&memory, data).unwrap();
-        }
+        let [of_gone, of_there] = [&gone, &there].map(|data| MemoryFolder::make(&memory, data).unwrap());
         fs::remove_dir(&gone).unwrap();
         MemoryFolder::make(&memory, &next).unwrap();
         assert_eq!(fs::read_dir(&memory).unwrap().count(), 4, "of someone, others, there, next");
+        // A data folder that was renamed is the same, and one made in its place is not.
+        let (renamed, anew) = (home.path().join("renamed"), &there);
+        fs::rename(&there, &renamed).unwrap();
+        fs::create_dir(anew).unwrap();
+        assert_ne!(MemoryFolder::make(&memory, anew).unwrap(), of_there);
+        assert!(!of_gone.exists());
     }
 
     #[test]
