@@ -27,13 +27,13 @@ use std::{
 
 use protocol::{
     JobId, SliceHeader, SliceId, SliceMetadata, Status, limits,
-    message::spe::{BucketId, PieceId, SealOrder},
+    message::spe::{AttemptId, BucketId, PieceId, SealOrder},
 };
 use store::{DiskSet, SliceSums};
 
-use crate::NodeError;
+use crate::{NodeError, spe::Chunk};
 pub use job_folders::JobFolders;
-pub use kept::{Kept, KeptResults};
+pub use kept::{Kept, KeptContent, KeptResults};
 pub use piece_writer::PieceWriter;
 pub use pieces::{PieceRefused, Pieces, Range, SealPlan, SealRefused};
 pub use scratch::{ClosedScratch, Scratch};
@@ -98,6 +98,19 @@ impl BucketStore {
         writer.commit()
     }
 
+    /// Keeps what an attempt left in a scratch file, as far as there is room; whether it did.
+    pub fn keep(&self, attempt: AttemptId, scratch: Scratch, chunks: Vec<Chunk>) -> bool {
+        let until = chunks.iter().map(|chunk| chunk.offset + chunk.bytes).max().unwrap_or(0);
+        let content = match self.kept.read_few(&scratch, until) {
+            Some(bytes) => {
+                self.put_back(attempt.job, scratch);
+                KeptContent::Memory(bytes)
+            }
+            None => KeptContent::File(scratch.close()),
+        };
+        self.kept.keep(Kept { attempt, content, chunks })
+    }
+
     /// What attempts of tasks here have left, kept for as long as there is room.
     pub fn kept(&self) -> &KeptResults {
         &self.kept
@@ -144,16 +157,17 @@ impl BucketStore {
 
     /// Removes all that a job left. What is still being written for it is refused from now on.
     pub fn forget(&self, job: JobId) -> Result<(), NodeError> {
-        {
+        let _gone = {
             let mut jobs = self.lock();
-            jobs.all.remove(&job);
+            let gone = jobs.all.remove(&job);
             if !jobs.forgotten.contains(&job) {
                 jobs.forgotten.push_back(job);
             }
             if jobs.forgotten.len() > FORGOTTEN_JOBS_MAX {
                 jobs.forgotten.pop_front();
             }
-        }
+            gone
+        };
         self.kept.forget(job);
         let mut removed = Ok(());
         for folder in self.folders.all() {
@@ -190,9 +204,30 @@ impl BucketStore {
         self.lock().forgotten.contains(&job)
     }
 
-    /// An empty file for what a task of this job writes.
+    /// An empty file for what is fetched for this job.
     pub fn scratch(&self, job: JobId) -> Result<Scratch, NodeError> {
         Scratch::create(&self.scratch_folder(job)?, &self.scratch_count)
+    }
+
+    /// A file for what a task of this job writes, from its beginning: a new one, or one that was [put back](Self::put_back)
+    /// and is not empty.
+    pub fn scratch_for_results(&self, job: JobId) -> Result<Scratch, NodeError> {
+        let spare = self.lock().all.get_mut(&job).and_then(|job| job.spare.pop());
+        spare.map_or_else(|| self.scratch(job), Ok)
+    }
+
+    /// Takes back a scratch file that a task has done with, for the next one. Nobody may be writing to it any more.
+    pub fn put_back(&self, job: JobId, scratch: Scratch) {
+        // What is not worth it, or one too many, is removed.
+        if scratch.clear() {
+            let mut jobs = self.lock();
+            if !jobs.forgotten.contains(&job) {
+                let spare = &mut jobs.all.entry(job).or_default().spare;
+                if spare.len() < SPARE_MAX {
+                    spare.push(scratch);
+                }
+            }
+        }
     }
 
     /// A folder for this job's scratch files, where its SPEs work; on whichever disk has room.
@@ -294,6 +329,8 @@ struct Job {
     buckets: BTreeMap<BucketId, Arc<Bucket>>,
     /// What its functions read beside their segments, in all runs.
     side: BTreeMap<SliceId, Arc<SideFile>>,
+    /// Scratch files for its next tasks.
+    spare: Vec<Scratch>,
 }
 
 /// One bucket: its file and what is in it. Its file is opened for each piece anew, since a stage may have thousands of
@@ -368,5 +405,7 @@ const SCRATCH_FOLDER: &str = "scratch";
 /// Buckets of one job on one node: at about 300 bytes each some tens of megabytes. A stage with local output has one for
 /// each task.
 const BUCKETS_PER_JOB_MAX: usize = 1 << 17;
+/// Spare scratch files of a job: as many as tasks may be at their end at once, on a large machine.
+const SPARE_MAX: usize = 16;
 /// Jobs remembered as ended: late pieces come within seconds, and no cloud ends so many jobs in that time.
 const FORGOTTEN_JOBS_MAX: usize = 1_024;

@@ -7,12 +7,13 @@
 
 use std::{
     collections::VecDeque,
+    os::unix::fs::FileExt,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
 use protocol::{JobId, message::spe::AttemptId};
 
-use super::ClosedScratch;
+use super::{ClosedScratch, Scratch};
 use crate::spe::Chunk;
 
 /// See the module.
@@ -26,16 +27,32 @@ pub struct KeptResults {
 pub struct Kept {
     /// Whose it is.
     pub attempt: AttemptId,
-    /// The scratch file; gone with the last who holds this.
-    pub scratch: ClosedScratch,
+    /// Its bytes; gone with the last who holds this.
+    pub content: KeptContent,
     /// What of it belongs to which bucket, in the order of the file.
     pub chunks: Vec<Chunk>,
+}
+
+/// Where the bytes of what was kept are.
+#[derive(Debug)]
+pub enum KeptContent {
+    /// In the scratch file of the attempt.
+    File(ClosedScratch),
+    /// Here: they are few, and their scratch file is another task's by now.
+    Memory(Arc<[u8]>),
 }
 
 impl Kept {
     /// Its length in bytes.
     fn bytes(&self) -> u64 {
         self.chunks.iter().map(|chunk| chunk.bytes).sum()
+    }
+
+    fn memory_bytes(&self) -> u64 {
+        match &self.content {
+            KeptContent::File(_) => 0,
+            KeptContent::Memory(bytes) => bytes.len() as u64,
+        }
     }
 }
 
@@ -51,6 +68,7 @@ impl KeptResults {
             let mut shelf = self.lock();
             shelf.bytes += bytes;
             shelf.chunks += chunks;
+            shelf.memory_bytes += kept.memory_bytes();
             shelf.all.push_back(Arc::new(kept));
             while shelf.bytes > KEPT_BYTES_MAX || shelf.chunks > KEPT_CHUNKS_MAX {
                 let Some(oldest) = shelf.all.pop_front() else { break };
@@ -61,6 +79,14 @@ impl KeptResults {
         // The files are removed here, where nobody waits for the lock.
         drop(gone);
         true
+    }
+
+    /// The bytes of a scratch file up to this one, where they are few enough to be kept in memory.
+    pub(super) fn read_few(&self, scratch: &Scratch, until: u64) -> Option<Arc<[u8]>> {
+        let has_room = until <= FEW_BYTES_MAX && self.lock().memory_bytes + until <= MEMORY_BYTES_MAX;
+        let mut bytes = vec![0; has_room.then_some(until)? as usize];
+        scratch.file().read_exact_at(&mut bytes, 0).ok()?;
+        Some(bytes.into())
     }
 
     /// What an attempt left, if it is still here.
@@ -97,11 +123,13 @@ struct Shelf {
     all: VecDeque<Arc<Kept>>,
     bytes: u64,
     chunks: usize,
+    memory_bytes: u64,
 }
 
 impl Shelf {
     fn count_out(&mut self, kept: &Kept) {
         self.bytes -= kept.bytes();
+        self.memory_bytes -= kept.memory_bytes();
         self.chunks -= kept.chunks.len();
     }
 }
@@ -109,6 +137,10 @@ impl Shelf {
 /// Most bytes kept: what is removed soon after it was written mostly never reaches the disk, so that keeping more would cost
 /// every job the disk's time for the sake of the few that lose a node.
 const KEPT_BYTES_MAX: u64 = 1 << 30;
+/// What is kept in memory of one attempt at most: what is longer is worth a file.
+const FEW_BYTES_MAX: u64 = 64 << 10;
+/// Most bytes kept in memory: a thousand tasks with as many as that.
+const MEMORY_BYTES_MAX: u64 = 64 << 20;
 /// Most chunks kept account of, at 24 bytes each: 24 MB.
 const KEPT_CHUNKS_MAX: usize = 1 << 20;
 
@@ -123,8 +155,8 @@ mod tests {
     }
 
     fn kept(store: &BucketStore, attempt: AttemptId, bytes: u64) -> Kept {
-        let scratch = store.scratch(attempt.job).unwrap().close();
-        Kept { attempt, scratch, chunks: vec![Chunk { bucket: 0, offset: 0, bytes }] }
+        let content = KeptContent::File(store.scratch(attempt.job).unwrap().close());
+        Kept { attempt, content, chunks: vec![Chunk { bucket: 0, offset: 0, bytes }] }
     }
 
     fn files(folder: &tempfile::TempDir, job: u64) -> usize {

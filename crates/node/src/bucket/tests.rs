@@ -1,7 +1,7 @@
 //! Buckets on a real folder.
 #![allow(clippy::unwrap_used)]
 
-use std::{collections::BTreeMap, os::unix::fs::FileExt};
+use std::{collections::BTreeMap, io::Write, os::unix::fs::FileExt};
 
 use protocol::{RecordFormat, SectorPath, SliceId, UserName, Version, message::spe::Winner};
 use store::SliceHasher;
@@ -319,4 +319,55 @@ fn a_job_has_no_more_side_files_here_than_it_may_and_none_when_it_is_forgotten()
     made.buckets.forget(JobId(1)).unwrap();
     let refusal = made.buckets.side_file(JobId(1), SliceId(0)).unwrap_err().refusal();
     assert!(refusal.status == Status::Refused && Arc::strong_count(&again[0]) == 2, "{refusal}");
+}
+
+#[test]
+fn a_short_scratch_file_that_is_put_back_is_the_next_of_its_job() {
+    let made = fixture();
+    let [job, other] = [1, 2].map(JobId);
+    let scratch = made.buckets.scratch_for_results(job).unwrap();
+    scratch.share().unwrap().write_all(b"what the first task left").unwrap();
+    let path = scratch.path().to_owned();
+    made.buckets.put_back(job, scratch);
+    assert_ne!(made.buckets.scratch_for_results(other).unwrap().path(), path);
+    let fetched = made.buckets.scratch(job).unwrap();
+    assert_eq!(fetched.file().metadata().unwrap().len(), 0, "what is fetched is all that is in it");
+    let again = made.buckets.scratch_for_results(job).unwrap();
+    assert_eq!(again.path(), path);
+    // From its beginning, as whoever gets the descriptor expects.
+    again.share().unwrap().write_all(b"second").unwrap();
+    assert_eq!(fs::read(&path).unwrap(), b"second");
+    let long = made.buckets.scratch_for_results(job).unwrap();
+    assert_ne!(long.path(), path, "that one is in use");
+    long.file().set_len(100_000).unwrap();
+    let path_of_long = long.path().to_owned();
+    made.buckets.put_back(job, long);
+    assert!(!path_of_long.exists());
+    made.buckets.put_back(job, again);
+    made.buckets.forget(job).unwrap();
+    assert!(!path.exists());
+    // One that comes back when its job has ended is removed.
+    let late = made.buckets.scratch_for_results(other).unwrap();
+    let path = late.path().to_owned();
+    made.buckets.forget(other).unwrap();
+    made.buckets.put_back(other, late);
+    assert!(!path.exists());
+}
+
+#[test]
+fn few_bytes_are_kept_in_memory_and_many_in_their_file() {
+    let made = fixture();
+    let attempt = |task| AttemptId { job: JobId(1), stage: 0, run: 0, task, attempt: 0 };
+    for (task, length) in [(0, 100), (1, 100_000)] {
+        let scratch = made.buckets.scratch(JobId(1)).unwrap();
+        let path = scratch.path().to_owned();
+        let bytes = vec![7; length];
+        scratch.share().unwrap().write_all(&bytes).unwrap();
+        let chunk = Chunk { bucket: 0, offset: 0, bytes: length as u64 };
+        assert!(made.buckets.keep(attempt(task), scratch, vec![chunk]));
+        match &made.buckets.kept().find(attempt(task)).unwrap().content {
+            KeptContent::Memory(kept) => assert_eq!((task, &kept[..]), (0, &bytes[..])),
+            KeptContent::File(file) => assert_eq!((task, file.path()), (1, path.as_path())),
+        }
+    }
 }

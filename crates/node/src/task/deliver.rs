@@ -26,7 +26,7 @@ use tokio::{task::JoinSet, time::timeout};
 
 use crate::{
     NodeError, blocking,
-    bucket::{Begun, BucketStore, Kept, Scratch},
+    bucket::{Begun, BucketStore, KeptContent, PieceWriter, Scratch},
     fetch::{ask, unexpected},
     flow::{FRAME_BYTES, FrameSource, Outflow, STALL_MAX},
     hands::Hands,
@@ -62,7 +62,10 @@ pub(super) async fn deliver_again(hands: &Arc<Hands>, order: DeliveryOrder) -> R
     let places: BTreeMap<u32, BucketPlace> = order.places.into_iter().collect();
     let parts = Part::gather(kept.chunks.clone());
     let wanted = parts.into_iter().filter_map(|part| Some((places.get(&part.bucket)?.clone(), part)));
-    let results = Results { file: kept.scratch.open()?, path: kept.scratch.path().to_owned() };
+    let results = match &kept.content {
+        KeptContent::File(scratch) => Results::File { file: scratch.open()?, path: scratch.path().to_owned() },
+        KeptContent::Memory(bytes) => Results::Memory(Arc::clone(bytes)),
+    };
     let undelivered = send_all(hands, attempt, wanted.collect(), Arc::new(results)).await?;
     undelivered.into_values().next().map_or(Ok(()), Err)
 }
@@ -76,6 +79,7 @@ async fn keep(
 ) -> Result<Vec<PieceResult>, NodeError> {
     let bytes: u64 = result.chunks.iter().map(|chunk| chunk.bytes).sum();
     if bytes == 0 {
+        hands.buckets.put_back(attempt.job, scratch);
         return Ok(Vec::new());
     }
     // Each attempt has a bucket of its own.
@@ -101,12 +105,18 @@ async fn spread(
     let unwanted: BTreeSet<u32> =
         places.iter().zip(0..).filter(|(place, _)| !place.is_wanted).map(|(_, bucket)| bucket).collect();
     let is_all_here = unwanted.is_empty() && wanted.iter().all(|(place, _)| place.node == hands.node);
-    let results = Results { file: scratch.share()?, path: scratch.path().to_owned() };
+    let results = Results::File { file: scratch.share()?, path: scratch.path().to_owned() };
     let undelivered = send_all(hands, attempt, wanted, Arc::new(results)).await?;
     // What is only in this node's buckets is lost with them, and nothing that is kept beside them would help.
-    let is_kept = !is_all_here
-        && !hands.buckets.is_forgotten(attempt.job)
-        && hands.buckets.kept().keep(Kept { attempt, scratch: scratch.close(), chunks: result.chunks });
+    let (is_of_use, buckets) = (!is_all_here && !hands.buckets.is_forgotten(attempt.job), Arc::clone(&hands.buckets));
+    let keep = move || {
+        if is_of_use {
+            return Ok(buckets.keep(attempt, scratch, result.chunks));
+        }
+        buckets.put_back(attempt.job, scratch);
+        Ok(false)
+    };
+    let is_kept = blocking("keeping a task's results", keep).await?;
     for piece in &mut pieces {
         piece.is_delivered = !unwanted.contains(&piece.bucket) && !undelivered.contains_key(&piece.bucket);
     }
@@ -130,7 +140,7 @@ async fn send_all(
     let append_all = blocking("giving pieces to this node's buckets", move || {
         local
             .into_iter()
-            .try_for_each(|(place, part)| append(&buckets, piece(attempt, part.bucket, place.making), &from.file, part))
+            .try_for_each(|(place, part)| append(&buckets, piece(attempt, part.bucket, place.making), &from, part))
     });
     sending.spawn(async move { append_all.await.map(|()| None) });
     let mut undelivered = BTreeMap::new();
@@ -185,12 +195,12 @@ fn split(parts: Vec<Placed>, here: &NodeId, task: u32) -> (Vec<Placed>, VecDeque
 }
 
 /// Copies a part into a bucket of this node.
-fn append(buckets: &BucketStore, piece: PieceId, from: &File, part: Part) -> Result<(), NodeError> {
+fn append(buckets: &BucketStore, piece: PieceId, from: &Results, part: Part) -> Result<(), NodeError> {
     match buckets.begin(piece, part.bytes)? {
         Begun::Taken => Ok(()),
         Begun::Writer(mut writer) => {
             for chunk in &part.chunks {
-                writer.copy_from(from, chunk.offset, chunk.bytes)?;
+                from.copy_to(&mut writer, chunk)?;
             }
             writer.commit()
         }
@@ -273,10 +283,38 @@ impl Part {
     }
 }
 
-/// The file in which a task's results lie, wherever it is kept.
-struct Results {
-    file: File,
-    path: PathBuf,
+/// A task's results, wherever they are kept.
+enum Results {
+    File { file: File, path: PathBuf },
+    Memory(Arc<[u8]>),
+}
+
+impl Results {
+    fn read_exact_at(&self, buffer: &mut [u8], offset: u64) -> Result<(), NodeError> {
+        match self {
+            Self::File { file, path } => file.read_exact_at(buffer, offset).map_err(NodeError::io("read", path)),
+            Self::Memory(bytes) => {
+                buffer.copy_from_slice(part_of(bytes, offset, buffer.len() as u64)?);
+                Ok(())
+            }
+        }
+    }
+
+    fn copy_to(&self, writer: &mut PieceWriter, chunk: &Chunk) -> Result<(), NodeError> {
+        match self {
+            Self::File { file, .. } => writer.copy_from(file, chunk.offset, chunk.bytes),
+            Self::Memory(bytes) => writer.write(part_of(bytes, chunk.offset, chunk.bytes)?),
+        }
+    }
+}
+
+fn part_of(bytes: &[u8], offset: u64, length: u64) -> Result<&[u8], NodeError> {
+    let part = bytes.get(offset as usize..(offset + length) as usize);
+    part.ok_or(NodeError::Length {
+        what: "what a task left".into(),
+        expected: offset + length,
+        found: bytes.len() as u64,
+    })
 }
 
 /// Reads chunks one after the other, many to a frame.
@@ -297,8 +335,7 @@ impl FrameSource for PartSource {
             && filled < frame_bytes
         {
             let bytes = usize::try_from(chunk.bytes).unwrap_or(usize::MAX).min(frame_bytes - filled);
-            let read = self.results.file.read_exact_at(&mut buffer[filled..filled + bytes], chunk.offset);
-            read.map_err(NodeError::io("read", &self.results.path))?;
+            self.results.read_exact_at(&mut buffer[filled..filled + bytes], chunk.offset)?;
             filled += bytes;
             chunk.offset += bytes as u64;
             chunk.bytes -= bytes as u64;
@@ -371,22 +408,24 @@ mod tests {
         scratch.file().write_all_at(&content, 0).unwrap();
         let (long, end) = (FRAME_BYTES as u64 + 5, 3 * FRAME_BYTES as u64);
         let chunks = vec![chunk(0, 0, 3), chunk(0, 10, long), chunk(0, end - 7, 7)];
-        let results = Results { file: scratch.share().unwrap(), path: scratch.path().to_owned() };
-        let mut source = PartSource { results: Arc::new(results), chunks: chunks.clone().into() };
-        let (mut found, mut frame) = (Vec::new(), Frame::default());
-        loop {
-            source.fill(&mut frame).unwrap();
-            if frame.payload.is_empty() {
-                break;
-            }
-            assert!(frame.payload.len() <= FRAME_BYTES);
-            found.extend_from_slice(&frame.payload);
-        }
+        let in_file = Results::File { file: scratch.share().unwrap(), path: scratch.path().to_owned() };
         let expected: Vec<u8> = chunks
             .iter()
             .flat_map(|chunk| &content[chunk.offset as usize..(chunk.offset + chunk.bytes) as usize])
             .copied()
             .collect();
-        assert!(found == expected);
+        for results in [in_file, Results::Memory(content.as_slice().into())] {
+            let mut source = PartSource { results: Arc::new(results), chunks: chunks.clone().into() };
+            let (mut found, mut frame) = (Vec::new(), Frame::default());
+            loop {
+                source.fill(&mut frame).unwrap();
+                if frame.payload.is_empty() {
+                    break;
+                }
+                assert!(frame.payload.len() <= FRAME_BYTES);
+                found.extend_from_slice(&frame.payload);
+            }
+            assert!(found == expected);
+        }
     }
 }

@@ -114,7 +114,7 @@ impl Engine {
         // Before the slot is taken: what is fetched over the network keeps no processor busy.
         let segments = input::open(&self.hands, self.job, order.segments).await?;
         let (store, job) = (Arc::clone(&self.hands.buckets), self.job);
-        let scratch = blocking("creating a scratch file", move || store.scratch(job)).await?;
+        let scratch = blocking("creating a scratch file", move || store.scratch_for_results(job)).await?;
         let stopping = || NodeError::refused(Status::Unavailable, "the node is stopping; use another node");
         let slot = self.hands.spe_slots.take(&self.user).await.ok_or_else(stopping)?;
         let running = self.hands.spes_running.count();
