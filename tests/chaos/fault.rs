@@ -105,6 +105,11 @@ impl Faults {
         [NODE_KILLS, MASTER_KILLS, STOPS, FLIPS].iter().all(|kind| self.fired.contains_key(kind))
     }
 
+    /// Whether a node was killed and something stopped.
+    pub(crate) fn has_fired_at_nodes(&self) -> bool {
+        [NODE_KILLS, STOPS].iter().all(|kind| self.fired.contains_key(kind))
+    }
+
     fn may_leave(&self, role: &str) -> bool {
         self.away.len() < AWAY_MAX && !self.away.contains_key(role)
     }
