@@ -25,6 +25,7 @@ use protocol::{
 
 use crate::{
     action::{BucketHome, Placement},
+    numbered::Numbered,
     outcome::OutputBucket,
     places,
     plan::StageOutput,
@@ -40,11 +41,15 @@ pub(crate) struct Buckets {
     placement: Placement,
     finish: Finish,
     /// Buckets that hold something, by number.
-    filled: BTreeMap<u32, Bucket>,
+    filled: Numbered<Bucket>,
     /// Buckets whose next step can be ordered, and steps under way, by node.
     turns: Turns,
     /// Steps to be tried again at a time.
     pauses: BTreeSet<(Duration, u32)>,
+    /// Buckets that are being sealed, with the number of their pieces, and the sum of these.
+    sealing: BTreeMap<u32, usize>,
+    sealing_pieces: usize,
+    sealing_pieces_max: usize,
     unfinished: usize,
     /// Bytes of the buckets that are sealed.
     sealed_bytes: u64,
@@ -129,9 +134,12 @@ impl Buckets {
             first,
             placement,
             finish,
-            filled: BTreeMap::new(),
+            filled: Numbered::default(),
             turns: Turns::new(STEPS_PER_NODE_MAX),
             pauses: BTreeSet::new(),
+            sealing: BTreeMap::new(),
+            sealing_pieces: 0,
+            sealing_pieces_max: SEALING_PIECES_MAX,
             unfinished: 0,
             sealed_bytes: 0,
             closed: false,
@@ -182,7 +190,7 @@ impl Buckets {
             pieces.len() == former.len() && pieces.iter().all(|piece| former.iter().any(|former| same(piece, former)));
         if !is_same {
             let mut numbers = pieces.iter().map(|piece| piece.bucket).chain(former.iter().map(|f| f.spot.bucket));
-            let is_open = |number| self.filled.get(&number).is_none_or(|bucket| bucket.state == State::Filling);
+            let is_open = |number| self.filled.get(number).is_none_or(|bucket| bucket.state == State::Filling);
             if was_done && (self.read || !numbers.all(is_open)) {
                 return Won::Differs;
             }
@@ -219,13 +227,13 @@ impl Buckets {
         self.closed = true;
         let of_local = node.map(|node| BucketHome { node: node.clone(), making: 0 });
         if let Some(home) = self.home(0).cloned().or(of_local)
-            && self.filled.is_empty()
+            && self.filled.len() == 0
             && self.finish == Finish::Publish
         {
             self.unfinished += 1;
-            self.filled.insert(0, Bucket::new(home));
+            self.filled.get_or_insert_with(0, || Bucket::new(home));
         }
-        for number in self.filled.keys().copied().collect::<Vec<_>>() {
+        for number in self.filled.numbers() {
             self.make_ready(number);
         }
     }
@@ -243,12 +251,16 @@ impl Buckets {
     /// Steps that can be ordered now.
     pub(crate) fn next_steps(&mut self) -> Vec<Step> {
         let mut steps = Vec::new();
-        while let Some((node, number)) = self.turns.next() {
-            let Some(bucket) = self.filled.get_mut(&number).filter(|bucket| bucket.home.node == node) else { continue };
+        while self.sealing_pieces < self.sealing_pieces_max
+            && let Some((node, number)) = self.turns.next()
+        {
+            let Some(bucket) = self.filled.get_mut(number).filter(|bucket| bucket.home.node == node) else { continue };
             let id = BucketId { bucket: number, making: bucket.home.making, ..self.first };
             let step = match (bucket.state, self.finish) {
                 (State::Filling, finish) => {
                     bucket.state = State::Sealing;
+                    self.sealing.insert(number, bucket.pieces.len());
+                    self.sealing_pieces += bucket.pieces.len();
                     Step::Seal(node.clone(), bucket.seal_order(id, finish == Finish::Publish))
                 }
                 (State::Sealed(bytes), Finish::Publish) => {
@@ -280,11 +292,12 @@ impl Buckets {
         }
         bucket.state = State::Sealed(bytes);
         bucket.tries = 0;
-        // Only the next stage cares in which order it reads.
-        bucket.order = keeps_order.then_some(order);
+        // Only the next stage cares in which order it reads, and of one piece there is one order.
+        bucket.order = keeps_order.then(|| if bucket.pieces.len() > 1 { order.into() } else { Box::default() });
         let node = bucket.home.node.clone();
         self.sealed_bytes += bytes;
         self.turns.end(&node);
+        self.end_sealing(id.bucket);
         match self.finish {
             Finish::Keep => self.finished(id.bucket),
             Finish::Publish | Finish::Return => {
@@ -322,6 +335,7 @@ impl Buckets {
                 };
                 let node = bucket.home.node.clone();
                 self.turns.end(&node);
+                self.end_sealing(id.bucket);
                 self.pauses.insert((now.monotonic + STEP_PAUSE, id.bucket));
                 StepRefusal::Paused
             }
@@ -352,28 +366,28 @@ impl Buckets {
     pub(crate) fn at(&self, node: &NodeId) -> Vec<u32> {
         let is_wanted = |bucket: &Bucket| self.finish == Finish::Keep || !matches!(bucket.state, State::Finished(_));
         let here = self.filled.iter().filter(|(_, bucket)| bucket.home.node == *node && is_wanted(bucket));
-        here.map(|(number, _)| *number).collect()
+        here.map(|(number, _)| number).collect()
     }
 
     /// Where a bucket that holds something is.
     pub(crate) fn place(&self, number: u32) -> Option<&NodeId> {
-        self.filled.get(&number).map(|bucket| &bucket.home.node)
+        self.filled.get(number).map(|bucket| &bucket.home.node)
     }
 
     /// A bucket that the next stage was reading, sealed as it is now; `None` while it is not.
     pub(crate) fn sealed_at(&self, number: u32) -> Option<(BucketId, NodeId)> {
-        let bucket = self.filled.get(&number).filter(|bucket| matches!(bucket.state, State::Finished(_)))?;
+        let bucket = self.filled.get(number).filter(|bucket| matches!(bucket.state, State::Finished(_)))?;
         Some((BucketId { bucket: number, making: bucket.home.making, ..self.first }, bucket.home.node.clone()))
     }
 
     /// Whether the bucket has a piece.
     pub(crate) fn is_there(&self, spot: PieceSpot) -> bool {
-        self.filled.get(&spot.bucket).and_then(|bucket| bucket.pieces.get(spot.at)).is_none_or(|piece| piece.is_there)
+        self.filled.get(spot.bucket).and_then(|bucket| bucket.pieces.get(spot.at)).is_none_or(|piece| piece.is_there)
     }
 
     /// Where a piece is to be sent.
     pub(crate) fn home_of(&self, spot: PieceSpot) -> Option<BucketHome> {
-        self.filled.get(&spot.bucket).map(|bucket| bucket.home.clone())
+        self.filled.get(spot.bucket).map(|bucket| bucket.home.clone())
     }
 
     /// Bytes of all sealed buckets.
@@ -393,28 +407,34 @@ impl Buckets {
 
     /// The filled buckets as the next stage's stream.
     pub(crate) fn as_stream(&self, records: RecordFormat) -> Vec<SealedBucket> {
-        self.outputs()
-            .into_iter()
-            .map(|OutputBucket { bucket, node, bytes }| SealedBucket { bucket, node, bytes, records })
-            .collect()
+        let sealed = self.sealed_buckets();
+        sealed.map(|OutputBucket { bucket, node, bytes }| SealedBucket { bucket, node, bytes, records }).collect()
     }
 
     /// The filled buckets that are sealed, by number.
     pub(crate) fn outputs(&self) -> Vec<OutputBucket> {
-        let output = |(number, bucket): (&u32, &Bucket)| match bucket.state {
+        self.sealed_buckets().collect()
+    }
+
+    fn sealed_buckets(&self) -> impl Iterator<Item = OutputBucket> {
+        self.filled.iter().filter_map(|(number, bucket)| match bucket.state {
             State::Sealed(bytes) | State::Finishing(bytes) | State::Finished(bytes) => Some(OutputBucket {
-                bucket: BucketId { bucket: *number, making: bucket.home.making, ..self.first },
+                bucket: BucketId { bucket: number, making: bucket.home.making, ..self.first },
                 node: bucket.home.node.clone(),
                 bytes,
             }),
             State::Filling | State::Sealing => None,
-        };
-        self.filled.iter().filter_map(output).collect()
+        })
+    }
+
+    /// A bucket is not being sealed any more, if it was.
+    fn end_sealing(&mut self, number: u32) {
+        self.sealing_pieces -= self.sealing.remove(&number).unwrap_or(0);
     }
 
     fn find(&mut self, id: BucketId) -> Option<&mut Bucket> {
         let first = self.first;
-        let bucket = self.filled.get_mut(&id.bucket)?;
+        let bucket = self.filled.get_mut(id.bucket)?;
         // News of another stage, run or making is late.
         (id == BucketId { bucket: id.bucket, making: bucket.home.making, ..first }).then_some(bucket)
     }
@@ -425,7 +445,7 @@ impl Buckets {
 
     /// A piece's first entry.
     fn add(&mut self, number: u32, home: BucketHome, piece: Piece) -> PieceSpot {
-        let bucket = self.filled.entry(number).or_insert_with(|| {
+        let bucket = self.filled.get_or_insert_with(number, || {
             self.unfinished += 1;
             Bucket::new(home)
         });
@@ -440,7 +460,7 @@ impl Buckets {
 
     /// A piece that was lacking comes, or will come, from another attempt.
     fn replace(&mut self, spot: PieceSpot, home: BucketHome, piece: Piece) -> PieceSpot {
-        if let Some(bucket) = self.filled.get_mut(&spot.bucket) {
+        if let Some(bucket) = self.filled.get_mut(spot.bucket) {
             bucket.home = home;
             bucket.lacking -= u32::from(piece.is_there);
             bucket.pieces[spot.at] = piece;
@@ -450,19 +470,19 @@ impl Buckets {
 
     /// A piece counts no more. Its entry stays, so that others keep their places.
     fn strike(&mut self, spot: PieceSpot) {
-        let Some(bucket) = self.filled.get_mut(&spot.bucket) else { return };
+        let Some(bucket) = self.filled.get_mut(spot.bucket) else { return };
         let piece = &mut bucket.pieces[spot.at];
         bucket.lacking -= u32::from(!piece.is_there);
         (piece.bytes, piece.is_there) = (0, true);
         if bucket.pieces.iter().all(|piece| piece.bytes == 0) {
-            self.filled.remove(&spot.bucket);
+            self.filled.remove(spot.bucket);
             self.unfinished -= 1;
         }
     }
 
     /// Notes that the bucket's next step may be ordered, if it may.
     fn make_ready(&mut self, number: u32) {
-        let Some(bucket) = self.filled.get(&number) else { return };
+        let Some(bucket) = self.filled.get(number) else { return };
         let may_go_on = match bucket.state {
             // A local bucket has but one piece: its way goes on while other tasks still run.
             State::Filling => bucket.lacking == 0 && (self.closed || self.placement == Placement::Local),
@@ -475,7 +495,7 @@ impl Buckets {
     }
 
     fn finished(&mut self, number: u32) {
-        if let Some(bucket) = self.filled.get_mut(&number)
+        if let Some(bucket) = self.filled.get_mut(number)
             && let State::Sealed(bytes) | State::Finishing(bytes) = bucket.state
         {
             bucket.state = State::Finished(bytes);
@@ -491,8 +511,8 @@ struct Bucket {
     pieces: Vec<Piece>,
     /// Pieces that are not there yet.
     lacking: u32,
-    /// The tasks in the order in which their pieces lay, once it was sealed for the next stage.
-    order: Option<Vec<u32>>,
+    /// The tasks in the order in which their pieces lay, once it was sealed for the next stage; empty where there is one.
+    order: Option<Box<[u32]>>,
     state: State,
     /// Times the present step was refused.
     tries: u32,
@@ -510,6 +530,7 @@ impl Bucket {
         let pieces = self.pieces.iter().filter(|piece| piece.bytes > 0);
         let winners = match &self.order {
             None => pieces.map(winner).collect(),
+            Some(order) if order.is_empty() => pieces.map(winner).collect(),
             Some(order) => {
                 let by_task: HashMap<u32, &Piece> = pieces.map(|piece| (piece.task, piece)).collect();
                 order.iter().filter_map(|task| by_task.get(task)).map(|piece| winner(piece)).collect()
@@ -539,6 +560,9 @@ enum State {
     Finished(u64),
 }
 
+/// Once the buckets that are being sealed have so many pieces, no other is: each is 16 bytes of its order, which is in memory
+/// until it is answered. Only a bucket of millions of pieces waits for this.
+const SEALING_PIECES_MAX: usize = 8 << 20;
 /// Steps under way at one node: enough to overlap its disk's syncs with the words to the master, few enough that its
 /// SPEs keep the disk.
 const STEPS_PER_NODE_MAX: usize = 4;

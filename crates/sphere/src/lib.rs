@@ -8,7 +8,7 @@
 //! Read in this order: [`plan`] (what is wanted), [`stream`] (what goes in), [`marks`] (where it may be cut),
 //! [`segment`] (how it is cut), `task` (how cuts
 //! are put together), `fleet` (who is there), `schedule` with `fullest` (which is given to whom), `pace` (who is slow), `bucket` (where
-//! results lie) with `places`, `delivery` and `turns`, `stage`, [`job`] (the whole), [`outcome`] (how it ends), [`history`] (what became of its attempts). `action` and `event` are its two languages.
+//! results lie) with `numbered`, `places`, `delivery` and `turns`, `stage`, [`job`] (the whole), [`outcome`] (how it ends), [`history`] (what became of its attempts). `action` and `event` are its two languages.
 
 mod action;
 mod bucket;
@@ -19,6 +19,7 @@ mod fullest;
 pub mod history;
 pub mod job;
 pub mod marks;
+mod numbered;
 pub mod outcome;
 mod pace;
 mod places;

@@ -29,71 +29,116 @@ pub(crate) struct Pool {
     queues: BTreeMap<Option<NodeId>, Queue>,
     /// The nodes with a queue that is not empty, for who looks for work elsewhere.
     fullest: Fullest,
-    waiting: BTreeMap<u32, Waiting>,
+    /// All tasks of the stage, by number.
+    tasks: Vec<Candidate>,
+    /// How many of them wait.
+    waiting: usize,
     /// Waiting tasks that failed at some node.
     avoiding: usize,
     /// Whether tasks came to wait since that was asked.
     has_new: bool,
     /// SPEs at work on each file now.
-    readers: BTreeMap<usize, u32>,
+    readers: BTreeMap<u32, u32>,
     /// Whether tasks can only be processed where they lie.
     pinned: bool,
 }
 
-/// A task as the schedule sees it.
-#[derive(Clone, Debug)]
-pub(crate) struct Waiting {
-    /// The file it begins with.
-    pub(crate) member: usize,
+/// A task as the schedule sees it. There may be a million.
+#[derive(Debug)]
+pub(crate) struct Candidate {
     /// The nodes that hold all of it.
-    pub(crate) holders: Arc<[NodeId]>,
-    /// Nodes where it failed; others are tried first.
-    pub(crate) avoid: BTreeSet<NodeId>,
+    holders: Arc<[NodeId]>,
+    /// Nodes where it failed; others are tried first. Few tasks have any.
+    #[allow(clippy::box_collection)] // 8 bytes instead of 24 for the million that have none.
+    avoid: Option<Box<BTreeSet<NodeId>>>,
+    /// The file it begins with.
+    member: u32,
+    is_waiting: bool,
+}
+
+impl Candidate {
+    /// One that does not wait yet. `member`: the file it begins with; `holders`: the nodes that hold all of it.
+    pub(crate) fn new(member: usize, holders: Arc<[NodeId]>) -> Self {
+        Self { holders, avoid: None, member: member as u32, is_waiting: false }
+    }
+
+    fn has_failed_at(&self, node: &NodeId) -> bool {
+        self.avoid.as_ref().is_some_and(|avoid| avoid.contains(node))
+    }
 }
 
 impl Pool {
-    pub(crate) fn new(pinned: bool) -> Self {
-        Self { pinned, ..Self::default() }
+    pub(crate) fn new(pinned: bool, tasks: Vec<Candidate>) -> Self {
+        Self { pinned, tasks, ..Self::default() }
+    }
+
+    /// The file that a task begins with.
+    pub(crate) fn member(&self, task: u32) -> usize {
+        self.tasks[task as usize].member as usize
     }
 
     /// A task waits from now on.
-    pub(crate) fn insert(&mut self, fleet: &Fleet, task: u32, waiting: Waiting) {
-        for key in queue_keys(fleet, &waiting) {
-            self.enqueue(fleet, key, waiting.member, task);
+    pub(crate) fn insert(&mut self, fleet: &Fleet, task: u32) {
+        let candidate = &mut self.tasks[task as usize];
+        if std::mem::replace(&mut candidate.is_waiting, true) {
+            return;
         }
-        self.avoiding += usize::from(!waiting.avoid.is_empty());
+        let member = candidate.member;
+        self.waiting += 1;
+        self.avoiding += usize::from(candidate.avoid.is_some());
         self.has_new = true;
-        self.waiting.insert(task, waiting);
+        for key in queue_keys(fleet, candidate) {
+            self.enqueue(fleet, key, member, task);
+        }
+    }
+
+    /// A task that does not wait has failed at this node: others are tried first.
+    pub(crate) fn avoid(&mut self, task: u32, node: NodeId) {
+        self.tasks[task as usize].avoid.get_or_insert_default().insert(node);
+    }
+
+    /// Whether a task has failed at this node.
+    pub(crate) fn has_failed_at(&self, task: u32, node: &NodeId) -> bool {
+        self.tasks[task as usize].has_failed_at(node)
+    }
+
+    /// A task that does not wait lies on this node alone from now on.
+    pub(crate) fn move_to(&mut self, task: u32, node: NodeId) {
+        self.tasks[task as usize].holders = Arc::new([node]);
     }
 
     /// The task that an idle SPE of `node` should be given, taken out of the pool. `far` also looks at what lies
     /// elsewhere.
     pub(crate) fn take(&mut self, fleet: &Fleet, node: &NodeId, far: bool) -> Option<u32> {
         let task = if far { self.choose_far(fleet, node) } else { self.choose_near(fleet, node) }?;
-        let member = self.remove(fleet, task)?;
-        self.enter(member);
+        self.remove(fleet, task);
+        self.enter(task);
         Some(task)
     }
 
-    /// A task does not wait any more. Gives the file that it begins with.
-    pub(crate) fn remove(&mut self, fleet: &Fleet, task: u32) -> Option<usize> {
-        let waiting = self.waiting.remove(&task)?;
-        self.avoiding -= usize::from(!waiting.avoid.is_empty());
-        for key in queue_keys(fleet, &waiting) {
+    /// A task does not wait any more.
+    pub(crate) fn remove(&mut self, fleet: &Fleet, task: u32) {
+        let candidate = &mut self.tasks[task as usize];
+        if !std::mem::take(&mut candidate.is_waiting) {
+            return;
+        }
+        let member = candidate.member;
+        self.waiting -= 1;
+        self.avoiding -= usize::from(candidate.avoid.is_some());
+        for key in queue_keys(fleet, candidate) {
             let Some(queue) = self.queues.get_mut(&key) else { continue };
-            let before = queue.len;
-            queue.remove(waiting.member, task);
-            let after = queue.len;
+            let before = queue.len();
+            queue.remove(&(member, task));
+            let after = queue.len();
             if let Some(node) = key {
                 self.fullest.change(fleet, &node, before, after);
             }
         }
-        Some(waiting.member)
     }
 
     /// Whether any task waits.
     pub(crate) fn has_waiting(&self) -> bool {
-        !self.waiting.is_empty()
+        self.waiting > 0
     }
 
     /// Whether tasks have come to wait since this was asked last.
@@ -106,13 +151,14 @@ impl Pool {
         self.pinned || self.avoiding == 0
     }
 
-    /// One SPE more reads `member`.
-    pub(crate) fn enter(&mut self, member: usize) {
-        *self.readers.entry(member).or_default() += 1;
+    /// One SPE more reads the file that a task begins with.
+    pub(crate) fn enter(&mut self, task: u32) {
+        *self.readers.entry(self.tasks[task as usize].member).or_default() += 1;
     }
 
-    /// An SPE no longer reads `member`.
-    pub(crate) fn leave(&mut self, member: usize) {
+    /// An SPE no longer reads that file.
+    pub(crate) fn leave(&mut self, task: u32) {
+        let member = self.tasks[task as usize].member;
         if let Some(count) = self.readers.get_mut(&member) {
             *count -= 1;
             if *count == 0 {
@@ -124,23 +170,21 @@ impl Pool {
     /// `fleet` lost a node: what waited for it alone waits for nobody in particular.
     pub(crate) fn forget_node(&mut self, fleet: &Fleet, node: &NodeId) {
         let Some(queue) = self.queues.remove(&Some(node.clone())) else { return };
-        self.fullest.change(fleet, node, queue.len, 0);
-        for (member, tasks) in queue.by_member {
-            for task in tasks {
-                if self.waiting.get(&task).is_some_and(|waiting| queue_keys(fleet, waiting) == [None]) {
-                    self.enqueue(fleet, None, member, task);
-                }
+        self.fullest.change(fleet, node, queue.len(), 0);
+        for (member, task) in queue {
+            if queue_keys(fleet, &self.tasks[task as usize]) == [None] {
+                self.enqueue(fleet, None, member, task);
             }
         }
         self.has_new = true;
     }
 
-    fn enqueue(&mut self, fleet: &Fleet, key: Option<NodeId>, member: usize, task: u32) {
+    fn enqueue(&mut self, fleet: &Fleet, key: Option<NodeId>, member: u32, task: u32) {
         let queue = self.queues.entry(key.clone()).or_default();
-        let before = queue.len;
-        queue.insert(member, task);
+        let before = queue.len();
+        queue.insert((member, task));
         if let Some(node) = key {
-            self.fullest.change(fleet, &node, before, queue.len);
+            self.fullest.change(fleet, &node, before, queue.len());
         }
     }
 
@@ -159,10 +203,10 @@ impl Pool {
             return None;
         }
         let may_leave = |task: u32| {
-            let Some(Waiting { holders, avoid, .. }) = self.waiting.get(&task) else { return false };
+            let Candidate { holders, avoid, .. } = &self.tasks[task as usize];
             // What has failed somewhere need not stay at a marked node.
             let stays_at = |holder: &NodeId| {
-                let keeps = avoid.is_empty() || fleet.is_preferred(holder) || is_marked;
+                let keeps = avoid.is_none() || fleet.is_preferred(holder) || is_marked;
                 keeps && fleet.is_free(holder) && self.may_run(fleet, task, holder)
             };
             self.may_run(fleet, task, node)
@@ -178,20 +222,23 @@ impl Pool {
 
     /// Rules 2 and 3 within one queue, of which at most so many tasks are looked at.
     fn choose(&self, key: &Option<NodeId>, looks_max: usize, allowed: &dyn Fn(u32) -> bool) -> Option<u32> {
+        let tasks = self.queues.get(key)?;
         let (mut best, mut looks): (Option<(u32, u32)>, _) = (None, 0);
-        for (member, tasks) in &self.queues.get(key)?.by_member {
-            let readers = self.readers.get(member).copied().unwrap_or(0);
-            if best.is_some_and(|(least, _)| least <= readers) {
-                continue;
-            }
-            let mut some = tasks.iter().copied().take(looks_max - looks).inspect(|_| looks += 1);
-            if let Some(task) = some.find(|task| allowed(*task)) {
-                best = Some((readers, task));
+        let mut next = tasks.first();
+        while let Some((member, _)) = next.copied() {
+            let readers = self.readers.get(&member).copied().unwrap_or(0);
+            if best.is_none_or(|(least, _)| readers < least) {
+                let of_member = tasks.range((member, 0)..=(member, u32::MAX)).map(|(_, task)| *task);
+                let mut some = of_member.take(looks_max - looks).inspect(|_| looks += 1);
+                if let Some(task) = some.find(|task| allowed(*task)) {
+                    best = Some((readers, task));
+                }
             }
             // Nothing is less than none; with more files than SPEs this is found at once.
             if best.is_some_and(|(least, _)| least == 0) || looks == looks_max {
                 break;
             }
+            next = tasks.range((member + 1, 0)..).next();
         }
         best.map(|(_, task)| task)
     }
@@ -202,20 +249,18 @@ impl Pool {
             return false;
         }
         let is_free = |other: &NodeId| fleet.is_free(other) && self.may_run(fleet, task, other);
-        self.waiting.get(&task).is_some_and(|Waiting { holders, avoid, .. }| {
-            if avoid.is_empty() && holders.contains(node) {
-                holders.iter().any(|other| fleet.is_preferred(other) && is_free(other))
-            } else {
-                fleet.preferred().keys().any(is_free)
-            }
-        })
+        let Candidate { holders, avoid, .. } = &self.tasks[task as usize];
+        if avoid.is_none() && holders.contains(node) {
+            holders.iter().any(|other| fleet.is_preferred(other) && is_free(other))
+        } else {
+            fleet.preferred().keys().any(is_free)
+        }
     }
 
     /// Whether a task has not failed at this node, or at every other too.
     fn may_run(&self, fleet: &Fleet, task: u32, node: &NodeId) -> bool {
-        self.waiting.get(&task).is_some_and(|waiting| {
-            !waiting.avoid.contains(node) || fleet.weights().keys().all(|live| waiting.avoid.contains(live))
-        })
+        let candidate = &self.tasks[task as usize];
+        !candidate.has_failed_at(node) || fleet.weights().keys().all(|live| candidate.has_failed_at(live))
     }
 }
 
@@ -224,32 +269,13 @@ impl Pool {
 const MARKED_LOOKS_MAX: usize = 64;
 
 /// The queues in which a task waits.
-fn queue_keys(fleet: &Fleet, waiting: &Waiting) -> Vec<Option<NodeId>> {
-    let live: Vec<_> = waiting.holders.iter().filter(|node| fleet.is_live(node)).cloned().map(Some).collect();
+fn queue_keys(fleet: &Fleet, candidate: &Candidate) -> Vec<Option<NodeId>> {
+    let live: Vec<_> = candidate.holders.iter().filter(|node| fleet.is_live(node)).cloned().map(Some).collect();
     if live.is_empty() { vec![None] } else { live }
 }
 
-/// Waiting tasks by the file they begin with; both in the order of the stream.
-#[derive(Debug, Default)]
-struct Queue {
-    by_member: BTreeMap<usize, BTreeSet<u32>>,
-    len: usize,
-}
-
-impl Queue {
-    fn insert(&mut self, member: usize, task: u32) {
-        self.len += usize::from(self.by_member.entry(member).or_default().insert(task));
-    }
-
-    fn remove(&mut self, member: usize, task: u32) {
-        if let Some(tasks) = self.by_member.get_mut(&member) {
-            self.len -= usize::from(tasks.remove(&task));
-            if tasks.is_empty() {
-                self.by_member.remove(&member);
-            }
-        }
-    }
-}
+/// Waiting tasks, each behind the file that it begins with; both in the order of the stream.
+type Queue = BTreeSet<(u32, u32)>;
 
 #[cfg(test)]
 mod tests {
@@ -284,10 +310,18 @@ mod tests {
     }
 
     fn pool(fleet: &Fleet, tasks: &[(usize, &[&str])]) -> Pool {
-        let mut pool = Pool::new(false);
-        for (task, (member, holders)) in tasks.iter().enumerate() {
-            let holders = holders.iter().map(|name| node(name)).collect();
-            pool.insert(fleet, task as u32, Waiting { member: *member, holders, avoid: BTreeSet::new() });
+        pool_of(fleet, false, tasks, None)
+    }
+
+    /// One whose tasks have all failed at a node.
+    fn pool_of(fleet: &Fleet, pinned: bool, tasks: &[(usize, &[&str])], failed_at: Option<&str>) -> Pool {
+        let candidate = |(member, holders): &(usize, &[&str])| {
+            Candidate::new(*member, holders.iter().map(|name| node(name)).collect())
+        };
+        let mut pool = Pool::new(pinned, tasks.iter().map(candidate).collect());
+        for task in 0..tasks.len() as u32 {
+            failed_at.into_iter().for_each(|name| pool.avoid(task, node(name)));
+            pool.insert(fleet, task);
         }
         pool
     }
@@ -308,7 +342,7 @@ mod tests {
         assert_eq!((take(&mut pool), take(&mut pool)), (Some(0), Some(2)));
         pool.leave(2);
         assert_eq!(take(&mut pool), Some(3), "file 1 is still being read");
-        pool.leave(1);
+        pool.leave(0);
         assert_eq!(take(&mut pool), Some(1));
     }
 
@@ -335,12 +369,7 @@ mod tests {
     #[test]
     fn a_task_that_failed_where_it_lies_is_carried_away_although_an_spe_is_free_there() {
         let (mut fleet, spes) = busy_fleet();
-        let mut pool = Pool::new(false);
-        pool.insert(
-            &fleet,
-            0,
-            Waiting { member: 0, holders: Arc::new([node("b")]), avoid: BTreeSet::from([node("b")]) },
-        );
+        let mut pool = pool_of(&fleet, false, &[(0, &["b"])], Some("b"));
         fleet.release(spes[1]);
         assert_eq!(pool.take(&fleet, &node("b"), false), None);
         assert_eq!(pool.take(&fleet, &node("a"), true), Some(0));
@@ -349,17 +378,14 @@ mod tests {
     #[test]
     fn a_bucket_is_never_carried_away() {
         let (fleet, _) = busy_fleet();
-        let mut pool = Pool::new(true);
-        pool.insert(&fleet, 0, Waiting { member: 0, holders: Arc::new([node("b")]), avoid: BTreeSet::new() });
+        let mut pool = pool_of(&fleet, true, &[(0, &["b"])], None);
         assert_eq!(pool.take(&fleet, &node("a"), true), None);
     }
 
     #[test]
     fn a_task_goes_elsewhere_after_it_failed_and_back_when_it_failed_everywhere() {
         let (mut fleet, _) = busy_fleet();
-        let mut pool = Pool::new(false);
-        let avoid = BTreeSet::from([node("a")]);
-        pool.insert(&fleet, 0, Waiting { member: 0, holders: Arc::new([node("a")]), avoid });
+        let mut pool = pool_of(&fleet, false, &[(0, &["a"])], Some("a"));
         assert_eq!(pool.take(&fleet, &node("a"), false), None);
         for name in ["b", "c", "d"] {
             fleet.lose_node(&node(name));

@@ -180,7 +180,7 @@ fn part_count(units: u64, unit_bytes: u64, nominal_bytes: u64, bounds: (u64, u64
     parts.max(units.div_ceil(units_max)).min(units)
 }
 
-/// Most segments of one stage: at about 100 bytes each they take the driver 400 MB; 4 million of 128 MB are 512 TB.
+/// Most segments of one stage: at about 270 bytes each they take the driver 1.1 GB; 4 million of 128 MB are 512 TB.
 pub const SEGMENTS_MAX: usize = 4 << 20;
 
 #[cfg(test)]

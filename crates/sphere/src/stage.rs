@@ -7,7 +7,10 @@
 mod again;
 mod giving;
 
-use std::{collections::BTreeSet, sync::Arc, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
 
 use protocol::{
     JobId, NodeId, Now, Status,
@@ -24,11 +27,11 @@ use crate::{
     delivery::{Deliveries, DeliveryRefusal},
     fleet::Fleet,
     pace::Pace,
-    schedule::{Pool, Waiting},
+    schedule::{Candidate, Pool},
     segment::{self, Segment},
     stream::Stream,
     tally::{Share, Tally},
-    task::{self, Task},
+    task::{self, Segments, Task},
 };
 
 /// A stage at work.
@@ -47,8 +50,8 @@ pub(crate) struct Stage {
     /// Failed tasks that wait for a time.
     paused: BTreeSet<(Duration, u32)>,
     unfinished: usize,
-    /// Tasks that are being done, for the search for slow ones.
-    at_work: BTreeSet<u32>,
+    /// Tasks that are being done, and the attempts at each: one, or a slow one and its rival.
+    at_work: BTreeMap<u32, Vec<Running>>,
     pace: Pace,
     counts: Counts,
     /// Where its results are.
@@ -119,20 +122,23 @@ impl Stage {
         };
         let first = BucketId { job: plan.job, stage: number, run, bucket: 0, making: 0 };
         let output = plan.stages[number as usize].output;
+        let counts = Counts::of(&tasks);
+        let split = |task: Task| (TaskState::new(task.segments), Candidate::new(task.member, task.holders));
+        let (tasks, candidates): (Vec<_>, Vec<_>) = tasks.into_iter().map(split).unzip();
         let mut stage = Self {
             job: plan.job,
             number,
             run,
             attempts_from,
-            pool: Pool::new(stream.is_pinned()),
+            pool: Pool::new(stream.is_pinned(), candidates),
             stream,
             paused: BTreeSet::new(),
             unfinished: tasks.len(),
-            at_work: BTreeSet::new(),
+            at_work: BTreeMap::new(),
             pace: Pace::default(),
-            counts: Counts::of(&tasks),
+            counts,
             buckets: Buckets::new(first, output, finish, fleet.preferred()),
-            tasks: tasks.into_iter().map(TaskState::new).collect(),
+            tasks,
             deliveries: Deliveries::default(),
             tally: Tally::default(),
         };
@@ -156,13 +162,13 @@ impl Stage {
         if (job, stage, run) != (self.job, self.number, self.run) {
             return None;
         }
-        self.tasks.get(task as usize)?.running.iter().find(|running| running.attempt == attempt)
+        self.at_work.get(&task)?.iter().find(|running| running.attempt == attempt)
     }
 
     /// An attempt has read so many bytes.
     pub(crate) fn progress(&mut self, attempt: AttemptId, read_bytes: u64) {
-        if let Some(state) = self.tasks.get_mut(attempt.task as usize)
-            && let Some(running) = state.running.iter_mut().find(|running| running.attempt == attempt.attempt)
+        if let Some(running) = self.at_work.get_mut(&attempt.task)
+            && let Some(running) = running.iter_mut().find(|running| running.attempt == attempt.attempt)
         {
             running.read_bytes = read_bytes;
         }
@@ -180,24 +186,24 @@ impl Stage {
         let Some(running) = self.end(attempt) else { return Finished::Won(vec![]) };
         let number = attempt.task;
         let rivals = self.end_all(number);
-        let former = self.tasks[number as usize].former.take();
+        let former = self.tasks[number as usize].past.as_mut().and_then(|past| past.former.take());
         let won = self.buckets.win(attempt, &running.node, &running.given, &result.pieces, former.as_deref());
         let Won::Taken(lacking) = won else { return Finished::Differs };
-        let state = &mut self.tasks[number as usize];
-        let segments = &state.task.segments;
+        let segments = &self.tasks[number as usize].segments;
+        let bytes = segments.bytes();
         let is_local = |segment: &&Segment| self.stream.nodes(segment.member).contains(&running.node);
         let account = Account {
-            local: segments.iter().filter(is_local).count() as u64,
+            local: segments.iter().filter(is_local).count() as u32,
             bytes_in: result.bytes_in,
             bytes_out: result.pieces.iter().map(|piece| piece.bytes).sum(),
             counted: self.tally.add(&result.counters),
         };
         record.done += segments.len() as u64;
-        record.local += account.local;
+        record.local += u64::from(account.local);
         record.bytes_in += account.bytes_in;
         record.bytes_out += account.bytes_out;
-        self.counts.bytes_done += state.task.bytes;
-        self.pace.note(state.task.bytes, now.monotonic.saturating_sub(running.began));
+        self.counts.bytes_done += bytes;
+        self.pace.note(bytes, now.monotonic.saturating_sub(running.began));
         self.deliveries.want(number, &running.node, attempt.attempt, lacking);
         self.win(fleet, number, Winner { attempt: attempt.attempt, node: running.node, account });
         Finished::Won(rivals)
@@ -208,17 +214,17 @@ impl Stage {
     pub(crate) fn leave_out(&mut self, fleet: &Fleet, attempt: AttemptId, segment: u64) -> Erred {
         let number = attempt.task;
         let state = &self.tasks[number as usize];
-        let Some(at) = state.task.segments.iter().position(|part| part.number == segment) else {
+        let Some(at) = state.segments.iter().position(|part| part.number == segment) else {
             return Erred::Unknown;
         };
-        if state.former.is_some() {
+        if state.past.as_ref().is_some_and(|past| past.former.is_some()) {
             return Erred::Differs;
         }
         let Some(running) = self.end(attempt) else { return Erred::Unknown };
         let rivals = self.end_all(number);
-        let task = &mut self.tasks[number as usize].task;
-        let segment = task.leave_out(at);
-        let is_empty = task.segments.is_empty();
+        let segments = &mut self.tasks[number as usize].segments;
+        let segment = segments.leave_out(at);
+        let is_empty = segments.is_empty();
         self.counts.bytes -= segment.bytes;
         if is_empty {
             // Without pieces there is nothing that could differ.
@@ -239,24 +245,25 @@ impl Stage {
     /// again, elsewhere first, unless another attempt at it is at work. Gives how often it has failed.
     pub(crate) fn fail(&mut self, now: Now, attempt: AttemptId, status: Status) -> u32 {
         let Some(running) = self.end(attempt) else { return 0 };
-        let state = &mut self.tasks[attempt.task as usize];
-        state.failures += 1;
+        let past = self.tasks[attempt.task as usize].past.get_or_insert_default();
+        past.failures += 1;
+        let failures = past.failures;
         if !self.stream.is_pinned() {
             if matches!(status, Status::NotFound | Status::Corrupt) {
-                state.lacking.insert(running.node.clone());
+                past.lacking.insert(running.node.clone());
             }
-            state.avoid.insert(running.node);
+            self.pool.avoid(attempt.task, running.node);
         }
-        if state.running.is_empty() {
-            let pause = RETRY_PAUSE * 2_u32.pow((state.failures - 1).min(RETRY_DOUBLINGS_MAX));
+        if !self.at_work.contains_key(&attempt.task) {
+            let pause = RETRY_PAUSE * 2_u32.pow((failures - 1).min(RETRY_DOUBLINGS_MAX));
             self.paused.insert((now.monotonic + pause, attempt.task));
         }
-        state.failures
+        failures
     }
 
     /// An attempt ended with its node: the task waits again, and nobody is to blame.
     pub(crate) fn requeue(&mut self, fleet: &Fleet, attempt: AttemptId) {
-        if self.end(attempt).is_some() && self.tasks[attempt.task as usize].running.is_empty() {
+        if self.end(attempt).is_some() && !self.at_work.contains_key(&attempt.task) {
             self.wait(fleet, attempt.task);
         }
     }
@@ -275,7 +282,8 @@ impl Stage {
     /// The bucket that a task reads; `None` where it reads files.
     pub(crate) fn input(&self, task: u32) -> Option<u32> {
         let Stream::Buckets(buckets) = &self.stream else { return None };
-        Some(buckets[self.tasks.get(task as usize)?.task.member].bucket.bucket)
+        self.tasks.get(task as usize)?;
+        Some(buckets[self.pool.member(task)].bucket.bucket)
     }
 
     /// Deliveries that can be ordered now.
@@ -308,10 +316,10 @@ impl Stage {
         if self.deliveries.refused(now, attempt.task, attempt.attempt, status) != DeliveryRefusal::Lost {
             return None;
         }
-        let state = self.tasks.get_mut(attempt.task as usize)?;
+        let past = self.tasks.get_mut(attempt.task as usize)?.past.get_or_insert_default();
         // That a node keeps no more than it has room for is no failure.
-        state.failures += u32::from(status != Status::NotFound);
-        Some(state.failures)
+        past.failures += u32::from(status != Status::NotFound);
+        Some(past.failures)
     }
 
     /// Whether news belongs to this stage in this run.
@@ -369,16 +377,16 @@ impl Stage {
 
     /// The task of an attempt, for naming it and counting its segments.
     pub(crate) fn task_name(&self, attempt: AttemptId) -> (protocol::SectorPath, u64) {
-        let task = self.tasks.get(attempt.task as usize).map(|state| &state.task);
-        let path = task.and_then(|task| task.segments.first()).map(|segment| self.stream.path(segment.member));
-        (path.unwrap_or_else(protocol::SectorPath::root), task.map_or(0, |task| task.segments.len() as u64))
+        let segments = self.tasks.get(attempt.task as usize).map_or(&[][..], |state| &state.segments);
+        let path = segments.first().map(|segment| self.stream.path(segment.member));
+        (path.unwrap_or_else(protocol::SectorPath::root), segments.len() as u64)
     }
 
     /// When something here is due next. `spes_idle`: whether an SPE waits for a slow attempt to show.
     pub(crate) fn next_timeout(&self, now: Duration, spes_idle: bool) -> Option<Duration> {
         let paused = self.paused.first().map(|(when, _)| *when);
         // What is slow already waits for an SPE of another node, not for a time.
-        let slow = self.at_work.iter().filter_map(|task| self.slow_at(*task)).filter(|due| *due > now);
+        let slow = self.at_work.keys().filter_map(|task| self.slow_at(*task)).filter(|due| *due > now);
         let slow = if spes_idle { slow.min() } else { None };
         [paused, slow, self.buckets.next_timeout(), self.deliveries.next_timeout()].into_iter().flatten().min()
     }
@@ -405,57 +413,54 @@ impl Stage {
     }
 
     fn wait(&mut self, fleet: &Fleet, task: u32) {
-        let state = &self.tasks[task as usize];
-        if state.lacks_input {
-            return;
+        if !self.tasks[task as usize].lacks_input {
+            self.pool.insert(fleet, task);
         }
-        let waiting =
-            Waiting { member: state.task.member, holders: Arc::clone(&state.task.holders), avoid: state.avoid.clone() };
-        self.pool.insert(fleet, task, waiting);
     }
 
     fn end(&mut self, attempt: AttemptId) -> Option<Running> {
         self.running(attempt)?;
-        let state = &mut self.tasks[attempt.task as usize];
-        let at = state.running.iter().position(|running| running.attempt == attempt.attempt)?;
-        self.pool.leave(state.task.member);
-        let ended = state.running.swap_remove(at);
-        if state.running.is_empty() {
+        let running = self.at_work.get_mut(&attempt.task)?;
+        let at = running.iter().position(|running| running.attempt == attempt.attempt)?;
+        let ended = running.swap_remove(at);
+        if running.is_empty() {
             self.at_work.remove(&attempt.task);
         }
+        self.pool.leave(attempt.task);
         Some(ended)
     }
 
     fn end_all(&mut self, task: u32) -> Vec<Running> {
-        let state = &mut self.tasks[task as usize];
-        let ended = std::mem::take(&mut state.running);
-        ended.iter().for_each(|_| self.pool.leave(state.task.member));
-        self.at_work.remove(&task);
+        let ended = self.at_work.remove(&task).unwrap_or_default();
+        ended.iter().for_each(|_| self.pool.leave(task));
         ended
     }
 }
 
+/// What there may be a million of: small.
 #[derive(Debug)]
 struct TaskState {
-    task: Task,
-    /// Nodes where it failed in this run.
-    avoid: BTreeSet<NodeId>,
-    /// Of these, those that did not have its bytes: copies are moved and replaced while a job runs. A further attempt
-    /// there fetches them.
-    lacking: BTreeSet<NodeId>,
-    /// Attempts begun; the next one's number.
-    begun: u32,
-    failures: u32,
-    /// The attempts at work: one, or a slow one and its rival.
-    running: Vec<Running>,
+    segments: Segments,
     /// Who has done it.
     winner: Option<Winner>,
-    /// What it left when it was done before, until it is done again.
-    former: Option<Vec<FormerPiece>>,
+    past: Option<Box<Past>>,
+    /// Attempts begun; the next one's number.
+    begun: u32,
     /// Whether the bucket that it reads is being made again.
     lacks_input: bool,
     /// Whether it waits because a segment was left out of it, and for no other reason.
     is_rest: bool,
+}
+
+/// What is to be known of a task that has failed, or is done again. Few have.
+#[derive(Debug, Default)]
+struct Past {
+    failures: u32,
+    /// Of the nodes where it failed in this run, those that did not have its bytes: copies are moved and replaced while a job
+    /// runs. A further attempt there fetches them.
+    lacking: BTreeSet<NodeId>,
+    /// What it left when it was done before, until it is done again.
+    former: Option<Vec<FormerPiece>>,
 }
 
 /// The attempt that won a task: its node has kept what it left, if it could.
@@ -469,7 +474,7 @@ struct Winner {
 /// What a task added to its stage's record.
 #[derive(Debug, Default)]
 struct Account {
-    local: u64,
+    local: u32,
     bytes_in: u64,
     bytes_out: u64,
     counted: Share,
@@ -486,24 +491,13 @@ struct Counts {
 impl Counts {
     fn of(tasks: &[Task]) -> Self {
         let segments = tasks.iter().map(|task| task.segments.len() as u64).sum();
-        Self { segments, bytes: tasks.iter().map(|task| task.bytes).sum(), bytes_done: 0 }
+        Self { segments, bytes: tasks.iter().map(|task| task.segments.bytes()).sum(), bytes_done: 0 }
     }
 }
 
 impl TaskState {
-    fn new(task: Task) -> Self {
-        Self {
-            task,
-            avoid: BTreeSet::new(),
-            lacking: BTreeSet::new(),
-            begun: 0,
-            failures: 0,
-            running: Vec::new(),
-            winner: None,
-            former: None,
-            lacks_input: false,
-            is_rest: false,
-        }
+    fn new(segments: Segments) -> Self {
+        Self { segments, winner: None, past: None, begun: 0, lacks_input: false, is_rest: false }
     }
 }
 

@@ -5,6 +5,8 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
+    ops::Deref,
+    slice,
     sync::Arc,
 };
 
@@ -16,9 +18,7 @@ use crate::{fleet::Fleet, segment::Segment, stream::Stream};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Task {
     /// Its segments, in the order of the stream.
-    pub(crate) segments: Vec<Segment>,
-    /// Bytes of all its segments.
-    pub(crate) bytes: u64,
+    pub(crate) segments: Segments,
     /// The nodes that hold all of it, by name. Tasks of one file share the list: a million tasks are no rarity.
     pub(crate) holders: Arc<[NodeId]>,
     /// The member of the stream that it began with; two tasks of the same member read the same file.
@@ -26,8 +26,7 @@ pub(crate) struct Task {
 }
 
 impl Task {
-    fn of(lists: &mut HolderLists, segments: Vec<Segment>) -> Self {
-        let bytes = segments.iter().map(|segment| segment.bytes).sum();
+    fn of(lists: &mut HolderLists, segments: Segments) -> Self {
         let member = segments.first().map_or(0, |segment| segment.member);
         let mut holders = lists.of(member);
         for segment in segments.iter().filter(|segment| segment.member != member) {
@@ -36,21 +35,52 @@ impl Task {
                 holders = holders.iter().filter(|node| nodes.contains(node)).cloned().collect();
             }
         }
-        Self { segments, bytes, holders, member }
+        Self { segments, holders, member }
+    }
+}
+
+/// The segments of a task. Most have one, and a million tasks are no rarity.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Segments {
+    One(Segment),
+    Some(Vec<Segment>),
+}
+
+impl Segments {
+    fn of(list: Vec<Segment>) -> Self {
+        if let [segment] = list[..] { Self::One(segment) } else { Self::Some(list) }
     }
 
-    /// Does without its segment at this place, and gives it.
+    /// Bytes of all.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.iter().map(|segment| segment.bytes).sum()
+    }
+
+    /// Does without the one at this place, and gives it.
     pub(crate) fn leave_out(&mut self, at: usize) -> Segment {
-        let segment = self.segments.remove(at);
-        self.bytes -= segment.bytes;
+        let mut list = self.to_vec();
+        let segment = list.remove(at);
+        *self = Self::of(list);
         segment
     }
 }
 
-/// The holders of the members of a stream, by name. The list of the one that was asked for last is shared.
+impl Deref for Segments {
+    type Target = [Segment];
+
+    fn deref(&self) -> &[Segment] {
+        match self {
+            Self::One(segment) => slice::from_ref(segment),
+            Self::Some(segments) => segments,
+        }
+    }
+}
+
+/// The holders of the members of a stream, by name. Equal lists are one.
 struct HolderLists<'a> {
     stream: &'a Stream,
     last: Option<(usize, Arc<[NodeId]>)>,
+    lists: BTreeSet<Arc<[NodeId]>>,
 }
 
 impl HolderLists<'_> {
@@ -60,7 +90,9 @@ impl HolderLists<'_> {
         }
         let names: BTreeSet<_> =
             if member < self.stream.len() { self.stream.nodes(member).iter().collect() } else { BTreeSet::new() };
-        let list: Arc<[NodeId]> = names.into_iter().cloned().collect();
+        let names: Vec<NodeId> = names.into_iter().cloned().collect();
+        let list = self.lists.get(&names[..]).map_or_else(|| names.into(), Arc::clone);
+        self.lists.insert(Arc::clone(&list));
         self.last = Some((member, Arc::clone(&list)));
         list
     }
@@ -69,9 +101,9 @@ impl HolderLists<'_> {
 /// Groups segments into tasks of up to about `small_bytes` bytes, each with a home among the live nodes of `fleet`, in the
 /// order of their first segments.
 pub(crate) fn group(stream: &Stream, segments: Vec<Segment>, fleet: &Fleet, small_bytes: u64) -> Vec<Task> {
-    let mut lists = HolderLists { stream, last: None };
+    let mut lists = HolderLists { stream, last: None, lists: BTreeSet::new() };
     if stream.is_pinned() {
-        return segments.into_iter().map(|segment| Task::of(&mut lists, vec![segment])).collect();
+        return segments.into_iter().map(|segment| Task::of(&mut lists, Segments::One(segment))).collect();
     }
     let mut load = Load { fleet, bytes: BTreeMap::new() };
     let mut open: BTreeMap<Option<&NodeId>, Vec<Segment>> = BTreeMap::new();
@@ -79,7 +111,7 @@ pub(crate) fn group(stream: &Stream, segments: Vec<Segment>, fleet: &Fleet, smal
     for segment in segments {
         let home = load.give(stream.nodes(segment.member), segment.bytes);
         if segment.bytes >= small_bytes {
-            tasks.push(Task::of(&mut lists, vec![segment]));
+            tasks.push(Task::of(&mut lists, Segments::One(segment)));
             continue;
         }
         let group = open.entry(home).or_default();
@@ -88,11 +120,13 @@ pub(crate) fn group(stream: &Stream, segments: Vec<Segment>, fleet: &Fleet, smal
         let streams = stream.file(segment.member).map_or(1, |file| file.parts().count());
         let is_full = group.len() >= TASK_SEGMENTS_MAX / streams;
         if !group.is_empty() && (group_bytes + segment.bytes > small_bytes || is_full) {
-            tasks.push(Task::of(&mut lists, std::mem::take(group)));
+            tasks.push(Task::of(&mut lists, Segments::of(std::mem::take(group))));
         }
         group.push(segment);
     }
-    tasks.extend(open.into_values().filter(|group| !group.is_empty()).map(|group| Task::of(&mut lists, group)));
+    tasks.extend(
+        open.into_values().filter(|group| !group.is_empty()).map(|group| Task::of(&mut lists, Segments::of(group))),
+    );
     tasks.sort_by_key(|task| task.segments.first().map(|segment| segment.number));
     tasks
 }
@@ -226,7 +260,7 @@ mod tests {
             let tasks = group(&stream, segments.clone(), &fleet(&["a", "b", "c"]), 100);
             let mut seen: Vec<u64> = tasks.iter().flat_map(|task| task.segments.iter().map(|s| s.number)).collect();
             for task in &tasks {
-                prop_assert!(task.segments.len() == 1 || task.bytes <= 100);
+                prop_assert!(task.segments.len() == 1 || task.segments.bytes() <= 100);
                 prop_assert!(task.segments.is_sorted_by_key(|s| s.number));
             }
             prop_assert!(tasks.is_sorted_by_key(|task| task.segments[0].number));

@@ -26,7 +26,7 @@ impl Buckets {
         let mut lacking = Vec::new();
         for number in numbers {
             let home = self.home(*number).cloned();
-            let Some(bucket) = self.filled.get_mut(number) else { continue };
+            let Some(bucket) = self.filled.get_mut(*number) else { continue };
             let (state, old) = (bucket.state, bucket.home.node.clone());
             bucket.state = State::Filling;
             bucket.tries = 0;
@@ -46,6 +46,7 @@ impl Buckets {
             if let State::Sealed(bytes) | State::Finishing(bytes) | State::Finished(bytes) = state {
                 self.sealed_bytes -= bytes;
             }
+            self.end_sealing(*number);
             self.turns.remove(&old, *number);
             self.pauses.retain(|(_, paused)| paused != number);
             // One that was to be empty needs nothing.
@@ -57,9 +58,8 @@ impl Buckets {
     /// The buckets that hold nothing yet and were to be at `node` are to be elsewhere.
     pub(crate) fn leave(&mut self, node: &NodeId, weights: &BTreeMap<NodeId, u32>) {
         if let Placement::Buckets(homes) = &mut self.placement {
-            let is_left = |(number, home): &(usize, &BucketHome)| {
-                home.node == *node && !self.filled.contains_key(&(*number as u32))
-            };
+            let is_left =
+                |(number, home): &(usize, &BucketHome)| home.node == *node && self.filled.get(*number as u32).is_none();
             let left: Vec<u32> = homes.iter().enumerate().filter(is_left).map(|(number, _)| number as u32).collect();
             if !left.is_empty() {
                 let homes: &mut Vec<_> = Arc::make_mut(homes);
@@ -70,7 +70,7 @@ impl Buckets {
 
     /// How often a bucket has been lost while its node lived, this time included.
     pub(crate) fn count_loss(&mut self, number: u32) -> u32 {
-        let Some(bucket) = self.filled.get_mut(&number) else { return 0 };
+        let Some(bucket) = self.filled.get_mut(number) else { return 0 };
         bucket.losses += 1;
         bucket.losses
     }
@@ -78,10 +78,10 @@ impl Buckets {
     /// What these tasks left, by task. To be asked before they are done again.
     pub(crate) fn account_of(&self, tasks: &BTreeSet<u32>) -> BTreeMap<u32, Vec<FormerPiece>> {
         let mut account: BTreeMap<u32, Vec<FormerPiece>> = tasks.iter().map(|task| (*task, Vec::new())).collect();
-        for (number, bucket) in &self.filled {
+        for (number, bucket) in self.filled.iter() {
             for (at, piece) in bucket.pieces.iter().enumerate().filter(|(_, piece)| piece.bytes > 0) {
                 if let Some(pieces) = account.get_mut(&piece.task) {
-                    let spot = PieceSpot { bucket: *number, at };
+                    let spot = PieceSpot { bucket: number, at };
                     pieces.push(FormerPiece { spot, bytes: piece.bytes, checksum: piece.checksum });
                 }
             }
@@ -96,7 +96,7 @@ impl Buckets {
 
     /// An attempt's piece came to this making of its bucket.
     pub(crate) fn arrived(&mut self, spot: PieceSpot, attempt: u32, making: u32) {
-        let Some(bucket) = self.filled.get_mut(&spot.bucket).filter(|bucket| bucket.home.making == making) else {
+        let Some(bucket) = self.filled.get_mut(spot.bucket).filter(|bucket| bucket.home.making == making) else {
             return;
         };
         if let Some(piece) = bucket.pieces.get_mut(spot.at).filter(|piece| !piece.is_there) {
@@ -110,8 +110,10 @@ impl Buckets {
     /// Nobody will say what came of the steps under way: they are ordered again, which a node may be.
     pub(crate) fn begin_again(&mut self) {
         self.turns.end_all();
-        for number in self.filled.keys().copied().collect::<Vec<_>>() {
-            let Some(bucket) = self.filled.get_mut(&number) else { continue };
+        self.sealing.clear();
+        self.sealing_pieces = 0;
+        for number in self.filled.numbers() {
+            let Some(bucket) = self.filled.get_mut(number) else { continue };
             bucket.state = match bucket.state {
                 State::Sealing => State::Filling,
                 State::Finishing(bytes) => State::Sealed(bytes),

@@ -67,6 +67,30 @@ fn a_shuffle_is_sealed_with_its_winners_when_all_tasks_are_done() {
 }
 
 #[test]
+fn buckets_of_many_pieces_are_sealed_one_after_the_other() {
+    let mut buckets = buckets(StageOutput::Buckets(5), Finish::Keep);
+    buckets.sealing_pieces_max = 3;
+    for task in 0..2 {
+        win(&mut buckets, attempt(task, 0), "a", &[(0, 1), (1, 1), (2, 1), (3, 1), (4, 1)]);
+    }
+    buckets.close(Some(&node("a")));
+    let ordered = |buckets: &mut Buckets| {
+        let step = |step| if let Step::Seal(_, order) = step { order.bucket.bucket } else { panic!("{step:?}") };
+        buckets.next_steps().into_iter().map(step).collect::<Vec<_>>()
+    };
+    assert_eq!(ordered(&mut buckets), [0, 2], "four pieces");
+    buckets.sealed(id(0), 2, vec![0, 1]).unwrap();
+    assert_eq!(ordered(&mut buckets), [4]);
+    let away = Refusal::new(Status::Unavailable, "away");
+    assert_eq!(buckets.refused(Now::default(), id(2), &away), StepRefusal::Paused);
+    assert_eq!(ordered(&mut buckets), [1]);
+    buckets.lose(&[4], &weights(&[("b", 1)]));
+    assert_eq!(ordered(&mut buckets), [3]);
+    buckets.begin_again();
+    assert_eq!(ordered(&mut buckets), [1, 3]);
+}
+
+#[test]
 fn a_local_bucket_is_sealed_and_published_while_other_tasks_run() {
     let mut buckets = buckets(StageOutput::Local, Finish::Publish);
     win(&mut buckets, attempt(4, 0), "b", &[(4, 9)]);

@@ -3,10 +3,7 @@
 //!
 //! It never says what is lost: [`recovery`](crate::job) does, stage by stage.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    sync::Arc,
-};
+use std::collections::{BTreeMap, BTreeSet};
 
 use protocol::{
     NodeId,
@@ -72,17 +69,17 @@ impl Stage {
             self.deliveries.forget(task);
             let state = &mut self.tasks[task as usize];
             if let Some(Winner { account, .. }) = state.winner.take() {
-                record.done -= state.task.segments.len() as u64;
-                record.local -= account.local;
+                record.done -= state.segments.len() as u64;
+                record.local -= u64::from(account.local);
                 record.bytes_in -= account.bytes_in;
                 record.bytes_out -= account.bytes_out;
                 self.tally.take_back(&account.counted);
             }
-            state.former = Some(former);
-            self.counts.bytes_done -= state.task.bytes;
+            state.past.get_or_insert_default().former = Some(former);
+            self.counts.bytes_done -= state.segments.bytes();
             self.unfinished += 1;
             if let Stream::Buckets(buckets) = &self.stream {
-                inputs.push(buckets[state.task.member].bucket.bucket);
+                inputs.push(buckets[self.pool.member(task)].bucket.bucket);
             }
         }
         if !done.is_empty() {
@@ -116,14 +113,14 @@ impl Stage {
         let Some(task) = self.reader(bucket.bucket) else { return };
         let state = &mut self.tasks[task as usize];
         if let Stream::Buckets(buckets) = &mut self.stream {
-            let input = &mut buckets[state.task.member];
+            let input = &mut buckets[self.pool.member(task)];
             input.bucket = bucket;
             input.node = node.clone();
         }
-        state.task.holders = Arc::new([node.clone()]);
+        self.pool.move_to(task, node.clone());
         state.lacks_input = false;
         let is_paused = self.paused.iter().any(|(_, paused)| *paused == task);
-        if state.winner.is_none() && state.running.is_empty() && !is_paused {
+        if state.winner.is_none() && !self.at_work.contains_key(&task) && !is_paused {
             self.wait(fleet, task);
         }
     }

@@ -40,13 +40,13 @@ impl Stage {
     /// Tasks whose only attempts are slow, in order.
     pub(crate) fn late(&self, now: Now) -> Vec<u32> {
         let is_late = |task: &u32| self.slow_at(*task).is_some_and(|due| due <= now.monotonic);
-        self.at_work.iter().copied().filter(is_late).collect()
+        self.at_work.keys().copied().filter(is_late).collect()
     }
 
     /// Whether an SPE of `node` may make an attempt at a task beside a slow one.
     pub(crate) fn may_rival(&self, task: u32, node: &NodeId) -> bool {
-        let state = &self.tasks[task as usize];
-        state.running.iter().all(|running| running.node != *node) && !state.avoid.contains(node)
+        let mut running = self.at_work.get(&task).into_iter().flatten();
+        running.all(|running| running.node != *node) && !self.pool.has_failed_at(task, node)
     }
 
     /// The attempt that an SPE with nothing else to do makes beside a [slow](Self::late) one at another node.
@@ -59,7 +59,7 @@ impl Stage {
         record: &mut StageRecord,
     ) -> Assignment {
         record.speculative += 1;
-        self.pool.enter(self.tasks[task as usize].task.member);
+        self.pool.enter(task);
         self.begin_attempt(now, fleet, task, spe, node)
     }
 
@@ -69,15 +69,15 @@ impl Stage {
         let attempt = self.attempts_from + state.begun;
         state.begun += 1;
         let (node, began) = (node.clone(), now.monotonic);
-        state.running.push(Running { spe, node: node.clone(), attempt, began, read_bytes: 0, given: given.clone() });
-        self.at_work.insert(task);
+        let running = Running { spe, node: node.clone(), attempt, began, read_bytes: 0, given: given.clone() };
+        self.at_work.entry(task).or_default().push(running);
         let state = &self.tasks[task as usize];
-        let lacking = &state.lacking;
-        let segments =
-            state.task.segments.iter().map(|segment| self.assigned(fleet, segment, &node, lacking)).collect();
+        let past = state.past.as_deref();
+        let lacking = past.map(|past| &past.lacking);
+        let segments = state.segments.iter().map(|segment| self.assigned(fleet, segment, &node, lacking)).collect();
         let wanted = match given {
             Placement::Local => None,
-            Placement::Buckets(_) => state.former.as_ref().map(|former| self.buckets.wanted(former)),
+            Placement::Buckets(_) => past.and_then(|past| Some(self.buckets.wanted(past.former.as_ref()?))),
         };
         let attempt = AttemptId { job: self.job, stage: self.number, run: self.run, task, attempt };
         Assignment { spe, node, attempt, segments, output: given, wanted }
@@ -87,14 +87,20 @@ impl Stage {
     pub(super) fn slow_at(&self, task: u32) -> Option<Duration> {
         let state = &self.tasks[task as usize];
         // A bucket can only be read where it lies; a rival there would share the fate of the first.
-        let [running] = &state.running[..] else { return None };
+        let [running] = &self.at_work.get(&task)?[..] else { return None };
         if self.stream.is_pinned() || state.begun > RIVALS_AFTER_ATTEMPTS_MAX {
             return None;
         }
-        Some(running.began.saturating_add(self.pace.slow_after(state.task.bytes, running.read_bytes)?))
+        Some(running.began.saturating_add(self.pace.slow_after(state.segments.bytes(), running.read_bytes)?))
     }
 
-    fn assigned(&self, fleet: &Fleet, segment: &Segment, node: &NodeId, lacking: &BTreeSet<NodeId>) -> AssignedSegment {
+    fn assigned(
+        &self,
+        fleet: &Fleet,
+        segment: &Segment,
+        node: &NodeId,
+        lacking: Option<&BTreeSet<NodeId>>,
+    ) -> AssignedSegment {
         let (number, from, until) = (segment.number, segment.from, segment.until);
         let file = match &self.stream {
             Stream::Buckets(buckets) => {
@@ -118,11 +124,18 @@ impl Stage {
 }
 
 /// Where an SPE of `node` finds a slice that `nodes` hold.
-fn find(fleet: &Fleet, slice: SliceId, nodes: &[NodeId], node: &NodeId, lacking: &BTreeSet<NodeId>) -> SegmentPlace {
-    if nodes.contains(node) && !lacking.contains(node) {
+fn find(
+    fleet: &Fleet,
+    slice: SliceId,
+    nodes: &[NodeId],
+    node: &NodeId,
+    lacking: Option<&BTreeSet<NodeId>>,
+) -> SegmentPlace {
+    let lacks = |holder: &NodeId| lacking.is_some_and(|lacking| lacking.contains(holder));
+    if nodes.contains(node) && !lacks(node) {
         return SegmentPlace::Local(slice);
     }
-    let live = nodes.iter().filter(|holder| fleet.is_live(holder) && !lacking.contains(holder));
+    let live = nodes.iter().filter(|holder| fleet.is_live(holder) && !lacks(holder));
     let nearest = live.min_by_key(|holder| (fleet.distance(node, holder), !fleet.is_preferred(holder), *holder));
     let nearest = nearest.cloned();
     SegmentPlace::Remote { slice, nearest }
