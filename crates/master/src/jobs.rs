@@ -9,7 +9,7 @@ use std::{
 use protocol::{
     Counters, JobId, Now, Refusal, SectorPath, Status, UserName, limits,
     message::{
-        client_master::{Admitted, ClientReply, JobRecord, JobState, SpeNode, StageRecord},
+        client_master::{Admitted, ClientReply, JobRecord, JobState, SiteLink, SpeNode, StageRecord},
         cluster::Standing,
         master_security::UserRights,
     },
@@ -24,6 +24,7 @@ use crate::{
     error::MasterError,
     histories,
     namespace::{damaged, decode_row, encode_row},
+    nodes::Node,
     orders::Work,
     rights::acts_for,
     saves::Effect,
@@ -179,7 +180,8 @@ impl Master {
         };
         let id = record.job;
         self.note_job(now, by.user.as_str(), "begin job", id.to_string(), record.title.clone());
-        let reply = self.admitted(now, client, &record);
+        let links = self.links_of_jobs();
+        let reply = ClientReply::Admitted(Admitted { links, ..self.admitted(now, client, &record) });
         self.jobs.insert(now, record, None);
         changes.push(row(self.jobs.get(id)?));
         self.save(now, changes, vec![Effect::Reply(caller, reply)]);
@@ -223,9 +225,9 @@ impl Master {
         job.record.counters = few(report.counters);
         if report.state == JobState::Running {
             let record = job.record.clone();
-            return Ok(Some(self.admitted(now, client, &record)));
+            return Ok(Some(ClientReply::Admitted(self.admitted(now, client, &record))));
         }
-        let ended = ClientReply::Admitted(Admitted { job: id, nodes: Vec::new() });
+        let ended = ClientReply::Admitted(Admitted { job: id, nodes: Vec::new(), links: Vec::new() });
         let changes = self.jobs.end(id, report.state);
         self.note_job(now, by.user.as_str(), "end job", id.to_string(), format!("{:?}", report.state).to_lowercase());
         self.save(now, changes, vec![Effect::Reply(caller, ended), Effect::Forget(id)]);
@@ -295,11 +297,27 @@ impl Master {
         }
     }
 
-    pub(crate) fn admitted(&self, now: Now, client: &ClientSession, record: &JobRecord) -> ClientReply {
+    /// The nodes that run SPEs.
+    fn nodes_for_jobs(&self) -> impl Iterator<Item = &Node> {
+        let nodes = self.nodes.by_name().map(|(_, node)| node);
+        nodes.filter(|node| node.is_up() && node.standing != Standing::Drained)
+    }
+
+    /// What is known of links between the sites of these nodes: their limits in the topology.
+    fn links_of_jobs(&self) -> Vec<SiteLink> {
+        let sites: BTreeSet<&str> = self.nodes_for_jobs().map(|node| &node.place.site[..]).collect();
+        if sites.len() > LINKED_SITES_MAX {
+            return Vec::new();
+        }
+        let pairs = sites.iter().flat_map(|a| sites.range(*a..).skip(1).map(move |b| (*a, *b)));
+        let known = pairs.filter_map(|(a, b)| Some((a, b, self.nodes.topology().limit_bytes_per_second(a, b)?)));
+        known.map(|(a, b, bytes_per_second)| SiteLink { a: a.into(), b: b.into(), bytes_per_second }).collect()
+    }
+
+    fn admitted(&self, now: Now, client: &ClientSession, record: &JobRecord) -> Admitted {
         // What a job leaves on a node that is about to go would only have to be moved.
         let at = self.client_at(client);
-        let up = self.nodes.by_name().map(|(_, node)| node);
-        let up: Vec<_> = up.filter(|node| node.is_up() && node.standing != Standing::Drained).collect();
+        let up: Vec<_> = self.nodes_for_jobs().collect();
         let weights: Vec<_> = up.iter().map(|node| node.marks.weight(now, &record.user)).collect();
         let nodes = up.into_iter().zip(histories::avoided(&weights)).map(|(node, is_marked)| SpeNode {
             // A job's words and pieces are always encrypted: who delivers a piece may stand at another site than the driver.
@@ -312,7 +330,7 @@ impl Master {
             slots: node.spe_slots,
             is_marked,
         });
-        ClientReply::Admitted(Admitted { job: record.job, nodes: nodes.collect() })
+        Admitted { job: record.job, nodes: nodes.collect(), links: Vec::new() }
     }
 }
 
@@ -385,6 +403,8 @@ fn record_bytes(record: &JobRecord) -> usize {
 
 /// Most jobs remembered; the oldest that ended goes first.
 const JOBS_MAX: usize = 1_000;
+/// Sites over which a job's buckets are placed by links: with more of them, finding places would take the driver too long.
+const LINKED_SITES_MAX: usize = 16;
 /// A driver reports every few seconds; after this long without a report its job is given up.
 const DRIVER_SILENCE_MAX: Duration = Duration::from_secs(60);
 /// Longest title in bytes: one line.

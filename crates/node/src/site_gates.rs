@@ -60,6 +60,11 @@ impl SiteGates {
         }
     }
 
+    /// What may go to this site, in bytes per second, where that is limited.
+    pub(crate) fn limit(&self, far: &str) -> Option<u64> {
+        self.lock().get(far)?.gate.rate_bytes_per_second()
+    }
+
     /// What goes on with each site, for the master.
     pub(crate) fn uses(&self) -> Vec<LinkUse> {
         let mut by_site = self.lock();

@@ -8,7 +8,7 @@
 //! Read in this order: [`plan`] (what is wanted), [`stream`] (what goes in), [`marks`] (where it may be cut),
 //! [`segment`] (how it is cut), `task` (how cuts
 //! are put together), `fleet` (who is there), `schedule` with `fullest` (which is given to whom), `pace` (who is slow), `bucket` (where
-//! results lie) with `numbered`, `places`, `delivery` and `turns`, `stage`, [`job`] (the whole), [`outcome`] (how it ends), [`history`] (what became of its attempts). `action` and `event` are its two languages.
+//! results lie) with `numbered`, `shares`, `places`, `delivery` and `turns`, `stage`, [`job`] (the whole), [`outcome`] (how it ends), [`history`] (what became of its attempts). `action` and `event` are its two languages.
 
 mod action;
 mod bucket;
@@ -26,6 +26,7 @@ mod places;
 pub mod plan;
 mod schedule;
 pub mod segment;
+mod shares;
 mod stage;
 pub mod stream;
 mod tally;

@@ -1,4 +1,5 @@
-//! Where buckets are put: spread over the nodes in proportion to their SPEs, at first and when some have lost their place.
+//! Where buckets are put: spread over the nodes in proportion to their weights, which are their SPEs unless
+//! [links between sites](crate::shares) say otherwise, at first and when some have lost their place.
 //!
 //! It never moves a bucket that has a place.
 
@@ -8,14 +9,14 @@ use protocol::NodeId;
 
 use crate::action::BucketHome;
 
-/// Spreads `count` buckets over nodes in proportion to their SPEs, neighbouring numbers on different nodes.
+/// Spreads `count` buckets over nodes in proportion to their weights, neighbouring numbers on different nodes.
 pub(crate) fn spread(count: u32, weights: &BTreeMap<NodeId, u32>) -> Vec<BucketHome> {
     let mut load = Load { weights, given: BTreeMap::new() };
     let homes = (0..count).map_while(|_| load.next());
     homes.map(|node| BucketHome { node: node.clone(), making: 0 }).collect()
 }
 
-/// Gives the buckets of these numbers new places, where the fewest of the others are for a node's SPEs; each is a new
+/// Gives the buckets of these numbers new places, where the fewest of the others are for a node's weight; each is a new
 /// making.
 pub(crate) fn place_anew(homes: &mut [BucketHome], numbers: &[u32], weights: &BTreeMap<NodeId, u32>) {
     let mut load = Load { weights, given: BTreeMap::new() };
@@ -46,12 +47,15 @@ impl<'a> Load<'a> {
         }
     }
 
-    /// The node that would be least full with one more: compares (given + 1) / weight, as whole numbers.
+    /// The node that would be least full with one more: compares (given + 1) / weight, in whole numbers.
     fn next(&mut self) -> Option<&'a NodeId> {
-        let fullness = |node: &NodeId, weight: u32| {
-            (self.given.get(node).map_or(1, |given| given + 1) << 24) / u64::from(weight.max(1))
+        let with_one_more = |node: &NodeId| self.given.get(node).map_or(1, |given| given + 1);
+        let fullness = |(a, a_weight): &(&NodeId, &u32), (b, b_weight): &(&NodeId, &u32)| {
+            let a_fullness = with_one_more(a) * u64::from((**b_weight).max(1));
+            a_fullness.cmp(&(with_one_more(b) * u64::from((**a_weight).max(1))))
         };
-        let (node, _) = self.weights.iter().min_by_key(|(node, weight)| (fullness(node, **weight), *node))?;
+        // Of equal ones the first by name.
+        let (node, _) = self.weights.iter().min_by(fullness)?;
         *self.given.entry(node).or_default() += 1;
         Some(node)
     }

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use protocol::{JobId, NodeId, Place, RecordFormat, limits};
+use protocol::{JobId, NodeId, Place, RecordFormat, limits, message::client_master::SiteLink};
 use serde::{Deserialize, Serialize};
 
 use crate::{SphereError, stream::InputFile};
@@ -28,6 +28,8 @@ pub struct JobPlan {
     pub runs_max: u32,
     /// An SPE that gives no sign of progress for so long is given up (paper, 3.5.2).
     pub progress_deadline: Duration,
+    /// What is known of links between the sites of its nodes: buckets are [put](crate::shares) by it. May be empty.
+    pub links: Vec<SiteLink>,
 }
 
 /// One stage: one function over one stream.
@@ -82,6 +84,7 @@ impl JobPlan {
             attempts_max: ATTEMPTS_MAX_DEFAULT,
             runs_max: RUNS_MAX_DEFAULT,
             progress_deadline: PROGRESS_DEADLINE_DEFAULT,
+            links: Vec::new(),
         }
     }
 

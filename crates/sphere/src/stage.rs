@@ -21,7 +21,7 @@ use protocol::{
 };
 
 use crate::{
-    FinalOutput, JobPlan, SpeId, SphereError,
+    FinalOutput, JobPlan, SpeId, SphereError, StageOutput,
     action::{Delivery, Placement},
     bucket::{Buckets, Finish, FormerPiece, Won},
     delivery::{Deliveries, DeliveryRefusal},
@@ -29,6 +29,7 @@ use crate::{
     pace::Pace,
     schedule::{Candidate, Pool},
     segment::{self, Segment},
+    shares::Shares,
     stream::Stream,
     tally::{Share, Tally},
     task::{self, Segments, Task},
@@ -56,6 +57,8 @@ pub(crate) struct Stage {
     counts: Counts,
     /// Where its results are.
     pub(crate) buckets: Buckets,
+    /// How its buckets are shared out over sites.
+    shares: Shares,
     deliveries: Deliveries,
     tally: Tally,
 }
@@ -123,6 +126,12 @@ impl Stage {
         let first = BucketId { job: plan.job, stage: number, run, bucket: 0, making: 0 };
         let output = plan.stages[number as usize].output;
         let counts = Counts::of(&tasks);
+        let shares = match output {
+            StageOutput::Buckets(count) if !plan.links.is_empty() => {
+                Shares::of(fleet, &plan.links, &bytes_by_site(fleet, &tasks), count)
+            }
+            _ => Shares::default(),
+        };
         let split = |task: Task| (TaskState::new(task.segments), Candidate::new(task.member, task.holders));
         let (tasks, candidates): (Vec<_>, Vec<_>) = tasks.into_iter().map(split).unzip();
         let mut stage = Self {
@@ -137,7 +146,8 @@ impl Stage {
             at_work: BTreeMap::new(),
             pace: Pace::default(),
             counts,
-            buckets: Buckets::new(first, output, finish, fleet.preferred()),
+            buckets: Buckets::new(first, output, finish, &shares.weights(fleet)),
+            shares,
             tasks,
             deliveries: Deliveries::default(),
             tally: Tally::default(),
@@ -499,6 +509,18 @@ impl TaskState {
     fn new(segments: Segments) -> Self {
         Self { segments, winner: None, past: None, begun: 0, lacks_input: false, is_rest: false }
     }
+}
+
+/// Bytes of the tasks at each site; of a task that lies at several, each has its part.
+fn bytes_by_site(fleet: &Fleet, tasks: &[Task]) -> BTreeMap<String, u64> {
+    let mut bytes: BTreeMap<&str, u64> = BTreeMap::new();
+    for task in tasks {
+        let live = task.holders.iter().filter(|holder| fleet.is_live(holder));
+        let sites: BTreeSet<&str> = live.filter_map(|holder| Some(&fleet.place(holder)?.site[..])).collect();
+        let part = task.segments.bytes() / (sites.len() as u64).max(1);
+        sites.into_iter().for_each(|site| *bytes.entry(site).or_default() += part);
+    }
+    bytes.into_iter().map(|(site, bytes)| (site.to_owned(), bytes)).collect()
 }
 
 /// Pause before a failed task is tried again, doubled with each failure up to three times: one, two and four seconds

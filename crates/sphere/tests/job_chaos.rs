@@ -15,7 +15,7 @@ use fastrand::Rng;
 use protocol::{
     Counters, JobId, NodeId, Now, Place, RecordFormat, Refusal, SectorPath, SliceId, Status,
     message::{
-        client_master::JobState,
+        client_master::{JobState, SiteLink},
         spe::{AttemptId, BucketId, FunctionError, PieceId, PieceResult, SealOrder, TaskResult, Winner},
     },
 };
@@ -94,7 +94,7 @@ impl Cloud {
     /// One whose job goes on with so many errors of its function.
     fn bearing(seed: u64, faults: u32, errors_max: u32) -> (Self, Content) {
         let mut rng = Rng::with_seed(seed);
-        // Drawn apart, so that a seed's cloud is the same as without marks.
+        // Drawn apart, so that a seed's cloud is the same as without marks and links.
         let mut marks = Rng::with_seed(!seed);
         let names: Vec<NodeId> = (0..rng.u32(1..6)).map(|at| NodeId::new(format!("n{at}")).unwrap()).collect();
         let plans: Vec<SpeNodePlan> = names
@@ -132,6 +132,9 @@ impl Cloud {
         plan.errors_max = errors_max;
         plan.attempts_max = 2 * faults + 4;
         plan.runs_max = 4 * faults + 8;
+        if marks.bool() {
+            plan.links = vec![SiteLink { a: "s0".into(), b: "s1".into(), bytes_per_second: 1 + marks.u64(..100_000) }];
+        }
         let is_published = output == FinalOutput::Publish;
         let now = Now::default();
         let begin = (plan.clone(), inputs.clone(), plans.clone());

@@ -9,7 +9,7 @@ use protocol::{
     RecordFormat, SectorPath,
     message::client_master::{Admitted, ClientReply, ClientRequest, EntryKind},
 };
-use sphere::{InputFile, Job, Layout, SpeNodePlan};
+use sphere::{InputFile, Job, JobPlan, Layout, SpeNodePlan};
 
 use super::{
     PATIENCE, ask, later,
@@ -170,7 +170,8 @@ impl Driver {
         let Some(ClientReply::Admitted(admitted)) = reply else { return };
         let nodes: Vec<_> = admitted.nodes.iter().map(node_plan).collect();
         env.note(format_args!("job {} is admitted on {} nodes", admitted.job, nodes.len()));
-        match Job::new(env.now, self.planned.plan(admitted.job), inputs, &nodes) {
+        let plan = JobPlan { links: admitted.links.clone(), ..self.planned.plan(admitted.job) };
+        match Job::new(env.now, plan, inputs, &nodes) {
             Ok(job) => {
                 self.phase = Phase::Running(Box::new(Running::new(
                     job,

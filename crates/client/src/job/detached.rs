@@ -40,11 +40,11 @@ impl Client {
         let side = side::pin(self, &spec).await?;
         let folder = OutputFolder::claim(self, target).await?;
         let request = ClientRequest::AdmitJob { title: spec.title.clone(), output: Some(target.clone()) };
-        let Admitted { job, nodes } = match self.ask(request).await? {
+        let Admitted { job, nodes, links } = match self.ask(request).await? {
             ClientReply::Admitted(admitted) => admitted,
             _ => return Err(ClientError::Unexpected { who: "master", request: "admit job" }),
         };
-        let (plan, nodes) = (spec.plan(job), nodes.iter().map(node_plan).collect::<Vec<_>>());
+        let (plan, nodes) = (spec.plan(job, links), nodes.iter().map(node_plan).collect::<Vec<_>>());
         let journal = Journal::folder_of(&folder, job)?;
         let begun = async {
             // What cannot work is refused now, and not by a driver that nobody listens to.

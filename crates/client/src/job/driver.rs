@@ -11,7 +11,7 @@ use std::{collections::BTreeMap, future::pending, sync::Arc, time::Duration};
 use protocol::{
     JobId, NodeId, Now, Refusal, Status,
     message::{
-        client_master::{Admitted, ClientReply, ClientRequest, Entry, JobRecord, JobState, SpeNode},
+        client_master::{Admitted, ClientReply, ClientRequest, Entry, JobRecord, JobState, SiteLink, SpeNode},
         history::HistoryRequest,
         spe::{BucketId, Function},
     },
@@ -44,6 +44,8 @@ pub(super) struct Driver<P> {
     spec: JobSpec,
     /// The nodes that may run its SPEs.
     nodes: Vec<SpeNodePlan>,
+    /// What was said of the links between their sites.
+    links: Vec<SiteLink>,
     progress: P,
     clock: JobClock,
     /// Where what the job is told is written down, if another driver shall be able to take it over.
@@ -125,6 +127,7 @@ impl<P: FnMut(&JobProgress) + Send> Driver<P> {
             context: Arc::new(context),
             spec,
             nodes: admitted.nodes.iter().map(node_plan).collect(),
+            links: admitted.links,
             progress,
             clock: JobClock::start_from(Duration::ZERO),
             history: History::new(Now::default()),
@@ -146,7 +149,7 @@ impl<P: FnMut(&JobProgress) + Send> Driver<P> {
 
     /// Runs the job to its end, well or not, and leaves nothing but its output.
     pub(super) async fn run(mut self, inputs: Vec<InputFile>) -> Result<JobOutcome, ClientError> {
-        let plan = self.spec.plan(self.context.job);
+        let plan = self.spec.plan(self.context.job, std::mem::take(&mut self.links));
         let mut job = match Job::new(self.clock.now(), plan, inputs, &self.nodes) {
             Ok(job) => job,
             Err(error) => {

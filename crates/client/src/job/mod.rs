@@ -31,7 +31,7 @@ pub use protocol::{
 };
 use protocol::{
     RecordFormat, Refusal, SectorPath, Status, limits,
-    message::client_master::{ClientReply, ClientRequest, Entry, JobRecord, JobState, StageRecord},
+    message::client_master::{ClientReply, ClientRequest, Entry, JobRecord, JobState, SiteLink, StageRecord},
 };
 use serde::{Deserialize, Serialize};
 pub use side::SideFile;
@@ -143,7 +143,7 @@ impl JobSpec {
         }
     }
 
-    fn plan(&self, job: JobId) -> JobPlan {
+    fn plan(&self, job: JobId, links: Vec<SiteLink>) -> JobPlan {
         let stage = |stage: &StageSpec| StagePlan {
             output: stage.buckets.map_or(StageOutput::Local, StageOutput::Buckets),
             records: stage.records,
@@ -154,7 +154,7 @@ impl JobSpec {
         };
         let plan = JobPlan::new(job, self.stages.iter().map(stage).collect(), output);
         let segment_bytes = self.segment_bytes.unwrap_or(plan.segment_bytes);
-        JobPlan { segment_bytes, errors_max: self.errors_max, ..plan }
+        JobPlan { segment_bytes, errors_max: self.errors_max, links, ..plan }
     }
 
     /// Refuses more errors than a driver keeps reports of.
@@ -376,16 +376,19 @@ mod tests {
             StageSpec::local(built_in("g")),
         ];
         let mut spec = JobSpec::new("t", vec![], stages, JobOutput::Folder("/out".parse().unwrap()));
-        let plan = spec.plan(JobId(3));
+        let plan = spec.plan(JobId(3), vec![]);
         assert_eq!(plan.stages[0], StagePlan { output: StageOutput::Buckets(5), records: RecordFormat::Lines });
         assert_eq!(plan.stages[1], StagePlan { output: StageOutput::Local, records: RecordFormat::File });
         assert_eq!((plan.output, plan.segment_bytes), (FinalOutput::Publish, limits::SEGMENT_BYTES_DEFAULT));
         assert_eq!(plan.errors_max, 0, "the first error ends a job of which nothing else is said");
         spec.segment_bytes = Some((1, 2));
         spec.errors_max = 7;
-        assert_eq!(spec.plan(JobId(3)).errors_max, 7);
+        assert_eq!(spec.plan(JobId(3), vec![]).errors_max, 7);
         spec.output = JobOutput::Return;
-        assert_eq!((spec.plan(JobId(3)).output, spec.plan(JobId(3)).segment_bytes), (FinalOutput::Return, (1, 2)));
+        assert_eq!(
+            (spec.plan(JobId(3), vec![]).output, spec.plan(JobId(3), vec![]).segment_bytes),
+            (FinalOutput::Return, (1, 2))
+        );
     }
 
     #[test]

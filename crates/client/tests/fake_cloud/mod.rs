@@ -247,6 +247,7 @@ impl World {
         ClientReply::Admitted(Admitted {
             job,
             nodes: sources.map(|source| SpeNode { source, slots: 1, is_marked: false }).collect(),
+            links: vec![],
         })
     }
 

@@ -4,8 +4,9 @@
 
 use super::*;
 use protocol::{
-    Counters, JobId,
-    message::client_master::{Admitted, JobRecord, JobState, StageRecord},
+    Counters, JobId, Topology,
+    message::client_master::{Admitted, JobRecord, JobState, SiteLink, StageRecord},
+    topology::{Link, SitePair},
 };
 
 fn admit(bench: &mut Bench, user: &str) -> Admitted {
@@ -49,6 +50,27 @@ fn state(bench: &mut Bench, job: JobId) -> JobState {
 
 fn forgotten_by(bench: &Bench, id: &str, job: JobId) -> bool {
     bench.node(id).orders.contains(&Order::ForgetJob(job))
+}
+
+#[test]
+fn an_admitted_job_is_told_what_links_between_its_sites_carry() {
+    let mut bench = Bench::with_nodes(&["a/1", "b/1", "c/1", "d/1"]);
+    let mut topology = Topology::default();
+    let limit = |bytes| Link { distance_millis: None, limit_bytes_per_second: Some(bytes) };
+    topology.set_link(SitePair::new("b", "a"), limit(1_000_000)).unwrap();
+    topology.set_link(SitePair::new("b", "elsewhere"), limit(2_000_000)).unwrap();
+    topology.set_link(SitePair::new("c", "d"), limit(3_000_000)).unwrap();
+    bench.master.set_topology(bench.now, None, topology);
+    bench.run();
+    bench.crash("n4");
+    bench.advance(seconds(12));
+    let admitted = admit(&mut bench, "ann");
+    let link = SiteLink { a: "a".into(), b: "b".into(), bytes_per_second: 1_000_000 };
+    assert_eq!(admitted.links, [link]);
+    let ClientReply::Admitted(fresh) = report(&mut bench, "ann", admitted.job, JobState::Running) else {
+        panic!("refused")
+    };
+    assert_eq!(fresh.links, [], "it has them");
 }
 
 #[test]

@@ -142,12 +142,14 @@ async fn send_all(
             .into_iter()
             .try_for_each(|(place, part)| append(&buckets, piece(attempt, part.bucket, place.making), &from, part))
     });
-    sending.spawn(async move { append_all.await.map(|()| None) });
+    sending.spawn(async move { append_all.await.map(|()| (None, None)) });
     let mut undelivered = BTreeMap::new();
     let mut doubtful: BTreeSet<NodeId> = BTreeSet::new();
+    // Bytes of the pieces that are under way to each site.
+    let mut crossing: BTreeMap<String, u64> = BTreeMap::new();
     loop {
         while sending.len() < DELIVERIES_MAX
-            && let Some((place, part)) = remote.pop_front()
+            && let Some((place, part)) = next(&mut remote, &crossing, |site| hands.site_gates.limit(site))
         {
             let bucket = part.bucket;
             if doubtful.contains(&place.node) {
@@ -157,10 +159,12 @@ async fn send_all(
             }
             let (hands, results) = (Arc::clone(hands), Arc::clone(&results));
             let (node, piece) = (place.node.clone(), piece(attempt, bucket, place.making));
+            let way = (place.site.clone(), part.bytes);
+            *crossing.entry(way.0.clone()).or_default() += way.1;
             sending.spawn(async move {
                 match send(&hands, piece, place, results, part).await {
-                    Ok(()) => Ok(None),
-                    Err(error) if is_its_nodes(&error) => Ok(Some((bucket, node, error))),
+                    Ok(()) => Ok((Some(way), None)),
+                    Err(error) if is_its_nodes(&error) => Ok((Some(way), Some((bucket, node, error)))),
                     Err(error) => Err(error),
                 }
             });
@@ -168,7 +172,11 @@ async fn send_all(
         // On an error that no other place helps against, the rest is dropped with the set: the attempt has failed.
         match sending.join_next().await {
             Some(Ok(sent)) => {
-                if let Some((bucket, node, error)) = sent? {
+                let (way, refused) = sent?;
+                if let Some((site, bytes)) = way {
+                    *crossing.entry(site).or_default() -= bytes;
+                }
+                if let Some((bucket, node, error)) = refused {
                     doubtful.insert(node);
                     undelivered.insert(bucket, error);
                 }
@@ -177,6 +185,21 @@ async fn send_all(
             None => return Ok(undelivered),
         }
     }
+}
+
+/// The next part to be sent. To a site to which this node may send so many bytes a second, none is begun while a second's worth
+/// is on its way: they would share the same rate, each would take the longer, and pieces for other sites would wait behind them.
+fn next(
+    parts: &mut VecDeque<Placed>,
+    crossing: &BTreeMap<String, u64>,
+    limit: impl Fn(&str) -> Option<u64>,
+) -> Option<Placed> {
+    let is_open = |site: &str| {
+        let bytes = crossing.get(site).copied().unwrap_or(0);
+        bytes == 0 || limit(site).is_none_or(|rate| bytes < rate)
+    };
+    let at = parts.iter().position(|(place, _)| is_open(&place.site))?;
+    parts.remove(at)
 }
 
 /// Whether a piece was not taken because of the node it was for, and not because nobody wants it.
@@ -398,6 +421,28 @@ mod tests {
             remote.into_iter().map(|(_, part)| part.bucket).collect::<Vec<_>>()
         };
         assert_eq!((order(0), order(1), order(5)), (vec![1, 2, 3], vec![2, 3, 1], vec![3, 1, 2]));
+    }
+
+    #[test]
+    fn over_a_thin_link_large_pieces_go_one_by_one_and_hold_up_no_others() {
+        let order = |bytes: u64| {
+            let at = |(node, site): (&str, &str)| {
+                let part = Part { bucket: 0, bytes, chunks: vec![] };
+                (BucketPlace { site: site.into(), ..place(node) }, part)
+            };
+            let mut parts: VecDeque<Placed> =
+                [("a", "thin"), ("b", "thin"), ("c", "wide"), ("d", "thin")].map(at).into();
+            let (mut crossing, mut order) = (BTreeMap::new(), String::new());
+            let limit = |site: &str| (site == "thin").then_some(1_000);
+            while let Some((place, _)) = next(&mut parts, &crossing, limit) {
+                order += place.node.as_str();
+                *crossing.entry(place.site).or_default() += bytes;
+            }
+            crossing.remove("thin");
+            order += " ";
+            order + &next(&mut parts, &crossing, limit).map_or(String::new(), |(place, _)| place.node.to_string())
+        };
+        assert_eq!((order(5_000), order(600), order(10)), ("ac b".into(), "abc d".into(), "abcd ".into()));
     }
 
     #[test]

@@ -614,6 +614,19 @@ pub struct Admitted {
     pub job: JobId,
     /// The nodes that may run SPEs, with fresh tickets (right: compute).
     pub nodes: Vec<SpeNode>,
+    /// What is known of links between their sites, when the job is admitted; empty in answers to its reports.
+    pub links: Vec<SiteLink>,
+}
+
+/// What a link between two sites carries.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SiteLink {
+    /// One site.
+    pub a: String,
+    /// The other.
+    pub b: String,
+    /// Most bytes per second, both ways together.
+    pub bytes_per_second: u64,
 }
 
 /// A node that may run SPEs.

@@ -21,8 +21,8 @@ use super::{
     client_master::{
         Admitted, ClientReply, ClientRequest, Condition, Copies, CopyState, CopyStatus, CreateRequest, Created,
         DriverKey, Entry, EntryKind, EntryStatus, FileContent, FoundCopy, Health, JobRecord, JobState, Located,
-        NodeState, NodeStatus, Page, QuotaOf, QuotaPage, QuotaStatus, Source, SpeNode, StageRecord, TrashItem,
-        TrashKey, TrashPage, Usage,
+        NodeState, NodeStatus, Page, QuotaOf, QuotaPage, QuotaStatus, SiteLink, Source, SpeNode, StageRecord,
+        TrashItem, TrashKey, TrashPage, Usage,
     },
     cluster::{
         DrainRequest, MovePlan, NodeRemoval, PlannedMove, RebalanceStatus, RebalanceVerb, RemoveNodeRequest, Standing,
@@ -228,7 +228,11 @@ fn the_replies_to_a_client_have_their_bytes() {
         FoundCopy { status: status(CopyState::Ok), source: Some(source()) },
         FoundCopy { status: status(CopyState::Corrupt), source: None },
     ];
-    let admitted = Admitted { job: JobId(6), nodes: vec![SpeNode { source: source(), slots: 2, is_marked: true }] };
+    let admitted = Admitted {
+        job: JobId(6),
+        nodes: vec![SpeNode { source: source(), slots: 2, is_marked: true }],
+        links: vec![SiteLink { a: "jhu".into(), b: "uic".into(), bytes_per_second: 1_250_000 }],
+    };
     let states = [JobState::Running, JobState::Done, JobState::Failed, JobState::Cancelled, JobState::Lost];
     let jobs = states.map(|state| JobRecord { state, ..job() }).to_vec();
     compare!(vectors, ClientReply {

@@ -36,7 +36,7 @@ impl Stage {
     pub(crate) fn lose_buckets(&mut self, fleet: &Fleet, numbers: &[u32]) -> BTreeSet<u32> {
         let mut again = BTreeSet::new();
         let mut by_task: BTreeMap<u32, Vec<PieceSpot>> = BTreeMap::new();
-        for (task, spot) in self.buckets.lose(numbers, fleet.preferred()) {
+        for (task, spot) in self.buckets.lose(numbers, &self.shares.weights(fleet)) {
             by_task.entry(task).or_default().push(spot);
         }
         for (task, spots) in by_task {
@@ -57,7 +57,7 @@ impl Stage {
 
     /// Buckets that hold nothing are not to be at `node` any more.
     pub(crate) fn leave(&mut self, fleet: &Fleet, node: &NodeId) {
-        self.buckets.leave(node, fleet.preferred());
+        self.buckets.leave(node, &self.shares.weights(fleet));
     }
 
     /// These tasks are to be done again. Gives the numbers of the buckets that they read, where they read buckets.
