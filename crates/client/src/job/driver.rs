@@ -323,7 +323,8 @@ impl<P: FnMut(&JobProgress) + Send> Driver<P> {
             let due = job.next_timeout().map(|at| self.clock.instant(at));
             tokio::select! {
                 Some(news) = self.news.recv() => self.hear(job, news),
-                () = wait_until(due) => self.tell_time(job),
+                // Who was asked for nothing is not late.
+                () = wait_until(due), if self.held == Held::Nothing => self.tell_time(job),
                 _ = show.tick() => {
                     let record = self.record_of(JobState::Running, job);
                     self.show(job, record);

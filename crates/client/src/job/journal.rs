@@ -12,6 +12,7 @@ use std::{io::Cursor, time::Duration};
 use protocol::{JobId, SectorPath, Status, message::client_master::Condition, wire::codec};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use sphere::{Event, InputFile, JobPlan, SpeNodePlan};
+use tokio::time::Instant;
 
 use super::{JobSpec, output::OutputFolder, side::PinnedFile};
 use crate::{Client, ClientError, PutOptions};
@@ -116,7 +117,7 @@ impl Journal {
     }
 }
 
-/// Writes a page, however long the master or nodes are away.
+/// Writes a page, also where the master or nodes are away for some minutes.
 ///
 /// # Errors
 /// When another driver has written a page of this number, or nothing may be written any more.
@@ -151,13 +152,14 @@ async fn read(client: &Client, path: &SectorPath) -> Result<Vec<u8>, ClientError
     Ok(bytes)
 }
 
-/// Does something again until master and nodes are there for it.
+/// Does something again until master and nodes are there for it, for some minutes.
 async fn when_available<T, F: Future<Output = Result<T, ClientError>>>(
     mut attempt: impl FnMut() -> F,
 ) -> Result<T, ClientError> {
+    let begun = Instant::now();
     loop {
         match attempt().await {
-            Err(error) if error.status() == Status::Unavailable => {
+            Err(error) if error.status() == Status::Unavailable && begun.elapsed() < PATIENCE => {
                 tracing::warn!(%error, "a page of a job's journal cannot be reached now");
                 tokio::time::sleep(RETRY_PAUSE).await;
             }
@@ -188,6 +190,8 @@ const HEAD: &str = "head";
 const PAGE_PERIOD_MIN: Duration = Duration::from_millis(900);
 /// Into how many parts the age of a job is divided for the time between two pages.
 const PAGES_PER_AGE: u32 = 2_000;
+/// How long a page is tried again: a machine is started again in less. What lay in memory is gone for good.
+const PATIENCE: Duration = Duration::from_secs(10 * 60);
 /// Pause before a page is tried again.
 const RETRY_PAUSE: Duration = Duration::from_secs(1);
 
