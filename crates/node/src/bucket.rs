@@ -36,7 +36,7 @@ pub use job_folders::JobFolders;
 pub use kept::{Kept, KeptContent, KeptResults};
 pub use piece_writer::PieceWriter;
 pub use pieces::{PieceRefused, Pieces, Range, SealPlan, SealRefused};
-pub use scratch::{ClosedScratch, Scratch};
+pub use scratch::{CLEARED_BYTES, ClosedScratch, Scratch};
 pub use seal::Sealed;
 pub use side::{Brought, SideFile};
 
@@ -108,7 +108,11 @@ impl BucketStore {
             }
             None => KeptContent::File(scratch.close()),
         };
-        self.kept.keep(Kept { attempt, content, chunks })
+        let is_kept = self.kept.keep(Kept { attempt, content, chunks });
+        if self.is_forgotten(attempt.job) {
+            self.kept.forget(attempt.job);
+        }
+        is_kept
     }
 
     /// What attempts of tasks here have left, kept for as long as there is room.
@@ -213,6 +217,8 @@ impl BucketStore {
     /// and is not empty.
     pub fn scratch_for_results(&self, job: JobId) -> Result<Scratch, NodeError> {
         let spare = self.lock().all.get_mut(&job).and_then(|job| job.spare.pop());
+        // Its disk may have failed meanwhile.
+        let spare = spare.filter(|spare| self.folders.of_file(spare.path()).is_some());
         spare.map_or_else(|| self.scratch(job), Ok)
     }
 

@@ -114,6 +114,26 @@ async fn a_segment_of_another_node_is_read_as_if_it_were_here() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn tasks_that_leave_nothing_or_little_use_the_same_scratch_file_and_no_byte_of_it_twice() {
+    let mut cloud = FakeCloud::start().await;
+    let node = cloud.node("n1").await;
+    cloud.put(&node, 1, b"cherry\napple\nbanana\n").await;
+    let mut driver = cloud.drive(&node).await;
+    let whole = || vec![segment(local(1), 0, 20, RecordFormat::Lines)];
+    let bucket = || Output::Buckets(vec![cloud.bucket_place(&node)]);
+    // Nothing after nothing, little after nothing, nothing after little; as results of its own, too.
+    for (number, contains, bytes) in [(0, "plum", 0), (1, "plum", 0), (2, "pp", 6), (3, "plum", 0), (4, "an", 7)] {
+        load(&mut driver, "filter", &[("contains", contains)]).await;
+        for output in [bucket(), Output::Local] {
+            let attempt = u32::from(matches!(output, Output::Local));
+            let result = run(&mut driver, task(number, attempt, whole(), output)).await;
+            assert_eq!(result.pieces.iter().map(|piece| piece.bytes).sum::<u64>(), bytes, "task {number}");
+        }
+    }
+    assert_eq!(sealed(&mut driver, 0, &[(2, 0, 6), (4, 0, 7)]).await, b"apple\nbanana\n");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_sealed_bucket_is_the_input_of_the_next_stage() {
     let mut cloud = FakeCloud::start().await;
     let node = cloud.node("n1").await;

@@ -46,7 +46,7 @@ impl Scratch {
     /// brings it to the disk when it is closed.
     pub(super) fn clear(&self) -> bool {
         let is_short = self.file.metadata().is_ok_and(|found| found.len() <= CLEARED_BYTES_MAX);
-        is_short && self.file.set_len(1).and_then(|()| (&self.file).rewind()).is_ok()
+        is_short && self.file.set_len(CLEARED_BYTES).and_then(|()| (&self.file).rewind()).is_ok()
     }
 
     /// Closes the file and keeps its name: a task may have more of them than a process may have open.
@@ -64,6 +64,8 @@ impl Scratch {
 
 /// What is longer is cheaper to remove than to clear: it may never have been on the disk.
 const CLEARED_BYTES_MAX: u64 = 64 << 10;
+/// What stays in a file that is used again, until it is written over.
+pub const CLEARED_BYTES: u64 = 1;
 
 /// A scratch file that is not open.
 #[derive(Debug)]

@@ -37,6 +37,7 @@ use super::{
     prints::Prints,
     words::{ChildCode, Chunk, FinishedWord, FromChild, PythonWord, SegmentWord, ToChild},
 };
+use crate::bucket::CLEARED_BYTES;
 
 /// How an SPE is started: an executable that calls [`child::run`](super::child::run) when it gets these arguments.
 #[derive(Clone, Debug)]
@@ -536,11 +537,13 @@ fn check(result: &TaskOutput, file: &File, buckets: u32, hash: bool) -> Result<(
         }
         end = end.saturating_add(chunk.bytes);
     }
+    // A file that another task has used before may have a byte of it, where nothing was written over that.
+    let is_whole = end == file_bytes || end == 0 && file_bytes <= CLEARED_BYTES;
     let sums_bytes = result.sums.as_ref().map(|sums| sums.bytes);
     if result.checksums.len() != buckets.max(1) as usize {
         return Err("the SPE gave a wrong account of the sums of its results".into());
     }
-    if end != file_bytes || sums_bytes != hash.then_some(file_bytes) {
+    if !is_whole || sums_bytes != hash.then_some(end) {
         return Err("the SPE gave a wrong account of the length of its results".into());
     }
     Ok(())

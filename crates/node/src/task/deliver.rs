@@ -79,8 +79,12 @@ async fn keep(
 ) -> Result<Vec<PieceResult>, NodeError> {
     let bytes: u64 = result.chunks.iter().map(|chunk| chunk.bytes).sum();
     if bytes == 0 {
-        hands.buckets.put_back(attempt.job, scratch);
-        return Ok(Vec::new());
+        let buckets = Arc::clone(&hands.buckets);
+        let put_back = move || {
+            buckets.put_back(attempt.job, scratch);
+            Ok(Vec::new())
+        };
+        return blocking("putting a scratch file back", put_back).await;
     }
     // Each attempt has a bucket of its own.
     let piece = piece(attempt, attempt.task, attempt.attempt);
