@@ -97,6 +97,9 @@ impl Master {
             return None;
         }
         let seconds = self.gather(file).into_policy().lifetime_seconds?;
+        if self.is_of_a_job_in_memory(file) {
+            return None;
+        }
         Some(self.names.modified(file)?.saturating_add(seconds.saturating_mul(1_000)))
     }
 }

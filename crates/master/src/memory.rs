@@ -11,13 +11,20 @@ use crate::Master;
 impl Master {
     /// The folder of what is kept in memory, where there is one.
     pub(crate) fn memory_folder(&self) -> Option<FileId> {
-        self.names.find(FOLDER.as_ref()?)
+        self.names.find(FOLDER.as_ref()?).filter(|entry| self.names.is_folder(*entry))
     }
 
     /// Whether a file is kept in memory.
     pub(crate) fn is_in_memory(&self, file: FileId) -> bool {
         let Some(memory) = self.memory_folder() else { return false };
         std::iter::successors(self.names.parent(file), |entry| self.names.parent(*entry)).any(|entry| entry == memory)
+    }
+
+    /// Whether a file in memory belongs to a job's output that is not complete yet, or to its journal. Its life begins when
+    /// the output gets its place.
+    pub(crate) fn is_of_a_job_in_memory(&self, file: FileId) -> bool {
+        let path = self.names.path(file).filter(SectorPath::is_in_memory);
+        path.is_some_and(|path| path.components().any(|name| name.starts_with(JOB_FOLDER_PREFIX)))
     }
 
     /// What holds for files in memory that nobody says anything else about: one copy, since a second would cost memory twice.
@@ -36,6 +43,15 @@ pub(crate) fn is_of_memory(path: &SectorPath) -> bool {
     path.components().next() == Some(MEMORY_FOLDER)
 }
 
+/// Refuses a file that would stand in the place of the folder.
+pub(crate) fn check_name(path: &SectorPath) -> Result<(), Refusal> {
+    if is_of_memory(path) && !path.is_in_memory() {
+        let sentence = format!("`{path}` is the folder of what is kept in memory; give the file a name below it");
+        return Err(Refusal::new(Status::Usage, sentence));
+    }
+    Ok(())
+}
+
 /// A rename moves a name and no bytes: what is in memory stays there.
 pub(crate) fn check_memory_border(from: &SectorPath, to: &SectorPath) -> Result<(), Refusal> {
     let is_whole = |path: &SectorPath| is_of_memory(path) && !path.is_in_memory();
@@ -49,4 +65,6 @@ pub(crate) fn check_memory_border(from: &SectorPath, to: &SectorPath) -> Result<
     Ok(())
 }
 
+/// How the names of the folders begin in which drivers of jobs keep what is not complete.
+const JOB_FOLDER_PREFIX: &str = ".sphere-";
 static FOLDER: LazyLock<Option<SectorPath>> = LazyLock::new(|| SectorPath::root().join(MEMORY_FOLDER).ok());

@@ -90,6 +90,8 @@ pub(crate) struct Node {
     used_bytes: u64,
     /// `None` until it first reported.
     free_bytes: Option<u64>,
+    /// The same of its memory for files.
+    pub(crate) memory_free_bytes: Option<u64>,
     reported_transfers: u32,
     /// Its disks, as it last reported them.
     pub(crate) disks: Vec<DiskStatus>,
@@ -154,6 +156,15 @@ impl Node {
     pub(crate) fn room_bytes(&self) -> u64 {
         let largest = self.disks.iter().map(|disk| disk.free_bytes).max().unwrap_or(u64::MAX);
         self.free_bytes.unwrap_or(u64::MAX).saturating_sub(self.promised_bytes).min(largest)
+    }
+
+    /// Whether one more slice of so many bytes fits here, as far as is known: on a disk above the reserve, or in memory.
+    pub(crate) fn has_room(&self, bytes: u64, reserve_bytes: u64, in_memory: bool) -> bool {
+        if in_memory {
+            self.memory_free_bytes.is_none_or(|free| free > 0 && free >= bytes)
+        } else {
+            self.room_bytes() >= bytes.saturating_add(reserve_bytes)
+        }
     }
 
     /// Whether it has no more than `reserve_bytes` free.
@@ -294,6 +305,7 @@ impl Node {
             held: 0,
             used_bytes: 0,
             free_bytes: None,
+            memory_free_bytes: None,
             disks: Vec::new(),
             sandbox_missing: None,
             refused_tickets: RefusedTickets::new(),
@@ -357,7 +369,7 @@ impl Nodes {
         (node.lost_at, node.gone) = (None, false);
         node.begin_epoch();
         node.inventory_open = true;
-        node.free_bytes = None;
+        (node.free_bytes, node.memory_free_bytes) = (None, None);
         node.reported_transfers = 0;
         (node.links, node.link_shares) = (Vec::new(), Vec::new());
         if node.standing == Standing::Drained && node.held > 0 {

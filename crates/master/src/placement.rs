@@ -156,7 +156,7 @@ struct Best {
 impl Best {
     fn consider(&mut self, nodes: &Nodes, wanted: &Wanted<'_>, key: NodeKey, shunned: bool, rng: &mut Rng) {
         let node = nodes.get(key);
-        let room = node.room_bytes() >= wanted.bytes.saturating_add(wanted.reserve_bytes);
+        let room = node.has_room(wanted.bytes, wanted.reserve_bytes, wanted.terms.is_in_memory);
         let is_closed = wanted.holders.contains(&key) || wanted.closed.contains(&key);
         if !node.is_up() || !node.is_active() || !room || is_closed || wanted.shunned.contains(&key) != shunned {
             return;

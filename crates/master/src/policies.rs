@@ -96,6 +96,7 @@ impl Policies {
 #[derive(Debug, Default)]
 pub(crate) struct Gathered {
     policy: Policy,
+    is_in_memory: bool,
     together: Option<FileId>,
     level: usize,
     wanted_at: usize,
@@ -122,6 +123,17 @@ impl Gathered {
             policy.sites_forbidden.clone_from(&own.sites_forbidden);
             self.forbidden_at = self.level;
         }
+    }
+
+    /// Adds what holds for all that is kept in memory.
+    fn add_memory(&mut self, folder: FileId, policy: &Policy) {
+        self.is_in_memory = true;
+        self.add(folder, policy);
+    }
+
+    /// Whether the entry is kept in memory.
+    pub(crate) fn is_in_memory(&self) -> bool {
+        self.is_in_memory
     }
 
     /// The folder whose files lie together.
@@ -193,7 +205,7 @@ impl Master {
                 gathered.add(entry, own);
             }
             if memory == Some(entry) {
-                gathered.add(entry, &self.memory_policy());
+                gathered.add_memory(entry, &self.memory_policy());
             }
             if let Some(inherited) = self.trash.inherited(entry) {
                 gathered.add(entry, inherited);
@@ -208,7 +220,7 @@ impl Master {
     pub(crate) fn gather_at(&self, path: &SectorPath) -> Gathered {
         let mut gathered = self.gather(self.names.nearest(path).0);
         if path.is_in_memory() && self.memory_folder().is_none() {
-            gathered.add(ROOT, &self.memory_policy());
+            gathered.add_memory(ROOT, &self.memory_policy());
         }
         gathered
     }

@@ -45,11 +45,13 @@ impl Master {
                 sandbox_missing,
                 refused_tickets,
                 links,
+                memory_free_bytes,
                 ..
             } => {
                 let node = self.nodes.get_mut(key);
                 node.sandbox_missing = sandbox_missing;
                 node.note_status(used_bytes, free_bytes, transfers);
+                node.memory_free_bytes = Some(memory_free_bytes);
                 node.refused_tickets = refused_tickets;
                 node.links = links;
                 for failed in node.note_disks(disks) {

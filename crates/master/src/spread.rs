@@ -23,6 +23,8 @@ pub(crate) struct Terms {
     pub(crate) wants_absent_site: bool,
     /// For a file of a folder that is kept together: the folder's nodes.
     pub(crate) only: Option<Vec<NodeKey>>,
+    /// Whether they are kept in memory.
+    pub(crate) is_in_memory: bool,
 }
 
 /// What is bad about a set of copies; smaller is better, the first counts most.
@@ -71,6 +73,7 @@ impl Terms {
             wanted,
             forbidden,
             only: None,
+            is_in_memory: wish.is_in_memory,
         }
     }
 

@@ -3,7 +3,7 @@
 //! cannot be kept now is kept later, by moving. Never starts anything: it only chooses.
 
 use protocol::{
-    FileId, Now, Refusal, ResumeKey, SectorPath, SliceId, Status, Version,
+    FileId, Now, Refusal, SectorPath, SliceId, Status, Version,
     message::{
         client_master::{Condition, CreateRequest, FileContent},
         master_security::UserRights,
@@ -61,8 +61,7 @@ impl Master {
             return self.choose_among_holders(base, request, &terms, bytes, synced);
         }
         if request.at.is_none()
-            && let Some(key) = request.resume
-            && let Some(node) = self.choose_again(now, by, key, bytes)?
+            && let Some(node) = self.choose_again(now, by, request, bytes)?
         {
             // What is there already cannot be passed on by frames; further copies are fetched when it is complete.
             return Ok(vec![node]);
@@ -93,14 +92,15 @@ impl Master {
         &mut self,
         now: Now,
         by: &UserRights,
-        key: ResumeKey,
+        request: &CreateRequest,
         bytes: u64,
     ) -> Result<Option<NodeKey>, Refusal> {
+        let Some(key) = request.resume else { return Ok(None) };
         let Some(there) = self.interrupted.node(&by.user, key) else { return Ok(None) };
         let node = self.nodes.get(there);
         if node.is_up() {
             // What arrived already lies on the same disk: asking for room for all of it is on the safe side.
-            let room = node.room_bytes() >= bytes.saturating_add(self.config.reserve_bytes);
+            let room = node.has_room(bytes, self.config.reserve_bytes, request.path.is_in_memory());
             return Ok(room.then_some(there));
         }
         if self.interrupted.is_worth_waiting(now.monotonic, &by.user, key) {
@@ -123,11 +123,11 @@ impl Master {
         bytes: u64,
         count: usize,
     ) -> Result<Vec<NodeKey>, Refusal> {
-        let least_room = bytes.saturating_add(self.config.reserve_bytes);
         let replicas = self.replicas.of(base.slice);
         let fits = |key: &NodeKey| {
             let node = self.nodes.get(*key);
-            node.is_up() && terms.is_fit(&self.nodes, *key) && node.room_bytes() >= least_room
+            let has_room = node.has_room(bytes, self.config.reserve_bytes, terms.is_in_memory);
+            node.is_up() && terms.is_fit(&self.nodes, *key) && has_room
         };
         let mut holders: Vec<_> =
             replicas.iter().filter(|replica| replica.is_good()).map(|replica| replica.node).filter(fits).collect();
@@ -187,7 +187,8 @@ impl Master {
         } else if self.nodes.takers_count(&terms.forbidden, 1) == 0 {
             format!("no node may take `{path}`: all that are up are being drained, or at sites where it must not be")
         } else {
-            format!("no node has room for `{path}` ({bytes} bytes and a reserve); add a node or remove files")
+            let (room, reserve) = if terms.is_in_memory { ("room in memory", "") } else { ("room", " and a reserve") };
+            format!("no node has {room} for `{path}` ({bytes} bytes{reserve}); add a node or remove files")
         };
         Err(Refusal::new(Status::Unavailable, sentence))
     }
@@ -220,8 +221,9 @@ impl Master {
         if !node.is_up() {
             return unavailable(format!("the node {id} cannot be reached now"));
         }
-        if node.room_bytes() < bytes.saturating_add(self.config.reserve_bytes) {
-            return unavailable(format!("the node {id} has no room for {bytes} bytes"));
+        if !node.has_room(bytes, self.config.reserve_bytes, request.path.is_in_memory()) {
+            let room = if request.path.is_in_memory() { "room in memory" } else { "room" };
+            return unavailable(format!("the node {id} has no {room} for {bytes} bytes"));
         }
         Ok(key)
     }

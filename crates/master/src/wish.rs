@@ -16,6 +16,8 @@ pub(crate) struct Wish {
     pub(crate) sites_forbidden: Vec<String>,
     /// The folder whose files all lie on the same nodes, where the file is in such a one.
     pub(crate) together: Option<FileId>,
+    /// Whether they are kept in memory.
+    pub(crate) is_in_memory: bool,
 }
 
 impl Master {
@@ -36,13 +38,14 @@ impl Master {
     }
 
     fn wish_from(&self, gathered: Gathered) -> Wish {
-        let together = gathered.together();
+        let (together, is_in_memory) = (gathered.together(), gathered.is_in_memory());
         let policy = gathered.into_policy();
         Wish {
             copies: policy.copies.unwrap_or(self.config.copies),
             sites_wanted: policy.sites_wanted,
             sites_forbidden: policy.sites_forbidden,
             together,
+            is_in_memory,
         }
     }
 }

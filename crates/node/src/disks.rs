@@ -18,16 +18,16 @@ use daemon::{
 use protocol::{disk::DiskState, names};
 use store::{DataFolder, Disk, DiskSet, LostDisk, write_file_atomically};
 
-use crate::{NodeError, blocking, hands::Hands, memory_folder::MemoryFolder, rules::Completion};
+use crate::{NodeError, blocking, hands::Hands, memory_folder::make_folder, rules::Completion};
 
-/// Opens the data folders of a node, and its folder in memory if it can have one. Blocks on the disks.
+/// Opens the data folders of a node, and its folder in memory if it can have one, whose path is given. Blocks on the disks.
 ///
 /// # Errors
 /// When another process has one of them, or none can be opened.
 pub(crate) fn open(
     settings: &NodeSettings,
     disk: &Arc<dyn Disk>,
-) -> Result<(Arc<DiskSet>, Option<MemoryFolder>), NodeError> {
+) -> Result<(Arc<DiskSet>, Option<PathBuf>), NodeError> {
     let note = settings.folder.join(NOTE_NAME);
     let (known, all) = (read_note(&note), settings.data_folders());
     let data_folder = |folder: &PathBuf| DataFolder {
@@ -63,8 +63,7 @@ pub(crate) fn open(
         status.state == DiskState::Ok || known.contains(folder)
     });
     write_note(&note, now_known.map(|(folder, _)| folder));
-    // Now that nobody else has the data folder.
-    Ok((disks, memory.map(MemoryFolder::hold)))
+    Ok((disks, memory))
 }
 
 fn make_memory(settings: &NodeSettings) -> Option<PathBuf> {
@@ -72,7 +71,7 @@ fn make_memory(settings: &NodeSettings) -> Option<PathBuf> {
         return None;
     }
     let below = &settings.memory_folder;
-    match fs::create_dir_all(&settings.folder).and_then(|()| MemoryFolder::make(below, &settings.folder)) {
+    match fs::create_dir_all(&settings.folder).and_then(|()| make_folder(below, &settings.folder)) {
         Ok(folder) => Some(folder),
         Err(error) => {
             tracing::warn!(folder = %below.display(), %error, "nothing can be kept in memory; see `memory_folder`");

@@ -89,6 +89,9 @@ impl ImportFolders {
         progress: &mut dyn FnMut(u64),
     ) -> Result<SliceMetadata, NodeError> {
         let slice = header.slice;
+        if header.path.is_in_memory() {
+            return Err(refused(format!("`{}` would be kept in memory only; import it elsewhere", header.path)));
+        }
         let shown = Path::new(folder).join(name);
         let root = self.open_folder(folder)?;
         let file = open_file(&root, folder, name)?;

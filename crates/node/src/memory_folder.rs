@@ -1,9 +1,9 @@
 //! The folder in memory in which a node keeps the files below `/memory` (path of a job, "Results in memory"). It lies in a
-//! file system in memory (tmpfs), under a name made from the number of the node's data folder: so a node that was killed
-//! finds it again when it starts, also where that folder was renamed; and one that is stopped in order takes it along.
+//! file system in memory (tmpfs), under a random name that the node's data folder remembers: so a node that was killed
+//! finds it again when it starts. One that is stopped in order removes it.
 //!
 //! Such a folder outlives a node that never starts again. So each says of which data folder it is, and whoever starts
-//! next removes those of data folders that are gone.
+//! next removes those of data folders that are gone. It never touches what another user made, nor what a process holds.
 
 use std::{
     fs, io,
@@ -11,44 +11,44 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// A node's folder in memory; it is removed when this is dropped.
-#[derive(Debug)]
-pub(crate) struct MemoryFolder {
-    path: PathBuf,
-}
+use store::{Disk, OsDisk, write_file_atomically};
 
-impl MemoryFolder {
-    /// Makes the folder of the node with these data, below `below`; whatever it held is still there. Another process of the
-    /// same node may have it: only who has the data folder may [hold](Self::hold) it.
-    pub(crate) fn make(below: &Path, data_folder: &Path) -> io::Result<PathBuf> {
-        let data_folder = fs::canonicalize(data_folder)?;
-        let path = below.join(name_of(&data_folder)?);
-        match fs::DirBuilder::new().mode(0o700).create(&path) {
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => check_own(&path)?,
-            made => made?,
+/// Makes the folder of the node with these data, below `below`; whatever it held is still there. Another process of the same
+/// node may have it: only who has the data folder may use it, or [remove](remove_folder) it.
+pub(crate) fn make_folder(below: &Path, data_folder: &Path) -> io::Result<PathBuf> {
+    let data_folder = fs::canonicalize(data_folder)?;
+    let name = match remembered(&data_folder) {
+        Some(name) => name,
+        None => {
+            let random: [u8; 8] = net::identity::random();
+            let name = format!("{NAME_PREFIX}{:016x}", u64::from_be_bytes(random));
+            write_file_atomically(&data_folder.join(NAME_FILE), name.as_bytes(), 0o600)?;
+            name
         }
-        fs::write(path.join(OWNER_NAME), data_folder.as_os_str().as_encoded_bytes())?;
-        remove_orphans(below);
-        Ok(path)
+    };
+    let path = below.join(name);
+    match fs::DirBuilder::new().mode(0o700).create(&path) {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => check_own(&path)?,
+        made => made?,
     }
+    // Whole or not at all: others that start now read it.
+    write_file_atomically(&path.join(OWNER_FILE), data_folder.as_os_str().as_encoded_bytes(), 0o600)?;
+    remove_orphans(below);
+    Ok(path)
+}
 
-    pub(crate) fn hold(path: PathBuf) -> Self {
-        Self { path }
+/// Removes it with all that it holds: its node was stopped.
+pub(crate) fn remove_folder(path: &Path) {
+    if let Err(error) = fs::remove_dir_all(path) {
+        tracing::warn!(folder = %path.display(), %error, "what was kept in memory could not be removed");
     }
 }
 
-impl Drop for MemoryFolder {
-    fn drop(&mut self) {
-        if let Err(error) = fs::remove_dir_all(&self.path) {
-            tracing::warn!(folder = %self.path.display(), %error, "what was kept in memory could not be removed");
-        }
-    }
-}
-
-/// By what the file system calls it: one that was removed and made anew has none of what the old one had.
-fn name_of(data_folder: &Path) -> io::Result<String> {
-    let found = fs::metadata(data_folder)?;
-    Ok(format!("{NAME_PREFIX}{:x}-{:x}", found.dev(), found.ino()))
+/// The name of a data folder's folder in memory, if it has one.
+fn remembered(data_folder: &Path) -> Option<String> {
+    let name = fs::read_to_string(data_folder.join(NAME_FILE)).ok()?;
+    let is_name = |rest: &str| rest.len() == 16 && rest.bytes().all(|byte| byte.is_ascii_hexdigit());
+    name.strip_prefix(NAME_PREFIX).is_some_and(is_name).then_some(name)
 }
 
 /// Everyone may write where such folders lie: one that another user made is none of ours.
@@ -60,23 +60,34 @@ fn check_own(path: &Path) -> io::Result<()> {
     Err(io::Error::new(io::ErrorKind::PermissionDenied, format!("`{}` belongs to someone else", path.display())))
 }
 
-/// Best effort: what cannot be removed is another user's, or goes when the machine stops.
+/// Best effort: what cannot be removed goes when the machine stops.
 fn remove_orphans(below: &Path) {
     for item in fs::read_dir(below).into_iter().flatten().flatten() {
-        let name = item.file_name();
+        let (path, name) = (item.path(), item.file_name());
         let Some(name) = name.to_str().filter(|name| name.starts_with(NAME_PREFIX)) else { continue };
-        let Ok(owner) = fs::read_to_string(item.path().join(OWNER_NAME)) else { continue };
-        let is_orphan = name_of(Path::new(&owner)).ok().is_none_or(|of_owner| of_owner != name);
-        if is_orphan && fs::remove_dir_all(item.path()).is_ok() {
-            tracing::info!(folder = %item.path().display(), owner, "removed what a node that is gone had kept in memory");
+        // Before anything in it is opened, which may be made to last for ever.
+        if check_own(&path).is_err() {
+            continue;
+        }
+        let Ok(owner) = fs::read_to_string(path.join(OWNER_FILE)) else { continue };
+        // Only what is surely gone: a disk that cannot be read now may be there again in a moment.
+        let is_gone = match fs::symlink_metadata(Path::new(&owner).join(NAME_FILE)) {
+            Ok(_) => remembered(Path::new(&owner)).is_some_and(|other| other != name),
+            Err(error) => error.kind() == io::ErrorKind::NotFound && !owner.is_empty(),
+        };
+        // Who holds it may have a data folder that was removed under it.
+        if is_gone && OsDisk.lock_folder(&path).is_ok() && fs::remove_dir_all(&path).is_ok() {
+            tracing::info!(folder = %path.display(), owner, "removed what a node that is gone had kept in memory");
         }
     }
 }
 
 /// How the names of these folders begin.
 const NAME_PREFIX: &str = "sector-";
+/// The file in a data folder that names its folder in memory.
+const NAME_FILE: &str = "memory";
 /// The file in such a folder that names its data folder.
-const OWNER_NAME: &str = "data-folder";
+const OWNER_FILE: &str = "data-folder";
 
 #[cfg(test)]
 mod tests {
@@ -84,51 +95,57 @@ mod tests {
 
     use super::*;
 
+    fn folders<const N: usize>(home: &tempfile::TempDir, names: [&str; N]) -> [PathBuf; N] {
+        names.map(|name| {
+            let folder = home.path().join(name);
+            fs::create_dir(&folder).unwrap();
+            folder
+        })
+    }
+
     #[test]
-    fn a_folder_is_found_again_after_a_crash_and_gone_after_a_stop() {
+    fn a_folder_is_found_again_after_a_crash_and_a_rename_and_gone_after_a_stop() {
         let home = tempfile::tempdir().unwrap();
-        let [memory, data] = ["memory", "data"].map(|name| home.path().join(name));
-        fs::create_dir(&memory).unwrap();
+        let [memory, data] = folders(&home, ["memory", "data"]);
+        let folder = make_folder(&memory, &data).unwrap();
+        fs::write(folder.join("file"), "x").unwrap();
+        assert_eq!(make_folder(&memory, &data).unwrap(), folder);
+        let renamed = home.path().join("renamed");
+        fs::rename(&data, &renamed).unwrap();
+        assert_eq!(make_folder(&memory, &renamed).unwrap(), folder);
+        assert_eq!(fs::read(folder.join("file")).unwrap(), b"x");
+        // In the place of the old one stands another.
         fs::create_dir(&data).unwrap();
-        let folder = MemoryFolder::make(&memory, &data).unwrap();
-        let file = folder.join("file");
-        fs::write(&file, "x").unwrap();
-        assert_eq!(MemoryFolder::make(&memory, &data).unwrap(), folder);
-        assert_eq!(fs::read(&file).unwrap(), b"x");
-        drop(MemoryFolder::hold(folder));
-        assert_eq!(fs::read_dir(&memory).unwrap().count(), 0);
+        assert_ne!(make_folder(&memory, &data).unwrap(), folder);
+        assert!(folder.exists());
+        remove_folder(&folder);
+        assert_eq!(fs::read_dir(&memory).unwrap().count(), 1);
     }
 
     #[test]
     fn what_a_node_left_whose_data_are_gone_is_removed_by_the_next_that_starts_and_nothing_else_is() {
         let home = tempfile::tempdir().unwrap();
-        let [memory, gone, there, next] = ["memory", "gone", "there", "next"].map(|name| {
-            let folder = home.path().join(name);
-            fs::create_dir(&folder).unwrap();
-            folder
-        });
-        fs::create_dir(memory.join("sector-of-someone")).unwrap();
-        fs::create_dir(memory.join("others")).unwrap();
-        fs::write(memory.join("others").join(OWNER_NAME), "/none").unwrap();
-        let [of_gone, of_there] = [&gone, &there].map(|data| MemoryFolder::make(&memory, data).unwrap());
-        fs::remove_dir(&gone).unwrap();
-        MemoryFolder::make(&memory, &next).unwrap();
-        assert_eq!(fs::read_dir(&memory).unwrap().count(), 4, "of someone, others, there, next");
-        // A data folder that was renamed is the same, and one made in its place is not.
-        let (renamed, anew) = (home.path().join("renamed"), &there);
-        fs::rename(&there, &renamed).unwrap();
-        fs::create_dir(anew).unwrap();
-        assert_ne!(MemoryFolder::make(&memory, anew).unwrap(), of_there);
-        assert!(!of_gone.exists());
+        let [memory, gone, there, held, next] = folders(&home, ["memory", "gone", "there", "held", "next"]);
+        for name in ["sector-of-someone", "others", "sector-unsaid"] {
+            fs::DirBuilder::new().mode(0o700).create(memory.join(name)).unwrap();
+        }
+        fs::write(memory.join("others").join(OWNER_FILE), "/none").unwrap();
+        fs::write(memory.join("sector-unsaid").join(OWNER_FILE), "").unwrap();
+        let of = [&gone, &there, &held].map(|data| make_folder(&memory, data).unwrap());
+        let _lock = OsDisk.lock_folder(&of[2]).unwrap();
+        [&gone, &held].iter().for_each(|data| fs::remove_dir_all(data).unwrap());
+        make_folder(&memory, &next).unwrap();
+        assert_eq!(of.each_ref().map(|folder| folder.exists()), [false, true, true]);
+        assert_eq!(fs::read_dir(&memory).unwrap().count(), 6, "three of others, there, held, next");
     }
 
     #[test]
     fn a_folder_that_others_can_read_is_not_used() {
         let home = tempfile::tempdir().unwrap();
-        let folder = MemoryFolder::make(home.path(), home.path()).unwrap();
+        let folder = make_folder(home.path(), home.path()).unwrap();
         let permissions = std::os::unix::fs::PermissionsExt::from_mode(0o777);
         fs::set_permissions(folder, permissions).unwrap();
-        let error = MemoryFolder::make(home.path(), home.path()).unwrap_err();
+        let error = make_folder(home.path(), home.path()).unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::PermissionDenied);
     }
 }

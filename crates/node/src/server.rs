@@ -5,6 +5,7 @@ mod actions;
 
 use std::{
     net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
+    path::PathBuf,
     process,
     sync::Arc,
     time::Duration,
@@ -47,7 +48,7 @@ use crate::{
     import::ImportFolders,
     keeping::KeptRows,
     link::{Joined, Link},
-    memory_folder::MemoryFolder,
+    memory_folder::remove_folder,
     peers::Peers,
     pull::{abroad::Borders, reach::Reach},
     renewal::Renewal,
@@ -71,7 +72,7 @@ pub struct Server {
     settings: Checked<NodeSettings>,
     hands: Arc<Hands>,
     events: mpsc::Receiver<Event>,
-    memory: Option<MemoryFolder>,
+    memory: Option<PathBuf>,
 }
 
 /// Serves in a process of its own: prints the ready line and returns when it was stopped. An embedded cloud uses
@@ -227,7 +228,13 @@ impl Server {
             tracing::warn!(%error, "background work did not end in order");
         }
         desk.finish().await;
-        drop(memory);
+        if let (Ok(()), Some(memory)) = (&outcome, memory) {
+            blocking("removing what was kept in memory", move || {
+                remove_folder(&memory);
+                Ok(())
+            })
+            .await?;
+        }
         outcome
     }
 }

@@ -150,12 +150,16 @@ impl DiskSet {
         SliceWriter::begin(store, header, writing)
     }
 
-    /// As [`SliceStore::begin_resumable`], on the disk that has the first bytes, else as [`begin`](Self::begin).
+    /// As [`SliceStore::begin_resumable`], on the disk that has the first bytes, else as [`begin`](Self::begin). In memory
+    /// nothing is kept of what breaks off.
     ///
     /// # Errors
     /// As both.
     pub fn begin_resumable(&self, header: SliceHeader, key: PartialKey) -> Result<SliceWriter, StoreError> {
         check_header(&header)?;
+        if header.path.is_in_memory() {
+            return self.begin(header);
+        }
         let (store, _writing) = self.claim(&header, |store| store.has_partial(&key))?;
         store.begin_resumable(header, key)
     }
@@ -201,8 +205,7 @@ impl DiskSet {
     ) -> Result<SliceMetadata, StoreError> {
         let memory = self.choose(true, |disk, _| disk)?;
         let mut writing = memory.claim_writing(header.slice);
-        memory.check_room(sums.bytes)?;
-        writing.grow(sums.bytes);
+        memory.take_room(&mut writing, sums.bytes)?;
         let copy = memory.unfinished(header.slice);
         let target = memory.disk.create(copy.path()).while_doing("create", copy.path())?;
         let source = from.disk.open_to_read(file).while_doing("open", file)?;
@@ -280,6 +283,12 @@ impl DiskSet {
     /// Bytes that the disks that work can still take, above what is kept free on each; memory not counted.
     pub fn room_bytes(&self) -> u64 {
         self.real().filter_map(|(_, store)| store.room_bytes().ok()).sum()
+    }
+
+    /// Bytes that new slices may still take in memory; 0 where none are kept there.
+    pub fn memory_room_bytes(&self) -> u64 {
+        let in_memory = self.usable().filter(|(disk, _)| self.slots[*disk].is_memory);
+        in_memory.filter_map(|(_, store)| store.room_bytes().ok()).sum()
     }
 
     /// How each disk is, in the order of the settings; without that in memory.

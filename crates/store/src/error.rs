@@ -199,7 +199,7 @@ impl StoreError {
 
     /// Whether there is no room, which another node may have.
     pub fn is_full(&self) -> bool {
-        matches!(self, Self::NoRoom { .. } | Self::Reserve { .. } | Self::MemoryFull { .. })
+        matches!(self, Self::NoRoom { .. } | Self::Reserve { .. })
     }
 
     /// An error of the disk while doing `operation` to `path`.

@@ -212,7 +212,7 @@ impl SliceStore {
     }
 
     fn taken_bytes(&self) -> u64 {
-        self.used_bytes() + self.writing_bytes.load(Ordering::Relaxed)
+        self.used_bytes().saturating_add(self.writing_bytes.load(Ordering::Relaxed))
     }
 
     /// The data folder.
@@ -232,13 +232,18 @@ impl SliceStore {
         self.put_corrupt_aside(slice)
     }
 
-    /// Fails with [`StoreError::Reserve`] where `bytes` more would go into the reserve, and with [`StoreError::MemoryFull`]
+    /// Counts `bytes` more as being written. Fails as [`check_room`](Self::check_room), and with [`StoreError::MemoryFull`]
     /// where slices would take more than they may.
-    pub(crate) fn check_room(&self, bytes: u64) -> Result<(), StoreError> {
+    pub(crate) fn take_room(&self, writing: &mut Writing, bytes: u64) -> Result<(), StoreError> {
+        self.check_room(bytes)?;
+        // Counted before it is compared: two who take the last room at once must not both have it.
+        writing.grow(bytes);
         let bytes_max = self.bytes_max.load(Ordering::Relaxed);
-        if bytes_max < u64::MAX && self.taken_bytes().saturating_add(bytes) > bytes_max {
-            return Err(StoreError::MemoryFull { bytes_max });
-        }
+        if self.taken_bytes() > bytes_max { Err(StoreError::MemoryFull { bytes_max }) } else { Ok(()) }
+    }
+
+    /// Fails with [`StoreError::Reserve`] where `bytes` more would go into the reserve.
+    pub(crate) fn check_room(&self, bytes: u64) -> Result<(), StoreError> {
         let reserve_bytes = self.reserve_bytes.load(Ordering::Relaxed);
         if reserve_bytes == 0 || self.free_bytes()? >= bytes.saturating_add(reserve_bytes) {
             return Ok(());
@@ -300,8 +305,7 @@ pub(crate) struct Writing {
 }
 
 impl Writing {
-    /// Notes that so many bytes more were written.
-    pub(crate) fn grow(&mut self, bytes: u64) {
+    fn grow(&mut self, bytes: u64) {
         self.bytes += bytes;
         self.bytes_of_all.fetch_add(bytes, Ordering::Relaxed);
     }

@@ -78,6 +78,9 @@ impl SliceWriter {
     pub fn restart(self) -> Result<Self, StoreError> {
         let SliceFile { file, at, store, header, writing, .. } = self.file;
         drop(file);
+        let slice = header.slice;
+        drop(writing);
+        let writing = store.claim_writing(slice);
         match at {
             At::Unfinished(_) => Self::begin(store, header, writing),
             At::Partial(partial) => Ok(Self::resume(store, header, writing, partial.restart()?, blake3::Hasher::new())),
@@ -162,13 +165,12 @@ impl SliceFile {
         }
         let written = self
             .store
-            .check_room(bytes.len() as u64)
+            .take_room(&mut self.writing, bytes.len() as u64)
             .and_then(|()| self.file.write_all_at(bytes, offset).while_doing("write", self.at.path()));
         if let Err(error) = written {
             self.failed = true;
             return Err(error);
         }
-        self.writing.grow(bytes.len() as u64);
         self.sums.update_checked(bytes, checksums);
         if end - self.sent_on >= WRITEBACK_BYTES {
             // A hint; if the disk fails, the sync will tell.

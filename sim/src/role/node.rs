@@ -323,6 +323,7 @@ impl Process {
             sandbox_missing: None,
             refused_tickets: BTreeMap::new(),
             links: Vec::new(),
+            memory_free_bytes: 0,
         };
         self.seat.words.ask(env.now, session, codec::encode(&report), STATUS_TAG, STATUS_ANSWER_TIME_MAX);
     }

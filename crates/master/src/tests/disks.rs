@@ -116,6 +116,7 @@ fn a_node_whose_sandbox_lacks_a_layer_is_named_with_what_to_do() {
             sandbox_missing,
             refused_tickets: RefusedTickets::new(),
             links: Vec::new(),
+            memory_free_bytes: 0,
         }
     };
     bench.report("n1", status(Some(layers.clone())));

@@ -90,3 +90,18 @@ fn files_in_memory_that_are_gone_are_told_of_but_are_no_loss() {
     bench.done("ann", rm("/memory/a"));
     assert!(!bench.health().reasons.iter().any(|reason| reason.contains("/memory")));
 }
+
+#[test]
+fn a_file_goes_to_a_node_that_has_room_for_it_in_memory_however_full_its_disks_are() {
+    let mut bench = Bench::with_nodes(&["a/1", "b/1"]);
+    (bench.node_mut("n1").memory_free_bytes, bench.node_mut("n2").memory_free_bytes) = (5, 10);
+    bench.node_mut("n2").free_bytes = 0;
+    ["n1", "n2"].iter().for_each(|id| bench.report_status(id));
+    let request = |at: &str| CreateRequest { bytes_expected: Some(10), parents: true, ..create(at) };
+    bench.put("ann", request("/memory/a"), 10);
+    assert_eq!(bench.stat("/memory/a").copies[0].node.as_str(), "n2");
+    bench.node_mut("n2").memory_free_bytes = 0;
+    bench.report_status("n2");
+    let refusal = bench.refused("ann", ClientRequest::Create(request("/memory/b")));
+    assert!(refusal.status == Status::Unavailable && refusal.sentence.contains("room in memory"), "{refusal:?}");
+}

@@ -111,6 +111,7 @@ pub(super) struct FakeNode {
     /// What it says is under way with other sites.
     pub(super) links: Vec<protocol::message::node_master::LinkUse>,
     pub(super) free_bytes: u64,
+    pub(super) memory_free_bytes: u64,
     /// The size of its disk; where it is 0, `free_bytes` are free whatever it holds.
     pub(super) capacity_bytes: u64,
     pub(super) transfers: u32,
@@ -275,6 +276,7 @@ impl Bench {
             keeps_bytes: 0,
             links: Vec::new(),
             free_bytes: 1_000_000,
+            memory_free_bytes: 1_000_000,
             capacity_bytes: 0,
             transfers: 0,
             disks: Vec::new(),
@@ -526,6 +528,7 @@ impl Bench {
             sandbox_missing: None,
             refused_tickets: RefusedTickets::new(),
             links,
+            memory_free_bytes: self.node(id).memory_free_bytes,
         };
         self.report(id, status);
     }

@@ -267,6 +267,7 @@ fn by_the_book(tree: &BTreeMap<Vec<u8>, Policy>, at: &[u8], together_of: impl Fn
         sites_wanted: wanted.map(|level| policy(level).sites_wanted.clone()).unwrap_or_default(),
         sites_forbidden: forbidden.map(|level| policy(level).sites_forbidden.clone()).unwrap_or_default(),
         together: None,
+        is_in_memory: false,
     };
     if let (Some(wanted), Some(forbidden)) = (wanted, forbidden) {
         let both: Vec<_> =

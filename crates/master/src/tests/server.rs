@@ -257,6 +257,7 @@ async fn a_file_goes_from_create_to_its_place() {
         sandbox_missing: None,
         refused_tickets: BTreeMap::new(),
         links: Vec::new(),
+        memory_free_bytes: 0,
     })
     .await;
 

@@ -201,10 +201,10 @@ async fn status(hands: &Hands) -> Report {
         // What nobody comes back for goes after a while, and at once where its room is wanted.
         let life = if room_bytes < PARTIALS_FREE_BYTES_MIN { Duration::ZERO } else { limits::PARTIAL_LIFE };
         store.drop_idle_partials(life);
-        Ok((room_bytes, store.statuses()))
+        Ok((room_bytes, store.memory_room_bytes(), store.statuses()))
     });
     // Disks that do not answer have no room for new slices.
-    let (free_bytes, mut disks) = measured.await.unwrap_or_default();
+    let (free_bytes, memory_free_bytes, mut disks) = measured.await.unwrap_or_default();
     hands.scrubs.fill(&mut disks);
     Report::Status {
         used_bytes: hands.store.used_bytes(),
@@ -215,6 +215,7 @@ async fn status(hands: &Hands) -> Report {
         sandbox_missing: hands.sandbox.missing().map(<[_]>::to_vec),
         refused_tickets: hands.tickets.refused(),
         links: hands.site_gates.uses(),
+        memory_free_bytes,
     }
 }
 

@@ -163,6 +163,8 @@ pub enum Report {
         refused_tickets: RefusedTickets,
         /// What is under way with other sites.
         links: Vec<LinkUse>,
+        /// Bytes that files below `/memory` can still take.
+        memory_free_bytes: u64,
     },
     /// A slice that is being written here could not be passed on to the next node of its chain, or not whole.
     ForwardFailed {

@@ -354,6 +354,7 @@ fn the_words_of_node_and_master_have_their_bytes() {
                 sandbox_missing: sandbox(),
                 refused_tickets: audit::refused(),
             links: vec![link_use()],
+            memory_free_bytes: 1 << 30,
             },
         "forward-failed": Report::ForwardFailed { .. } => Report::ForwardFailed { slice: slice(), node: node() },
         "partials": Report::Partials(_) =>
