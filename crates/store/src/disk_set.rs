@@ -440,7 +440,7 @@ impl DiskSet {
             if in_memory { Some(StoreError::MemoryFull { bytes_max: 0 }) } else { self.slots.first().map(Slot::error) };
         for (disk, store) in self.usable().filter(|(disk, _)| self.slots[*disk].is_memory == in_memory) {
             match store.room_bytes() {
-                Ok(0) => refusal = Some(store.check_room(1).err().unwrap_or_else(|| no_room(store))),
+                Ok(0) => refusal = Some(store.why_full()),
                 Ok(room) => candidates.push((free_permille(room, store.used_bytes()), disk, store)),
                 Err(error) => refusal = Some(error),
             }
@@ -542,10 +542,6 @@ fn open_known(
 
 fn is_missing(error: &StoreError) -> bool {
     matches!(error, StoreError::Io { source, .. } if source.kind() == io::ErrorKind::NotFound)
-}
-
-fn no_room(store: &SliceStore) -> StoreError {
-    StoreError::NoRoom { operation: "write to", path: store.folder().to_owned() }
 }
 
 /// Which of two copies of a slice on two disks serves: less is better.

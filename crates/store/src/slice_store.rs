@@ -251,6 +251,16 @@ impl SliceStore {
         Err(StoreError::Reserve { folder: self.layout.folder.clone(), reserve_bytes })
     }
 
+    /// Why nothing more can be written here.
+    pub(crate) fn why_full(&self) -> StoreError {
+        let bytes_max = self.bytes_max.load(Ordering::Relaxed);
+        if self.taken_bytes() >= bytes_max {
+            return StoreError::MemoryFull { bytes_max };
+        }
+        let no_room = || StoreError::NoRoom { operation: "write to", path: self.layout.folder.clone() };
+        self.check_room(1).err().unwrap_or_else(no_room)
+    }
+
     /// Forgets all slices, since their disk has failed; `None` when there was nothing left to forget.
     pub(crate) fn give_up(&self) -> Option<Vec<SliceId>> {
         let slices = self.inventory_mut().take_all();
