@@ -13,6 +13,8 @@ use std::{
 use cluster::{Ended, SmallDisk, Testbed, ended, kill, random_bytes, watch};
 use serde_json::Value;
 
+/// Puts, or gets, of which one must meet a fault.
+const TURNS_MAX: u32 = 6;
 /// Enough for some four seconds at the links' rate.
 const FILE_BYTES: usize = 24 << 20;
 
@@ -134,20 +136,31 @@ fn a_get_over_a_link_that_stays_cut_ends_in_one_sentence_and_leaves_no_half_file
 fn a_put_and_a_get_go_on_where_the_path_takes_only_shorter_packets_from_now_on() {
     let Some(testbed) = three_sites() else { return };
     let too_large = || testbed.passed("site2", "site3", "too_large") + testbed.passed("site3", "site2", "too_large");
-    let putting = put(&testbed, "/far/a");
-    testbed.set(&["site2", "site3", "--mtu", "1300"]);
-    let put = end(putting);
-    let during_put = too_large();
-    assert_eq!(put.code, 0, "{}", put.errors);
-    assert!(during_put > 0, "the fault has fired");
-    is_whole(&testbed, "/far/a");
-    testbed.set(&["site2", "site3", "--mtu", "0"]);
-    let getting = get(&testbed, "/far/a");
-    testbed.set(&["site2", "site3", "--mtu", "1300"]);
-    let got = end(getting);
-    assert_eq!(got.code, 0, "{}", got.errors);
-    assert!(too_large() > during_put, "the fault has fired");
-    assert!(fs::read(testbed.folder().join("out")).unwrap() == random_bytes(FILE_BYTES));
+    // One may have come to its end, or send short packets still, when the path becomes narrower: on a busy machine.
+    let is_met_by_a_put = |turn| {
+        let (path, before) = (format!("/far/{turn}"), too_large());
+        testbed.set(&["site2", "site3", "--mtu", "0"]);
+        let putting = put(&testbed, &path);
+        testbed.set(&["site2", "site3", "--mtu", "1300"]);
+        let put = end(putting);
+        assert_eq!(put.code, 0, "{}", put.errors);
+        is_whole(&testbed, &path);
+        too_large() > before
+    };
+    assert!((0..TURNS_MAX).any(is_met_by_a_put), "the fault has fired");
+    let is_met_by_a_get = |_| {
+        let before = too_large();
+        testbed.set(&["site2", "site3", "--mtu", "0"]);
+        let getting = get(&testbed, "/far/0");
+        testbed.set(&["site2", "site3", "--mtu", "1300"]);
+        let got = end(getting);
+        assert_eq!(got.code, 0, "{}", got.errors);
+        let out = testbed.folder().join("out");
+        assert!(fs::read(&out).unwrap() == random_bytes(FILE_BYTES));
+        fs::remove_file(out).unwrap();
+        too_large() > before
+    };
+    assert!((0..TURNS_MAX).any(is_met_by_a_get), "the fault has fired");
 }
 
 #[test]
