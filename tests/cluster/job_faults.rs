@@ -8,7 +8,7 @@ use std::{
     process::{Child, Command, Stdio},
 };
 
-use cluster::{Cloud, descendants, ended, kill, watch};
+use cluster::{Cloud, Roles, descendants, ended, kill, random_bytes, watch};
 use serde_json::Value;
 
 /// Each gives every line to the bucket of its hash. Half-way it writes its name on its thread and stops its process.
@@ -328,4 +328,41 @@ fn a_node_at_which_attempts_failed_holds_no_bucket_of_the_next_job() {
     let at: Vec<_> = readers.map(|attempt| attempt["node"].as_str().unwrap()).collect();
     assert_eq!(at.len(), 6, "every bucket was read, where it was: {done:?}");
     assert!(!at.contains(&"node-1"), "{done:?}");
+}
+
+#[test]
+fn a_job_waits_for_an_input_whose_only_node_is_away_and_says_so() {
+    let mut cloud = Roles::start(3, 1);
+    for name in ["a", "b"] {
+        let file = cloud.file(name, random_bytes(100_000));
+        let path = format!("/in/{name}");
+        cloud.ok(&[
+            "put",
+            "--copies",
+            "1",
+            "--sync-copies",
+            "1",
+            "--records",
+            "fixed:100",
+            file.to_str().unwrap(),
+            &path,
+        ]);
+    }
+    let holder = cloud.good_copies("/in/a").pop().unwrap();
+    cloud.kill(&holder);
+    cloud.until_up(2);
+    let words = ["run", "--udf", "copy", "--input", "/in/a", "--output", "/out"];
+    let job = cloud.command(&words).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    cloud.until("the job says what it waits for", |cloud| {
+        let jobs = cloud.json(&["jobs"]);
+        let errors = jobs[0]["errors"].as_array().into_iter().flatten();
+        errors.filter_map(Value::as_str).any(|error| error.starts_with("waiting: no copy of `/in/a` can be reached"))
+    });
+    cloud.run_role(&holder);
+    let ended = ended(job.wait_with_output().unwrap());
+    assert_eq!(ended.code, 0, "{}", ended.errors);
+    let record = &cloud.json(&["jobs"])[0];
+    assert_eq!((record["errors"].as_array().map(Vec::len), &record["stages"][0]["retried"]), (Some(0), &0.into()));
+    let [file, out] = ["/in/a", "/out/part-00000"].map(|path| cloud.command(&["cat", path]).output().unwrap().stdout);
+    assert_eq!((file.len(), file == out), (100_000, true));
 }

@@ -94,6 +94,8 @@ pub(crate) struct Meter {
     begun: Instant,
     done: AtomicU64,
     total: AtomicU64,
+    /// What the work waits for.
+    held: Mutex<Option<String>>,
     /// What the work's transfers keep to.
     throttle: Option<Throttle>,
 }
@@ -117,6 +119,7 @@ impl Meter {
             begun: Instant::now(),
             done: AtomicU64::new(0),
             total: AtomicU64::new(total_bytes),
+            held: Mutex::new(None),
             throttle: None,
         }
     }
@@ -143,6 +146,11 @@ impl Meter {
         self.show(bytes);
     }
 
+    /// Says what the work waits for, or that it waits for nothing any more.
+    pub(crate) fn hold(&self, held: Option<String>) {
+        *self.held.lock().unwrap_or_else(PoisonError::into_inner) = held;
+    }
+
     /// Takes the bar away.
     pub(crate) fn finish(&self) {
         if let Some(bar) = &self.bar {
@@ -153,9 +161,10 @@ impl Meter {
     fn show(&self, done: u64) {
         if let Some(bar) = &self.bar {
             bar.set_position(done);
-            if let Some(limit) = self.limit() {
-                bar.set_message(format!("{limit}: {}", self.what));
-            }
+            bar.set_message(match self.why_slow() {
+                Some(why) => format!("{why}: {}", self.what),
+                None => self.what.clone(),
+            });
         }
         let Some(last) = &self.lines else { return };
         let mut last = last.lock().unwrap_or_else(PoisonError::into_inner);
@@ -166,11 +175,16 @@ impl Meter {
         let rate = done as f64 / self.begun.elapsed().as_secs_f64();
         let total = self.total.load(Ordering::Relaxed);
         let left = if rate > 0.0 { (total.saturating_sub(done) as f64 / rate).ceil() } else { 0.0 };
-        let held = self.limit().map(|limit| format!(", {limit}")).unwrap_or_default();
+        let held = self.why_slow().map(|why| format!(", {why}")).unwrap_or_default();
         eprintln!("{}: {} of {}, {}/s, {left} s left{held}", self.what, size(done), size(total), size(rate as u64));
     }
 
-    /// The limit to which the bytes are held now.
+    /// What the work waits for, or the limit to which its bytes are held now.
+    fn why_slow(&self) -> Option<String> {
+        let held = self.held.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        held.or_else(|| self.limit())
+    }
+
     fn limit(&self) -> Option<String> {
         let throttle = self.throttle.as_ref()?;
         let rate = throttle.rate_bytes_per_second()?;

@@ -88,4 +88,11 @@ pub enum Event {
     DriverReplaced,
     /// Someone asked the job to stop; the sentence says who or why.
     Cancelled(Refusal),
+    /// No copy of what an attempt was to read can be reached now. It was not begun, and its SPE is ready for another.
+    InputAway {
+        /// Which.
+        attempt: AttemptId,
+        /// What is away.
+        refusal: Refusal,
+    },
 }

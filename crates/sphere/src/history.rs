@@ -62,6 +62,8 @@ impl History {
             Event::TaskFailed { attempt, .. } => {
                 self.end_attempt(now, *attempt, AttemptEnd::Failed, AttemptEnd::Failed);
             }
+            // It was never begun.
+            Event::InputAway { attempt, .. } => self.open.retain(|_, open| open.attempt != *attempt),
             Event::SpeLost { spe, .. } => self.end(now, *spe, AttemptEnd::Failed),
             Event::NodeLost(node) => {
                 let here: Vec<SpeId> = self.spes(|open| open.node == *node);

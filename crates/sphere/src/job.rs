@@ -151,6 +151,7 @@ impl Job {
             Event::DriverReplaced => self.take_over(now),
             Event::JobRefused(refusal) => self.end(Err(SphereError::Refused(refusal))),
             Event::Cancelled(why) => self.end(Err(SphereError::Cancelled(why))),
+            Event::InputAway { attempt, refusal } => self.await_input(now, attempt, refusal),
         }
         self.settle(now);
     }
@@ -201,6 +202,11 @@ impl Job {
     /// Counts of all stages; those of stages not yet begun are zero.
     pub fn stage_records(&self) -> &[StageRecord] {
         &self.records
+    }
+
+    /// What the job waits for, where no copy of an input can be reached.
+    pub fn awaited_input(&self) -> Option<&Refusal> {
+        self.stages.iter().find_map(Stage::awaited_input)
     }
 
     /// How the job is.
@@ -386,6 +392,19 @@ impl Job {
         }
     }
 
+    /// Nobody failed: the task is tried again until its input is back, or has been away for too long.
+    fn await_input(&mut self, now: Now, attempt: AttemptId, refusal: Refusal) {
+        let Some(spe) = self.spe_of(attempt) else { return };
+        self.fleet.release(spe);
+        let Some(stage) = self.stage_of(attempt) else { return };
+        let waited = stage.await_input(now, attempt, &refusal);
+        if waited >= INPUT_PATIENCE {
+            let (path, segments) = stage.task_name(attempt);
+            self.records[attempt.stage as usize].failed += segments;
+            self.end(Err(SphereError::InputAway { path, minutes: waited.as_secs() / 60, last: refusal }));
+        }
+    }
+
     fn fail_task(&mut self, now: Now, attempt: AttemptId, refusal: Refusal) {
         let attempts_max = self.plan.attempts_max;
         let Some(stage) = self.stage_of(attempt) else { return };
@@ -448,5 +467,7 @@ impl Job {
     }
 }
 
+/// How long a job waits for an input of which no copy can be reached: long enough for a machine to be started again.
+const INPUT_PATIENCE: Duration = Duration::from_secs(10 * 60);
 /// Most bytes returned to the driver in all: it keeps them in memory, of which no role may take more than 600 MB.
 pub const RETURNED_BYTES_MAX: u64 = 256 << 20;

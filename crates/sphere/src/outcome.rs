@@ -123,6 +123,16 @@ pub enum SphereError {
         /// The last failure.
         last: Refusal,
     },
+    /// An input was away for too long.
+    #[error("the task that begins with `{path}` has waited for its input for {minutes} minutes: {last}")]
+    InputAway {
+        /// The file of its first segment.
+        path: SectorPath,
+        /// How long.
+        minutes: u64,
+        /// What is away.
+        last: Refusal,
+    },
     /// Results were lost with their nodes too often.
     #[error("the job lost results {runs} times and was given up, at last: {last}")]
     Runs {
@@ -189,7 +199,7 @@ impl SphereError {
             | Self::Counters { .. }
             | Self::ReturnTooLarge { .. } => Status::Usage,
             Self::NoInput => Status::NotFound,
-            Self::NoNodes | Self::Runs { .. } => Status::Unavailable,
+            Self::NoNodes | Self::Runs { .. } | Self::InputAway { .. } => Status::Unavailable,
             Self::Function(_) | Self::Cancelled(_) => Status::Failed,
             Self::Task { last, .. } => last.status,
             Self::Refused(refusal) => refusal.status,

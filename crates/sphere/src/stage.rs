@@ -5,6 +5,7 @@
 //! its bucket held. A task that reads a bucket waits while that bucket is being made again.
 
 mod again;
+mod away;
 mod giving;
 
 use std::{
@@ -20,6 +21,7 @@ use protocol::{
     },
 };
 
+use self::away::{Away, AwaySpan};
 use crate::{
     FinalOutput, JobPlan, SpeId, SphereError, StageOutput,
     action::{Delivery, Placement},
@@ -61,6 +63,7 @@ pub(crate) struct Stage {
     shares: Shares,
     deliveries: Deliveries,
     tally: Tally,
+    away: Option<Away>,
 }
 
 /// Where a stage stands in the life of its job.
@@ -151,6 +154,7 @@ impl Stage {
             tasks,
             deliveries: Deliveries::default(),
             tally: Tally::default(),
+            away: None,
         };
         for task in 0..stage.tasks.len() {
             stage.wait(fleet, task as u32);
@@ -181,6 +185,7 @@ impl Stage {
             && let Some(running) = running.iter_mut().find(|running| running.attempt == attempt.attempt)
         {
             running.read_bytes = read_bytes;
+            self.has_input(attempt.task);
         }
     }
 
@@ -196,6 +201,7 @@ impl Stage {
         let Some(running) = self.end(attempt) else { return Finished::Won(vec![]) };
         let number = attempt.task;
         let rivals = self.end_all(number);
+        self.has_input(number);
         let former = self.tasks[number as usize].past.as_mut().and_then(|past| past.former.take());
         let won = self.buckets.win(attempt, &running.node, &running.given, &result.pieces, former.as_deref());
         let Won::Taken(lacking) = won else { return Finished::Differs };
@@ -231,6 +237,7 @@ impl Stage {
             return Erred::Differs;
         }
         let Some(running) = self.end(attempt) else { return Erred::Unknown };
+        self.has_input(number);
         let rivals = self.end_all(number);
         let segments = &mut self.tasks[number as usize].segments;
         let segment = segments.leave_out(at);
@@ -245,7 +252,7 @@ impl Stage {
                 Winner { attempt: attempt.attempt, node: running.node, account: Account::default() },
             );
         } else {
-            self.tasks[number as usize].is_rest = true;
+            self.tasks[number as usize].is_unblamed = true;
             self.wait(fleet, number);
         }
         Erred::LeftOut { segment, rivals }
@@ -255,6 +262,7 @@ impl Stage {
     /// again, elsewhere first, unless another attempt at it is at work. Gives how often it has failed.
     pub(crate) fn fail(&mut self, now: Now, attempt: AttemptId, status: Status) -> u32 {
         let Some(running) = self.end(attempt) else { return 0 };
+        self.has_input(attempt.task);
         let past = self.tasks[attempt.task as usize].past.get_or_insert_default();
         past.failures += 1;
         let failures = past.failures;
@@ -273,8 +281,11 @@ impl Stage {
 
     /// An attempt ended with its node: the task waits again, and nobody is to blame.
     pub(crate) fn requeue(&mut self, fleet: &Fleet, attempt: AttemptId) {
-        if self.end(attempt).is_some() && !self.at_work.contains_key(&attempt.task) {
-            self.wait(fleet, attempt.task);
+        if self.end(attempt).is_some() {
+            self.has_input(attempt.task);
+            if !self.at_work.contains_key(&attempt.task) {
+                self.wait(fleet, attempt.task);
+            }
         }
     }
 
@@ -458,8 +469,8 @@ struct TaskState {
     begun: u32,
     /// Whether the bucket that it reads is being made again.
     lacks_input: bool,
-    /// Whether it waits because a segment was left out of it, and for no other reason.
-    is_rest: bool,
+    /// Whether it waits because a segment was left out of it or its input was away, and nobody has failed at it since.
+    is_unblamed: bool,
 }
 
 /// What is to be known of a task that has failed, or is done again. Few have.
@@ -469,6 +480,12 @@ struct Past {
     /// Of the nodes where it failed in this run, those that did not have its bytes: copies are moved and replaced while a job
     /// runs. A further attempt there fetches them.
     lacking: BTreeSet<NodeId>,
+    /// While no copy of what it reads can be reached.
+    away: Option<AwaySpan>,
+    /// Attempts that were not begun for that reason.
+    not_begun: u32,
+    /// It gets no rival before this.
+    rival_from: Duration,
     /// What it left when it was done before, until it is done again.
     former: Option<Vec<FormerPiece>>,
 }
@@ -507,7 +524,7 @@ impl Counts {
 
 impl TaskState {
     fn new(segments: Segments) -> Self {
-        Self { segments, winner: None, past: None, begun: 0, lacks_input: false, is_rest: false }
+        Self { segments, winner: None, past: None, begun: 0, lacks_input: false, is_unblamed: false }
     }
 }
 

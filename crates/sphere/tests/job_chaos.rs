@@ -482,10 +482,11 @@ impl Cloud {
         let names: Vec<NodeId> = self.nodes.keys().cloned().collect();
         let name = names[self.rng.usize(0..names.len())].clone();
         let up = self.nodes.values().filter(|node| !node.is_down).count();
-        let kind = match self.rng.u8(0..5) {
+        let kind = match self.rng.u8(0..6) {
             // What is returned to a driver is gone with it.
             4 if !self.is_published => None,
             4 => self.replace_driver(),
+            5 => self.lack_input(),
             0 => self.kill_spe(),
             1 => self.silence_spe(),
             // One node stays, so that the job can end well.
@@ -531,6 +532,19 @@ impl Cloud {
         };
         self.tell(event);
         Some("SPE killed")
+    }
+
+    /// No copy of what an attempt is to read can be reached when it is its turn.
+    fn lack_input(&mut self) -> Option<&'static str> {
+        let is_file = |part: &SegmentPlace| !matches!(part, SegmentPlace::Bucket(_));
+        let run = self.take_run()?;
+        if !run.segments.iter().all(|segment| is_file(&segment.first.place)) {
+            self.work.push(Work::Run(run));
+            return None;
+        }
+        let refusal = Refusal::new(Status::Unavailable, "no copy can be reached");
+        self.tell(Event::InputAway { attempt: run.attempt, refusal });
+        Some("input away")
     }
 
     /// An SPE does its work and says so only after it was given up.
@@ -608,9 +622,8 @@ fn whatever_dies_every_record_is_in_the_output_once() {
             *fired.entry(kind).or_default() += count;
         }
     }
-    for kind in
-        ["SPE killed", "SPE silent", "node killed", "node emptied", "told twice", "delivered again", "driver replaced"]
-    {
+    let kinds = ["SPE killed", "SPE silent", "node killed", "node emptied", "input away", "driver replaced"];
+    for kind in kinds.into_iter().chain(["told twice", "delivered again"]) {
         assert!(fired.get(kind).is_some_and(|count| *count > 100), "{kind} hardly ever happened: {fired:?}");
     }
     assert_eq!(fired["run begun anew"], 0, "what was lost is made again, and nothing else: {fired:?}");

@@ -412,6 +412,7 @@ impl<P: FnMut(&JobProgress) + Send> Driver<P> {
         match &event {
             Event::SpeLost { refusal, .. }
             | Event::TaskFailed { refusal, .. }
+            | Event::InputAway { refusal, .. }
             | Event::DeliveryRefused { refusal, .. }
             | Event::BucketRefused { refusal, .. } => {
                 tracing::debug!(job = %self.context.job, %refusal, "something of the job failed");
@@ -491,13 +492,17 @@ impl<P: FnMut(&JobProgress) + Send> Driver<P> {
 
     fn show(&mut self, job: &Job, record: JobRecord) {
         let sphere::Progress { run, stage, bytes_done, bytes: bytes_total, .. } = job.progress();
-        (self.progress)(&JobProgress { job: self.context.job, run, stage, bytes_done, bytes_total, record });
+        let waits_for = job.awaited_input().map(|refusal| refusal.sentence.clone());
+        (self.progress)(&JobProgress { job: self.context.job, run, stage, bytes_done, bytes_total, waits_for, record });
     }
 
-    /// How the job is, with the first of its errors that did not end it.
+    /// How the job is, with what it waits for, and the first of its errors that did not end it.
     fn record_of(&self, state: JobState, job: &Job) -> JobRecord {
         let first = job.left_out().iter().take(ERRORS_TOLD_MAX);
-        let errors = first.map(|left_out| SphereError::Function(left_out.error.clone()).to_string()).collect();
+        let errors = first.map(|left_out| SphereError::Function(left_out.error.clone()).to_string());
+        let waits_for = job.awaited_input().filter(|_| state == JobState::Running);
+        let errors =
+            waits_for.map(|refusal| format!("waiting: {}", refusal.sentence)).into_iter().chain(errors).collect();
         let blank = blank_record(&self.context.client, self.context.job, &self.spec, state);
         JobRecord { stages: job.stage_records().to_vec(), errors, counters: job.stage_counters(), ..blank }
     }

@@ -265,7 +265,8 @@ mod tests {
             Event::NodeLost("node-1".parse().unwrap()),
             Event::DriverReplaced,
             Event::JobRefused(refusal.clone()),
-            Event::Cancelled(refusal),
+            Event::Cancelled(refusal.clone()),
+            Event::InputAway { attempt, refusal },
         ];
         let told: Vec<Told> = events
             .into_iter()

@@ -107,6 +107,8 @@ pub struct JobProgress {
     pub bytes_done: u64,
     /// Bytes of the stage's input.
     pub bytes_total: u64,
+    /// What the job waits for, where no copy of an input can be reached now; it goes on with the others meanwhile.
+    pub waits_for: Option<String>,
     /// The record that the master gets: state, counts of the stages, errors.
     pub record: JobRecord,
 }

@@ -26,6 +26,8 @@ use crate::{Client, ClientError, error::advice_for_lost};
 pub(super) enum OrderRefused {
     /// It may be possible later.
     Now(Refusal),
+    /// No copy of what is to be read can be reached now.
+    InputAway(Refusal),
     /// The input is no longer what the job was to read.
     ForEver(Refusal),
 }
@@ -196,7 +198,7 @@ fn current_sources(located: Located, slice: SliceId) -> Result<Vec<Source>, Orde
     }
     if located.sources.is_empty() {
         let sentence = format!("no copy of `{path}` can be reached now; {}", advice_for_lost(&path));
-        return Err(OrderRefused::Now(Refusal::new(Status::Unavailable, sentence)));
+        return Err(OrderRefused::InputAway(Refusal::new(Status::Unavailable, sentence)));
     }
     Ok(located.sources)
 }
@@ -253,7 +255,7 @@ mod tests {
         assert_eq!(name(&["a", "b"], Some("c")), Ok("a".into()));
         assert_eq!(name(&["a", "b"], None), Ok("a".into()));
         assert!(
-            matches!(name(&[], Some("a")), Err(OrderRefused::Now(refusal)) if refusal.status == Status::Unavailable)
+            matches!(name(&[], Some("a")), Err(OrderRefused::InputAway(refusal)) if refusal.status == Status::Unavailable)
         );
     }
 

@@ -49,12 +49,17 @@ impl SpeConversation {
                 return stream.close().await;
             };
             if let Err(event) = self.work(&mut stream, &mut loaded, &task).await {
-                return self.tell(event).await;
+                // The SPE was asked for nothing then, and can do another task.
+                let goes_on = matches!(event, Event::InputAway { .. });
+                self.tell(event).await;
+                if !goes_on {
+                    return;
+                }
             }
         }
     }
 
-    /// Has one task done; an error is the event that ends the conversation.
+    /// Has one task done; an error is the event that ends the conversation, or says that the task could not be begun.
     async fn work(
         &self,
         stream: &mut TransferStream,
@@ -66,6 +71,7 @@ impl SpeConversation {
         let broken = |error: net::NetError| failed(unavailable(&self.node, error));
         let not_ordered = |refused| match refused {
             OrderRefused::Now(refusal) => failed(refusal),
+            OrderRefused::InputAway(refusal) => Event::InputAway { attempt, refusal },
             OrderRefused::ForEver(refusal) => Event::JobRefused(refusal),
         };
         if *loaded != Some(attempt.stage) {

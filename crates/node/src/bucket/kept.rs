@@ -136,7 +136,7 @@ impl Shelf {
 
 /// Most bytes kept: what is removed soon after it was written mostly never reaches the disk, so that keeping more would cost
 /// every job the disk's time for the sake of the few that lose a node.
-const KEPT_BYTES_MAX: u64 = 1 << 30;
+const KEPT_BYTES_MAX: u64 = 256 << 20;
 /// What is kept in memory of one attempt at most: what is longer is worth a file.
 const FEW_BYTES_MAX: u64 = 64 << 10;
 /// Most bytes kept in memory: a thousand tasks with as many as that.

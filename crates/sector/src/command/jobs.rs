@@ -101,6 +101,7 @@ pub(crate) async fn drive(cloud: &Client, spec: JobSpec, what: &str, global: &Gl
     let driving = cloud.run_job(spec, |progress| {
         // The first time tells which job it is.
         let _ = admitted.set(progress.job);
+        meter.hold(progress.waits_for.as_ref().map(|what| format!("waiting: {what}")));
         meter.set(progress.bytes_done, progress.bytes_total);
     });
     tokio::pin!(driving);

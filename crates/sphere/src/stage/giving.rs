@@ -32,8 +32,9 @@ impl Stage {
     ) -> Option<Assignment> {
         let task = self.pool.take(fleet, node, far)?;
         let state = &mut self.tasks[task as usize];
-        // Nobody failed at what is left of a task without a segment on which the function erred.
-        record.retried += u64::from(state.begun > 0 && !std::mem::take(&mut state.is_rest));
+        // A first attempt, the rest of a task without a segment on which the function erred, and what was never begun
+        // because its input was away are no retries: nobody failed.
+        record.retried += u64::from(state.begun > 0 && !std::mem::take(&mut state.is_unblamed));
         Some(self.begin_attempt(now, fleet, task, spe, node))
     }
 
@@ -88,10 +89,13 @@ impl Stage {
         let state = &self.tasks[task as usize];
         // A bucket can only be read where it lies; a rival there would share the fate of the first.
         let [running] = &self.at_work.get(&task)?[..] else { return None };
-        if self.stream.is_pinned() || state.begun > RIVALS_AFTER_ATTEMPTS_MAX {
+        let (not_begun, rival_from) =
+            state.past.as_ref().map_or((0, Duration::ZERO), |past| (past.not_begun, past.rival_from));
+        if self.stream.is_pinned() || state.begun - not_begun > RIVALS_AFTER_ATTEMPTS_MAX {
             return None;
         }
-        Some(running.began.saturating_add(self.pace.slow_after(state.segments.bytes(), running.read_bytes)?))
+        let slow_after = self.pace.slow_after(state.segments.bytes(), running.read_bytes)?;
+        Some(running.began.saturating_add(slow_after).max(rival_from))
     }
 
     fn assigned(

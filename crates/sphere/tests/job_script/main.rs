@@ -3,6 +3,7 @@
 //! `stage.run.bucket`, with `+making` where they were made again.
 #![allow(clippy::unwrap_used)]
 
+mod away;
 mod errors;
 mod history;
 mod losses;
@@ -121,6 +122,7 @@ impl Script {
                 Event::TaskFinished { attempt: attempt(words[1]), result }
             }
             "fail" => Event::TaskFailed { attempt: attempt(words[1]), refusal: refusal(2) },
+            "away" => Event::InputAway { attempt: attempt(words[1]), refusal: refusal(2) },
             "erred" => {
                 let (function, path, message) = ("f".into(), "/x".parse().unwrap(), "boom".into());
                 let segment = words.get(2).map_or(0, |number| number.parse().unwrap());

@@ -354,7 +354,7 @@ impl Running {
             }
             None => {
                 let (attempt, refusal) = (locating.task.attempt, unavailable("no copy can be reached"));
-                self.job.handle_event(env.now, Event::TaskFailed { attempt, refusal });
+                self.job.handle_event(env.now, Event::InputAway { attempt, refusal });
             }
         }
     }
