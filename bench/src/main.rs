@@ -29,6 +29,9 @@ struct Arguments {
     /// Millions of bytes to put, get and sort.
     #[arg(long, default_value_t = 1000)]
     megabytes: u64,
+    /// Fill the system's memory with cached pages before each sort, as it is on a machine that has been at work for a while
+    #[arg(long)]
+    fill_cache: bool,
     #[command(subcommand)]
     what: Option<What>,
 }
@@ -94,7 +97,7 @@ fn main() -> Result<(), String> {
             }
         }
         if wanted(What::Terasort) {
-            terasort::terasort(&cloud, folder, megabytes, rounds)?;
+            terasort::terasort(&cloud, folder, megabytes, rounds, arguments.fill_cache)?;
         }
         cloud.print_peak_memory();
     }

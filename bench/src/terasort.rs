@@ -8,12 +8,18 @@ use std::{
 use crate::{
     cloud::Cloud,
     figures::{print_pair, timed},
-    input::shell,
+    input::{fill_cache, shell},
     sort,
 };
 
 /// Terasort over four nodes beside a two-thread radix sort of the same bytes in one file.
-pub(crate) fn terasort(cloud: &Cloud, folder: &Path, megabytes: u64, rounds: usize) -> Result<(), String> {
+pub(crate) fn terasort(
+    cloud: &Cloud,
+    folder: &Path,
+    megabytes: u64,
+    rounds: usize,
+    fills_cache: bool,
+) -> Result<(), String> {
     let records = (megabytes * 10_000).to_string();
     cloud.sector(&["terasort", "gen", "--records", &records, "/gen"])?;
     let input = folder.join("input");
@@ -26,10 +32,13 @@ pub(crate) fn terasort(cloud: &Cloud, folder: &Path, megabytes: u64, rounds: usi
         shell(&format!("cat {part} >> {text} && rm {part}"))?;
     }
     let expected = cloud.sector(&["terasort", "validate", "--json", "/gen"])?;
+    let prepare = || if fills_cache { fill_cache(folder) } else { Ok(()) };
     let (mut ours, mut theirs) = (Vec::new(), Vec::new());
     for round in 0..rounds {
         let output = format!("/sorted-{round}");
+        prepare()?;
         theirs.push(timed(|| sort::sort_file(&input, &folder.join("sorted")))?);
+        prepare()?;
         ours.push(timed(|| cloud.sector(&["terasort", "sort", "-q", "/gen", &output]).map(drop))?);
         let found = cloud.sector(&["terasort", "validate", "--json", &output])?;
         if found != expected.replace("\"sorted\": false", "\"sorted\": true") {

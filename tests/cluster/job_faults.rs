@@ -366,3 +366,25 @@ fn a_job_waits_for_an_input_whose_only_node_is_away_and_says_so() {
     let [file, out] = ["/in/a", "/out/part-00000"].map(|path| cloud.command(&["cat", path]).output().unwrap().stdout);
     assert_eq!((file.len(), file == out), (100_000, true));
 }
+
+#[test]
+fn a_bucket_goes_when_what_was_made_of_it_is_in_the_output_and_is_never_made_again() {
+    let text = Text::of(3, 6);
+    let nodes = text.pids(&["node-1", "node-2", "node-3"]);
+    let job = text.begin_shuffle();
+    text.reads_its_buckets();
+    let buckets = || {
+        let jobs = text.nodes.iter().flat_map(|node| fs::read_dir(text.cloud.node_folder(node).join("jobs")).unwrap());
+        let files = jobs.filter_map(|job| fs::read_dir(job.unwrap().path().join("buckets")).ok()).flatten();
+        let names = files.map(|file| file.unwrap().file_name().into_string().unwrap());
+        names.filter(|name| name.starts_with("0-0-")).count()
+    };
+    assert_eq!(buckets(), 6);
+    go_on(text.stands("node-3", "second"));
+    text.cloud.until("one of its buckets is gone", |_| buckets() < 6);
+    // Whose task is at work keeps his bucket: it is read again after this.
+    kill(text.stands("node-1", "second"));
+    text.end(job, &nodes);
+    let stages = text.stages();
+    assert_eq!((count(&stages[0], "retried"), count(&stages[1], "retried")), (0, 1), "{stages:?}");
+}

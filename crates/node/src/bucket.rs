@@ -149,9 +149,32 @@ impl BucketStore {
         Ok(content)
     }
 
-    /// Makes a sealed bucket a staged, synced slice. The same publication twice is one.
+    /// Makes a sealed bucket a staged, synced slice. The same publication twice is one. What the bucket was
+    /// [made from](Self::made_from) is removed: its bytes are in the slice, and lie on this node as it did.
     pub fn publish(&self, id: BucketId, header: SliceHeader, store: &DiskSet) -> Result<SliceMetadata, NodeError> {
-        self.known(id)?.publish(header, store)
+        let bucket = self.known(id)?;
+        let metadata = bucket.publish(header, store)?;
+        let input = bucket.lock().made_from.take();
+        if let Some(input) = input {
+            self.remove(input);
+        }
+        Ok(metadata)
+    }
+
+    /// The task that has read all of the bucket `input` has left this bucket, and nothing elsewhere; each bucket is read by
+    /// one task.
+    pub fn made_from(&self, made: BucketId, input: BucketId) {
+        if let Ok(made) = self.known(made) {
+            made.lock().made_from = Some(input);
+        }
+    }
+
+    fn remove(&self, id: BucketId) {
+        let removed = self.lock().all.get_mut(&id.job).and_then(|job| job.buckets.remove(&id));
+        if let Some(bucket) = removed {
+            // What cannot be removed now goes with the job.
+            let _ = fs::remove_file(&bucket.path);
+        }
     }
 
     /// The slice as which a bucket was published.
@@ -355,6 +378,8 @@ struct State {
     sums: Option<(u32, u32, SliceSums)>,
     sealed_sums: Option<SliceSums>,
     published: Option<SliceMetadata>,
+    /// The bucket of which alone a task here has made it.
+    made_from: Option<BucketId>,
 }
 
 impl Bucket {

@@ -371,3 +371,35 @@ fn few_bytes_are_kept_in_memory_and_many_in_their_file() {
         }
     }
 }
+
+#[test]
+fn what_a_published_bucket_was_made_from_is_removed_and_nothing_before() {
+    let made = fixture();
+    let (store, _) = DiskSet::open(
+        vec![store::DataFolder {
+            disk: Arc::new(store::OsDisk),
+            folder: made.folder.path().join("store"),
+            known: false,
+            memory_bytes: None,
+        }],
+        0,
+    )
+    .unwrap();
+    made.put(piece(0, 0), b"unsorted");
+    made.buckets.seal(&seal(&[(0, 0, 8)])).unwrap();
+    let sorted = |attempt| BucketId { stage: 1, making: attempt, ..bucket(0) };
+    for attempt in 0..2 {
+        let piece = PieceId { bucket: sorted(attempt), task: 0, attempt };
+        made.buckets.take_file(piece, made.scratch(b"denorstu"), 8, None).unwrap();
+        made.buckets.made_from(sorted(attempt), bucket(0));
+    }
+    let winners = vec![Winner { task: 0, attempt: 1, bytes: 8 }];
+    made.buckets.seal(&SealOrder { bucket: sorted(1), winners, publish: true, in_order: false }).unwrap();
+    let path = made.buckets.known(bucket(0)).unwrap().path.clone();
+    assert_eq!(made.buckets.open_sealed(bucket(0)).unwrap().1, 8, "it may be needed again");
+    made.buckets.publish(sorted(1), header(9), &store).unwrap();
+    let gone = made.buckets.open_sealed(bucket(0)).unwrap_err();
+    assert_eq!((gone.refusal().status, path.exists()), (Status::NotFound, false));
+    made.buckets.publish(sorted(1), header(9), &store).unwrap();
+    assert!(made.buckets.known(sorted(0)).is_ok());
+}

@@ -86,8 +86,7 @@ async fn keep(
         };
         return blocking("putting a scratch file back", put_back).await;
     }
-    // Each attempt has a bucket of its own.
-    let piece = piece(attempt, attempt.task, attempt.attempt);
+    let piece = PieceId { bucket: own_bucket(attempt), task: attempt.task, attempt: attempt.attempt };
     let buckets = Arc::clone(&hands.buckets);
     blocking("keeping a task's results", move || buckets.take_file(piece, scratch, bytes, result.sums)).await?;
     let checksum = result.checksums.first().copied().unwrap_or_default();
@@ -273,6 +272,12 @@ async fn send(
         TransferReply::Refused(refusal) => Err(NodeError::Refused(refusal)),
         other => Err(unexpected(peer, "take a piece", &other)),
     }
+}
+
+/// The bucket of what an attempt leaves here as its own: each has one.
+pub(super) fn own_bucket(attempt: AttemptId) -> BucketId {
+    let AttemptId { job, stage, run, task, attempt } = attempt;
+    BucketId { job, stage, run, bucket: task, making: attempt }
 }
 
 fn piece(attempt: AttemptId, bucket: u32, making: u32) -> PieceId {

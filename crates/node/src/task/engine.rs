@@ -18,7 +18,7 @@ use tokio::sync::OwnedSemaphorePermit;
 
 use super::{
     Asker,
-    deliver::{deliver, deliver_again},
+    deliver::{deliver, deliver_again, own_bucket},
     input,
     side::SideFiles,
 };
@@ -111,6 +111,7 @@ impl Engine {
         let function = self.function.clone();
         let function =
             function.ok_or_else(|| NodeError::refused(Status::Usage, "load a function before running it"))?;
+        let input = sole_bucket(&order.segments).filter(|_| matches!(order.output, Output::Local));
         // Before the slot is taken: what is fetched over the network keeps no processor busy.
         let segments = input::open(&self.hands, self.job, order.segments).await?;
         let (store, job) = (Arc::clone(&self.hands.buckets), self.job);
@@ -136,6 +137,9 @@ impl Engine {
                 let (records_in, bytes_in, records_out) = (output.records_in, output.bytes_in, output.records_out);
                 let counters = output.counters.clone();
                 let pieces = deliver(&self.hands, order.attempt, order.output, scratch, output).await?;
+                if let Some(input) = input {
+                    self.hands.buckets.made_from(own_bucket(order.attempt), input);
+                }
                 Ok(SpeReply::Finished(TaskResult { records_in, bytes_in, records_out, pieces, counters }))
             }
             SpeOutcome::FunctionFailed(error) => Ok(SpeReply::FunctionFailed(error)),
@@ -243,6 +247,13 @@ impl Engine {
     fn not_ours(&self, job: JobId) -> NodeError {
         NodeError::refused(Status::Refused, format!("this conversation is for job {}, and not for job {job}", self.job))
     }
+}
+
+/// The bucket of which alone all these segments are.
+fn sole_bucket(segments: &[SegmentOrder]) -> Option<BucketId> {
+    let mut sources = segments.iter().flat_map(SegmentOrder::sources);
+    let SegmentSource::Bucket(first) = sources.next()? else { return None };
+    sources.all(|source| matches!(source, SegmentSource::Bucket(other) if other == first)).then_some(*first)
 }
 
 /// Refuses parts that no cut of ours makes.
