@@ -53,7 +53,7 @@ impl Master {
         let is_missing = kept.len() + targets < possible;
         let defect = if is_missing { None } else { terms.defect(&self.nodes, &kept) };
         let is_short_of_nodes = terms.is_short_of_nodes(&self.nodes);
-        let (is_misplaced, is_in_memory) = (defect.is_some(), self.is_in_memory(file));
+        let (is_misplaced, is_in_memory) = (defect.is_some(), terms.is_in_memory);
         let wellness = Wellness { good, possible, is_short_of_nodes, is_misplaced, is_in_memory };
         self.replication.note_health(slice, wellness);
         if self.saves.is_unsettled(slice) {

@@ -14,12 +14,6 @@ impl Master {
         self.names.find(FOLDER.as_ref()?).filter(|entry| self.names.is_folder(*entry))
     }
 
-    /// Whether a file is kept in memory.
-    pub(crate) fn is_in_memory(&self, file: FileId) -> bool {
-        let Some(memory) = self.memory_folder() else { return false };
-        std::iter::successors(self.names.parent(file), |entry| self.names.parent(*entry)).any(|entry| entry == memory)
-    }
-
     /// Whether a file in memory belongs to a job's output that is not complete yet, or to its journal. Its life begins when
     /// the output gets its place.
     pub(crate) fn is_of_a_job_in_memory(&self, file: FileId) -> bool {
@@ -44,7 +38,7 @@ pub(crate) fn is_of_memory(path: &SectorPath) -> bool {
 }
 
 /// Refuses a file that would stand in the place of the folder.
-pub(crate) fn check_name(path: &SectorPath) -> Result<(), Refusal> {
+pub(crate) fn check_memory_name(path: &SectorPath) -> Result<(), Refusal> {
     if is_of_memory(path) && !path.is_in_memory() {
         let sentence = format!("`{path}` is the folder of what is kept in memory; give the file a name below it");
         return Err(Refusal::new(Status::Usage, sentence));

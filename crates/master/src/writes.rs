@@ -14,7 +14,7 @@ use protocol::{
 use crate::{
     Master,
     leases::Lease,
-    memory::check_name,
+    memory::check_memory_name,
     namespace::is_a_folder,
     rights::{Need, acts_for},
     sessions::ClientSession,
@@ -182,7 +182,7 @@ fn check_request(request: &CreateRequest) -> Result<(), Refusal> {
             return usage(format!("{copies} copies cannot be kept; ask for 1 to {}", limits::COPIES_MAX));
         }
     }
-    check_name(&request.path)?;
+    check_memory_name(&request.path)?;
     if request.records == RecordFormat::Fixed(0) {
         return usage("records of 0 bytes make no sense; give their length in bytes".into());
     }
