@@ -62,6 +62,35 @@ fn files_in_memory_go_after_a_day_or_as_their_policy_says_and_never_to_the_trash
     assert_eq!(trash(&mut bench), 0);
 }
 
+/// Neither the journal nor what is published of an output that is not complete: a job may take longer than they live.
+#[test]
+fn what_a_job_has_in_memory_lives_until_its_output_has_its_place() {
+    let mut bench = Bench::with_nodes(&["a/1"]);
+    let (part, page) = ("/memory/.sphere-7-0/part-00000", "/memory/.sphere-7-journal/00000000");
+    for at in [part, page, "/memory/out/other"] {
+        put(&mut bench, at);
+    }
+    bench.advance(seconds(1));
+    bench.now.unix_millis += 86_500_000;
+    bench.advance(seconds(2));
+    assert!(bench.exists(part) && bench.exists(page) && !bench.exists("/memory/out/other"));
+    bench.done("ann", rename("/memory/.sphere-7-0", "/memory/results"));
+    bench.advance(seconds(2));
+    bench.now.unix_millis += 86_500_000;
+    bench.advance(seconds(2));
+    assert!(!bench.exists("/memory/results/part-00000") && bench.exists(page));
+}
+
+#[test]
+fn no_file_takes_the_place_of_the_folder_of_memory() {
+    let mut bench = Bench::with_nodes(&["a/1"]);
+    for parents in [true, false] {
+        let refusal = bench.refused("ann", ClientRequest::Create(CreateRequest { parents, ..create("/memory") }));
+        assert!(refusal.status == Status::Usage && refusal.sentence.contains("a name below it"), "{refusal:?}");
+    }
+    put(&mut bench, "/memory/a");
+}
+
 #[test]
 fn a_rename_does_not_cross_the_border_of_memory() {
     let mut bench = Bench::with_nodes(&["a/1"]);
