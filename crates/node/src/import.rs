@@ -402,6 +402,21 @@ mod tests {
         assert_ne!(fs::metadata(staged).unwrap().ino(), fs::metadata(&file).unwrap().ino());
     }
 
+    /// It would be gone with its node, and was its owner's only copy.
+    #[test]
+    fn nothing_is_imported_into_memory_and_the_file_stays_where_it_is() {
+        let made = fixture();
+        let file = made.write("data/import/f", b"bytes");
+        for keep in [false, true] {
+            let header = SliceHeader { path: SectorPath::parse("/memory/f").unwrap(), ..Fixture::header(1) };
+            let refused = made.import.import(&made.store, header, ".", "f", keep, &mut |_| ());
+            let refusal = refused.unwrap_err().refusal();
+            assert_eq!(refusal.status, Status::Refused, "{refusal}");
+            assert!(refusal.sentence.contains("`/memory/f`") && refusal.sentence.contains("elsewhere"), "{refusal}");
+        }
+        assert!(file.exists() && made.store.held().is_empty());
+    }
+
     #[test]
     fn a_file_that_is_another_by_now_keeps_its_name() {
         let made = fixture();

@@ -3,7 +3,7 @@
 use std::{path::Path, sync::Arc, time::Duration};
 
 use protocol::{Digest, ResumeKey, SliceId, UserName, limits};
-use store::{MemoryDisk, PartialKey, SliceStore, SliceWriter, StoreError};
+use store::{DataFolder, DiskSet, MemoryDisk, PartialKey, SliceStore, SliceWriter, StoreError};
 
 use crate::{BLOCK, FOLDER, bytes, crash_images::seeds, files, header, open, read};
 
@@ -61,6 +61,27 @@ fn an_upload_goes_on_at_the_last_whole_block_also_after_a_restart_and_leaves_not
     assert_eq!(files(&disk, &folder()), Vec::<String>::new());
     let other = store.begin_resumable(header(4, "/f", 1), key(1)).unwrap();
     assert_eq!(other.bytes(), 0, "what is done is not gone on with");
+}
+
+#[test]
+fn of_an_upload_into_memory_that_breaks_off_nothing_is_kept() {
+    let lent_bytes = 8 * MIB as u64;
+    let folder = |folder: &str, memory_bytes| DataFolder {
+        disk: Arc::new(MemoryDisk::new(1)),
+        folder: folder.into(),
+        known: false,
+        memory_bytes,
+    };
+    let (set, _) = DiskSet::open(vec![folder("/disk", None), folder("/lent", Some(lent_bytes))], 0).unwrap();
+    let broken_off = |slice: u128, at: &str| {
+        let mut writer = set.begin_resumable(header(slice, at, 1), key(slice)).unwrap();
+        writer.write(&bytes(1, 3 * MIB)).unwrap();
+        writer.split().0.keep().unwrap()
+    };
+    assert_eq!([broken_off(1, "/f"), broken_off(2, "/memory/f")], [3 * MIB as u64, 0]);
+    let kept: Vec<ResumeKey> = set.partials().iter().map(|partial| partial.key).collect();
+    assert_eq!((kept, set.memory_room_bytes()), (vec![ResumeKey(1)], lent_bytes));
+    assert_eq!(set.begin_resumable(header(3, "/memory/f", 1), key(2)).unwrap().bytes(), 0);
 }
 
 #[test]
