@@ -231,6 +231,34 @@ mod tests {
         assert!((2_000..8_000).contains(&of_a_month), "{of_a_month}");
     }
 
+    /// The time is the runtime's own: it stands until all wait, and then goes on at once.
+    #[tokio::test(start_paused = true)]
+    async fn a_page_is_tried_again_for_ten_minutes_and_then_given_up() {
+        // Longer than any of it: who tries for ever is found out.
+        async fn ended<T>(trying: impl Future<Output = Result<T, ClientError>>) -> Result<T, ClientError> {
+            tokio::time::timeout(2 * PATIENCE, trying).await.expect("it is given up")
+        }
+        let away = || ClientError::from(Refusal::new(Status::Unavailable, "no copy can be read now"));
+        let back = Instant::now() + PATIENCE - RETRY_PAUSE;
+        let page = ended(when_available(|| async { if Instant::now() < back { Err(away()) } else { Ok("page") } }));
+        assert_eq!(page.await.unwrap(), "page");
+        let (begun, mut tries) = (Instant::now(), 0);
+        let gone = ended(when_available(|| {
+            tries += 1;
+            async { Err::<(), _>(away()) }
+        }));
+        assert_eq!(gone.await.unwrap_err().status(), Status::Unavailable);
+        assert_eq!((begun.elapsed(), tries), (PATIENCE, 601), "once a second");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn that_another_driver_has_written_a_page_is_told_at_once() {
+        let begun = Instant::now();
+        let taken = || async { Err::<(), _>(ClientError::from(Refusal::new(Status::Exists, "it is there"))) };
+        assert_eq!(when_available(taken).await.unwrap_err().status(), Status::Exists);
+        assert_eq!(begun.elapsed(), Duration::ZERO);
+    }
+
     /// Each kind of news comes out as it went in: a journal that loses a word of it stands somewhere else.
     #[test]
     fn what_a_job_is_told_is_read_as_it_was_written() {
