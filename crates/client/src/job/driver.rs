@@ -274,22 +274,33 @@ impl<P: FnMut(&JobProgress) + Send> Driver<P> {
     /// may be long where a page's node is away.
     fn hold(&mut self) -> Result<(), ClientError> {
         if !self.pages.is_empty() {
-            self.held = Held::ForNextPage;
+            self.set_held(Held::ForNextPage);
             return Ok(());
         }
         self.begin_page()?;
-        self.held = if self.pages.is_empty() { Held::Nothing } else { Held::ForThisPage };
+        self.set_held(if self.pages.is_empty() { Held::Nothing } else { Held::ForThisPage });
         Ok(())
+    }
+
+    /// The job's time stands still while it is held: what it has asked for and nobody has heard of is not late afterwards.
+    fn set_held(&mut self, held: Held) {
+        self.held = held;
+        if held == Held::Nothing {
+            self.clock.go_on();
+        } else {
+            self.clock.stop();
+        }
     }
 
     /// A page of the journal was written, or another driver has the job.
     fn end_page(&mut self, written: Result<Result<(), ClientError>, JoinError>) -> Result<(), ClientError> {
         let bug = |error| Err(Refusal::new(Status::Failed, format!("the journal has a bug: {error}")).into());
         written.unwrap_or_else(bug)?;
-        match std::mem::replace(&mut self.held, Held::Nothing) {
-            Held::Nothing | Held::ForThisPage => Ok(()),
-            Held::ForNextPage => self.hold(),
+        if self.held == Held::ForNextPage {
+            return self.hold();
         }
+        self.set_held(Held::Nothing);
+        Ok(())
     }
 
     /// Drives the job to its end. An error means that the job is not this driver's any more.
@@ -320,11 +331,10 @@ impl<P: FnMut(&JobProgress) + Send> Driver<P> {
                     action => self.carry_out(action),
                 }
             }
-            let due = job.next_timeout().map(|at| self.clock.instant(at));
+            let due = job.next_timeout().and_then(|at| self.clock.instant(at));
             tokio::select! {
                 Some(news) = self.news.recv() => self.hear(job, news),
-                // Who was asked for nothing is not late.
-                () = wait_until(due), if self.held == Held::Nothing => self.tell_time(job),
+                () = wait_until(due) => self.tell_time(job),
                 _ = show.tick() => {
                     let record = self.record_of(JobState::Running, job);
                     self.show(job, record);
