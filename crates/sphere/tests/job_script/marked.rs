@@ -2,7 +2,18 @@
 
 use sphere::{FinalOutput, StageOutput};
 
-use super::{LOCAL, script};
+use super::{LOCAL, Script, script};
+
+/// A job of one stage at `a`, which is marked, `b` and `c`, whose SPEs are 1, 2 and 3.
+fn with_one_marked(files: &[(&str, u64, &str)]) -> Script {
+    let mut script = script(&[("a!", 1), ("b", 1), ("c", 1)], files, LOCAL, FinalOutput::Return);
+    script.play(
+        "start 1 at a
+         start 2 at b
+         start 3 at c",
+    );
+    script
+}
 
 #[test]
 fn a_marked_node_gets_no_bucket_while_there_are_others() {
@@ -44,11 +55,8 @@ fn where_all_nodes_are_marked_none_is() {
 #[test]
 fn a_marked_node_leaves_a_task_to_another_that_holds_it_and_takes_what_that_has_no_spe_for() {
     let files = [("/x", 100, "a b"), ("/y", 100, "a b"), ("/z", 100, "a")];
-    script(&[("a!", 1), ("b", 1), ("c", 1)], &files, LOCAL, FinalOutput::Return).play(
-        "start 1 at a
-         start 2 at b
-         start 3 at c
-         > ready 1
+    with_one_marked(&files).play(
+        "> ready 1
          run 0.0.2.0 on 1 at a: /z[0..100]
          > finish 0.0.2.0
          > ready 3
@@ -61,11 +69,8 @@ fn a_marked_node_leaves_a_task_to_another_that_holds_it_and_takes_what_that_has_
 #[test]
 fn work_is_carried_to_a_marked_node_only_when_no_other_has_an_spe_free() {
     let files = [("/x", 100, "b"), ("/y", 100, "b"), ("/z", 100, "b")];
-    script(&[("a!", 1), ("b", 1), ("c", 1)], &files, LOCAL, FinalOutput::Return).play(
-        "start 1 at a
-         start 2 at b
-         start 3 at c
-         > ready 1
+    with_one_marked(&files).play(
+        "> ready 1
          > ready 2
          run 0.0.0.0 on 2 at b: /x[0..100]
          > ready 3
@@ -76,12 +81,8 @@ fn work_is_carried_to_a_marked_node_only_when_no_other_has_an_spe_free() {
 
 #[test]
 fn a_task_that_failed_is_tried_at_a_marked_node_only_when_no_other_has_an_spe_free() {
-    let mut script = script(&[("a!", 1), ("b", 1), ("c", 1)], &[("/x", 100, "a b")], LOCAL, FinalOutput::Return);
-    script.play(
-        "start 1 at a
-         start 2 at b
-         start 3 at c
-         > ready 1
+    with_one_marked(&[("/x", 100, "a b")]).play(
+        "> ready 1
          > ready 3
          > ready 2
          run 0.0.0.0 on 2 at b: /x[0..100]
@@ -102,11 +103,8 @@ fn a_task_that_failed_is_tried_at_a_marked_node_only_when_no_other_has_an_spe_fr
 #[test]
 fn a_slow_attempt_gets_no_rival_at_a_marked_node() {
     let files = [("/x", 100, "b"), ("/y", 100, "b")];
-    script(&[("a!", 1), ("b", 1), ("c", 1)], &files, LOCAL, FinalOutput::Return).play(
-        "start 1 at a
-         start 2 at b
-         start 3 at c
-         > ready 2
+    with_one_marked(&files).play(
+        "> ready 2
          run 0.0.0.0 on 2 at b: /x[0..100]
          > ready 3
          run 0.0.1.0 on 3 at c: /y[0..100] from b
