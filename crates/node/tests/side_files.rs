@@ -3,84 +3,27 @@
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 mod fake_cloud;
+mod lone_spe;
 
-use std::{
-    fs::{self, File},
-    io::{Read, Seek, Write},
-    path::Path,
-    process::Command,
-    sync::Arc,
-};
+use std::fs;
 
-use daemon::settings::NodeSettings;
 use fake_cloud::{Driver, FakeCloud, FakeNode, JOB, content, damage, path};
-use node::spe::{Sandbox, SpeOutcome, SpeProcess, SpeProgram, TaskRun};
+use lone_spe::{in_c, program, python};
 use protocol::{
-    NodeId, RecordFormat, Refusal, SideName, SliceId, Status,
+    RecordFormat, Refusal, SideName, SliceId, Status,
     message::{
         client_master::Source,
         node_master::{Ack, Order, Report},
         spe::{
-            AttemptId, BucketId, Function, FunctionCode, LoadOrder, Output, PartOrder, PythonCode, PythonFunction,
-            SealOrder, SegmentOrder, SegmentSource, SideOrder, SpeReply, SpeRequest, TaskOrder, Winner,
+            AttemptId, BucketId, Function, FunctionCode, LoadOrder, Output, PartOrder, SealOrder, SegmentOrder,
+            SegmentSource, SideOrder, SpeReply, SpeRequest, TaskOrder, Winner,
         },
     },
 };
 
-/// Runs a function over two segments, with these side files; what it wrote, or why it failed.
+/// What a function wrote over two segments, with these side files, or why it failed.
 async fn written(code: FunctionCode, side: &[(&str, &[u8])]) -> Result<Vec<u8>, String> {
-    let settings = NodeSettings { id: NodeId::new("node-1").unwrap(), ..NodeSettings::default() };
-    let scratch = tempfile::tempdir().unwrap();
-    let sandbox = Arc::new(Sandbox::new(&settings));
-    let tenant = sandbox.tenant(&code).await.unwrap();
-    let program = SpeProgram { executable: env!("CARGO_BIN_EXE_sector-spe").into(), arguments: vec![] };
-    let mut process = SpeProcess::start(&program, sandbox.lend(scratch.path()).unwrap(), tenant).unwrap();
-    let side = side.iter().map(|(name, bytes)| (SideName::new(*name).unwrap(), file(bytes))).collect();
-    process.load(&Function { code, parameters: vec![] }, side).await.unwrap();
-    let segments = (0..2).map(|number| (segment(number, 2), vec![file(b"x\n").into()])).collect();
-    let mut output = tempfile::tempfile_in(scratch.path()).unwrap();
-    let task = TaskRun { attempt: attempt(0), segments, output: output.try_clone().unwrap(), buckets: 1, hash: false };
-    match process.run(task, &mut |_| {}).await {
-        SpeOutcome::Finished(_) => {
-            let mut bytes = Vec::new();
-            output.rewind().unwrap();
-            output.read_to_end(&mut bytes).unwrap();
-            Ok(bytes)
-        }
-        SpeOutcome::FunctionFailed(error) => Err(error.message),
-        other => panic!("{other:?}"),
-    }
-}
-
-/// A file that is open for reading alone.
-fn file(bytes: &[u8]) -> File {
-    let mut file = tempfile::tempfile().unwrap();
-    file.write_all(bytes).unwrap();
-    File::open(format!("/proc/self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(&file))).unwrap()
-}
-
-fn python(text: &str) -> FunctionCode {
-    let code = PythonCode::Source { file: "side.py".into(), text: text.into() };
-    FunctionCode::Python(PythonFunction { name: "f".into(), code, requires: vec![] })
-}
-
-fn program(words: &[&str]) -> FunctionCode {
-    FunctionCode::Program { words: words.iter().map(|word| (*word).to_owned()).collect() }
-}
-
-fn in_c(body: &str) -> FunctionCode {
-    let folder = tempfile::tempdir().unwrap();
-    let (source, library) = (folder.path().join("f.c"), folder.path().join("f.so"));
-    let text = format!(
-        "#include \"sector_udf.h\"\nSECTOR_UDF_LIBRARY\n\
-         SECTOR_UDF_EXPORT int32_t f(const sector_input *input, sector_output *output) {{ {body} }}"
-    );
-    fs::write(&source, text).unwrap();
-    let include = Path::new(env!("CARGO_MANIFEST_DIR")).join("../udf/include");
-    let flags = ["-std=c11", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC", "-I"];
-    let compiled = Command::new("cc").args(flags).arg(include).arg("-o").arg(&library).arg(&source).status();
-    assert!(compiled.unwrap().success());
-    FunctionCode::Native { library: fs::read(library).unwrap(), symbol: "f".into() }
+    lone_spe::run(code, side, &["x\n", "x\n"]).await.map(|(written, _)| written)
 }
 
 const IN_C: &str = "
