@@ -36,12 +36,12 @@ impl Detached {
         self.text.pids(&others.collect::<Vec<_>>())
     }
 
-    pub(super) fn view(&self) -> Value {
+    fn view(&self) -> Value {
         self.text.cloud.json(&["job", &self.job])
     }
 
     /// The node that drives it, and the process there that does.
-    pub(super) fn driver(&self) -> (String, u32) {
+    fn driver(&self) -> (String, u32) {
         watch("a node drives the job", || {
             let node = self.view()["driver"].as_str()?.to_owned();
             let is_driver = |pid: &u32| {
@@ -51,6 +51,15 @@ impl Detached {
             let driver = descendants(self.text.cloud.node_pid(&node)).into_iter().find(is_driver)?;
             Some((node, driver))
         })
+    }
+
+    /// Kills its driver, and waits until another node drives it.
+    pub(super) fn kill_driver(&self) {
+        let (node, driver) = self.driver();
+        kill(driver);
+        self.text.cloud.until("another node drives the job", |_| {
+            self.view()["driver"].as_str().is_some_and(|driver| driver != node)
+        });
     }
 
     /// Lets one task of each of these nodes go on, until two tasks are done and the journal says so.
@@ -100,11 +109,7 @@ fn a_detached_job_whose_driver_is_killed_goes_on_with_another_from_where_it_stoo
     let detached = Detached::begin(3);
     let nodes = detached.pids_but(None);
     detached.two_are_done(&nodes);
-    let (node, driver) = detached.driver();
-    kill(driver);
-    detached.text.cloud.until("another node drives the job", |_| {
-        detached.view()["driver"].as_str().is_some_and(|driver| driver != node)
-    });
+    detached.kill_driver();
     let ended = detached.end(&nodes);
     detached.check(&ended);
     let stage = &ended["stages"][0];

@@ -110,11 +110,7 @@ fn a_detached_job_reads_its_side_files_under_the_next_driver_too() {
     let detached = Detached::begin_with(text, &["--side", "words=/side/words"]);
     let nodes = detached.text.pids(&["node-1", "node-2", "node-3"]);
     detached.two_are_done(&nodes);
-    let (node, driver) = detached.driver();
-    kill(driver);
-    detached.text.cloud.until("another node drives the job", |_| {
-        detached.view()["driver"].as_str().is_some_and(|driver| driver != node)
-    });
+    detached.kill_driver();
     let ended = detached.end(&nodes);
     assert_eq!(ended["state"], "done", "{ended}");
     for stage in ended["stages"].as_array().unwrap() {
