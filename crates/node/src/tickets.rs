@@ -91,10 +91,7 @@ impl TicketDoor {
         let Right::Write { header, resume, base, .. } = ticket.right else {
             return Err(self.other_right(bearer, &ticket.user, "to write a slice".into()));
         };
-        let mut used = lock(&self.used);
-        used.retain(|_, until_unix_millis| *until_unix_millis >= now.unix_millis);
-        if used.contains_key(&header.slice) {
-            drop(used);
+        if lock(&self.used).has(header.slice, now.unix_millis) {
             let sentence = format!("the ticket to write slice {} is used already; create the file again", header.slice);
             return Err(self.refuse(bearer, TicketFault::Used, Some(ticket.user), sentence));
         }
@@ -103,7 +100,6 @@ impl TicketDoor {
             until_unix_millis: ticket.until_unix_millis,
             used: Arc::clone(&self.used),
         };
-        drop(used);
         Ok((WriteGrant { header, user: ticket.user, resume, base }, claim))
     }
 
@@ -324,19 +320,37 @@ pub(crate) struct WriteClaim {
 impl WriteClaim {
     /// The slice is stored: its ticket is good for nothing more, even if the slice is removed again.
     pub(crate) fn used(self) {
-        lock(&self.used).insert(self.slice, self.until_unix_millis);
+        lock(&self.used).until_unix_millis.insert(self.slice, self.until_unix_millis);
     }
 }
 
-/// Slices written whose tickets have not expired, with the time when they do: no more than are written in a ticket's
-/// life of a minute.
-type Used = BTreeMap<SliceId, u64>;
+/// Slices written whose tickets have not expired: no more than are written in a ticket's life of a minute.
+#[derive(Debug, Default)]
+struct Used {
+    /// When their tickets expire.
+    until_unix_millis: BTreeMap<SliceId, u64>,
+    swept_unix_millis: u64,
+}
+
+impl Used {
+    /// Whether this slice is one of them.
+    fn has(&mut self, slice: SliceId, now_unix_millis: u64) -> bool {
+        // All are looked at then: not for each of the thousand small files that may be written in a second.
+        if now_unix_millis.abs_diff(self.swept_unix_millis) >= SWEEP_PERIOD_MILLIS {
+            self.until_unix_millis.retain(|_, until| *until >= now_unix_millis);
+            self.swept_unix_millis = now_unix_millis;
+        }
+        self.until_unix_millis.contains_key(&slice)
+    }
+}
 
 fn lock(used: &Mutex<Used>) -> MutexGuard<'_, Used> {
     // Each change under this lock is complete in itself.
     used.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+/// How often those that have expired are forgotten.
+const SWEEP_PERIOD_MILLIS: u64 = 1_000;
 /// How long after its ticket's end another node may still deliver a piece: longer than any sensible task runs.
 const DELIVERY_TIME_MAX: Duration = Duration::from_secs(6 * 60 * 60);
 
@@ -496,6 +510,21 @@ mod tests {
         let (_, claim) = made.door.write(&made.client(), &made.write()).unwrap();
         claim.used();
         assert_eq!(made.door.write(&made.client(), &made.write()).unwrap_err().refusal().status, Status::Refused);
+    }
+
+    #[test]
+    fn used_tickets_are_known_until_they_expire_and_forgotten_soon_after() {
+        let mut used = Used::default();
+        for slice in 0..3_000 {
+            used.until_unix_millis.insert(SliceId(slice), 60_000 + slice as u64);
+        }
+        for now in [0, 59_999, 60_000] {
+            assert!(used.has(SliceId(0), now) && used.has(SliceId(2_999), now));
+        }
+        assert!(!used.has(SliceId(1_499), 61_500) && used.has(SliceId(1_500), 61_500));
+        assert_eq!(used.until_unix_millis.len(), 1_500);
+        // The machine's clock was set back.
+        assert!(!used.has(SliceId(7), 0));
     }
 
     #[test]
