@@ -130,6 +130,9 @@ impl BucketStore {
     pub fn open_sealed(&self, id: BucketId) -> Result<(File, u64), NodeError> {
         let bucket = self.known(id)?;
         let state = bucket.lock();
+        if state.is_removed {
+            return Err(not_here(id));
+        }
         let bytes = state.pieces.sealed_bytes().ok_or_else(|| not_sealed(id))?;
         // The lock is held while opening: a publication would take the file away.
         let file = File::open(&bucket.path).map_err(NodeError::io("open the bucket", &bucket.path))?;
@@ -149,14 +152,15 @@ impl BucketStore {
         Ok(content)
     }
 
-    /// Makes a sealed bucket a staged, synced slice. The same publication twice is one. What the bucket was
-    /// [made from](Self::made_from) is removed: its bytes are in the slice, and lie on this node as it did.
+    /// Makes a sealed bucket a staged, synced slice. The same publication twice is one.
     pub fn publish(&self, id: BucketId, header: SliceHeader, store: &DiskSet) -> Result<SliceMetadata, NodeError> {
         let bucket = self.known(id)?;
         let metadata = bucket.publish(header, store)?;
-        let input = bucket.lock().made_from.take();
-        if let Some(input) = input {
-            self.remove(input);
+        let input = bucket.lock().made_from;
+        if let Some(input) = input
+            && let Some(job) = self.lock().all.get_mut(&id.job)
+        {
+            job.published.insert(metadata.header.slice, input);
         }
         Ok(metadata)
     }
@@ -169,9 +173,14 @@ impl BucketStore {
         }
     }
 
-    fn remove(&self, id: BucketId) {
-        let removed = self.lock().all.get_mut(&id.job).and_then(|job| job.buckets.remove(&id));
-        if let Some(bucket) = removed {
+    /// The master has given a slice its name. Where it was published here, the bucket that it was [made
+    /// from](Self::made_from) is removed: nobody reads it again, and its bytes lie on this node as it did. Not before, since
+    /// what is published and never gets its name is made again from there.
+    pub fn named(&self, slice: SliceId) {
+        let input = self.lock().all.values_mut().find_map(|job| job.published.remove(&slice));
+        if let Some(Ok(bucket)) = input.map(|input| self.known(input)) {
+            let mut state = bucket.lock();
+            state.is_removed = true;
             // What cannot be removed now goes with the job.
             let _ = fs::remove_file(&bucket.path);
         }
@@ -311,11 +320,7 @@ impl BucketStore {
         if let Some(job) = job.filter(|job| id.run < job.run) {
             return Err(older_run(id, job.run));
         }
-        job.and_then(|job| job.buckets.get(&id)).cloned().ok_or_else(|| NodeError::Bucket {
-            bucket: id,
-            status: Status::NotFound,
-            why: "is not on this node".into(),
-        })
+        job.and_then(|job| job.buckets.get(&id)).cloned().ok_or_else(|| not_here(id))
     }
 
     /// Where a new bucket will be, its folder made.
@@ -358,6 +363,8 @@ struct Job {
     buckets: BTreeMap<BucketId, Arc<Bucket>>,
     /// What its functions read beside their segments, in all runs.
     side: BTreeMap<SliceId, Arc<SideFile>>,
+    /// Slices that wait for their name, and what each was made from.
+    published: BTreeMap<SliceId, BucketId>,
     /// Scratch files for its next tasks.
     spare: Vec<Scratch>,
 }
@@ -380,6 +387,8 @@ struct State {
     published: Option<SliceMetadata>,
     /// The bucket of which alone a task here has made it.
     made_from: Option<BucketId>,
+    /// What was made of it has its name: its file is gone. It stays sealed, so that no late piece begins it anew.
+    is_removed: bool,
 }
 
 impl Bucket {
@@ -414,6 +423,10 @@ fn piece_refused(bucket: BucketId, why: PieceRefused) -> NodeError {
         PieceRefused::TooMany => (Status::Unavailable, "has more pieces than a node keeps account of; use fewer tasks"),
     };
     NodeError::Bucket { bucket, status, why: why.into() }
+}
+
+fn not_here(bucket: BucketId) -> NodeError {
+    NodeError::Bucket { bucket, status: Status::NotFound, why: "is not on this node".into() }
 }
 
 fn not_sealed(bucket: BucketId) -> NodeError {

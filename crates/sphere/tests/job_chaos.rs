@@ -39,6 +39,8 @@ struct Node {
     sealed: BTreeMap<BucketId, (Vec<Winner>, Content)>,
     /// The newest run seen; what older ones left is void.
     run: u32,
+    /// Of which bucket alone an attempt here made its own.
+    made_from: BTreeMap<BucketId, BucketId>,
     /// What attempts here left, by bucket.
     kept: BTreeMap<AttemptId, BTreeMap<u32, Content>>,
 }
@@ -313,7 +315,15 @@ impl Cloud {
                 };
                 self.tell(event);
             }
-            Work::Publish(node, bucket) => self.deliver(&node, bucket, Event::Published(bucket)),
+            Work::Publish(node, bucket) => {
+                self.deliver(&node, bucket, Event::Published(bucket));
+                // What it was made from is needed no more, as far as the node knows.
+                let at = self.nodes.get_mut(&node).unwrap();
+                if let Some(input) = at.made_from.get(&bucket).filter(|_| !at.is_down) {
+                    let is_there = at.sealed.remove(input).is_some();
+                    *self.fired.entry("input removed").or_default() += u32::from(is_there);
+                }
+            }
             Work::Fetch(node, bucket) => self.deliver(&node, bucket, Event::Fetched(bucket)),
         }
     }
@@ -383,6 +393,12 @@ impl Cloud {
             let is_delivered = is_wanted && self.give(attempt, *number, home, content);
             let (bytes, checksum) = (content.len() as u64 * RECORD_BYTES, checksum(content));
             results.push(PieceResult { bucket: *number, bytes, checksum, is_delivered });
+        }
+        let inputs: Vec<_> = run.segments.iter().map(|segment| segment.first.place.clone()).collect();
+        if let ([SegmentPlace::Bucket(input)], Placement::Local) = (&inputs[..], &run.output) {
+            let AttemptId { job, stage, run: number, task, attempt } = attempt;
+            let own = BucketId { job, stage, run: number, bucket: task, making: attempt };
+            self.nodes.get_mut(&run.node).unwrap().made_from.insert(own, *input);
         }
         if run.output != Placement::Local && self.rng.u8(0..6) > 0 {
             self.nodes.get_mut(&run.node).unwrap().kept.insert(attempt, pieces);
@@ -623,7 +639,7 @@ fn whatever_dies_every_record_is_in_the_output_once() {
         }
     }
     let kinds = ["SPE killed", "SPE silent", "node killed", "node emptied", "input away", "driver replaced"];
-    for kind in kinds.into_iter().chain(["told twice", "delivered again"]) {
+    for kind in kinds.into_iter().chain(["told twice", "delivered again", "input removed"]) {
         assert!(fired.get(kind).is_some_and(|count| *count > 100), "{kind} hardly ever happened: {fired:?}");
     }
     assert_eq!(fired["run begun anew"], 0, "what was lost is made again, and nothing else: {fired:?}");

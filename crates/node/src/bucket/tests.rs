@@ -373,7 +373,7 @@ fn few_bytes_are_kept_in_memory_and_many_in_their_file() {
 }
 
 #[test]
-fn what_a_published_bucket_was_made_from_is_removed_and_nothing_before() {
+fn what_a_slice_was_made_from_is_removed_when_the_slice_has_its_name_and_not_before() {
     let made = fixture();
     let (store, _) = DiskSet::open(
         vec![store::DataFolder {
@@ -398,8 +398,12 @@ fn what_a_published_bucket_was_made_from_is_removed_and_nothing_before() {
     let path = made.buckets.known(bucket(0)).unwrap().path.clone();
     assert_eq!(made.buckets.open_sealed(bucket(0)).unwrap().1, 8, "it may be needed again");
     made.buckets.publish(sorted(1), header(9), &store).unwrap();
+    assert_eq!(made.buckets.open_sealed(bucket(0)).unwrap().1, 8, "and so it may if the slice never gets its name");
+    made.buckets.named(SliceId(8));
+    assert!(path.exists());
+    made.buckets.named(SliceId(9));
     let gone = made.buckets.open_sealed(bucket(0)).unwrap_err();
     assert_eq!((gone.refusal().status, path.exists()), (Status::NotFound, false));
-    made.buckets.publish(sorted(1), header(9), &store).unwrap();
-    assert!(made.buckets.known(sorted(0)).is_ok());
+    let late = made.buckets.begin(piece(1, 0), 3).map(drop).unwrap_err();
+    assert_eq!((late.refusal().status, path.exists()), (Status::Refused, false), "no late piece begins it anew");
 }

@@ -171,9 +171,13 @@ impl Desk {
     fn move_slice(&mut self, id: MoveId, work: Move) {
         let hands = Arc::clone(&self.hands);
         self.work.spawn(async move {
-            let store = Arc::clone(&hands.store);
+            let (store, buckets) = (Arc::clone(&hands.store), Arc::clone(&hands.buckets));
             let moved = blocking("moving a slice", move || match work {
-                Move::Place { header } => Ok(store.place(&header)?),
+                Move::Place { header } => {
+                    store.place(&header)?;
+                    buckets.named(header.slice);
+                    Ok(())
+                }
                 Move::Remove(slice) => Ok(store.remove(slice)?),
             });
             let result = moved.await.map_err(|error: NodeError| {
