@@ -22,9 +22,9 @@
 //! | one copy of each file | `three_copies_are_made_by_default_and_lie_in_more_than_one_site` beside this file |
 //! | a tight loop where an input is empty; several nodes on one address leave buckets unsorted | [`original_weaknesses`](crate::original_weaknesses) |
 
-use std::{collections::BTreeSet, fs};
+use std::{collections::BTreeSet, fs, process::Stdio};
 
-use cluster::{Cloud, Roles, random_bytes};
+use cluster::{Cloud, Roles, random_bytes, watch};
 
 /// Functions that write where nothing of theirs is: over what they read, behind it, and over all that comes behind what
 /// they have.
@@ -96,24 +96,35 @@ fn an_input_without_a_good_copy_fails_its_job_whole() {
     fs::write(&native, bytes).unwrap();
     let errors = fails_whole(&cloud, &run);
     assert!(errors.contains("/in/b"), "{errors}");
-    // The same where nobody who has it is there any more.
+    // Where nobody who has it is there any more, the job waits for him, says so, and leaves nothing when nobody will wait.
     cloud.ok(&["rm", "/in/b"]);
     let lost = cloud.good_copies("/in/a").remove(0);
     cloud.kill(&lost);
     cloud.until("it counts as lost", |cloud| cloud.ok(&["nodes", "--json"]).contains("\"lost\""));
-    let errors = fails_whole(&cloud, &run);
-    assert!(errors.contains("/in/"), "{errors}");
+    let waiting = cloud.command(&run).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    let job = watch("the job waits for an input", || {
+        let job = cloud.json(&["jobs"])[0].clone();
+        let waits = job["errors"][0].as_str().is_some_and(|error| error.starts_with("waiting: no copy of `/in/"));
+        (waits && job["state"] == "running").then(|| job["id"].as_str().unwrap().to_owned())
+    });
+    cloud.ok(&["job", &job, "--cancel"]);
+    assert_ne!(waiting.wait_with_output().unwrap().status.code(), Some(0));
+    leaves_nothing(&cloud);
 }
 
 /// Runs a job that fails and leaves nothing; what it says.
 fn fails_whole(cloud: &Cloud, run: &[&str]) -> String {
     let ended = cloud.run(run);
     assert_ne!(ended.code, 0, "{}", ended.text());
+    assert_eq!(cloud.json(&["jobs"])[0]["state"], "failed");
+    leaves_nothing(cloud);
+    ended.errors
+}
+
+fn leaves_nothing(cloud: &Cloud) {
     cloud.fails(3, &["ls", "/out"]);
     let hidden = cloud.ok(&["find", "/"]);
     assert!(hidden.lines().all(|path| path.starts_with("/in/")), "{hidden}");
-    assert_eq!(cloud.json(&["jobs"])[0]["state"], "failed");
-    ended.errors
 }
 
 /// 3.6: "the inverted index consists of multiple files managed by Sector". The first told its master of the unsorted buckets

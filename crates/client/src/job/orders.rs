@@ -10,7 +10,7 @@ use protocol::{
     JobId, NodeId, Refusal, SectorPath, SliceId, Status,
     message::{
         acl::{AclReply, AclRequest},
-        client_master::{ClientReply, ClientRequest, EntryKind, Located, Source},
+        client_master::{ClientReply, ClientRequest, CopyState, CopyStatus, EntryKind, Located, Source},
         spe::{Function, Guide, LoadOrder, Output, PartOrder, SegmentOrder, SegmentSource, SideOrder, TaskOrder},
     },
     record_index::offsets_of,
@@ -73,7 +73,7 @@ pub(super) async fn load_order(
 ) -> Result<LoadOrder, OrderRefused> {
     let mut orders = Vec::with_capacity(side.len());
     for PinnedFile { file, slice, bytes } in side {
-        let sources = current_sources(locate(client, &file.path).await?, *slice)?;
+        let sources = find_sources(client, &file.path, *slice).await?;
         let distance = |source: &Source| doors.distance(node, source);
         let from = nearest_to(node, sources, distance).map(|source| {
             let ticket = client.holder().hand(&source.ticket, node);
@@ -120,7 +120,7 @@ impl PartSources<'_> {
         let from = match self.found.get(&slice) {
             Some(source) => source.clone(),
             None => {
-                let source = choose(locate(self.client, path).await?, slice, nearest)?;
+                let source = choose(find_sources(self.client, path, slice).await?, nearest);
                 // The ticket is ours; the node that runs the task is to use it, and may be nearer or farther.
                 let ticket = self.client.holder().hand(&source.ticket, self.node);
                 let source = Source { ticket, distance: self.doors.distance(self.node, &source), ..source };
@@ -151,6 +151,22 @@ async fn inputs_ticket(
     }
 }
 
+/// Where the slice can be read, which is still that of its path: at least one place. It is away only where that may change
+/// by itself, since a node that has it is not there now; not where all copies are bad or gone.
+async fn find_sources(client: &Client, path: &SectorPath, slice: SliceId) -> Result<Vec<Source>, OrderRefused> {
+    match current_sources(locate(client, path).await?, slice) {
+        Err(OrderRefused::InputAway(refusal)) => match client.ask(ClientRequest::Stat(path.clone())).await {
+            Ok(ClientReply::Status(found)) if has_copies_away(&found.copies) => Err(OrderRefused::InputAway(refusal)),
+            _ => Err(OrderRefused::Now(refusal)),
+        },
+        found => found,
+    }
+}
+
+fn has_copies_away(copies: &[CopyStatus]) -> bool {
+    copies.iter().any(|copy| matches!(copy.state, CopyState::Stale | CopyState::Writing))
+}
+
 async fn locate(client: &Client, path: &SectorPath) -> Result<Located, OrderRefused> {
     match client.ask(ClientRequest::Locate(path.clone())).await {
         Ok(ClientReply::Located(located)) => Ok(located),
@@ -168,11 +184,10 @@ fn refused(error: ClientError) -> OrderRefused {
     }
 }
 
-/// The copy to read: at the nearest node that the rules know of, else at whoever the master names first.
-fn choose(located: Located, slice: SliceId, nearest: Option<&NodeId>) -> Result<Source, OrderRefused> {
-    let mut sources = current_sources(located, slice)?;
+/// The copy to read, of one at least: at the nearest node that the rules know of, else at whoever the master names first.
+fn choose(mut sources: Vec<Source>, nearest: Option<&NodeId>) -> Source {
     let at = sources.iter().position(|source| Some(&source.node) == nearest).unwrap_or(0);
-    Ok(sources.swap_remove(at))
+    sources.swap_remove(at)
 }
 
 /// The copy for `node` to fetch; nothing where it has one itself. Of those equally near, nodes take different ones: all of a
@@ -189,7 +204,7 @@ fn nearest_to<D: Ord>(node: &NodeId, sources: Vec<Source>, distance: impl Fn(&So
     sources.into_iter().min_by_key(|source| (distance(source), any(source)))
 }
 
-/// Where the slice can be read, which is still that of its path: at least one place.
+/// What the master names of them.
 fn current_sources(located: Located, slice: SliceId) -> Result<Vec<Source>, OrderRefused> {
     let path = located.entry.path;
     if !matches!(&located.entry.kind, EntryKind::File(content) if content.slice == slice) {
@@ -246,10 +261,19 @@ mod tests {
     }
 
     #[test]
+    fn a_copy_comes_back_by_itself_where_its_node_is_away_and_not_where_it_is_bad() {
+        let copy = |state| CopyStatus { node: NodeId::new("a").unwrap(), place: Place::new("s", "r"), state };
+        let away = |states: &[CopyState]| has_copies_away(&states.iter().map(|state| copy(*state)).collect::<Vec<_>>());
+        assert!(away(&[CopyState::Corrupt, CopyState::Stale]) && away(&[CopyState::Writing]));
+        assert!(!away(&[CopyState::Corrupt]) && !away(&[]), "nobody has a good one");
+    }
+
+    #[test]
     fn the_nearest_copy_is_read_and_else_the_one_the_master_names_first() {
         let name = |nodes: &[&str], nearest: Option<&str>| {
             let nearest = nearest.map(|name| NodeId::new(name).unwrap());
-            choose(located(nodes), SliceId(7), nearest.as_ref()).map(|source| source.node.to_string())
+            let sources = current_sources(located(nodes), SliceId(7));
+            sources.map(|sources| choose(sources, nearest.as_ref()).node.to_string())
         };
         assert_eq!(name(&["a", "b"], Some("b")), Ok("b".into()));
         assert_eq!(name(&["a", "b"], Some("c")), Ok("a".into()));
@@ -272,7 +296,7 @@ mod tests {
 
     #[test]
     fn a_file_that_was_overwritten_ends_the_job_instead_of_mixing_versions() {
-        let refused = choose(located(&["a"]), SliceId(8), None).unwrap_err();
+        let refused = current_sources(located(&["a"]), SliceId(8)).unwrap_err();
         assert!(matches!(refused, OrderRefused::ForEver(refusal) if refusal.sentence.contains("`/x` was changed")));
     }
 }
