@@ -5,6 +5,7 @@
 
 mod original_jobs;
 mod original_weaknesses;
+mod sphere;
 
 use std::{collections::BTreeSet, fs};
 
