@@ -80,6 +80,48 @@ fn a_cloud_that_lost_its_masters_disk_has_everything_back() {
 }
 
 #[test]
+fn an_older_copy_of_the_masters_folder_costs_nothing_that_was_done_since() {
+    let cloud = Cloud::start(&["--nodes", "3", "--sites", "3"]);
+    let file = cloud.random_file("a", 300_000);
+    cloud.ok(&["put", file.to_str().unwrap(), "/a"]);
+    cloud.down();
+    let master = journal(&cloud).parent().unwrap().to_owned();
+    let copy = cloud.folder().join("copy-of-the-master");
+    copy_folder(&master, &copy);
+    cloud.up();
+    cloud.ok(&["put", file.to_str().unwrap(), "/b"]);
+    cloud.ok(&["mkdir", "-p", "/private/empty"]);
+    cloud.ok(&["acl", "set", "/private", "user:nobody-else:r"]);
+    cloud.ok(&["rm", "/a"]);
+    let before = everything(&cloud);
+    let acl = cloud.json(&["acl", "get", "/private"]);
+    cloud.until("the slice is at its path", |cloud| cloud.node_folder("node-1").join("slices/b").exists());
+    cloud.down();
+    fs::remove_dir_all(&master).unwrap();
+    copy_folder(&copy, &master);
+    cloud.up();
+    settled(&cloud);
+    assert_eq!(everything(&cloud), before);
+    assert_eq!(cloud.json(&["acl", "get", "/private"]), acl);
+    assert_eq!(cloud.run(&["cat", "/b"]).out, random_bytes(300_000));
+    assert_eq!(cloud.json(&["rebuild", "status"])["conflicts_total"], 0);
+    cloud.ok(&["trash", "restore", "/a"]);
+    assert_eq!(cloud.run(&["cat", "/a"]).out, random_bytes(300_000));
+}
+
+fn copy_folder(from: &std::path::Path, to: &std::path::Path) {
+    fs::create_dir_all(to).unwrap();
+    for entry in fs::read_dir(from).unwrap() {
+        let entry = entry.unwrap();
+        let to = to.join(entry.file_name());
+        match entry.file_type().unwrap().is_dir() {
+            true => copy_folder(&entry.path(), &to),
+            false => drop(fs::copy(entry.path(), to).unwrap()),
+        }
+    }
+}
+
+#[test]
 fn a_journal_is_set_aside_only_where_no_master_runs() {
     let cloud = Cloud::start(&["--nodes", "2", "--sites", "2"]);
     let file = cloud.file("f", "content");

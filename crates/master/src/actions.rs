@@ -207,10 +207,12 @@ pub(crate) const MEMBERS_TABLE: &str = "members";
 pub(crate) const REMOVED_TABLE: &str = "removed";
 /// Table of slices in doubt, by slice.
 pub(crate) const CONFLICTS_TABLE: &str = "conflicts";
+/// Changes that this journal, and those before it, counted.
+pub(crate) const LINEAGE_TABLE: &str = "lineage";
 /// Table of one row: the largest version of a file that was removed.
 pub(crate) const VERSIONS_TABLE: &str = "versions";
 /// All tables, in the order in which they are loaded.
-pub const TABLES: [&str; 12] = [
+pub const TABLES: [&str; 13] = [
     NAMES_TABLE,
     JOBS_TABLE,
     NODES_TABLE,
@@ -223,4 +225,5 @@ pub const TABLES: [&str; 12] = [
     CONFLICTS_TABLE,
     VERSIONS_TABLE,
     HISTORIES_TABLE,
+    LINEAGE_TABLE,
 ];

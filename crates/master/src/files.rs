@@ -119,12 +119,7 @@ impl Master {
         if moved_slice.is_none() {
             effects.push(Effect::Moved(id));
         }
-        let mut rows = change.rows;
-        if moved_slice.is_some() {
-            // So that a copy of the rows that a node has tells whether it knows the new name.
-            self.count_moment(&mut rows, &mut effects);
-        }
-        self.save(now, rows, effects);
+        self.save(now, change.rows, effects);
         Ok(None)
     }
 

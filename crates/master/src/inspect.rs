@@ -15,11 +15,12 @@ use store::{Journal, RowChange};
 use crate::{
     MasterError,
     actions::{
-        HISTORIES_TABLE, JOBS_TABLE, NAMES_TABLE, NODES_TABLE, POLICIES_TABLE, QUOTAS_TABLE, StoredRow, TABLES,
-        TRASH_TABLE,
+        HISTORIES_TABLE, JOBS_TABLE, LINEAGE_TABLE, NAMES_TABLE, NODES_TABLE, POLICIES_TABLE, QUOTAS_TABLE, StoredRow,
+        TABLES, TRASH_TABLE,
     },
     histories::Histories,
     jobs::Jobs,
+    lineage,
     namespace::{Namespace, ROOT},
     nodes::Nodes,
     policies::Policies,
@@ -103,6 +104,9 @@ pub fn inspect_journal(at: &Path, repair: Option<u64>) -> Result<JournalReport, 
             .map(|problem| RowChange::Remove { table: problem.table, key: problem.key.clone() })
             .collect();
         let generation = report.id.map_or(1, |(_, generation)| generation + 1);
+        // Whatever the nodes kept is taken, also what this journal had: rows of it are gone.
+        let lineage = rows.iter().filter(|row| row.table == LINEAGE_TABLE);
+        changes.extend(lineage.map(|row| RowChange::Remove { table: row.table, key: row.key.clone() }));
         changes.push(rebuild::new_identity(JournalId(number.max(1)), generation, RebuildState::Running));
         journal.commit(&changes).map_err(|source| MasterError::Journal { operation: "write", source })?;
         File::open(&file).and_then(|file| file.sync_all()).map_err(|source| failed("sync", source))?;
@@ -160,6 +164,7 @@ fn check_row(row: &StoredRow) -> Option<String> {
         POLICIES_TABLE => Policies::default().load(row),
         TRASH_TABLE => Trash::default().load(row),
         QUOTAS_TABLE => Quotas::default().load(row),
+        LINEAGE_TABLE => lineage::check_row(row),
         _ => rebuild::check_row(row),
     };
     parsed.err().map(|_| "it cannot be read".to_owned())

@@ -24,9 +24,10 @@ use store::RowChange;
 use crate::{
     Master,
     actions::{
-        Action, JOURNAL_TABLE, MEMBERS_TABLE, NAMES_TABLE, NODES_TABLE, POLICIES_TABLE, QUOTAS_TABLE, REMOVED_TABLE,
-        StoredRow, TRASH_TABLE,
+        Action, JOURNAL_TABLE, LINEAGE_TABLE, MEMBERS_TABLE, NAMES_TABLE, NODES_TABLE, POLICIES_TABLE, QUOTAS_TABLE,
+        REMOVED_TABLE, StoredRow, TRASH_TABLE,
     },
+    lineage::JUMP_MAX,
     namespace::{self, Namespace},
     nodes::NodeKey,
     orders::Ordered,
@@ -130,14 +131,25 @@ impl Keeping {
                 }
             }
             self.durable = number;
-            self.log_rows += rows.len() + 1;
-            self.log.push_back((number, rows));
+            // Of changes that no row tells, the last one's number says it all.
+            match self.log.back_mut().filter(|(_, before)| rows.is_empty() && before.is_empty()) {
+                Some(last) => last.0 = number,
+                None => {
+                    self.log_rows += rows.len() + 1;
+                    self.log.push_back((number, rows));
+                }
+            }
             while self.log_rows > LOG_ROWS_MAX {
                 let Some((number, rows)) = self.log.pop_front() else { return };
                 self.log_rows -= rows.len() + 1;
                 self.log_after = number;
             }
         }
+    }
+
+    /// The number of the newest change, durable or not.
+    pub(crate) fn sequence(&self) -> u64 {
+        self.sequence
     }
 
     /// Whether the copy has this row, or will have it.
@@ -274,15 +286,13 @@ impl Master {
                 _ => {}
             }
         }
-        if !kept.is_empty() {
+        // A change of a file is counted though no kept row tells it: so a node that was away is known to have an older
+        // copy than one that was not, and a journal that was put back from a backup to be older than what nodes know.
+        let names_changed = changes.iter().any(|change| table_of(change) == NAMES_TABLE);
+        if !kept.is_empty() || names_changed {
+            self.note_touched(changes);
             self.count_change(kept, changes, effects);
         }
-    }
-
-    /// Counts a change that no row tells (a file has another path): so a node that was away is known to have an older
-    /// copy than one that was not.
-    pub(crate) fn count_moment(&mut self, changes: &mut Vec<RowChange>, effects: &mut Vec<Effect>) {
-        self.count_change(Vec::new(), changes, effects);
     }
 
     /// Gives nodes what they lack.
@@ -312,7 +322,14 @@ impl Master {
         self.actions.push_back(Action::Order { session, order, body });
     }
 
-    fn count_change(&mut self, kept: Vec<KeptRow>, changes: &mut Vec<RowChange>, effects: &mut Vec<Effect>) {
+    fn count_change(&mut self, mut kept: Vec<KeptRow>, changes: &mut Vec<RowChange>, effects: &mut Vec<Effect>) {
+        if self.lineage.begun().is_none() {
+            let jump = self.rng.u64(1..=JUMP_MAX);
+            let (first, row) = self.lineage.begin(self.rebuild.id, self.keeping.sequence, jump);
+            self.keeping.sequence = first - 1;
+            kept.extend(kept_row(&row));
+            changes.push(row);
+        }
         let sequence = self.keeping.add(kept);
         let value = namespace::encode_row(&sequence);
         changes.push(RowChange::Set { table: JOURNAL_TABLE, key: SEQUENCE_KEY.to_vec(), value });
@@ -351,6 +368,18 @@ impl Master {
     }
 }
 
+/// The table that a change is of.
+pub(crate) fn table_of(change: &RowChange) -> &'static str {
+    match change {
+        RowChange::Set { table, .. } | RowChange::Remove { table, .. } => table,
+    }
+}
+
+fn kept_row(change: &RowChange) -> Option<KeptRow> {
+    let RowChange::Set { table, key, value } = change else { return None };
+    Some(KeptRow { table: (*table).into(), key: key.clone(), value: Some(value.clone()) })
+}
+
 /// The kept table of this name.
 pub(crate) fn kept_table(name: &str) -> Option<&'static str> {
     KEPT_TABLES.into_iter().find(|table| *table == name)
@@ -362,8 +391,8 @@ fn row_bytes(row: &KeptRow) -> usize {
 }
 
 /// Tables whose rows nodes keep; of `names` only folders, and files that one of [`PINNING_TABLES`] names.
-pub(crate) const KEPT_TABLES: [&str; 7] =
-    [NAMES_TABLE, POLICIES_TABLE, TRASH_TABLE, QUOTAS_TABLE, NODES_TABLE, MEMBERS_TABLE, REMOVED_TABLE];
+pub(crate) const KEPT_TABLES: [&str; 8] =
+    [NAMES_TABLE, POLICIES_TABLE, TRASH_TABLE, QUOTAS_TABLE, NODES_TABLE, MEMBERS_TABLE, REMOVED_TABLE, LINEAGE_TABLE];
 /// Tables by the id of an entry.
 const PINNING_TABLES: [&str; 2] = [POLICIES_TABLE, TRASH_TABLE];
 /// The row that counts changes of small rows.

@@ -27,6 +27,7 @@ mod keeping;
 mod leases;
 mod left;
 mod lifetimes;
+mod lineage;
 mod links;
 mod loading;
 mod master;

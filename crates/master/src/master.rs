@@ -14,8 +14,8 @@ use store::RowChange;
 use crate::{
     actions::{
         Action, CONFLICTS_TABLE, Caller, ClientJoin, Completion, HISTORIES_TABLE, JOBS_TABLE, JOURNAL_TABLE,
-        MEMBERS_TABLE, Message, NODES_TABLE, NodeJoin, POLICIES_TABLE, QUOTAS_TABLE, REMOVED_TABLE, StoredRow,
-        TRASH_TABLE,
+        LINEAGE_TABLE, MEMBERS_TABLE, Message, NODES_TABLE, NodeJoin, POLICIES_TABLE, QUOTAS_TABLE, REMOVED_TABLE,
+        StoredRow, TRASH_TABLE,
     },
     audit::{AuditQueue, audited},
     config::MasterConfig,
@@ -26,6 +26,7 @@ use crate::{
     keeping::Keeping,
     leases::Leases,
     lifetimes::Lifetimes,
+    lineage::Lineage,
     links::Links,
     loading::Loading,
     namespace::{Namespace, damaged},
@@ -83,6 +84,7 @@ pub struct Master {
     pub(crate) sweeps: VecDeque<Sweep>,
     pub(crate) actions: VecDeque<Action>,
     pub(crate) keeping: Keeping,
+    pub(crate) lineage: Lineage,
     pub(crate) rebuild: Rebuild,
     /// No version that this master gave is as old as this.
     pub(crate) version_at_start: Version,
@@ -131,7 +133,7 @@ impl Master {
         loading: Loading,
     ) -> Result<Self, MasterError> {
         let mut rng = Rng::with_seed(seed);
-        let (rebuild, sequence) = Rebuild::load(now, &config, &mut rng, &loading)?;
+        let (mut rebuild, sequence) = Rebuild::load(now, &config, &mut rng, &loading)?;
         let (mut jobs, mut policies, mut nodes) = (Jobs::default(), Policies::default(), Nodes::default());
         let (mut trash, mut quotas, mut histories) = (Trash::default(), Quotas::default(), Histories::default());
         for row in &loading.others {
@@ -142,12 +144,14 @@ impl Master {
                 POLICIES_TABLE => policies.load(row)?,
                 TRASH_TABLE => trash.load(row)?,
                 QUOTAS_TABLE => quotas.load(row)?,
-                JOURNAL_TABLE | MEMBERS_TABLE | REMOVED_TABLE | CONFLICTS_TABLE => {}
+                JOURNAL_TABLE | MEMBERS_TABLE | REMOVED_TABLE | CONFLICTS_TABLE | LINEAGE_TABLE => {}
                 _ => return Err(damaged(row)),
             }
         }
         let (mut names, mut first_rows) = loading.names.finish(now)?;
         names.raise_version(rebuild.version_floor());
+        rebuild.note_loaded(names.last_version());
+        let lineage = Lineage::load(rebuild.id, sequence, &loading.others)?;
         if loading.others.iter().all(|row| row.table != JOURNAL_TABLE) {
             first_rows.push(rebuild.state_row());
         }
@@ -190,6 +194,7 @@ impl Master {
             sweeps: VecDeque::new(),
             actions: VecDeque::new(),
             keeping,
+            lineage,
             rebuild,
             #[cfg(test)]
             wishes_of_test: None,
@@ -433,7 +438,10 @@ impl Master {
     fn apply(&mut self, now: Now, effect: Effect) {
         match effect {
             Effect::Reply(to, reply) => self.reply(to, reply),
-            Effect::Settle(slice) => self.settle(now, slice),
+            Effect::Settle(slice) => {
+                self.note_decided(slice);
+                self.settle(now, slice);
+            }
             Effect::Supersede(old, new) => self.superseded.add(old, new),
             Effect::Moved(entry) => self.sweeps.push_back(Sweep::Moved(vec![(entry, None)])),
             Effect::Forget(job) => self.forget_job(job),
@@ -466,7 +474,9 @@ impl Master {
         if !self.rebuild.is_running() {
             self.watch_drains(now);
             self.watch_rebalance();
-            self.begin_expiry(now);
+            if self.may_expire(now) {
+                self.begin_expiry(now);
+            }
         }
         self.nodes.compare_speeds();
         self.share_links();

@@ -76,7 +76,8 @@ impl Policies {
         Some(RowChange::Remove { table: POLICIES_TABLE, key: file_key(id) })
     }
 
-    fn set(&mut self, id: FileId, policy: Policy) -> Option<RowChange> {
+    /// Lets an entry say this, or nothing where it says nothing. Gives its row, where there is one to change.
+    pub(crate) fn set(&mut self, id: FileId, policy: Policy) -> Option<RowChange> {
         let forgotten = self.forget(id);
         if policy.is_empty() {
             return forgotten;
@@ -173,19 +174,14 @@ impl Master {
         self.check_policy(by, id, path, &policy)?;
         let has_quota = policy.has_quota();
         let warnings = self.policy_warnings(&policy);
-        let mut rows = match self.names.content(id) {
+        let rows = match self.names.content(id) {
             None => self.policies.set(id, policy).into_iter().collect(),
             Some(content) => self.set_file_policy(now, path, content, policy)?,
         };
         self.track_folder(id, has_quota);
         let warnings = warnings.into_iter().chain(self.quota_warning(id)).collect();
         let reply = self.policy_reply(id, warnings);
-        let mut effects = vec![Effect::Reply(caller, reply), Effect::Moved(id)];
-        if !self.names.is_folder(id) {
-            // A file's own number of copies is in its sidecars: so that it is known which of them is the newest.
-            self.count_moment(&mut rows, &mut effects);
-        }
-        self.save(now, rows, effects);
+        self.save(now, rows, vec![Effect::Reply(caller, reply), Effect::Moved(id)]);
         Ok(None)
     }
 

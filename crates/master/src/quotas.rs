@@ -57,6 +57,24 @@ impl Quotas {
         old.of_users.into_keys().map(|user| RowChange::Remove { table: QUOTAS_TABLE, key: key(user) }).collect()
     }
 
+    /// Users' quotas in the stored form.
+    pub(crate) fn stored(&self) -> impl Iterator<Item = (UserName, Vec<u8>)> + '_ {
+        self.of_users.iter().map(|(user, most)| (user.clone(), encode_row(most)))
+    }
+
+    /// Lets a user have the quota that this stored form says; gives its row.
+    pub(crate) fn restore(&mut self, user: UserName, value: &[u8]) -> Option<RowChange> {
+        let most: Most = decode_row(value)?;
+        let key = user.as_str().as_bytes().to_vec();
+        self.of_users.insert(user, most);
+        Some(RowChange::Set { table: QUOTAS_TABLE, key, value: encode_row(&most) })
+    }
+
+    /// Whether a user has a quota.
+    pub(crate) fn has_user(&self, user: &UserName) -> bool {
+        self.of_users.contains_key(user)
+    }
+
     /// Forgets what was counted; what may be kept stays.
     pub(crate) fn forget_counts(&mut self) {
         self.used = BTreeMap::new();

@@ -11,7 +11,9 @@
 
 mod adopting;
 mod asking;
+mod behind;
 mod copy;
+mod own;
 mod removals;
 mod rows;
 
@@ -24,7 +26,7 @@ use std::{
 
 use fastrand::Rng;
 use protocol::{
-    FileId, JournalId, NodeId, Now, Refusal, SectorPath, SliceHeader, SliceId, Status, UserName, Version,
+    FileId, JournalId, NodeId, Now, Refusal, SliceHeader, SliceId, Status, Version,
     message::{
         acl::AclRequest,
         client_master::ClientRequest,
@@ -38,7 +40,9 @@ use crate::{
     Master, MasterConfig, MasterError, actions::MEMBERS_TABLE, loading::Loading, nodes::NodeKey, reconcile::Sweep,
     saves::Effect,
 };
+use behind::{Decided, Fork, is_absurd};
 use copy::Gather;
+use own::{Own, Touched};
 
 /// What is known of this journal's birth, and how far the names are.
 #[derive(Debug)]
@@ -72,9 +76,23 @@ pub(crate) struct Rebuild {
     retired: BTreeSet<SliceId>,
     /// Slices that were given another name, or wish, by newer knowledge, and how new that is.
     renamed: BTreeMap<SliceId, (u64, u64)>,
-    /// What was written under this journal before it met another: slices, and folders with their owners.
-    own: BTreeSet<SliceId>,
-    own_folders: BTreeMap<SectorPath, UserName>,
+    /// What was done under this journal before it met another.
+    own: Own,
+    /// The journal that this one was, where nodes showed that it was behind.
+    fork: Option<Fork>,
+    /// Nodes that are known and have told nothing in this master's life.
+    unheard: BTreeSet<NodeId>,
+    /// Whether any node has.
+    has_heard: bool,
+    /// Whether nodes had told before this life: then the journal has a past.
+    has_past: bool,
+    /// What this master's life did, as long as some have not.
+    decided: Decided,
+    touched: Touched,
+    /// When this life began, and how far the journal was then.
+    started: Duration,
+    version_at_start: Version,
+    sequence_at_start: u64,
     /// Folders that stand only because a file below them was found.
     made: BTreeSet<FileId>,
     files: u64,
@@ -98,6 +116,7 @@ impl Rebuild {
             None => rows::StateRow { state: RebuildState::Settled, ..rows::StateRow::born(JournalId(0)) },
         };
         let span = if state.state == RebuildState::New { NEW_FOR } else { config.rebuild_wait };
+        let has_past = !read.members.is_empty();
         let rebuild = Self {
             id: state.id,
             generation: state.generation,
@@ -105,6 +124,7 @@ impl Rebuild {
             ends: now.monotonic + span,
             version_floor: state.version_floor,
             absent: read.members.clone(),
+            unheard: if state.state == RebuildState::Running { BTreeSet::new() } else { read.members.clone() },
             members: read.members,
             marks: BTreeMap::new(),
             partly_seen: BTreeSet::new(),
@@ -116,12 +136,25 @@ impl Rebuild {
             retired: BTreeSet::new(),
             renamed: BTreeMap::new(),
             own: read.own,
-            own_folders: read.own_folders,
+            fork: read.fork,
+            has_heard: false,
+            has_past,
+            decided: Decided::default(),
+            touched: Touched::default(),
+            started: now.monotonic,
+            // Known when the names are loaded.
+            version_at_start: Version(0),
+            sequence_at_start: read.sequence,
             made: BTreeSet::new(),
             files: state.files,
             folders: state.folders,
         };
         Ok((rebuild, read.sequence))
+    }
+
+    /// The names are loaded: no version that they had is newer than this.
+    pub(crate) fn note_loaded(&mut self, last_version: Version) {
+        self.version_at_start = last_version;
     }
 
     /// Whether names are being put together: nothing is changed then.
@@ -176,16 +209,30 @@ impl Master {
     /// Takes a node's word on which copy of the small rows it has; said before its inventory.
     pub(crate) fn note_kept_mark(&mut self, now: Now, key: NodeKey, mark: Option<KeptMark>, all_seen: bool) {
         let Some(mark) = mark else { return };
+        if is_absurd(&mark) {
+            let node = &self.nodes.get(key).id;
+            return tracing::error!(%node, ?mark, "a node's copy says what no journal can have said; it is not believed");
+        }
         if !all_seen {
             self.rebuild.partly_seen.insert(key);
         }
-        self.rebuild.marks.insert(key, mark);
         if mark.journal == self.rebuild.id {
+            if self.is_ahead(&mark) {
+                return self.fall_behind(now, key, mark.generation, false);
+            }
+            self.rebuild.marks.insert(key, mark);
             return;
         }
+        let is_of_successor = mark.generation > self.rebuild.generation && self.is_new_knowledge(&mark);
+        let has_past = self.rebuild.has_past || self.rebuild.state == RebuildState::Settled;
+        if has_past && is_of_successor && !self.rebuild.is_running() {
+            // Perhaps it was put together from this one, which has been put back since.
+            return self.fall_behind(now, key, mark.generation, true);
+        }
+        self.rebuild.marks.insert(key, mark);
         // Ours knows all that the others knew, or will: it counts as newer.
         if mark.generation >= self.rebuild.generation {
-            self.rebuild.generation = mark.generation + 1;
+            self.rebuild.generation = mark.generation.saturating_add(1);
             let row = self.rebuild.state_row();
             self.save(now, vec![row], Vec::new());
         }
@@ -198,6 +245,8 @@ impl Master {
         let id = self.nodes.get(key).id.clone();
         self.rebuild.absent.remove(&id);
         self.rebuild.last_told = now.monotonic;
+        self.rebuild.has_heard = true;
+        self.note_heard(&id);
         let mut rows = self.confirm_removals_of(key);
         if self.rebuild.members.insert(id.clone()) {
             rows.push(rows::member(&id));
@@ -211,7 +260,8 @@ impl Master {
     /// A node has told all, and that is durable.
     pub(crate) fn open_keeping(&mut self, now: Now, key: NodeKey) {
         let node = self.nodes.get(key);
-        if node.is_up() && !self.rebuild.is_running() {
+        // What was never taken is not replaced.
+        if node.is_up() && !self.rebuild.is_running() && !self.is_uncovered(key) {
             // A whole copy again where a disk has not seen one: with it the node writes down that it has.
             let is_seen = !self.rebuild.partly_seen.contains(&key);
             let mark = self.rebuild.marks.get(&key).copied().filter(|_| is_seen);
@@ -237,6 +287,7 @@ impl Master {
     /// Forgets a node that will never come back; nothing waits for it any longer.
     pub(crate) fn forget_member(&mut self, now: Now, id: &NodeId) {
         self.rebuild.absent.remove(id);
+        self.note_heard(id);
         let mut changes = self.confirm_removals(id, |_| true);
         if self.rebuild.members.remove(id) {
             changes.push(RowChange::Remove { table: MEMBERS_TABLE, key: id.as_str().into() });
@@ -292,14 +343,19 @@ impl Master {
             0 => "it waits for nodes that nobody may know of".to_owned(),
             _ => format!("{missing} of {all} nodes have not told what they hold ({who}); start them"),
         };
-        format!("the names are being put together from the nodes' disks and {rest}, or `sector rebuild finish`")
+        let why = match self.rebuild.fork {
+            Some(_) => "the journal was older than what the nodes know, as after a backup was put back: ",
+            None => "",
+        };
+        format!("{why}the names are being put together from the nodes' disks and {rest}, or `sector rebuild finish`")
     }
 
     /// Does what time brings to a rebuild.
     pub(crate) fn watch_rebuild(&mut self, now: Now) {
         let is_due = now.monotonic >= self.rebuild.ends;
         match self.rebuild.state {
-            RebuildState::New if is_due => {
+            // One that nobody has used yet stays new, however long: the nodes of an old cloud may still come.
+            RebuildState::New if is_due && !self.rebuild.members.is_empty() => {
                 self.rebuild.state = RebuildState::Settled;
                 let row = self.rebuild.state_row();
                 self.save(now, vec![row], Vec::new());
@@ -313,8 +369,8 @@ impl Master {
                     self.settle_names(now);
                 }
             }
-            RebuildState::Running => self.advance_gather(now),
-            RebuildState::New | RebuildState::Settled => {}
+            RebuildState::Running | RebuildState::Settled => self.advance_gather(now),
+            RebuildState::New => {}
         }
     }
 
@@ -327,14 +383,10 @@ impl Master {
         self.rebuild.state = RebuildState::Running;
         self.rebuild.ends = now.monotonic + self.config.rebuild_wait;
         // What people have done meanwhile stands.
+        self.rebuild.own = self.gather_own(true);
         let mut changes = vec![self.rebuild.state_row()];
-        for entry in self.entries_below_root() {
-            match self.names.content(entry.id) {
-                Some(content) => drop(self.rebuild.own.insert(content.slice)),
-                None => drop(self.rebuild.own_folders.insert(entry.path, entry.owner)),
-            }
-        }
-        changes.extend(rows::own(&self.rebuild.own, &self.rebuild.own_folders));
+        changes.extend(own::set_rows(&self.rebuild.own));
+        self.note_compared();
         // Copies that were given away already are of a journal without a past.
         for key in self.nodes.iter().map(|(key, _)| key).collect::<Vec<_>>() {
             self.keeping.close(key);
@@ -358,8 +410,10 @@ impl Master {
         self.rebuild.version_floor = self.names.last_version();
         self.rebuild.retired.clear();
         self.rebuild.renamed.clear();
-        changes.extend(rows::no_own(&self.rebuild.own, &self.rebuild.own_folders));
-        (self.rebuild.own, self.rebuild.own_folders) = Default::default();
+        changes.extend(self.forget_lost_losers());
+        changes.extend(own::clear_rows(&self.rebuild.own));
+        self.rebuild.own = Own::default();
+        changes.extend(self.rebuild.fork.take().map(|_| rows::no_fork()));
         changes.push(self.rebuild.state_row());
         tracing::info!(files = self.rebuild.files, conflicts = self.rebuild.conflicts.len(), "the names are rebuilt");
         let up: Vec<_> = self.nodes.iter().filter(|(_, node)| node.is_up()).map(|(key, _)| key).collect();
@@ -368,6 +422,17 @@ impl Master {
         self.wait_for_copies(now);
         self.sweeps.push_back(Sweep::All(0));
         self.sweeps.extend(up.into_iter().map(|key| Sweep::Node(key, 0)));
+    }
+
+    /// What lies aside according to the list, and at no node, was replaced before and is gone: nobody need decide on it.
+    /// Where a node has not told, it may still be there.
+    fn forget_lost_losers(&mut self) -> Vec<RowChange> {
+        if !self.rebuild.absent.is_empty() {
+            return Vec::new();
+        }
+        let conflicts = self.rebuild.conflicts.iter().filter(|(_, conflict)| conflict.aside);
+        let gone: Vec<_> = conflicts.map(|(slice, _)| *slice).filter(|it| self.replicas.of(*it).is_empty()).collect();
+        gone.into_iter().filter_map(|slice| self.forget_conflict(slice)).collect()
     }
 }
 

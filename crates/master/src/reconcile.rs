@@ -241,6 +241,7 @@ impl Master {
         while steps > 0 {
             let (entry, after) = entries.pop()?;
             if let Some(slice) = self.names.slice_of(entry) {
+                self.note_decided(slice);
                 self.settle(now, slice);
                 self.note_lifetime(entry);
                 steps -= 1;
@@ -282,6 +283,8 @@ impl Master {
         match (replica.state, self.names.header_of_slice(slice, self.rebuild.id)) {
             (ReplicaState::Corrupt { put_aside: true }, _) => None,
             (ReplicaState::Corrupt { put_aside: false }, _) => Some(Due::Remove),
+            // Nodes that are still to come may know more of it than the journal: its sidecar is kept as it is.
+            _ if self.is_left_alone(slice, node) => None,
             (ReplicaState::Placed(mark), Some(header)) if mark == HeaderMark::of(&header) => None,
             (ReplicaState::Leaving, Some(header)) => {
                 // The others may have been lost since this one was found to be one too many.

@@ -157,6 +157,9 @@ impl Master {
             return self.note_lease_stored(now, key, &metadata);
         }
         let held_state = state;
+        if self.shows_loss(&metadata, state) {
+            return self.fall_behind(now, key, 0, false);
+        }
         let state = match state {
             HeldState::Staged => ReplicaState::Staged,
             HeldState::Placed => ReplicaState::Placed(HeaderMark::of(&metadata.header)),

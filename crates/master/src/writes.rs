@@ -72,6 +72,7 @@ impl Master {
         };
         let id = LeaseId(self.rng.u64(..));
         let slice = header.slice;
+        self.note_decided(slice);
         let base_slice = base.map(|base| base.slice);
         let mut chain = Vec::new();
         let at = self.client_at(client);

@@ -7,6 +7,7 @@
 
 use protocol::{
     FileId, Now, SectorPath, SliceId, SliceMetadata,
+    acl::Acl,
     message::{
         client_master::FileContent,
         node_master::HeldState,
@@ -31,6 +32,10 @@ impl Master {
         if !self.rebuild.is_foreign(header, self.names.birth()) || self.rebuild.was_seen(key) {
             return;
         }
+        // What its node kept comes first, and then the node once more: it says whose folders these are.
+        if !self.rebuild.is_running() && self.is_uncovered(key) {
+            return;
+        }
         self.begin_rebuild(now);
         self.names.raise_version(header.version);
         match self.names.file_of_slice(header.slice) {
@@ -47,7 +52,7 @@ impl Master {
         if let Some(other) = there {
             let is_settled = self.rebuild.state == RebuildState::Settled;
             // What was written since is what people want there, whatever the versions say: clocks may differ.
-            if is_settled || self.rebuild.own.contains(&other) {
+            if is_settled || self.rebuild.own.slices.contains(&other) {
                 return self.set_aside(now, key, metadata, ConflictKind::WrittenSince, Some(other));
             }
             if !self.wins(metadata, state, other) {
@@ -65,6 +70,7 @@ impl Master {
         match self.put_entry(now, path, true, &owner, content_of(metadata), metadata.header.modified_unix_millis) {
             Ok(change) => {
                 self.note_made(made_before, path);
+                rows.extend(self.close_made_folders(made_before, path));
                 if state == HeldState::Retired {
                     self.rebuild.retired.insert(slice);
                 }
@@ -109,7 +115,11 @@ impl Master {
         if differs && state == HeldState::Placed && self.rebuild.is_running() {
             let (knowledge, of_name) = (self.knowledge(key), self.knowledge_of_name(slice, file));
             let mut moved = (named == *path).then(Vec::new);
-            if knowledge > of_name {
+            if self.rebuild.own.slices.contains(&slice) {
+                // What was done since stands; of two lists of rights both hold.
+                rows.extend(if says_other { self.take_common_acl(key, file, metadata) } else { Vec::new() });
+                moved = Some(Vec::new());
+            } else if knowledge > of_name {
                 moved = moved.or_else(|| self.move_name(now, &named, path));
                 if let Some(rows) = &mut moved {
                     rows.extend(self.take_wish(now, file, metadata));
@@ -179,6 +189,19 @@ impl Master {
         Some(SliceMetadata { header: self.names.header_of_slice(slice, self.rebuild.id)?, bytes, digest })
     }
 
+    /// Closes folders that stand only for a file which came when the names stood already: nobody knows what they said of
+    /// rights, so their owners say it anew.
+    fn close_made_folders(&mut self, before: (FileId, usize), path: &SectorPath) -> Vec<RowChange> {
+        if self.rebuild.is_running() || is_in_trash(path) {
+            return Vec::new();
+        }
+        let (_, missing) = before;
+        let folders: Vec<_> = std::iter::successors(path.parent(), SectorPath::parent).collect();
+        let made = folders.iter().take(missing.saturating_sub(1)).filter_map(|folder| self.names.find(folder));
+        let made: Vec<_> = made.collect();
+        made.into_iter().flat_map(|id| self.names.set_acl(id, Some(Acl::default()))).collect()
+    }
+
     /// Remembers which folders stand only for a file that was found; `before` is what was there of its path.
     pub(super) fn note_made(&mut self, before: (FileId, usize), path: &SectorPath) {
         let (_, missing) = before;
@@ -211,7 +234,13 @@ impl Master {
 
     /// How new a node's knowledge is: which copy of the small rows it had.
     fn knowledge(&self, key: NodeKey) -> (u64, u64) {
-        self.rebuild.marks.get(&key).map_or((0, 0), |mark| (mark.generation, mark.sequence))
+        let Some(mark) = self.rebuild.marks.get(&key) else { return (0, 0) };
+        // What this master's life counted before it knew that it was behind is no newer than the journal was then.
+        let fork = self.rebuild.fork.as_ref().filter(|fork| fork.journal == mark.journal);
+        match fork.and_then(|fork| Some((fork.base, fork.life?))) {
+            Some((base, (first, last))) if (first..=last).contains(&mark.sequence) => (mark.generation, base),
+            _ => (mark.generation, mark.sequence),
+        }
     }
 
     /// How new the knowledge is from which a slice has its name: the best of those who have it under that name, of the

@@ -5,11 +5,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use protocol::{
-    FileId, Now, SliceId,
+    FileId, Now, SliceId, UserName,
     message::{
         client_master::Entry,
         node_master::Order,
-        rebuild::{ConflictKind, KeptKey, KeptMark, KeptRow},
+        rebuild::{ConflictKind, KeptKey, KeptMark, KeptRow, RebuildState},
     },
 };
 use store::RowChange;
@@ -40,7 +40,7 @@ pub(super) struct Gather {
 impl Master {
     /// Asks for the best copy there is, unless it is taken already or on its way.
     pub(super) fn advance_gather(&mut self, now: Now) {
-        if !self.rebuild.is_running() || self.rebuild.gather.is_some() {
+        if self.rebuild.state == RebuildState::New || self.rebuild.gather.is_some() {
             return;
         }
         let Some((node, mark)) = self.best_copy() else { return self.settle_if_all_told(now) };
@@ -48,13 +48,10 @@ impl Master {
         self.order_now(node, Ordered::TellKept, Order::TellKept { after: None });
     }
 
-    /// The newest copy that a reachable node has and that is newer than the one that was taken.
+    /// The newest copy that a reachable node has, of those that know what none knew that was taken.
     pub(super) fn best_copy(&self) -> Option<(NodeKey, KeptMark)> {
-        let taken = self.rebuild.copy.as_ref().map(|(_, mark)| age(mark));
         let marks = self.rebuild.marks.iter().map(|(key, mark)| (*key, *mark));
-        let usable = marks.filter(|(key, mark)| {
-            mark.journal != self.rebuild.id && Some(age(mark)) > taken && self.nodes.get(*key).session.is_some()
-        });
+        let usable = marks.filter(|(key, mark)| self.is_new_knowledge(mark) && self.nodes.get(*key).session.is_some());
         usable.max_by_key(|(key, mark)| (age(mark), std::cmp::Reverse(*key)))
     }
 
@@ -101,7 +98,8 @@ impl Master {
                 stored.push(StoredRow { table, key, value });
             }
         }
-        let mut changes = Vec::new();
+        let replaces = self.replaces(&mark);
+        let mut changes = self.lineage.take(mark.journal, mark.sequence, &stored);
         let mut gone = Vec::new();
         for row in stored.iter().filter(|row| row.table == MEMBERS_TABLE) {
             let Some(id) = rows::member_of(&row.key) else { continue };
@@ -113,6 +111,10 @@ impl Master {
         }
         for row in stored.iter().filter(|row| row.table == REMOVED_TABLE) {
             let Some((slice, nodes)) = rows::removed_of(&row.key, &row.value) else { continue };
+            // What was named here meanwhile, of another journal, is nothing that one of that journal removed.
+            if !replaces && self.names.file_of_slice(slice).is_some() {
+                continue;
+            }
             changes.push(rows::removed(slice, &nodes));
             self.rebuild.removed.entry(slice).or_default().extend(nodes);
             gone.push(slice);
@@ -120,6 +122,7 @@ impl Master {
         }
         let tree: Vec<_> = stored.iter().filter(|row| row.table == NAMES_TABLE).cloned().collect();
         match Namespace::load(now, tree.iter().cloned()) {
+            Ok((new, _)) if !tree.is_empty() && !replaces => changes.extend(self.merge_copy(now, &new, &stored)),
             Ok((new, _)) if !tree.is_empty() => {
                 let (rows, freed) = self.take_tables(now, &stored);
                 changes.extend(rows);
@@ -135,10 +138,41 @@ impl Master {
         self.sweeps.push_back(Sweep::All(0));
         let node = self.nodes.get(key).id.clone();
         tracing::info!(%node, ?mark, folders = self.rebuild.folders, "folders and policies were restored");
-        self.rebuild.copy = Some((node, mark));
+        if replaces || self.rebuild.copy.is_none() {
+            self.rebuild.copy = Some((node, mark));
+        }
         changes.push(self.rebuild.state_row());
-        let slices: Vec<_> = self.names.all_slices().collect();
+        let slices: Vec<_> = self.names.all_slices().filter(|_| self.rebuild.is_running()).collect();
         self.save(now, changes, slices.into_iter().chain(gone).map(Effect::Settle).collect());
+        if !self.rebuild.is_running() {
+            // It comes again, and tells what it holds to a master that knows its folders.
+            self.lose_node(now, key);
+        }
+    }
+
+    /// Whether a copy takes the place of the names that stand here: the newest of the journal that was lost does. One of
+    /// yet another journal, or one that comes when the names stand, only adds to them.
+    fn replaces(&self, mark: &KeptMark) -> bool {
+        let is_first = self.rebuild.copy.as_ref().is_none_or(|(_, taken)| taken.journal == mark.journal);
+        let merges = self.rebuild.fork.as_ref().is_some_and(|fork| fork.merges);
+        self.rebuild.is_running() && is_first && !merges
+    }
+
+    /// Adds a copy's rows to what is here.
+    fn merge_copy(&mut self, now: Now, tree: &Namespace, stored: &[StoredRow]) -> Vec<RowChange> {
+        let of = |table: &'static str| stored.iter().filter(move |row| row.table == table);
+        let policies: Vec<_> = of(POLICIES_TABLE).map(|row| (row.key.clone(), row.value.clone())).collect();
+        let mut changes = self.merge_tree(now, tree, &policies);
+        for row in of(QUOTAS_TABLE) {
+            let user = std::str::from_utf8(&row.key).ok().and_then(|user| UserName::new(user).ok());
+            if let Some(user) = user.filter(|user| !self.quotas.has_user(user)) {
+                changes.extend(self.quotas.restore(user, &row.value));
+            }
+        }
+        for row in of(NODES_TABLE) {
+            changes.extend(self.nodes.recall(now, row));
+        }
+        changes
     }
 
     /// Takes the copy's rows of the tables that other rooms own, and no others: ids of entries mean something else in the
@@ -182,14 +216,12 @@ impl Master {
         let made = std::mem::take(&mut self.rebuild.made);
         self.rebuild.folders = self.names.usage(ROOT).folders.saturating_sub(1);
         self.rebuild.files = self.names.usage(ROOT).files;
-        for (path, owner) in self.rebuild.own_folders.clone() {
-            changes
-                .extend(self.names.make_folder(now, &path, true, &owner).map(|change| change.rows).unwrap_or_default());
-        }
+        changes.extend(self.make_own_folders(now));
         let moved = self.moved_folders(&before, &entries, &made);
         for entry in entries {
             changes.extend(self.name_file_anew(now, key, &before, entry, &moved));
         }
+        changes.extend(self.restore_own_wishes());
         changes
     }
 
@@ -245,7 +277,7 @@ impl Master {
     }
 
     fn is_own_folder(&self, names: &Namespace, id: FileId) -> bool {
-        names.path(id).is_some_and(|path| self.rebuild.own_folders.contains_key(&path))
+        names.path(id).is_some_and(|path| self.rebuild.own.folders.contains_key(&path))
     }
 
     /// Every entry but the root, folders before what is in them.

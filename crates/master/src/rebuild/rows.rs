@@ -4,12 +4,16 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use protocol::{
-    JournalId, NodeId, SectorPath, SliceId, UserName, Version,
+    JournalId, NodeId, Policy, SectorPath, SliceId, UserName, Version,
     message::rebuild::{Conflict, KeptMark, RebuildState},
 };
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use store::RowChange;
 
+use super::{
+    behind::Fork,
+    own::{Own, OwnFolder},
+};
 use crate::{
     MasterError,
     actions::{CONFLICTS_TABLE, JOURNAL_TABLE, MEMBERS_TABLE, REMOVED_TABLE, StoredRow},
@@ -25,8 +29,8 @@ pub(super) struct Read {
     pub(super) members: BTreeSet<NodeId>,
     pub(super) removed: BTreeMap<SliceId, BTreeSet<NodeId>>,
     pub(super) conflicts: BTreeMap<SliceId, Conflict>,
-    pub(super) own: BTreeSet<SliceId>,
-    pub(super) own_folders: BTreeMap<SectorPath, UserName>,
+    pub(super) own: Own,
+    pub(super) fork: Option<Fork>,
 }
 
 /// The journal's own row. Field order is the format.
@@ -61,13 +65,24 @@ impl Read {
         match row.key.split_first() {
             _ if row.key == STATE_KEY => self.state = Some(value_of(row)?),
             _ if row.key == SEQUENCE_KEY => self.sequence = value_of(row)?,
+            _ if row.key == FORK_KEY => self.fork = Some(value_of(row)?),
             Some((&OWN_SLICE, slice)) => {
                 let slice = slice.try_into().map_err(|_| damaged(row))?;
-                self.own.insert(SliceId(u128::from_be_bytes(slice)));
+                self.own.slices.insert(SliceId(u128::from_be_bytes(slice)));
+            }
+            Some((&OWN_FOLDER_BEFORE, path)) => {
+                let (path, owner) = (path_of(path).ok_or_else(|| damaged(row))?, value_of(row)?);
+                self.own.folders.insert(path, OwnFolder { owner, acl: None });
             }
             Some((&OWN_FOLDER, path)) => {
-                let path = std::str::from_utf8(path).ok().and_then(|path| SectorPath::parse(path).ok());
-                self.own_folders.insert(path.ok_or_else(|| damaged(row))?, value_of(row)?);
+                self.own.folders.insert(path_of(path).ok_or_else(|| damaged(row))?, value_of(row)?);
+            }
+            Some((&OWN_POLICY, path)) => {
+                self.own.policies.insert(path_of(path).ok_or_else(|| damaged(row))?, value_of::<Policy>(row)?);
+            }
+            Some((&OWN_QUOTA, user)) => {
+                let user = std::str::from_utf8(user).ok().and_then(|user| UserName::new(user).ok());
+                self.own.quotas.insert(user.ok_or_else(|| damaged(row))?, row.value.clone());
             }
             _ => return Err(damaged(row)),
         }
@@ -144,22 +159,35 @@ pub(super) fn no_conflict(slice: SliceId) -> RowChange {
     RowChange::Remove { table: CONFLICTS_TABLE, key: slice_key(slice) }
 }
 
-/// The rows of what was written before a rebuild began.
-pub(super) fn own<'a>(
-    slices: &'a BTreeSet<SliceId>,
-    folders: &'a BTreeMap<SectorPath, UserName>,
-) -> impl Iterator<Item = RowChange> + 'a {
-    let slices = slices.iter().map(|slice| set(JOURNAL_TABLE, own_slice_key(*slice), &()));
-    slices.chain(folders.iter().map(|(path, owner)| set(JOURNAL_TABLE, own_folder_key(path), owner)))
+/// The keys and values of what stands.
+pub(super) fn own(own: &Own) -> impl Iterator<Item = (Vec<u8>, Vec<u8>)> + '_ {
+    let of_path = |kind: u8, path: &SectorPath| [&[kind][..], path.as_str().as_bytes()].concat();
+    let slices = own.slices.iter().map(|slice| ([&[OWN_SLICE][..], &slice.0.to_be_bytes()].concat(), encode_row(&())));
+    let folders = own.folders.iter().map(move |(path, folder)| (of_path(OWN_FOLDER, path), encode_row(folder)));
+    let policies = own.policies.iter().map(move |(path, policy)| (of_path(OWN_POLICY, path), encode_row(policy)));
+    let quotas = own.quotas.iter();
+    let quotas = quotas.map(|(user, value)| ([&[OWN_QUOTA][..], user.as_str().as_bytes()].concat(), value.clone()));
+    slices.chain(folders).chain(policies).chain(quotas)
 }
 
-/// Takes these rows away.
-pub(super) fn no_own<'a>(
-    slices: &'a BTreeSet<SliceId>,
-    folders: &'a BTreeMap<SectorPath, UserName>,
-) -> impl Iterator<Item = RowChange> + 'a {
-    let keys = slices.iter().map(|slice| own_slice_key(*slice)).chain(folders.keys().map(own_folder_key));
-    keys.map(|key| RowChange::Remove { table: JOURNAL_TABLE, key })
+/// The row of something that stands.
+pub(super) fn own_row(key: Vec<u8>, value: Vec<u8>) -> RowChange {
+    RowChange::Set { table: JOURNAL_TABLE, key, value }
+}
+
+/// Takes such a row away.
+pub(super) fn no_own_row(key: Vec<u8>) -> RowChange {
+    RowChange::Remove { table: JOURNAL_TABLE, key }
+}
+
+/// The row that says which journal this one was.
+pub(super) fn fork(fork: &Fork) -> RowChange {
+    set(JOURNAL_TABLE, FORK_KEY.to_vec(), fork)
+}
+
+/// Takes that row away.
+pub(super) fn no_fork() -> RowChange {
+    RowChange::Remove { table: JOURNAL_TABLE, key: FORK_KEY.to_vec() }
 }
 
 fn set<T: Serialize>(table: &'static str, key: Vec<u8>, value: &T) -> RowChange {
@@ -179,17 +207,21 @@ fn slice_key(slice: SliceId) -> Vec<u8> {
     slice.0.to_be_bytes().to_vec()
 }
 
-fn own_slice_key(slice: SliceId) -> Vec<u8> {
-    [&[OWN_SLICE][..], &slice.0.to_be_bytes()].concat()
-}
-
-fn own_folder_key(path: &SectorPath) -> Vec<u8> {
-    [&[OWN_FOLDER][..], path.as_str().as_bytes()].concat()
+fn path_of(key: &[u8]) -> Option<SectorPath> {
+    SectorPath::parse(std::str::from_utf8(key).ok()?).ok()
 }
 
 /// The row with the journal's id.
 const STATE_KEY: &[u8] = b"state";
 /// First byte of the key of a slice that was written before a rebuild began. No other key begins so.
 const OWN_SLICE: u8 = 0x01;
-/// First byte of the key of a folder that was made before a rebuild began.
-const OWN_FOLDER: u8 = 0x02;
+/// As `OWN_FOLDER`, of a build that wrote down the owner alone.
+const OWN_FOLDER_BEFORE: u8 = 0x02;
+/// First byte of the key of a folder that was made or changed before a rebuild began.
+const OWN_FOLDER: u8 = 0x03;
+/// First byte of the key of a path whose policy was set before a rebuild began.
+const OWN_POLICY: u8 = 0x04;
+/// First byte of the key of a user whose quota was set before a rebuild began.
+const OWN_QUOTA: u8 = 0x05;
+/// The row that says which journal this one was, before nodes showed that it was behind.
+const FORK_KEY: &[u8] = b"fork";

@@ -92,12 +92,11 @@ impl Master {
         Ok(None)
     }
 
-    /// Saves what was changed of an entry's rights; of a file, its copies are told, and which knows it is known.
-    fn save_rights(&mut self, now: Now, caller: Caller, by: &UserRights, id: FileId, mut rows: Vec<RowChange>) {
+    /// Saves what was changed of an entry's rights; of a file, its copies are told.
+    fn save_rights(&mut self, now: Now, caller: Caller, by: &UserRights, id: FileId, rows: Vec<RowChange>) {
         let mut effects = vec![Effect::Reply(caller, self.acl_reply(by, id))];
         if let Some(slice) = self.names.slice_of(id).filter(|_| !rows.is_empty()) {
             effects.push(Effect::Settle(slice));
-            self.count_moment(&mut rows, &mut effects);
         }
         self.save(now, rows, effects);
     }

@@ -5,6 +5,7 @@
 
 mod attempts;
 mod audit;
+mod behind;
 mod chains;
 mod coming_and_going;
 mod disks;
@@ -416,7 +417,11 @@ impl Bench {
                 Action::Save { batch, changes } => self.unsaved.push_back((batch, changes)),
                 Action::Reply { to, reply } => drop(self.replies.insert(to.request.unwrap(), reply)),
                 Action::Ack { ack, .. } => assert_eq!(ack, Ack::Done),
-                Action::CloseSession(session) => drop(self.closed.insert(session)),
+                Action::CloseSession(session) => {
+                    self.closed.insert(session);
+                    let fakes = self.nodes.values_mut().filter(|fake| fake.session == Some(session));
+                    fakes.for_each(|fake| fake.session = None);
+                }
                 Action::ReadTopology { to } => self.topology_asked.push(to),
                 Action::AskSecurity { to, request } => self.security_asked.push((to, request)),
                 Action::BringAudit(batch) => {
