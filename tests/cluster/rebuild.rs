@@ -37,6 +37,20 @@ fn settled(cloud: &Cloud) {
     cloud.until("the names are rebuilt", |cloud| cloud.json(&["rebuild", "status"])["state"] == "settled");
 }
 
+/// Makes folders below `/last` until every node keeps all that was done before.
+fn kept_by_three_nodes(cloud: &Cloud) {
+    // What was on its way to a node at one change has arrived when it writes for the next but one.
+    for last in ["/last", "/last/but", "/last/but/one"] {
+        let begun = std::time::SystemTime::now();
+        cloud.ok(&["mkdir", last]);
+        cloud.until("every node keeps the folders", |cloud| {
+            let kept = |node: u32| cloud.node_folder(&format!("node-{node}")).join("kept.redb");
+            let is_written = |node| fs::metadata(kept(node)).is_ok_and(|kept| kept.modified().unwrap() > begun);
+            cloud.json(&["nodes"]).is_array() && (1..=3).all(is_written)
+        });
+    }
+}
+
 #[test]
 fn a_cloud_that_lost_its_masters_disk_has_everything_back() {
     let cloud = Cloud::start(&["--processes", "--nodes", "3", "--sites", "3"]);
@@ -48,16 +62,7 @@ fn a_cloud_that_lost_its_masters_disk_has_everything_back() {
     cloud.ok(&["rm", "/x/3"]);
     cloud.ok(&["mv", "/x/4", "/x/moved"]);
     let before = everything(&cloud);
-    // What was on its way to a node at one change has arrived when it writes for the next but one.
-    for last in ["/last", "/last/but", "/last/but/one"] {
-        let begun = std::time::SystemTime::now();
-        cloud.ok(&["mkdir", last]);
-        cloud.until("every node keeps the folders", |cloud| {
-            let kept = |node: u32| cloud.node_folder(&format!("node-{node}")).join("kept.redb");
-            let is_written = |node| fs::metadata(kept(node)).is_ok_and(|kept| kept.modified().unwrap() > begun);
-            cloud.json(&["nodes"]).is_array() && (1..=3).all(is_written)
-        });
-    }
+    kept_by_three_nodes(&cloud);
     kill(master_pid(&cloud));
     cloud.until("nobody answers", |cloud| cloud.run(&["ls", "/"]).code == 5);
     cloud.run(&["down"]);
@@ -95,16 +100,18 @@ fn an_older_copy_of_the_masters_folder_costs_nothing_that_was_done_since() {
     cloud.ok(&["rm", "/a"]);
     let before = everything(&cloud);
     let acl = cloud.json(&["acl", "get", "/private"]);
-    cloud.until("the slice is at its path", |cloud| cloud.node_folder("node-1").join("slices/b").exists());
+    kept_by_three_nodes(&cloud);
     cloud.down();
     fs::remove_dir_all(&master).unwrap();
     copy_folder(&copy, &master);
     cloud.up();
     settled(&cloud);
-    assert_eq!(everything(&cloud), before);
+    let mut after = everything(&cloud);
+    after.retain(|(path, ..)| !path.as_str().unwrap().starts_with("/last"));
+    assert_eq!(after, before);
     assert_eq!(cloud.json(&["acl", "get", "/private"]), acl);
     assert_eq!(cloud.run(&["cat", "/b"]).out, random_bytes(300_000));
-    assert_eq!(cloud.json(&["rebuild", "status"])["conflicts_total"], 0);
+    assert_eq!(cloud.json(&["rebuild", "status"])["conflicts"], Value::Array(vec![]));
     cloud.ok(&["trash", "restore", "/a"]);
     assert_eq!(cloud.run(&["cat", "/a"]).out, random_bytes(300_000));
 }
