@@ -1,6 +1,7 @@
 //! The store as its callers see it, over the operating system's disk and over one that loses power.
 #![allow(clippy::unwrap_used)]
 
+mod arrivals;
 mod crash_images;
 mod disks;
 mod faults;
