@@ -59,6 +59,8 @@ pub trait DiskFile: Send + Sync {
     fn bytes(&self) -> io::Result<u64>;
     /// The operating system's file, if there is one: for handing the descriptor to an SPE or to `copy_file_range`.
     fn os_file(&self) -> Option<&File>;
+    /// What tells this file from every other of its disk, whatever its name is; another may have it once this is gone.
+    fn id(&self) -> io::Result<u64>;
 }
 
 /// One name in a folder.
@@ -88,6 +90,11 @@ impl FolderLock {
     pub(crate) fn alone() -> Self {
         Self { _file: None }
     }
+}
+
+/// Whether an error of a read says that the disk has lost these bytes: a bad sector, as long as it is the only one.
+pub(crate) fn is_bad_sector(error: &io::Error) -> bool {
+    error.raw_os_error() == Some(rustix::io::Errno::IO.raw_os_error())
 }
 
 /// Fills `buffer` from `offset`; fails with `UnexpectedEof` when the file ends before.
@@ -204,6 +211,9 @@ mod tests {
         }
         fn os_file(&self) -> Option<&File> {
             None
+        }
+        fn id(&self) -> io::Result<u64> {
+            Ok(0)
         }
     }
 

@@ -5,6 +5,8 @@ use std::{collections::BTreeMap, io};
 /// Bytes now, and the pages as they were at the last sync where they have changed since.
 #[derive(Default)]
 pub(super) struct Content {
+    /// No other file of the disk has it.
+    number: u64,
     now: Vec<u8>,
     synced_bytes: u64,
     /// By page number; a page that had no bytes then is empty.
@@ -14,6 +16,15 @@ pub(super) struct Content {
 }
 
 impl Content {
+    /// An empty file.
+    pub(super) fn numbered(number: u64) -> Self {
+        Self { number, ..Self::default() }
+    }
+
+    pub(super) fn number(&self) -> u64 {
+        self.number
+    }
+
     pub(super) fn bytes(&self) -> u64 {
         self.now.len() as u64
     }

@@ -168,8 +168,11 @@ impl MemoryDisk {
 
 impl Disk for MemoryDisk {
     fn create(&self, path: &Path) -> io::Result<Box<dyn DiskFile>> {
-        let content = Arc::new(Mutex::new(Content::default()));
-        self.change()?.names.change(NameChange::Create(path.to_owned(), Name::File(Arc::clone(&content))))?;
+        let mut state = self.change()?;
+        // As many files as changes at most: the count of these tells them apart.
+        let content = Arc::new(Mutex::new(Content::numbered(state.changes)));
+        state.names.change(NameChange::Create(path.to_owned(), Name::File(Arc::clone(&content))))?;
+        drop(state);
         Ok(Box::new(MemoryFile { disk: self.clone(), content, writable: true }))
     }
 
@@ -311,6 +314,11 @@ impl DiskFile for MemoryFile {
 
     fn os_file(&self) -> Option<&File> {
         None
+    }
+
+    fn id(&self) -> io::Result<u64> {
+        let _state = self.disk.read()?;
+        Ok(lock(&self.content).number())
     }
 }
 

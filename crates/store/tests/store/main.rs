@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod arrivals;
+mod bad_sectors;
 mod crash_images;
 mod disks;
 mod faults;
