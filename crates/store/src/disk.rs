@@ -51,7 +51,8 @@ pub trait DiskFile: Send + Sync {
     fn write_all_at(&self, bytes: &[u8], offset: u64) -> io::Result<()>;
     /// Makes content and length safe against a crash.
     fn sync_data(&self) -> io::Result<()>;
-    /// A hint to begin writing these bytes to the disk, so that the final sync is short. Does not wait for them.
+    /// A hint to begin writing these bytes to the disk, so that the final sync is short, and to drop from memory those of
+    /// them that are there already. Does not wait for them.
     fn start_writeback(&self, from: u64, bytes: u64) -> io::Result<()>;
     /// Cuts or extends (with zeros) to this length in bytes.
     fn set_len(&self, bytes: u64) -> io::Result<()>;
@@ -111,6 +112,14 @@ pub(crate) fn read_exactly(file: &dyn DiskFile, mut buffer: &mut [u8], mut offse
         }
     }
     Ok(())
+}
+
+/// Sees to it that what is read next is what the disk has. After a sync that failed the system may take the bytes for
+/// safe and show them, although they never got there; whoever goes on from them builds on what a crash takes away.
+pub(crate) fn read_from_disk(file: &dyn DiskFile) -> io::Result<()> {
+    // Only what is not being written can be dropped.
+    file.sync_data()?;
+    file.start_writeback(0, file.bytes()?)
 }
 
 /// Reads a whole small file; fails with `FileTooLarge` when it has more than `bytes_max` bytes.

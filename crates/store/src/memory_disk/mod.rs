@@ -283,13 +283,19 @@ impl DiskFile for MemoryFile {
     }
 
     fn sync_data(&self) -> io::Result<()> {
-        let _state = self.disk.change()?;
+        let state = self.disk.change()?;
+        if let Some(DiskFault::Syncs(errno)) = state.fault {
+            lock(&self.content).lose();
+            return Err(io::Error::from_raw_os_error(errno));
+        }
         lock(&self.content).sync();
         Ok(())
     }
 
-    fn start_writeback(&self, _from: u64, _bytes: u64) -> io::Result<()> {
-        self.disk.read().map(|_| ())
+    fn start_writeback(&self, from: u64, bytes: u64) -> io::Result<()> {
+        let _state = self.disk.read()?;
+        lock(&self.content).forget_cached(from, bytes);
+        Ok(())
     }
 
     fn set_len(&self, bytes: u64) -> io::Result<()> {
@@ -345,6 +351,9 @@ pub enum DiskFault {
     Changes(i32),
     /// Nothing works.
     Everything(i32),
+    /// Content that is synced does not reach the disk. The error is told, and from then on the system takes the content
+    /// for safe: it is read as written, as long as it stays in memory, and no later sync writes it.
+    Syncs(i32),
 }
 
 /// How a crash treats what was not synced.

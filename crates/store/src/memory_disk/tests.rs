@@ -193,3 +193,26 @@ fn a_bad_sector_stays_with_its_file_through_renames_and_crashes_and_spoils_nothi
     disk.set_bad_sector(Path::new("/d"), Some(0)).unwrap();
     assert!(disk.list(Path::new("/d")).is_err() && disk.list(Path::new("/")).is_ok());
 }
+
+#[test]
+fn what_a_failed_sync_did_not_write_is_shown_until_it_is_dropped_from_memory_and_never_survives_a_crash() {
+    for seed in 0..20 {
+        let disk = with_file(seed, &[1; 8192]);
+        let file = disk.open(Path::new("/f")).unwrap();
+        file.write_all_at(&[2; 8192], 0).unwrap();
+        disk.set_fault(Some(DiskFault::Syncs(5)));
+        assert!(file.sync_data().is_err());
+        disk.set_fault(None);
+        file.sync_data().unwrap();
+        assert_eq!(read(&disk, "/f"), Some(vec![2; 8192]), "as if all were well");
+        // What is written anew is written.
+        file.write_all_at(&[3; 4096], 0).unwrap();
+        file.sync_data().unwrap();
+        let on_disk = [vec![3; 4096], vec![1; 4096]].concat();
+        if seed % 2 == 0 {
+            file.start_writeback(0, 8192).unwrap();
+            assert_eq!(read(&disk, "/f"), Some(on_disk.clone()));
+        }
+        assert_eq!(read(&disk.crash(), "/f"), Some(on_disk));
+    }
+}
