@@ -1,6 +1,6 @@
 //! Disks: a flipped bit that `sector check` finds, one that fills, one whose mount goes away, and a role that dies.
 
-use std::{fs, process::Command};
+use std::{fs, os::unix::fs::MetadataExt, process::Command};
 
 use cluster::{Cloud, SmallDisk, kill, random_bytes};
 use serde_json::Value;
@@ -66,6 +66,33 @@ fn a_disk_that_fills_refuses_writes_and_nothing_else_until_there_is_room() {
     cloud.until("there is room again", |cloud| cloud.run(&["put", file.to_str().unwrap(), "/after"]).code == 0);
     assert_eq!(cloud.run(&["cat", "/after"]).out, random_bytes(1_000_000));
     cloud.fails(3, &["stat", "/while-full"]);
+}
+
+#[test]
+fn a_node_starts_with_an_unreadable_sidecar_serves_all_else_and_the_copy_is_made_again() {
+    let cloud = Cloud::start(&["--nodes", "2", "--sites", "2"]);
+    let file = cloud.random_file("in", 1_000_000);
+    for path in ["/d/bad", "/d/good"] {
+        cloud.ok(&["put", "--copies", "2", file.to_str().unwrap(), path]);
+    }
+    let data = cloud.node_folder("node-1");
+    let sidecar = data.join("slices/d/.bad.sector");
+    cloud.until("it stands at its path", |_| sidecar.exists());
+    cloud.down();
+    // The disk is not broken; but every read of this one file, whatever its name is, is answered with an error.
+    let bad = fs::metadata(&sidecar).unwrap().ino();
+    let list = cloud.file("bad", bad.to_string());
+    let shim = cloud.compile("bad_sector", BAD_SECTOR);
+    let ended = cloud.try_up_with(&[("LD_PRELOAD", &shim), ("BAD_INODE", &list)]);
+    assert_eq!(ended.code, 0, "{}", ended.errors);
+    let aside = || fs::read_dir(data.join("corrupt")).unwrap().map(|file| file.unwrap().metadata().unwrap().ino());
+    assert!(aside().count() == 2 && aside().any(|inode| inode == bad), "bytes and sidecar are kept for the operator");
+    assert_eq!(cloud.json(&["nodes"])[0]["disks"][0]["state"], "ok");
+    assert_eq!(cloud.run(&["cat", "/d/good"]).out, random_bytes(1_000_000));
+    assert_eq!(check(&cloud, "/d/good"), (0, results(["ok", "ok"])), "the disk serves its other slices");
+    cloud.until("the copy is made again", |cloud| check(cloud, "/d/bad") == (0, results(["ok", "ok"])));
+    cloud.until("in its place", |_| fs::metadata(&sidecar).is_ok_and(|found| found.ino() != bad));
+    assert_eq!(cloud.run(&["cat", "/d/bad"]).out, random_bytes(1_000_000));
 }
 
 #[test]
@@ -137,3 +164,36 @@ fn the_doctor_and_the_bench_of_a_disk_say_what_they_found() {
     assert!(figures.as_array().unwrap().iter().all(|figure| figure["bytes_per_s"].as_f64().unwrap() > 0.0));
     assert_eq!(figures.as_array().unwrap().len(), 4);
 }
+
+/// Put before the system's library, it answers reads of the file whose inode number stands in the file `BAD_INODE` with
+/// `EIO`, as a disk does with a sector that it cannot read.
+const BAD_SECTOR: &str = r#"
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <sys/types.h>
+
+static unsigned long long bad_inode(void) {
+    static unsigned long long inode;
+    if (inode == 0) {
+        FILE *list = fopen(getenv("BAD_INODE"), "r");
+        if (list == NULL || fscanf(list, "%llu", &inode) != 1) abort();
+        fclose(list);
+    }
+    return inode;
+}
+
+ssize_t pread64(int file, void *buffer, size_t bytes, off64_t offset) {
+    static ssize_t (*next)(int, void *, size_t, off64_t);
+    struct stat found;
+    if (next == NULL) next = (ssize_t (*)(int, void *, size_t, off64_t))dlsym(RTLD_NEXT, "pread64");
+    if (fstat(file, &found) == 0 && found.st_ino == bad_inode()) {
+        errno = EIO;
+        return -1;
+    }
+    return next(file, buffer, bytes, offset);
+}
+"#;

@@ -84,9 +84,14 @@ impl Cloud {
 
     /// Starts it and says how that ended.
     pub fn try_up(&self) -> Ended {
+        self.try_up_with(&[])
+    }
+
+    /// As [`try_up`](Self::try_up), with further environment variables.
+    pub fn try_up_with(&self, variables: &[(&str, &Path)]) -> Ended {
         let mut words = vec!["up", "--detach", "--port", "0", "--data", self.data.to_str().unwrap()];
         words.extend(self.arguments.iter().map(String::as_str));
-        self.run(&words)
+        ended(self.command(&words).envs(variables.iter().copied()).stdin(Stdio::null()).output().unwrap())
     }
 
     /// Stops it.

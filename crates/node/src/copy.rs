@@ -44,7 +44,12 @@ pub(crate) async fn copy(hands: &Hands, order: CopyOrder) -> Result<SliceMetadat
         }
         Ok(Some(store.open_slice(slice)?.metadata().clone()))
     });
-    if let Some(held) = held.await? {
+    let held = match held.await {
+        Ok(held) => held,
+        // What is here is not good. The next order finds it put aside.
+        Err(error) => return Err(hands.watch_for_corruption(slice, error).await.into()),
+    };
+    if let Some(held) = held {
         return Ok(held);
     }
     let expected = order.bytes;

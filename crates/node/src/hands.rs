@@ -97,8 +97,9 @@ impl Hands {
 
     /// Looks at an error of a job's files for what it says of their disk.
     pub(crate) fn watch_for_failed_disk(&self, error: &NodeError) {
-        if let NodeError::Io { path, source, .. } = error {
-            self.store.note_error(path, source);
+        if let NodeError::Io { operation, path, source } = error {
+            // One file that cannot be read is not yet its disk's end.
+            self.store.note_error(path, source, operation.starts_with("read"));
         }
     }
 

@@ -16,11 +16,14 @@ use std::{
         unix::fs::{FileExt, MetadataExt},
     },
     path::{Component, Path, PathBuf},
-    sync::{Mutex, PoisonError},
+    sync::{
+        Mutex, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
 };
 
 use protocol::{SliceHeader, SliceId, SliceMetadata, Status, limits, message::transfer::NativeFile};
-use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, ResolveFlags, linkat, openat2, unlinkat};
+use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, ResolveFlags, linkat, openat2, renameat, unlinkat};
 use store::{DiskSet, SliceHasher};
 
 use crate::NodeError;
@@ -32,6 +35,8 @@ pub(crate) struct ImportFolders {
     own: PathBuf,
     others: Vec<PathBuf>,
     imported: Mutex<BTreeMap<SliceId, FileMark>>,
+    /// Counts the further names that files got, so that no two are the same.
+    links: AtomicU64,
 }
 
 /// Tells a file, and this content of it, from every other.
@@ -46,7 +51,12 @@ struct FileMark {
 impl ImportFolders {
     /// Those below `import/` in the data folder, and `others`.
     pub(crate) fn new(data_folder: &Path, others: &[PathBuf]) -> Self {
-        Self { own: data_folder.join(OWN_FOLDER), others: others.to_vec(), imported: Mutex::default() }
+        Self {
+            own: data_folder.join(OWN_FOLDER),
+            others: others.to_vec(),
+            imported: Mutex::default(),
+            links: AtomicU64::new(0),
+        }
     }
 
     /// A page of the files in and below a folder, by path; whether more follow. Blocks.
@@ -107,13 +117,12 @@ impl ImportFolders {
             };
             read_all(&file, &shown, &mut take, progress)?;
             unchanged(&file, &shown, before)?;
-            let linked = jobs.join(format!("import-{slice}"));
+            // Its own each time: a second try while the first is still at work must not lose its file to it.
+            let linked = jobs.join(format!("import-{slice}-{}", self.links.fetch_add(1, Ordering::Relaxed)));
             link(&file, &linked, &shown)?;
             let adopted = store.adopt(header, &linked, hasher.finish());
-            if adopted.is_err() {
-                // It has its own name still.
-                let _ = std::fs::remove_file(&linked);
-            }
+            // It has its own name still. Nothing is there where it became the slice.
+            let _ = std::fs::remove_file(&linked);
             adopted?
         } else {
             let mut writer = store.begin(header)?;
@@ -131,21 +140,47 @@ impl ImportFolders {
 
     /// Takes its native name from a file that was imported as this slice, if it is still the same file. Blocks.
     pub(crate) fn leave(&self, folder: &str, name: &str, slice: SliceId) -> Result<(), NodeError> {
+        self.leave_while(folder, name, slice, || ())
+    }
+
+    /// As [`leave`](Self::leave); something else happens in the middle.
+    fn leave_while(&self, folder: &str, name: &str, slice: SliceId, meanwhile: impl FnOnce()) -> Result<(), NodeError> {
         let shown = Path::new(folder).join(name);
         let root = self.open_folder(folder)?;
-        let file = open_file(&root, folder, name)?;
-        let now = FileMark::of(&file, &shown)?;
-        let imported = self.imported.lock().unwrap_or_else(PoisonError::into_inner);
-        if imported.get(&slice) != Some(&now) {
-            let sentence = format!("`{}` is not the file that was imported; it keeps its name", shown.display());
-            return Err(refused(sentence));
-        }
-        drop(imported);
+        self.is_imported(&open_file(&root, folder, name)?, &shown, slice)?;
         let (above, last) = name.rsplit_once('/').unwrap_or((".", name));
         let above = open_beneath(&root, above, OFlags::PATH | OFlags::DIRECTORY, &shown)?;
-        unlinkat(&above, last, AtFlags::empty()).map_err(|error| NodeError::io("remove", &shown)(error.into()))?;
+        let failed = |operation| {
+            let shown = shown.clone();
+            move |error: rustix::io::Errno| NodeError::io(operation, &shown)(error.into())
+        };
+        meanwhile();
+        // To a name that nobody else knows, and looked at once more there: what is removed is what was looked at, and not
+        // what somebody put at the name in between.
+        let own = format!(".sector-leave-{slice}-{}", self.links.fetch_add(1, Ordering::Relaxed));
+        renameat(&above, last, &above, &own).map_err(failed("rename"))?;
+        let found = open_beneath(&above, &own, OFlags::RDONLY | OFlags::NONBLOCK, &shown).map(File::from);
+        if let Err(error) = found.and_then(|file| self.is_imported(&file, &shown, slice)) {
+            // A link, which never replaces a file that is there by now. Then it stays where it is, and is told.
+            linkat(&above, &own, &above, last, AtFlags::empty()).map_err(|_| {
+                refused(format!("`{}` was replaced meanwhile; the file lies beside it as `{own}`", shown.display()))
+            })?;
+            unlinkat(&above, &own, AtFlags::empty()).map_err(failed("remove"))?;
+            return Err(error);
+        }
+        unlinkat(&above, &own, AtFlags::empty()).map_err(failed("remove"))?;
         self.imported.lock().unwrap_or_else(PoisonError::into_inner).remove(&slice);
         Ok(())
+    }
+
+    /// Fails where this is not the file, with the content, that was imported as this slice.
+    fn is_imported(&self, file: &File, shown: &Path, slice: SliceId) -> Result<(), NodeError> {
+        let now = FileMark::of(file, shown)?;
+        let imported = self.imported.lock().unwrap_or_else(PoisonError::into_inner);
+        if imported.get(&slice) == Some(&now) {
+            return Ok(());
+        }
+        Err(refused(format!("`{}` is not the file that was imported; it keeps its name", shown.display())))
     }
 
     /// Opens a folder that may be imported from.
@@ -281,8 +316,6 @@ fn unchanged(file: &File, shown: &Path, before: FileMark) -> Result<(), NodeErro
 
 /// Gives an open file a further name: that file, whatever has its name by now.
 fn link(file: &File, to: &Path, shown: &Path) -> Result<(), NodeError> {
-    // Left by an earlier try whose answer was lost.
-    let _ = std::fs::remove_file(to);
     let from = format!("/proc/self/fd/{}", file.as_raw_fd());
     linkat(CWD, from.as_str(), CWD, to, AtFlags::SYMLINK_FOLLOW).map_err(|error| match error {
         rustix::io::Errno::PERM | rustix::io::Errno::ACCESS => refused(format!(
@@ -427,6 +460,21 @@ mod tests {
         assert_eq!(Fixture::status(made.import.leave(".", "f", SliceId(1))), Status::Refused);
         assert_eq!(Fixture::status(made.import.leave(".", "f", SliceId(2))), Status::Refused);
         assert_eq!(fs::read(&file).unwrap(), b"other");
+    }
+
+    #[test]
+    fn a_file_that_is_put_at_the_name_while_it_is_given_up_is_not_removed() {
+        let made = fixture();
+        let file = made.write("data/import/sub/f", b"bytes");
+        made.import("sub", "f", false).unwrap();
+        let replace = || {
+            fs::remove_file(&file).unwrap();
+            fs::write(&file, b"other").unwrap();
+        };
+        assert_eq!(Fixture::status(made.import.leave_while("sub", "f", SliceId(1), replace)), Status::Refused);
+        assert_eq!(fs::read(&file).unwrap(), b"other");
+        let names = fs::read_dir(file.parent().unwrap()).unwrap();
+        assert_eq!(names.map(|name| name.unwrap().file_name()).collect::<Vec<_>>(), ["f"], "and nothing beside it");
     }
 
     #[test]

@@ -8,9 +8,30 @@ use std::{
     sync::atomic::{AtomicU64, Ordering},
 };
 
+use crate::{Disk, OsDisk, disk::read_from_disk};
+
 /// Writes a small file whole or not at all (settings, keys): temporary file, sync, rename, sync folder. The file has
-/// the permissions `mode` (`0o600` for a key) from its first byte. After an error the old file is as it was.
+/// the permissions `mode` (`0o600` for a key) from its first byte. After an error the old file is as it was; only where
+/// the very last sync failed is it the new one, which the error says: a crash may bring the old one back.
 pub fn write_file_atomically(path: &Path, bytes: &[u8], mode: u32) -> io::Result<()> {
+    write_with(path, bytes, mode, &mut |folder| File::open(folder)?.sync_all())
+}
+
+/// Reads a whole file as the disk has it, and not as the system remembers it after a sync that failed.
+///
+/// # Errors
+/// What the operating system says, also of what it still had to write.
+pub fn read_file_from_disk(path: &Path) -> io::Result<Vec<u8>> {
+    read_from_disk(&*OsDisk.open_to_read(path)?)?;
+    fs::read(path)
+}
+
+fn write_with(
+    path: &Path,
+    bytes: &[u8],
+    mode: u32,
+    sync_folder: &mut dyn FnMut(&Path) -> io::Result<()>,
+) -> io::Result<()> {
     let name = path.file_name().ok_or_else(|| io::Error::new(io::ErrorKind::InvalidInput, "the path names no file"))?;
     let folder = match path.parent() {
         Some(folder) if !folder.as_os_str().is_empty() => folder.to_owned(),
@@ -20,13 +41,19 @@ pub fn write_file_atomically(path: &Path, bytes: &[u8], mode: u32) -> io::Result
     // keep two writers apart.
     let count = WRITTEN.fetch_add(1, Ordering::Relaxed);
     let temporary = folder.join(format!(".sector-{}-{count}.tmp", std::process::id()));
+    // A folder that cannot be synced is found before anything is replaced.
     let written = write_new(&temporary, bytes, mode)
-        .and_then(|()| fs::rename(&temporary, folder.join(name)))
-        .and_then(|()| File::open(&folder)?.sync_all());
+        .and_then(|()| sync_folder(&folder))
+        .and_then(|()| fs::rename(&temporary, folder.join(name)));
     if written.is_err() {
         let _ = fs::remove_file(&temporary);
+        return written;
     }
-    written
+    // Not taken back: somebody else may have replaced it once more by now.
+    sync_folder(&folder).map_err(|error| {
+        let sentence = format!("`{}` has its new content, which a crash may take back: {error}", path.display());
+        io::Error::new(error.kind(), sentence)
+    })
 }
 
 fn write_new(path: &Path, bytes: &[u8], mode: u32) -> io::Result<()> {
@@ -56,9 +83,27 @@ mod tests {
         let path = folder.path().join("key.pem");
         write_file_atomically(&path, b"a long first content", 0o644).unwrap();
         write_file_atomically(&path, b"second", 0o600).unwrap();
-        assert_eq!(fs::read(&path).unwrap(), b"second");
+        assert_eq!(read_file_from_disk(&path).unwrap(), b"second");
         assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn a_folder_that_cannot_be_synced_is_found_before_the_file_is_replaced_or_said_of_the_new_one() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("key.pem");
+        for (failing, content, sentence) in [(1, "old", ""), (2, "new", "has its new content")] {
+            fs::write(&path, "old").unwrap();
+            let mut syncs = 0;
+            let mut sync = |_: &Path| {
+                syncs += 1;
+                if syncs == failing { Err(rustix::io::Errno::IO.into()) } else { Ok(()) }
+            };
+            let error = write_with(&path, b"new", 0o600, &mut sync).unwrap_err().to_string();
+            assert!(error.contains(sentence) && error.contains("os error 5"), "{error}");
+            assert_eq!(fs::read_to_string(&path).unwrap(), content);
+            assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1, "nothing is left beside it");
+        }
     }
 
     #[test]

@@ -51,7 +51,8 @@ pub trait DiskFile: Send + Sync {
     fn write_all_at(&self, bytes: &[u8], offset: u64) -> io::Result<()>;
     /// Makes content and length safe against a crash.
     fn sync_data(&self) -> io::Result<()>;
-    /// A hint to begin writing these bytes to the disk, so that the final sync is short. Does not wait for them.
+    /// A hint to begin writing these bytes to the disk, so that the final sync is short, and to drop from memory those of
+    /// them that are there already. Does not wait for them.
     fn start_writeback(&self, from: u64, bytes: u64) -> io::Result<()>;
     /// Cuts or extends (with zeros) to this length in bytes.
     fn set_len(&self, bytes: u64) -> io::Result<()>;
@@ -59,6 +60,8 @@ pub trait DiskFile: Send + Sync {
     fn bytes(&self) -> io::Result<u64>;
     /// The operating system's file, if there is one: for handing the descriptor to an SPE or to `copy_file_range`.
     fn os_file(&self) -> Option<&File>;
+    /// What tells this file from every other of its disk, whatever its name is; another may have it once this is gone.
+    fn id(&self) -> io::Result<u64>;
 }
 
 /// One name in a folder.
@@ -90,6 +93,11 @@ impl FolderLock {
     }
 }
 
+/// Whether an error of a read says that the disk has lost these bytes: a bad sector, as long as it is the only one.
+pub(crate) fn is_bad_sector(error: &io::Error) -> bool {
+    error.raw_os_error() == Some(rustix::io::Errno::IO.raw_os_error())
+}
+
 /// Fills `buffer` from `offset`; fails with `UnexpectedEof` when the file ends before.
 pub(crate) fn read_exactly(file: &dyn DiskFile, mut buffer: &mut [u8], mut offset: u64) -> io::Result<()> {
     while !buffer.is_empty() {
@@ -104,6 +112,14 @@ pub(crate) fn read_exactly(file: &dyn DiskFile, mut buffer: &mut [u8], mut offse
         }
     }
     Ok(())
+}
+
+/// Sees to it that what is read next is what the disk has. After a sync that failed the system may take the bytes for
+/// safe and show them, although they never got there; whoever goes on from them builds on what a crash takes away.
+pub(crate) fn read_from_disk(file: &dyn DiskFile) -> io::Result<()> {
+    // Only what is not being written can be dropped.
+    file.sync_data()?;
+    file.start_writeback(0, file.bytes()?)
 }
 
 /// Reads a whole small file; fails with `FileTooLarge` when it has more than `bytes_max` bytes.
@@ -204,6 +220,9 @@ mod tests {
         }
         fn os_file(&self) -> Option<&File> {
             None
+        }
+        fn id(&self) -> io::Result<u64> {
+            Ok(0)
         }
     }
 

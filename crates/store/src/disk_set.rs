@@ -25,7 +25,7 @@ use protocol::{
 
 use crate::{
     Disk, PartialKey, SliceReader, SliceStore, SliceSums, SliceWriter, StoreError,
-    disk::is_folder,
+    disk::{is_bad_sector, is_folder},
     error::WhileDoing,
     locking::lock,
     slice_store::{Writing, check_header},
@@ -100,8 +100,14 @@ impl DiskSet {
         for DataFolder { disk, folder, known, memory_bytes } in folders {
             let is_memory = memory_bytes.is_some();
             let mut slot = Slot { store: None, failure: Arc::default(), missing: false, is_memory, folder };
-            let disk = Arc::new(WatchedDisk::new(disk, Arc::clone(&slot.failure)));
-            match open_known(disk, &slot.folder, known) {
+            let disk = Arc::new(WatchedDisk::new(disk, &slot.folder, Arc::clone(&slot.failure)));
+            let opened = match (open_known(disk, &slot.folder, known), slot.failure.why()) {
+                (Err(error @ StoreError::Locked { .. }), _) => return Err(error),
+                // What it said first says more than what came of it.
+                (_, Some(_)) => Err(slot.error()),
+                (opened, None) => opened,
+            };
+            match opened {
                 Ok((store, report)) => {
                     match memory_bytes {
                         Some(bytes_max) => store.set_bytes_max(bytes_max),
@@ -110,7 +116,6 @@ impl DiskSet {
                     put_aside.extend(report.put_aside);
                     slot.store = Some(store);
                 }
-                Err(error @ StoreError::Locked { .. }) => return Err(error),
                 Err(error) => {
                     slot.missing = is_missing(&error);
                     slot.failure.note(error.to_string());
@@ -320,12 +325,17 @@ impl DiskSet {
         marked
     }
 
-    /// Notes an error that someone met who reaches a disk by himself (files of jobs), if it speaks of the disk.
-    pub fn note_error(&self, file: &Path, error: &io::Error) {
-        if means_the_disk(error)
-            && let Some(slot) = self.slots.iter().filter(|slot| file.starts_with(&slot.folder)).max_by_key(depth)
-        {
-            slot.failure.note(error.to_string());
+    /// Notes an error that someone met who reaches a disk by himself (files of jobs), if it speaks of the disk. A file
+    /// that could not be read (`reading`) may be the only one.
+    pub fn note_error(&self, file: &Path, error: &io::Error, reading: bool) {
+        let slot = self.slots.iter().filter(|slot| file.starts_with(&slot.folder)).max_by_key(depth);
+        let Some(slot) = slot.filter(|_| means_the_disk(error)) else { return };
+        match slot.store() {
+            Some(store) if reading && is_bad_sector(error) => {
+                let number = store.disk.open_to_read(file).and_then(|file| file.id()).ok();
+                slot.failure.note_unreadable(number, file, error);
+            }
+            _ => slot.failure.note(error.to_string()),
         }
     }
 
@@ -398,7 +408,7 @@ impl DiskSet {
     }
 
     /// Asks a disk for its free space, which says whether it is there and can be written.
-    fn probe(&self, disk: usize) -> Result<(), StoreError> {
+    pub(crate) fn probe(&self, disk: usize) -> Result<(), StoreError> {
         let slot = &self.slots[disk];
         if let Some(store) = slot.store()
             && let Err(error) = store.free_bytes()

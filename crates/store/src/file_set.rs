@@ -19,10 +19,15 @@ use crate::write_file_atomically;
 /// # Errors
 /// What the operating system says.
 pub fn replace_together(files: &[(&Path, &[u8], u32)]) -> io::Result<()> {
-    for (path, bytes, mode) in files {
-        write_file_atomically(&beside(path), bytes, *mode)?;
-    }
-    settle_together(&files.iter().map(|(path, ..)| *path).collect::<Vec<_>>())
+    let paths: Vec<_> = files.iter().map(|(path, ..)| *path).collect();
+    // An earlier replacement that could not be finished: its last file would say of the first of these that all are there.
+    settle_together(&paths)?;
+    lay_beside(files)?;
+    settle_together(&paths)
+}
+
+fn lay_beside(files: &[(&Path, &[u8], u32)]) -> io::Result<()> {
+    files.iter().try_for_each(|(path, bytes, mode)| write_file_atomically(&beside(path), bytes, *mode))
 }
 
 /// Finishes a replacement that a crash cut off; does nothing where there was none, or where it had hardly begun.
@@ -84,6 +89,26 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn a_replacement_that_broke_off_is_finished_before_the_next_begins() {
+        let folder = tempfile::tempdir().unwrap();
+        let (key, certificate) = (folder.path().join("key"), folder.path().join("certificate"));
+        let all = |text: &'static str| [(&*key, text.as_bytes(), 0o600), (&*certificate, text.as_bytes(), 0o644)];
+        let both = || [&key, &certificate].map(|file| fs::read_to_string(file).unwrap());
+        replace_together(&all("one")).unwrap();
+        // The second one stops after its first rename; to replace a folder by a file is refused.
+        fs::remove_file(&certificate).unwrap();
+        fs::create_dir(&certificate).unwrap();
+        assert!(replace_together(&all("two")).is_err());
+        // As does the third, which leaves the second as it is.
+        assert!(replace_together(&all("three")).is_err());
+        fs::remove_dir(&certificate).unwrap();
+        settle_together(&[&key, &certificate]).unwrap();
+        assert_eq!(both(), ["two", "two"]);
+        replace_together(&all("three")).unwrap();
+        assert_eq!(both(), ["three", "three"]);
     }
 
     #[test]

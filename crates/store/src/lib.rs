@@ -32,7 +32,7 @@ mod staging;
 mod watched;
 mod writer;
 
-pub use atomic_file::write_file_atomically;
+pub use atomic_file::{read_file_from_disk, write_file_atomically};
 pub use disk::{Disk, DiskFile, FolderItem, FolderLock};
 pub use disk_set::{DataFolder, DiskSet, LostDisk};
 pub use error::StoreError;

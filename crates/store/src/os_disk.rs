@@ -5,7 +5,7 @@ use std::{
     fs::{self, File, OpenOptions, TryLockError},
     io,
     num::NonZeroU64,
-    os::unix::fs::FileExt,
+    os::unix::fs::{FileExt, MetadataExt},
     path::Path,
 };
 
@@ -138,6 +138,10 @@ impl DiskFile for OsFile {
 
     fn os_file(&self) -> Option<&File> {
         Some(&self.0)
+    }
+
+    fn id(&self) -> io::Result<u64> {
+        Ok(self.0.metadata()?.ino())
     }
 }
 

@@ -11,7 +11,7 @@ use protocol::{SectorPath, SliceHeader, SliceId, SliceMetadata, message::node_ma
 
 use crate::{
     Disk, Sidecar, SliceStore, StoreError,
-    disk::{is_folder, read_whole, remove_if_only_folders},
+    disk::{is_bad_sector, is_folder, read_whole, remove_if_only_folders},
     error::WhileDoing,
     inventory::Held,
     layout::{Layout, SliceFiles},
@@ -222,6 +222,7 @@ impl SliceStore {
         let corrupt = |what: String| StoreError::Corrupt { slice, what };
         let bytes = read_whole(&*self.disk, path, SIDECAR_BYTES_MAX).map_err(|error| match error.kind() {
             io::ErrorKind::NotFound => corrupt("its sidecar is missing".to_owned()),
+            _ if is_bad_sector(&error) => corrupt(format!("its sidecar cannot be read: {error}")),
             _ => StoreError::io("read", path, error),
         })?;
         let sidecar = Sidecar::decode(&bytes).map_err(|error| corrupt(format!("its sidecar: {error}")))?;

@@ -7,7 +7,7 @@ use protocol::{SliceId, SliceMetadata, limits};
 
 use crate::{
     Disk, DiskFile, Sidecar, StoreError,
-    disk::{read_exactly, read_whole},
+    disk::{is_bad_sector, read_exactly, read_whole},
     error::WhileDoing,
     inventory::Held,
     layout::Layout,
@@ -27,16 +27,16 @@ impl SliceReader {
         let header = &held.metadata.header;
         let slice = header.slice;
         let corrupt = |what: &str| StoreError::Corrupt { slice, what: what.to_owned() };
-        let missing = |error: io::Error, path: &std::path::Path, what| match error.kind() {
-            io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => corrupt(what),
+        let missing = |error: io::Error, path: &std::path::Path, what: &str| match error.kind() {
+            io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => corrupt(&format!("{what} is missing")),
+            _ if is_bad_sector(&error) => corrupt(&format!("{what} cannot be read: {error}")),
             _ => StoreError::io("open", path, error),
         };
         let files = layout.files(slice, held.state, &header.path);
         // Bytes first: if another slice takes the path between the two, the sidecar shows it.
-        let file =
-            disk.open_to_read(&files.bytes).map_err(|error| missing(error, &files.bytes, "its file is missing"))?;
+        let file = disk.open_to_read(&files.bytes).map_err(|error| missing(error, &files.bytes, "its file"))?;
         let sidecar = read_whole(disk, &files.sidecar, SIDECAR_BYTES_MAX)
-            .map_err(|error| missing(error, &files.sidecar, "its sidecar is missing"))?;
+            .map_err(|error| missing(error, &files.sidecar, "its sidecar"))?;
         let sidecar = Sidecar::decode(&sidecar).map_err(|error| corrupt(&format!("its sidecar: {error}")))?;
         if sidecar.metadata != *held.metadata {
             return Err(corrupt("its sidecar is another slice's"));
@@ -142,6 +142,8 @@ impl SliceReader {
     fn read_blocks(&self, buffer: &mut [u8], first: u64) -> Result<(), StoreError> {
         read_exactly(&*self.file, buffer, first).map_err(|source| match source.kind() {
             io::ErrorKind::UnexpectedEof => self.corrupt("its file was cut".to_owned()),
+            // A bad sector costs this copy and no more; that the disk is gone altogether is for its owner to see.
+            _ if is_bad_sector(&source) => self.corrupt(format!("its file cannot be read: {source}")),
             _ => StoreError::Io { operation: "read", path: self.name().into(), source },
         })?;
         self.verify_blocks(buffer, first)

@@ -17,7 +17,7 @@ use protocol::{SectorPath, SliceId, SliceMetadata, limits, message::node_master:
 
 use crate::{
     Disk, OpenReport, Sidecar, SidecarError, StoreError,
-    disk::{is_folder, read_exactly, read_whole},
+    disk::{is_bad_sector, is_folder, read_exactly, read_whole},
     error::WhileDoing,
     inventory::Inventory,
     layout::{Layout, NameById, SliceFiles, slice_name},
@@ -43,6 +43,10 @@ pub(crate) fn recover(
         joined.extend(recovery.join(slice, sidecars, &owners)?);
     }
     recovery.put_damaged_aside()?;
+    if !recovery.report.put_aside.is_empty() {
+        // What could not be read must not be there again at the next start.
+        disk.sync_folder(&layout.corrupt).while_doing("sync", &layout.corrupt)?;
+    }
     recovery.move_all(joined, inventory)?;
     Ok((recovery.report, sequence))
 }
@@ -66,6 +70,8 @@ struct Found {
     native: BTreeMap<SectorPath, u64>,
     /// Sidecars that cannot be read.
     damaged: Vec<Damaged>,
+    /// Files in `slices/` that several may own and that could not be read to tell whose they are.
+    unreadable: BTreeSet<SectorPath>,
 }
 
 struct FoundSidecar {
@@ -189,16 +195,22 @@ impl Recovery<'_> {
                 claims.entry(path.clone()).or_default().insert(*slice);
             }
         }
-        let mut owners = BTreeMap::new();
+        let (mut owners, mut unreadable) = (BTreeMap::new(), BTreeSet::new());
         for (path, claimants) in claims {
-            if let Some(owner) = self.owner(&path, &claimants)? {
+            if let Some(owner) = self.owner(&path, &claimants, &mut unreadable)? {
                 owners.insert(path, owner);
             }
         }
+        self.found.unreadable = unreadable;
         Ok(owners)
     }
 
-    fn owner(&self, path: &SectorPath, claimants: &BTreeSet<SliceId>) -> Result<Option<SliceId>, StoreError> {
+    fn owner(
+        &self,
+        path: &SectorPath,
+        claimants: &BTreeSet<SliceId>,
+        unreadable: &mut BTreeSet<SectorPath>,
+    ) -> Result<Option<SliceId>, StoreError> {
         let beside = claimants.iter().copied().find(|slice| {
             let lies_beside = |sidecar: &FoundSidecar| sidecar.beside.as_ref() == Some(path);
             !self.found.has_by_id(*slice) && self.found.sidecars[slice].iter().any(lies_beside)
@@ -214,8 +226,11 @@ impl Recovery<'_> {
         for slice in claimants {
             for sidecar in &self.found.sidecars[slice] {
                 let newer = owner.is_none_or(|(other, _)| other.header.version < sidecar.metadata.header.version);
-                if newer && self.content_matches(&native, self.found.native[path], sidecar)? {
-                    owner = Some((&sidecar.metadata, *slice));
+                match if newer { self.content_matches(&native, self.found.native[path], sidecar)? } else { Some(false) }
+                {
+                    Some(true) => owner = Some((&sidecar.metadata, *slice)),
+                    Some(false) => {}
+                    None => drop(unreadable.insert(path.clone())),
                 }
             }
         }
@@ -223,13 +238,16 @@ impl Recovery<'_> {
     }
 
     /// Whether a file may be that slice's: the length, and some of its blocks. A wrong yes would be found by the first
-    /// read, which verifies every block.
-    fn content_matches(&self, native: &Path, bytes: u64, found: &FoundSidecar) -> Result<bool, StoreError> {
+    /// read, which verifies every block. `None` where they cannot be read.
+    fn content_matches(&self, native: &Path, bytes: u64, found: &FoundSidecar) -> Result<Option<bool>, StoreError> {
         if bytes != found.metadata.bytes {
-            return Ok(false);
+            return Ok(Some(false));
         }
-        let sidecar = read_whole(self.disk, &found.file, SIDECAR_BYTES_MAX).while_doing("read", &found.file)?;
-        let Ok(sidecar) = Sidecar::decode(&sidecar) else { return Ok(false) };
+        let sidecar = match read_whole(self.disk, &found.file, SIDECAR_BYTES_MAX) {
+            Err(error) if is_damage(&error) => return Ok(None),
+            sidecar => sidecar.while_doing("read", &found.file)?,
+        };
+        let Ok(sidecar) = Sidecar::decode(&sidecar) else { return Ok(Some(false)) };
         let file = self.disk.open_to_read(native).while_doing("open", native)?;
         let mut block = vec![0; limits::BLOCK_BYTES as usize];
         let step = sidecar.blocks.len().div_ceil(BLOCKS_COMPARED_MAX).max(1);
@@ -238,12 +256,12 @@ impl Recovery<'_> {
             let block = &mut block[..limits::BLOCK_BYTES.min(bytes - from) as usize];
             match read_exactly(&*file, block, from) {
                 Ok(()) if crc32c::crc32c(block) == *checksum => {}
-                Ok(()) => return Ok(false),
-                Err(error) if is_damage(&error) => return Ok(false),
+                Ok(()) => return Ok(Some(false)),
+                Err(error) if is_damage(&error) => return Ok(None),
                 Err(error) => return Err(StoreError::io("read", native, error)),
             }
         }
-        Ok(true)
+        Ok(Some(true))
     }
 
     /// Finds a slice's bytes and says where both files belong; `None` if there are no bytes, or not the right ones.
@@ -264,11 +282,10 @@ impl Recovery<'_> {
         let retired = self.found.retired.remove(&slice).map(|bytes| (BytesAt::Retired, bytes));
         let mut places = [placed, staged, retired].into_iter().flatten();
         let Some((at, bytes)) = places.next() else {
-            // Removed, and the sidecar came back; or never complete.
-            for file in std::iter::once(&newest.file).chain(&stale) {
-                self.disk.remove_file(file).while_doing("remove", file)?;
-            }
-            return Ok(None);
+            let mut paths = newest.paths().chain(sidecars.iter().flat_map(FoundSidecar::paths));
+            let in_doubt = paths.find(|path| self.found.unreadable.contains(*path)).cloned();
+            let files = std::iter::once(newest.file.clone()).chain(stale);
+            return self.give_up(files.collect(), in_doubt.filter(|path| !owners.contains_key(path)));
         };
         for (twice, _) in places {
             // Removed and written again, and then the removal was lost.
@@ -284,6 +301,24 @@ impl Recovery<'_> {
         }
         let state = settled_state(&newest, at);
         Ok(Some(Joined { metadata: newest.metadata, from, state, stale }))
+    }
+
+    /// The sidecars of a slice without bytes: it was removed, and the sidecar came back; or it was never complete. Where
+    /// a file that cannot be read may be its bytes, all are put aside.
+    fn give_up(&mut self, sidecars: Vec<PathBuf>, in_doubt: Option<SectorPath>) -> Result<Option<Joined>, StoreError> {
+        let Some(path) = in_doubt else {
+            for file in sidecars {
+                self.disk.remove_file(&file).while_doing("remove", &file)?;
+            }
+            return Ok(None);
+        };
+        if self.found.native.remove(&path).is_some() {
+            self.put_aside(&self.layout.native(&path))?;
+        }
+        for file in sidecars {
+            self.put_aside(&file)?;
+        }
+        Ok(None)
     }
 
     fn bytes_file(&self, slice: SliceId, at: BytesAt<'_>) -> PathBuf {
@@ -429,8 +464,7 @@ fn settled_state(sidecar: &FoundSidecar, at: BytesAt<'_>) -> HeldState {
 
 /// Whether an error of a read says that the file itself is bad, not that reading is impossible now.
 fn is_damage(error: &io::Error) -> bool {
-    let bad_sector = error.raw_os_error() == Some(rustix::io::Errno::IO.raw_os_error());
-    bad_sector || matches!(error.kind(), io::ErrorKind::UnexpectedEof | io::ErrorKind::FileTooLarge)
+    is_bad_sector(error) || matches!(error.kind(), io::ErrorKind::UnexpectedEof | io::ErrorKind::FileTooLarge)
 }
 
 /// Most blocks of a file that are compared to tell whose it is (1 MiB): enough to tell two slices apart, little enough

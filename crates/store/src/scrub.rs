@@ -186,6 +186,8 @@ impl Scrub {
     /// A damaged slice is noted and passed; any other error is the disk's.
     fn bad(&mut self, slice: SliceId, error: StoreError) -> Result<ScrubStep, StoreError> {
         let StoreError::Corrupt { what, .. } = error else { return Err(error) };
+        // What cannot be read is no damage of the slice where the whole disk is at its end.
+        self.served.set.probe(self.served.disk)?;
         self.record.position = Some(slice);
         self.record.corrupt += 1;
         Ok(ScrubStep::Corrupt { slice, what })

@@ -38,16 +38,16 @@ impl SliceStore {
         }
         let staged = Layout::files_by_id(&self.layout.staging, slice);
         let outcome = self.arrive(&staged, from, sidecar_at);
-        let mut inventory = self.inventory_mut();
-        inventory.end_arrival(slice);
-        if let Err(error) = outcome {
-            drop(inventory);
-            // Whatever came of it must not stay: the caller was told that there is no such slice.
+        if outcome.is_err() {
+            // Whatever came of it must not stay: the caller was told that there is no such slice. And it goes while the
+            // claim still holds: from then on the same names may be those of another writer who is told that it is safe.
             for path in [&staged.sidecar, &staged.bytes] {
                 let _ = self.disk.remove_file(path);
             }
-            return Err(error);
         }
+        let mut inventory = self.inventory_mut();
+        inventory.end_arrival(slice);
+        outcome?;
         inventory.set(Arc::new(metadata.clone()), HeldState::Staged);
         Ok(metadata)
     }

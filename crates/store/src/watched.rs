@@ -1,6 +1,7 @@
-//! A disk that remembers its own failure. An error that speaks of the disk and not of one file (an input/output error, a
-//! file system that has become read-only, a device that is gone) is noted by whoever meets it, on whatever path: upload,
-//! download, copy, order, scrub. A full disk is no failed disk.
+//! A disk that remembers its own failure. An error that speaks of the disk and not of one file (a write or a sync that did
+//! not get there, a file system that has become read-only, a device that is gone) is noted by whoever meets it, on
+//! whatever path: upload, download, copy, order, scrub. A full disk is no failed disk. Nor is one with a bad sector:
+//! the first file whose bytes cannot be read is only noted, the second ends the disk.
 //!
 //! From then on nothing is written there any more, so that nothing is acknowledged that may not be safe. It never hides
 //! an error and never repairs anything: who owns the disks decides what follows (see [`crate::DiskSet`]).
@@ -8,16 +9,29 @@
 use std::{
     fs::File,
     io,
-    path::Path,
-    sync::{Arc, OnceLock},
+    path::{Path, PathBuf},
+    sync::{Arc, Mutex, OnceLock},
 };
 
-use crate::disk::{Disk, DiskFile, FolderItem, FolderLock};
+use crate::{
+    disk::{Disk, DiskFile, FolderItem, FolderLock, is_bad_sector},
+    locking::lock,
+};
 
 /// Whether and why a disk has failed. Once failed it stays so until the node is started again.
 #[derive(Debug, Default)]
 pub(crate) struct Failure {
     why: OnceLock<String>,
+    /// The first file that could not be read. Not remembered over a restart: what could not be read was put aside then,
+    /// and nobody reads it again.
+    unreadable: Mutex<Option<Unreadable>>,
+}
+
+#[derive(Debug)]
+struct Unreadable {
+    /// By its number ([`DiskFile::id`]): its name changes when it is put aside.
+    file: Option<u64>,
+    path: PathBuf,
 }
 
 impl Failure {
@@ -29,6 +43,22 @@ impl Failure {
     /// Why it failed, if it has.
     pub(crate) fn why(&self) -> Option<&str> {
         self.why.get().map(String::as_str)
+    }
+
+    /// Notes a file whose bytes cannot be read. One is a bad sector; a second is a disk that goes to pieces.
+    pub(crate) fn note_unreadable(&self, file: Option<u64>, path: &Path, error: &io::Error) {
+        let mut first = lock(&self.unreadable);
+        match &*first {
+            None => {
+                tracing::error!(file = %path.display(), %error, "a file cannot be read; its disk goes on without it");
+                *first = Some(Unreadable { file, path: path.to_owned() });
+            }
+            Some(first) if first.file.is_some() && first.file == file => {}
+            Some(first) => {
+                let first = first.path.display();
+                self.note(format!("neither `{first}` nor `{}` can be read: {error}", path.display()));
+            }
+        }
     }
 
     fn watch<T>(&self, result: io::Result<T>) -> io::Result<T> {
@@ -59,17 +89,20 @@ pub(crate) fn means_the_disk(error: &io::Error) -> bool {
 /// See the module.
 pub(crate) struct WatchedDisk {
     disk: Arc<dyn Disk>,
+    /// The folder that is asked for whether the disk is there at all.
+    folder: PathBuf,
     failure: Arc<Failure>,
 }
 
 impl WatchedDisk {
-    pub(crate) fn new(disk: Arc<dyn Disk>, failure: Arc<Failure>) -> Self {
-        Self { disk, failure }
+    pub(crate) fn new(disk: Arc<dyn Disk>, folder: &Path, failure: Arc<Failure>) -> Self {
+        Self { disk, folder: folder.to_owned(), failure }
     }
 
-    fn file(&self, opened: io::Result<Box<dyn DiskFile>>) -> io::Result<Box<dyn DiskFile>> {
+    fn file(&self, path: &Path, opened: io::Result<Box<dyn DiskFile>>) -> io::Result<Box<dyn DiskFile>> {
         let file = self.failure.watch(opened)?;
-        Ok(Box::new(WatchedFile { file, failure: Arc::clone(&self.failure) }))
+        let (disk, folder, failure) = (Arc::clone(&self.disk), self.folder.clone(), Arc::clone(&self.failure));
+        Ok(Box::new(WatchedFile { file, path: path.to_owned(), disk, folder, failure }))
     }
 
     fn change<T>(&self, change: impl FnOnce(&dyn Disk) -> io::Result<T>) -> io::Result<T> {
@@ -81,16 +114,16 @@ impl WatchedDisk {
 impl Disk for WatchedDisk {
     fn create(&self, path: &Path) -> io::Result<Box<dyn DiskFile>> {
         self.failure.check()?;
-        self.file(self.disk.create(path))
+        self.file(path, self.disk.create(path))
     }
 
     fn open(&self, path: &Path) -> io::Result<Box<dyn DiskFile>> {
         self.failure.check()?;
-        self.file(self.disk.open(path))
+        self.file(path, self.disk.open(path))
     }
 
     fn open_to_read(&self, path: &Path) -> io::Result<Box<dyn DiskFile>> {
-        self.file(self.disk.open_to_read(path))
+        self.file(path, self.disk.open_to_read(path))
     }
 
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
@@ -133,12 +166,31 @@ impl Disk for WatchedDisk {
 /// A file of a watched disk.
 struct WatchedFile {
     file: Box<dyn DiskFile>,
+    /// What it was called when it was opened.
+    path: PathBuf,
+    disk: Arc<dyn Disk>,
+    folder: PathBuf,
     failure: Arc<Failure>,
+}
+
+impl WatchedFile {
+    /// A read that gave nothing for these bytes: of this file alone, if the disk answers otherwise.
+    fn note_unreadable(&self, error: &io::Error) {
+        if self.failure.watch(self.disk.free_bytes(&self.folder)).is_ok_and(|_| self.failure.why().is_none()) {
+            self.failure.note_unreadable(self.file.id().ok(), &self.path, error);
+        }
+    }
 }
 
 impl DiskFile for WatchedFile {
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
-        self.failure.watch(self.file.read_at(buffer, offset))
+        match self.file.read_at(buffer, offset) {
+            Err(error) if is_bad_sector(&error) => {
+                self.note_unreadable(&error);
+                Err(error)
+            }
+            read => self.failure.watch(read),
+        }
     }
 
     fn write_all_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
@@ -166,6 +218,10 @@ impl DiskFile for WatchedFile {
 
     fn os_file(&self) -> Option<&File> {
         self.file.os_file()
+    }
+
+    fn id(&self) -> io::Result<u64> {
+        self.failure.watch(self.file.id())
     }
 }
 
@@ -209,7 +265,7 @@ mod tests {
     #[test]
     fn what_met_the_error_is_told_and_afterwards_nothing_is_written_though_reads_are_tried() {
         let (memory, failure) = (MemoryDisk::new(1), Arc::new(Failure::default()));
-        let disk = WatchedDisk::new(Arc::new(memory.clone()), Arc::clone(&failure));
+        let disk = WatchedDisk::new(Arc::new(memory.clone()), Path::new("/"), Arc::clone(&failure));
         let file = disk.create(Path::new("/a")).unwrap();
         file.write_all_at(b"abc", 0).unwrap();
         memory.set_fault(Some(DiskFault::Changes(rustix::io::Errno::ROFS.raw_os_error())));
@@ -221,5 +277,26 @@ mod tests {
         assert!(disk.create(Path::new("/c")).is_err());
         let mut buffer = [0; 3];
         assert_eq!(disk.open_to_read(Path::new("/a")).unwrap().read_at(&mut buffer, 0).unwrap(), 3);
+    }
+
+    #[test]
+    fn one_file_that_cannot_be_read_is_noted_under_any_name_and_the_second_ends_the_disk() {
+        let (memory, failure) = (MemoryDisk::new(1), Arc::new(Failure::default()));
+        let disk = WatchedDisk::new(Arc::new(memory.clone()), Path::new("/"), Arc::clone(&failure));
+        for name in ["/a", "/b"] {
+            disk.create(Path::new(name)).unwrap().write_all_at(b"abc", 0).unwrap();
+            memory.set_bad_sector(Path::new(name), Some(0)).unwrap();
+        }
+        let read = |name: &str| disk.open_to_read(Path::new(name)).unwrap().read_at(&mut [0; 3], 0);
+        let open_before = disk.open_to_read(Path::new("/a")).unwrap();
+        assert!(is_bad_sector(&read("/a").unwrap_err()));
+        disk.rename(Path::new("/a"), Path::new("/aside")).unwrap();
+        assert!(read("/aside").is_err() && open_before.read_at(&mut [0; 3], 0).is_err());
+        assert_eq!(failure.why(), None, "it is the same file");
+        // Another one under the name that it had.
+        disk.rename(Path::new("/b"), Path::new("/a")).unwrap();
+        assert!(read("/a").is_err());
+        assert!(failure.why().unwrap().contains("neither `/a` nor `/a` can be read"), "{failure:?}");
+        assert!(disk.rename(Path::new("/a"), Path::new("/b")).is_err());
     }
 }

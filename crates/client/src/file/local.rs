@@ -82,7 +82,8 @@ impl LocalSlice {
     pub(crate) fn read(&self, range: &Range<u64>, buffer: &mut Vec<u8>) -> Result<(), Unreadable> {
         let blocks = self.blocks_of(range);
         buffer.resize((blocks.end - blocks.start) as usize, 0);
-        self.inner.file.read_exact_at(buffer, blocks.start).map_err(|error| cut_is_bad(error, blocks.start))?;
+        let read = self.inner.file.read_exact_at(buffer, blocks.start);
+        read.map_err(|error| cut_is_bad(error, first_unreadable(&self.inner.file, &blocks)))?;
         self.verify(buffer, blocks.start)?;
         cut(buffer, &blocks, range);
         Ok(())
@@ -359,9 +360,21 @@ fn cut(buffer: &mut Vec<u8>, blocks: &Range<u64>, range: &Range<u64>) {
     buffer.drain(..(range.start - blocks.start) as usize);
 }
 
-/// A file that ends early is as bad as one with a wrong block.
+/// A file that ends early, or has a bad sector, is as bad as one with a wrong block.
 fn cut_is_bad(error: io::Error, at: u64) -> Unreadable {
-    if error.kind() == io::ErrorKind::UnexpectedEof { Unreadable::Bad(at) } else { Unreadable::Io(error) }
+    let bad_sector = error.raw_os_error() == Some(rustix::io::Errno::IO.raw_os_error());
+    if bad_sector || error.kind() == io::ErrorKind::UnexpectedEof { Unreadable::Bad(at) } else { Unreadable::Io(error) }
+}
+
+/// Which of some blocks that could not be read at once it was; the node looks at that one.
+fn first_unreadable(file: &File, blocks: &Range<u64>) -> u64 {
+    let mut block = vec![0; limits::BLOCK_BYTES as usize];
+    let mut starts = (blocks.start..blocks.end).step_by(limits::BLOCK_BYTES as usize);
+    let is_bad = |at: &u64| {
+        let bytes = limits::BLOCK_BYTES.min(blocks.end - at) as usize;
+        file.read_exact_at(&mut block[..bytes], *at).is_err()
+    };
+    starts.find(is_bad).unwrap_or(blocks.start)
 }
 
 fn frame_end(at: u64) -> u64 {

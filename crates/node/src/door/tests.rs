@@ -255,6 +255,44 @@ async fn a_check_reads_the_whole_slice_from_the_disk_and_a_bad_one_is_put_aside_
 }
 
 #[tokio::test]
+async fn a_bad_sector_costs_the_slice_that_is_in_it_and_its_node_serves_and_takes_all_others() {
+    let mut made = fixture();
+    for slice in 1..=3 {
+        made.store(slice, 200_000).await;
+    }
+    let sidecar = format!("/node/staging/{}.sector", SliceId(1));
+    made.disk.set_bad_sector(Path::new(&sidecar), Some(0)).unwrap();
+    let mut stream = made.connect().await;
+    let ticket = made.ticket(Right::Read { slice: SliceId(1), from: 0, until: 200_000 });
+    stream.send(&TransferRequest::Read { ticket, slice: SliceId(1), from: 0, until: 200_000 }).await.unwrap();
+    let reply = stream.receive::<TransferReply>().await.unwrap();
+    assert!(matches!(&reply, TransferReply::Refused(why) if why.status == Status::Corrupt), "{reply:?}");
+    let told = made.events.recv().await.unwrap();
+    assert!(matches!(told, Event::Completion(Completion::FoundCorrupt(SliceId(1)))), "{told:?}");
+    crate::disks::DiskWatch::new(Arc::clone(&made.hands)).look().await.unwrap();
+    assert!(made.events.try_recv().is_err(), "nothing else is given up");
+    let ticket = made.ticket(Right::Read { slice: SliceId(2), from: 0, until: 200_000 });
+    stream.send(&TransferRequest::Read { ticket, slice: SliceId(2), from: 0, until: 200_000 }).await.unwrap();
+    assert_eq!(stream.receive::<TransferReply>().await.unwrap(), TransferReply::Reading { bytes: 200_000 });
+    let mut frame = Frame::default();
+    while stream.receive_frame(&mut frame).await.unwrap() {
+        assert!(frame.payload.iter().all(|byte| *byte == 7));
+    }
+    made.store(4, 200_000).await;
+    // A second file that cannot be read is the disk's end.
+    let bytes = format!("/node/staging/{}", SliceId(3));
+    made.disk.set_bad_sector(Path::new(&bytes), Some(150_000)).unwrap();
+    let mut stream = made.connect().await;
+    let ticket = made.ticket(Right::Read { slice: SliceId(3), from: 0, until: 200_000 });
+    stream.send(&TransferRequest::Read { ticket, slice: SliceId(3), from: 0, until: 200_000 }).await.unwrap();
+    let reply = stream.receive::<TransferReply>().await.unwrap();
+    assert!(matches!(&reply, TransferReply::Refused(_)), "{reply:?}");
+    crate::disks::DiskWatch::new(Arc::clone(&made.hands)).look().await.unwrap();
+    let told = made.events.recv().await.unwrap();
+    assert!(matches!(&told, Event::Completion(Completion::Gone(slices)) if slices.len() == 3), "{told:?}");
+}
+
+#[tokio::test]
 async fn an_upload_whose_disk_fails_is_refused_and_not_reported() {
     let mut made = fixture();
     made.store(1, 100_000).await;

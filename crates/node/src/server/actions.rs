@@ -16,7 +16,7 @@ use protocol::{
 
 use super::{Desk, Event};
 use crate::{
-    NodeError, blocking,
+    blocking,
     copy::{self, CopyFailed},
     hands::Hands,
     rules::{Action, Asker, Completion, CopyOrder, Move, MoveId, ReportId},
@@ -172,6 +172,10 @@ impl Desk {
         let hands = Arc::clone(&self.hands);
         self.work.spawn(async move {
             let (store, buckets) = (Arc::clone(&hands.store), Arc::clone(&hands.buckets));
+            let slice = match &work {
+                Move::Place { header } => header.slice,
+                Move::Remove(slice) => *slice,
+            };
             let moved = blocking("moving a slice", move || match work {
                 Move::Place { header } => {
                     store.place(&header)?;
@@ -180,10 +184,14 @@ impl Desk {
                 }
                 Move::Remove(slice) => Ok(store.remove(slice)?),
             });
-            let result = moved.await.map_err(|error: NodeError| {
-                tracing::warn!(%error, "an order could not be carried out");
-                error.refusal()
-            });
+            let result = match moved.await {
+                Ok(()) => Ok(()),
+                Err(error) => {
+                    tracing::warn!(%error, "an order could not be carried out");
+                    // A sidecar that cannot be read is met here first, where the slice is to get another header.
+                    Err(hands.watch_for_corruption(slice, error).await.refusal())
+                }
+            };
             hands.tell(Completion::Moved { id, result }).await;
         });
     }

@@ -16,7 +16,12 @@ use redb::{
     TableDefinition, TableError,
 };
 
-use crate::{Disk, DiskFile, StoreError, disk::read_exactly, error::WhileDoing, locking::lock};
+use crate::{
+    Disk, DiskFile, OsDisk, StoreError,
+    disk::{read_exactly, read_from_disk},
+    error::WhileDoing,
+    locking::lock,
+};
 
 /// Rows by key in an embedded store (redb): one transaction a batch, durable when `commit` returns. Used by the master
 /// for names and jobs (`table` = "names", "jobs") and by the security server ("users", "nodes"). All calls block.
@@ -50,7 +55,8 @@ pub enum RowChange {
 
 impl Journal {
     /// Opens a journal, or begins an empty one where there is no file; after a crash it is as the last commit left it.
-    /// Fails with [`StoreError::JournalLocked`] or [`StoreError::NotAJournal`].
+    /// It is read from the disk, never from what the system remembers of a commit that failed. Fails with
+    /// [`StoreError::JournalLocked`] or [`StoreError::NotAJournal`].
     pub fn open(file: &Path) -> Result<Self, StoreError> {
         let path = file.to_owned();
         Self::open_by(file, Box::new(move || open_file(&path)))
@@ -129,7 +135,9 @@ fn open_file(path: &Path) -> Result<Database, StoreError> {
     let mut options = OpenOptions::new();
     options.read(true).write(true).create(true).truncate(false).mode(0o600);
     let file = options.open(path).while_doing("open", path)?;
-    if file.metadata().while_doing("open", path)?.len() == 0 {
+    if file.metadata().while_doing("open", path)?.len() > 0 {
+        OsDisk.open(path).and_then(|file| read_from_disk(&*file)).while_doing("open", path)?;
+    } else {
         let folder = folder_of(path);
         File::open(folder).and_then(|folder| folder.sync_all()).while_doing("sync", folder)?;
     }
@@ -138,7 +146,11 @@ fn open_file(path: &Path) -> Result<Database, StoreError> {
 
 fn open_on_disk(disk: &dyn Disk, path: &Path) -> Result<Database, StoreError> {
     let file = match disk.bytes(path).while_doing("open", path)? {
-        Some(_) => disk.open(path).while_doing("open", path)?,
+        Some(_) => {
+            let file = disk.open(path).while_doing("open", path)?;
+            read_from_disk(&*file).while_doing("open", path)?;
+            file
+        }
         None => {
             let file = disk.create(path).while_doing("create", path)?;
             disk.sync_folder(folder_of(path)).while_doing("sync", folder_of(path))?;

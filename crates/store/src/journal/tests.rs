@@ -6,7 +6,7 @@ use std::fs;
 use protocol::status::ErrorClass;
 
 use super::*;
-use crate::MemoryDisk;
+use crate::{DiskFault, MemoryDisk};
 
 fn set(table: &'static str, key: &str, value: &str) -> RowChange {
     RowChange::Set { table, key: key.into(), value: value.into() }
@@ -160,4 +160,28 @@ fn a_journal_on_a_full_disk_says_so_and_goes_on_when_there_is_room() {
     disk.set_free_bytes(100 << 20);
     journal.commit(&[set("names", "after", &value)]).unwrap();
     assert_eq!(rows(&journal, "names").len(), before + 1);
+}
+
+#[test]
+fn nothing_is_acknowledged_on_top_of_a_commit_that_the_disk_never_got() {
+    let file = Path::new("/names.redb");
+    for seed in 0..40 {
+        let disk = MemoryDisk::new(seed);
+        let mut journal = Journal::open_on(Arc::new(disk.clone()), file).unwrap();
+        journal.commit(&[set("names", "before", "1")]).unwrap();
+        disk.set_fault(Some(DiskFault::Syncs(5)));
+        let many: Vec<_> = (0..200).map(|row| set("names", &format!("failed-{row:03}"), "x")).collect();
+        assert!(journal.commit(&many).is_err());
+        disk.set_fault(None);
+        if seed % 2 == 0 {
+            // The process is started again; the system has not been.
+            drop(journal);
+            journal = Journal::open_on(Arc::new(disk.clone()), file).unwrap();
+        }
+        let shown = rows(&journal, "names");
+        journal.commit(&[set("names", "after", "2")]).unwrap();
+        let found = rows(&Journal::open_on(Arc::new(disk.crash()), file).unwrap(), "names");
+        assert!(found.contains(&("after".into(), "2".into())), "seed {seed}: it was acknowledged");
+        assert!(shown.iter().all(|row| found.contains(row)), "seed {seed}: what was gone on from is safe");
+    }
 }

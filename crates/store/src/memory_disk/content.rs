@@ -5,22 +5,48 @@ use std::{collections::BTreeMap, io};
 /// Bytes now, and the pages as they were at the last sync where they have changed since.
 #[derive(Default)]
 pub(super) struct Content {
+    /// No other file of the disk has it.
+    number: u64,
     now: Vec<u8>,
     synced_bytes: u64,
     /// By page number; a page that had no bytes then is empty.
     before: BTreeMap<u64, Box<[u8]>>,
+    /// What the disk has of pages that a failed sync did not bring there, by page number. The system shows them as they
+    /// were to be, takes them for safe, and never writes them again.
+    lost: BTreeMap<u64, Box<[u8]>>,
+    /// A page that cannot be read, by its number. It stays with the file whatever its name is, also across a crash.
+    bad_page: Option<u64>,
 }
 
 impl Content {
+    /// An empty file.
+    pub(super) fn numbered(number: u64) -> Self {
+        Self { number, ..Self::default() }
+    }
+
+    pub(super) fn number(&self) -> u64 {
+        self.number
+    }
+
     pub(super) fn bytes(&self) -> u64 {
         self.now.len() as u64
     }
 
-    pub(super) fn read(&self, buffer: &mut [u8], offset: u64) -> usize {
+    /// Copies out what is there from an offset on; an input/output error where that touches the page that cannot be read.
+    pub(super) fn read(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+        let end = offset.saturating_add(buffer.len() as u64).min(self.bytes());
+        if self.bad_page.is_some_and(|page| page * PAGE_BYTES < end && offset < (page + 1) * PAGE_BYTES) {
+            return Err(rustix::io::Errno::IO.into());
+        }
         let rest = usize::try_from(offset).ok().and_then(|offset| self.now.get(offset..)).unwrap_or_default();
         let count = rest.len().min(buffer.len());
         buffer[..count].copy_from_slice(&rest[..count]);
-        count
+        Ok(count)
+    }
+
+    /// Makes the page around an offset unreadable, or all pages readable again.
+    pub(super) fn set_bad_sector(&mut self, offset: Option<u64>) {
+        self.bad_page = offset.map(|offset| offset / PAGE_BYTES);
     }
 
     /// Writes within the length; what would lie beyond is not written.
@@ -41,6 +67,22 @@ impl Content {
         self.synced_bytes = self.bytes();
     }
 
+    /// A sync that failed.
+    pub(super) fn lose(&mut self) {
+        self.lost.append(&mut self.before);
+        self.synced_bytes = self.bytes();
+    }
+
+    /// Drops the pages of a range that count as safe from memory: what is read next is what the disk has.
+    pub(super) fn forget_cached(&mut self, from: u64, bytes: u64) {
+        let pages = from.div_ceil(PAGE_BYTES)..from.saturating_add(bytes).div_ceil(PAGE_BYTES);
+        let dropped: Vec<u64> = self.lost.keys().copied().filter(|page| pages.contains(page)).collect();
+        for page in dropped {
+            let before = self.lost.remove(&page).unwrap_or_default();
+            self.restore(page, &before);
+        }
+    }
+
     pub(super) fn flip_bit(&mut self, offset: u64) -> io::Result<()> {
         let byte = self.now.get_mut(offset as usize).ok_or(io::ErrorKind::UnexpectedEof)?;
         *byte ^= 1;
@@ -54,6 +96,7 @@ impl Content {
 
     /// Takes back each page for which `keeps` says no; gives the length after.
     pub(super) fn crash(&mut self, keeps: &mut dyn FnMut() -> bool) -> u64 {
+        self.forget_cached(0, u64::MAX);
         let new_bytes = self.bytes();
         self.now.resize(new_bytes.max(self.synced_bytes) as usize, 0);
         // The length that arrived: of a growing file any page's end on the way may have.
@@ -62,14 +105,10 @@ impl Content {
             if keeps() {
                 continue;
             }
-            let from = (page * PAGE_BYTES) as usize;
-            let until = (from + PAGE_BYTES as usize).min(self.now.len());
-            if from < until {
-                self.now[from..until].fill(0);
-                self.now[from..from + before.len()].copy_from_slice(&before);
-            }
-            if bytes > self.synced_bytes && from as u64 >= self.synced_bytes && !keeps() {
-                bytes = bytes.min((from as u64).max(self.synced_bytes));
+            let from = page * PAGE_BYTES;
+            self.restore(page, &before);
+            if bytes > self.synced_bytes && from >= self.synced_bytes && !keeps() {
+                bytes = bytes.min(from.max(self.synced_bytes));
             }
         }
         self.now.truncate(bytes as usize);
@@ -78,14 +117,26 @@ impl Content {
         self.bytes()
     }
 
+    /// Puts a page back as it was, as far as the file goes.
+    fn restore(&mut self, page: u64, before: &[u8]) {
+        let from = (page * PAGE_BYTES) as usize;
+        let until = (from + PAGE_BYTES as usize).min(self.now.len());
+        if from < until {
+            self.now[from..until].fill(0);
+            let count = before.len().min(until - from);
+            self.now[from..from + count].copy_from_slice(&before[..count]);
+        }
+    }
+
     /// Saves the pages of a range before they change.
     fn remember(&mut self, from: u64, until: u64) {
         for page in from / PAGE_BYTES..until.div_ceil(PAGE_BYTES) {
             let start = page * PAGE_BYTES;
             let end = (start + PAGE_BYTES).min(self.synced_bytes).min(self.now.len() as u64);
-            self.before
-                .entry(page)
-                .or_insert_with(|| self.now.get(start as usize..end as usize).unwrap_or_default().into());
+            let lost = self.lost.remove(&page);
+            self.before.entry(page).or_insert_with(|| {
+                lost.unwrap_or_else(|| self.now.get(start as usize..end as usize).unwrap_or_default().into())
+            });
         }
     }
 }

@@ -5,9 +5,10 @@ mod content;
 mod names;
 
 use std::{
+    collections::BTreeSet,
     fs::File,
     io,
-    path::Path,
+    path::{Path, PathBuf},
     sync::{Arc, Mutex},
 };
 
@@ -57,6 +58,7 @@ impl MemoryDisk {
             changes_max: u64::MAX,
             failing_change: None,
             fault: None,
+            bad_folders: BTreeSet::new(),
         };
         Self { disk: Arc::new(Mutex::new(state)), life: 0 }
     }
@@ -92,6 +94,23 @@ impl MemoryDisk {
     pub fn flip_bit(&self, path: &Path, offset: u64) -> io::Result<()> {
         let state = lock(&self.disk);
         lock(state.names.file(path)?).flip_bit(offset)
+    }
+
+    /// Makes one page of a file unreadable, the one around `offset`, or the whole file readable again (`None`): a read
+    /// that touches it gives `EIO`, as a bad sector does, while everything else goes on. The sector stays with the file
+    /// whatever it is renamed to, also across a crash, and is gone with it. Of a folder nothing can be listed; there the
+    /// offset does not matter, and it is the name that is bad.
+    pub fn set_bad_sector(&self, path: &Path, offset: Option<u64>) -> io::Result<()> {
+        let mut state = lock(&self.disk);
+        if state.names.is_folder(path) {
+            match offset {
+                Some(_) => state.bad_folders.insert(path.to_owned()),
+                None => state.bad_folders.remove(path),
+            };
+            return Ok(());
+        }
+        lock(state.names.file(path)?).set_bad_sector(offset);
+        Ok(())
     }
 
     /// Number of changes (writes, syncs, changes of names) so far; reads do not count.
@@ -149,8 +168,11 @@ impl MemoryDisk {
 
 impl Disk for MemoryDisk {
     fn create(&self, path: &Path) -> io::Result<Box<dyn DiskFile>> {
-        let content = Arc::new(Mutex::new(Content::default()));
-        self.change()?.names.change(NameChange::Create(path.to_owned(), Name::File(Arc::clone(&content))))?;
+        let mut state = self.change()?;
+        // As many files as changes at most: the count of these tells them apart.
+        let content = Arc::new(Mutex::new(Content::numbered(state.changes)));
+        state.names.change(NameChange::Create(path.to_owned(), Name::File(Arc::clone(&content))))?;
+        drop(state);
         Ok(Box::new(MemoryFile { disk: self.clone(), content, writable: true }))
     }
 
@@ -197,7 +219,11 @@ impl Disk for MemoryDisk {
     }
 
     fn list(&self, folder: &Path) -> io::Result<Vec<FolderItem>> {
-        self.read()?.names.list(folder)
+        let state = self.read()?;
+        if state.bad_folders.contains(folder) {
+            return Err(rustix::io::Errno::IO.into());
+        }
+        state.names.list(folder)
     }
 
     fn bytes(&self, path: &Path) -> io::Result<Option<u64>> {
@@ -242,7 +268,7 @@ impl MemoryFile {
 impl DiskFile for MemoryFile {
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
         let _state = self.disk.read()?;
-        Ok(lock(&self.content).read(buffer, offset))
+        lock(&self.content).read(buffer, offset)
     }
 
     fn write_all_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
@@ -257,13 +283,19 @@ impl DiskFile for MemoryFile {
     }
 
     fn sync_data(&self) -> io::Result<()> {
-        let _state = self.disk.change()?;
+        let state = self.disk.change()?;
+        if let Some(DiskFault::Syncs(errno)) = state.fault {
+            lock(&self.content).lose();
+            return Err(io::Error::from_raw_os_error(errno));
+        }
         lock(&self.content).sync();
         Ok(())
     }
 
-    fn start_writeback(&self, _from: u64, _bytes: u64) -> io::Result<()> {
-        self.disk.read().map(|_| ())
+    fn start_writeback(&self, from: u64, bytes: u64) -> io::Result<()> {
+        let _state = self.disk.read()?;
+        lock(&self.content).forget_cached(from, bytes);
+        Ok(())
     }
 
     fn set_len(&self, bytes: u64) -> io::Result<()> {
@@ -289,6 +321,11 @@ impl DiskFile for MemoryFile {
     fn os_file(&self) -> Option<&File> {
         None
     }
+
+    fn id(&self) -> io::Result<u64> {
+        let _state = self.disk.read()?;
+        Ok(lock(&self.content).number())
+    }
 }
 
 struct State {
@@ -303,6 +340,8 @@ struct State {
     /// The change that fails, and nothing else does.
     failing_change: Option<u64>,
     fault: Option<DiskFault>,
+    /// Folders that cannot be listed.
+    bad_folders: BTreeSet<PathBuf>,
 }
 
 /// How a disk in memory is broken, with the system's error number (`EIO`, `EROFS`, …) that it answers with.
@@ -312,6 +351,9 @@ pub enum DiskFault {
     Changes(i32),
     /// Nothing works.
     Everything(i32),
+    /// Content that is synced does not reach the disk. The error is told, and from then on the system takes the content
+    /// for safe: it is read as written, as long as it stays in memory, and no later sync writes it.
+    Syncs(i32),
 }
 
 /// How a crash treats what was not synced.

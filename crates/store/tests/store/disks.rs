@@ -259,10 +259,11 @@ fn a_read_from_a_mount_that_is_gone_says_that_it_is_the_disk() {
 fn an_error_that_a_job_met_on_its_own_files_takes_the_disk_out_of_service() {
     let disks = Disks::new(2);
     let set = disks.open();
-    set.note_error(Path::new("/disk-1/jobs/7/scratch/1"), &std::io::ErrorKind::StorageFull.into());
-    set.note_error(Path::new("/elsewhere/file"), &std::io::Error::from_raw_os_error(EIO));
+    set.note_error(Path::new("/disk-1/jobs/7/scratch/1"), &std::io::ErrorKind::StorageFull.into(), false);
+    set.note_error(Path::new("/elsewhere/file"), &std::io::Error::from_raw_os_error(EIO), false);
+    set.note_error(Path::new("/disk-1/jobs/7/scratch/2"), &std::io::Error::from_raw_os_error(EIO), true);
     assert_eq!(states(&set), [DiskState::Ok, DiskState::Ok]);
-    set.note_error(Path::new("/disk-1/jobs/7/scratch/1"), &std::io::Error::from_raw_os_error(EIO));
+    set.note_error(Path::new("/disk-1/jobs/7/scratch/1"), &std::io::Error::from_raw_os_error(EIO), false);
     assert_eq!(states(&set), [DiskState::Ok, DiskState::Failed]);
 }
 

@@ -1,6 +1,8 @@
 //! The store as its callers see it, over the operating system's disk and over one that loses power.
 #![allow(clippy::unwrap_used)]
 
+mod arrivals;
+mod bad_sectors;
 mod crash_images;
 mod disks;
 mod faults;
