@@ -209,8 +209,10 @@ pub(crate) const REMOVED_TABLE: &str = "removed";
 pub(crate) const CONFLICTS_TABLE: &str = "conflicts";
 /// Table of one row: the largest version of a file that was removed.
 pub(crate) const VERSIONS_TABLE: &str = "versions";
+/// Table of one row: what the wall clock said when it was last believed.
+pub(crate) const CLOCK_TABLE: &str = "clock";
 /// All tables, in the order in which they are loaded.
-pub const TABLES: [&str; 12] = [
+pub const TABLES: [&str; 13] = [
     NAMES_TABLE,
     JOBS_TABLE,
     NODES_TABLE,
@@ -223,4 +225,5 @@ pub const TABLES: [&str; 12] = [
     CONFLICTS_TABLE,
     VERSIONS_TABLE,
     HISTORIES_TABLE,
+    CLOCK_TABLE,
 ];

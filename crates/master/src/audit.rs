@@ -247,6 +247,7 @@ pub(crate) fn audited(request: &ClientRequest) -> Noted {
         Ask::Import { node } => (Some(Admin), "import", node.to_string()),
         Ask::EmptyTrash { all_users: true } => (Some(Admin), "empty trash of all users", String::new()),
         Ask::EmptyTrash { all_users: false } => (None, "empty trash", String::new()),
+        Ask::ConfirmClock => (Some(Admin), "confirm clock", String::new()),
         Ask::AdmitJob { title, .. } => (None, "admit job", title.clone()),
         Ask::DetachJob { job, .. } => (None, "detach job", job.to_string()),
         Ask::CancelJob(job) => (Some(Job), "cancel job", job.to_string()),

@@ -15,9 +15,10 @@ use store::{Journal, RowChange};
 use crate::{
     MasterError,
     actions::{
-        HISTORIES_TABLE, JOBS_TABLE, NAMES_TABLE, NODES_TABLE, POLICIES_TABLE, QUOTAS_TABLE, StoredRow, TABLES,
-        TRASH_TABLE,
+        CLOCK_TABLE, HISTORIES_TABLE, JOBS_TABLE, NAMES_TABLE, NODES_TABLE, POLICIES_TABLE, QUOTAS_TABLE, StoredRow,
+        TABLES, TRASH_TABLE,
     },
+    clock_guard::ClockGuard,
     histories::Histories,
     jobs::Jobs,
     namespace::{Namespace, ROOT},
@@ -160,6 +161,7 @@ fn check_row(row: &StoredRow) -> Option<String> {
         POLICIES_TABLE => Policies::default().load(row),
         TRASH_TABLE => Trash::default().load(row),
         QUOTAS_TABLE => Quotas::default().load(row),
+        CLOCK_TABLE => ClockGuard::check_row(row),
         _ => rebuild::check_row(row),
     };
     parsed.err().map(|_| "it cannot be read".to_owned())
