@@ -266,6 +266,10 @@ impl Master {
     /// A node says what its clock says.
     pub(crate) fn note_node_clock(&mut self, now: Now, node: NodeId, unix_millis: u64, machine: Option<u128>) {
         self.clock.note_told(now, node, unix_millis, machine);
+        if self.clock.hold.is_some() {
+            // Whoever looks at a cloud that has just been started sees it whole.
+            self.watch_clock(now);
+        }
     }
 
     /// Looks at the clock before anything is removed by it.

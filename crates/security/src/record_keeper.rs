@@ -28,7 +28,7 @@ pub(crate) struct RecordKeeper {
     /// `None` while it is being written to.
     log: Option<AuditLog>,
     head: AuditHead,
-    writing: Option<(RecordId, JoinHandle<Result<(AuditLog, Room), SecurityError>>)>,
+    writing: Option<(RecordId, JoinHandle<Written>)>,
     readers: Arc<Semaphore>,
     room: Room,
 }
@@ -124,6 +124,9 @@ fn room(log: &AuditLog) -> Room {
         record_bytes,
     })
 }
+
+/// The record after something was written to it, and the room that is left.
+type Written = Result<(AuditLog, Room), SecurityError>;
 
 /// Who reads the record at once: each may read gigabytes.
 const READERS_MAX: usize = 2;
