@@ -115,6 +115,12 @@ impl Client {
         ask!(self, "empty trash", ClientRequest::EmptyTrash { all_users }, ClientReply::Done => ())
     }
 
+    /// Says that the master's clock is right although it jumped, so that what ends by time is removed again;
+    /// administrators only.
+    pub async fn confirm_clock(&self) -> Result<(), ClientError> {
+        ask!(self, "confirm the clock", ClientRequest::ConfirmClock, ClientReply::Done => ())
+    }
+
     /// What an entry says of its copies, lifetime and quota, and what holds for it.
     pub async fn policy(&self, path: &SectorPath) -> Result<PolicyStatus, ClientError> {
         ask!(self, "policy", ClientRequest::Policy(path.clone()),

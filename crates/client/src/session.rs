@@ -317,8 +317,8 @@ fn same_family(peer: IpAddr) -> IpAddr {
 /// Whether asking twice is the same as asking once.
 fn is_repeatable(request: &ClientRequest) -> bool {
     use ClientRequest::{
-        Abandon, Accounts, Acl, Admission, AdmitJob, Audit, CancelJob, Commit, Copies, Create, DetachJob, Drain,
-        EmptyTrash, Health, History, Import, Job, Jobs, List, Locate, Logout, MakeFolder, Nodes, Policy, Quotas,
+        Abandon, Accounts, Acl, Admission, AdmitJob, Audit, CancelJob, Commit, ConfirmClock, Copies, Create, DetachJob,
+        Drain, EmptyTrash, Health, History, Import, Job, Jobs, List, Locate, Logout, MakeFolder, Nodes, Policy, Quotas,
         Rebalance, Rebuild, Remove, RemoveNode, Rename, Renew, ReportJob, Restore, SetPolicy, SetQuota, Stat, Topology,
         Trash, Usage,
     };
@@ -326,7 +326,7 @@ fn is_repeatable(request: &ClientRequest) -> bool {
         Locate(_) | Copies(_) | Stat(_) | List { .. } | Usage(_) | Nodes | Health => true,
         Jobs | Job(_) | Renew(_) | ReportJob(_) | Audit(_) | History(_) => true,
         // Each says how things shall be, not what to change.
-        Drain(_) | Rebalance(_) | Topology { .. } => true,
+        Drain(_) | Rebalance(_) | Topology { .. } | ConfirmClock => true,
         Policy(_) | SetPolicy { .. } | Trash { .. } | EmptyTrash { .. } | Quotas { .. } | SetQuota { .. } => true,
         Acl(AclRequest::Get(_) | AclRequest::Set { .. } | AclRequest::Clear(_)) => true,
         Acl(AclRequest::GiveTo { .. } | AclRequest::Inputs { .. }) => true,

@@ -211,8 +211,10 @@ pub(crate) const CONFLICTS_TABLE: &str = "conflicts";
 pub(crate) const LINEAGE_TABLE: &str = "lineage";
 /// Table of one row: the largest version of a file that was removed.
 pub(crate) const VERSIONS_TABLE: &str = "versions";
+/// Table of one row: what the wall clock said when it was last believed.
+pub(crate) const CLOCK_TABLE: &str = "clock";
 /// All tables, in the order in which they are loaded.
-pub const TABLES: [&str; 13] = [
+pub const TABLES: [&str; 14] = [
     NAMES_TABLE,
     JOBS_TABLE,
     NODES_TABLE,
@@ -226,4 +228,5 @@ pub const TABLES: [&str; 13] = [
     VERSIONS_TABLE,
     HISTORIES_TABLE,
     LINEAGE_TABLE,
+    CLOCK_TABLE,
 ];

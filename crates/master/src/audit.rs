@@ -20,6 +20,7 @@ use protocol::{
         node_master::TicketRefusal,
         rebuild::RebuildRequest,
     },
+    refusals::{RefusalBudget, source_of},
 };
 
 use crate::{
@@ -46,6 +47,10 @@ pub(crate) struct AuditQueue {
     retry_at: Duration,
     /// The end of the record, as the security server last told it.
     head: Option<AuditHead>,
+    /// Refusals of users.
+    of_users: RefusalBudget,
+    /// Tickets that strangers showed to nodes.
+    of_strangers: RefusalBudget,
 }
 
 impl AuditQueue {
@@ -59,6 +64,8 @@ impl AuditQueue {
             missed: 0,
             retry_at: Duration::ZERO,
             head: None,
+            of_users: RefusalBudget::default(),
+            of_strangers: RefusalBudget::default(),
         };
         let note = "what was not brought within a second before the last end of the master is not in the record";
         queue.note(event(now, AuditKind::Record, "start the master", String::new(), note.into()));
@@ -147,9 +154,13 @@ impl Master {
             (_, Some(Status::Refused)) => (AuditKind::Refusal, AuditOutcome::Refused),
             (None, _) | (Some(_), Some(_)) => return,
         };
+        let who = client.rights.user.to_string();
+        if outcome == AuditOutcome::Refused && !self.audit.of_users.takes(now, &who) {
+            return;
+        }
         let note = refusal.map(|refusal| refusal.sentence.clone()).unwrap_or_default();
         self.audit.note(AuditEvent {
-            who: client.rights.user.to_string(),
+            who,
             from: client.address.to_string(),
             outcome,
             ..event(now, kind, what, object, note)
@@ -172,6 +183,9 @@ impl Master {
     ) {
         let node = self.nodes.get(node).id.to_string();
         for TicketRefusal { unix_millis, fault, user, from, why } in refusals {
+            if !self.audit.of_strangers.takes(now, &source_of(&from)) {
+                continue;
+            }
             let what = format!("show a ticket ({})", fault.word());
             self.audit.note(AuditEvent {
                 who: user.map_or_else(|| "a stranger".into(), |user| user.to_string()),
@@ -180,15 +194,20 @@ impl Master {
                 ..event(Now { unix_millis, ..now }, AuditKind::Ticket, &what, node.clone(), why)
             });
         }
-        if left_out > 0 {
-            let note = format!("{left_out} more tickets were refused than are told one by one");
-            let refused = event(now, AuditKind::Ticket, "show tickets", node, note);
-            self.audit.note(AuditEvent { who: "a stranger".into(), outcome: AuditOutcome::Refused, ..refused });
-        }
+        self.audit.of_strangers.count(left_out);
     }
 
     /// Has the next events brought.
     pub(crate) fn bring_audit(&mut self, now: Now) {
+        if let Some(count) = self.audit.of_strangers.take_counted(now) {
+            let note = format!("{count} more tickets were refused than are told one by one");
+            let refused = event(now, AuditKind::Ticket, "show tickets", String::new(), note);
+            self.audit.note(AuditEvent { who: "a stranger".into(), outcome: AuditOutcome::Refused, ..refused });
+        }
+        if let Some(count) = self.audit.of_users.take_counted(now) {
+            let note = format!("{count} more requests were refused than are told one by one");
+            self.audit.note(event(now, AuditKind::Record, "leave out refusals", String::new(), note));
+        }
         self.actions.extend(self.audit.next_batch(now).map(Action::BringAudit));
     }
 
@@ -228,6 +247,7 @@ pub(crate) fn audited(request: &ClientRequest) -> Noted {
         Ask::Import { node } => (Some(Admin), "import", node.to_string()),
         Ask::EmptyTrash { all_users: true } => (Some(Admin), "empty trash of all users", String::new()),
         Ask::EmptyTrash { all_users: false } => (None, "empty trash", String::new()),
+        Ask::ConfirmClock => (Some(Admin), "confirm clock", String::new()),
         Ask::AdmitJob { title, .. } => (None, "admit job", title.clone()),
         Ask::DetachJob { job, .. } => (None, "detach job", job.to_string()),
         Ask::CancelJob(job) => (Some(Job), "cancel job", job.to_string()),

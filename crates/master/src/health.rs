@@ -68,6 +68,8 @@ impl Master {
                 .push(format!("{corrupt} copies are corrupt and are being replaced; check the disks of their nodes"));
         }
         reasons.extend(self.rebuild_reasons());
+        reasons.extend(self.clock_reason());
+        reasons.extend(self.standing.security_reasons.iter().cloned());
         reasons.extend(self.topology.fault.as_ref().map(|fault| format!("the topology before it is in use: {fault}")));
         let insecure_sites = self.insecure_sites();
         reasons.extend(insecure_sites.iter().map(|site| {

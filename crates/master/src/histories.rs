@@ -55,7 +55,9 @@ impl Histories {
 
     /// Keeps a history, and forgets the oldest when there are too many.
     fn keep(&mut self, now: Now, job: JobId, history: JobHistory) -> Vec<RowChange> {
-        let row = HistoryRow { told_unix_millis: now.unix_millis, history };
+        // After the newest, whatever the clock does: one that went back must not make the newest the oldest.
+        let told_unix_millis = self.by_time.last().map_or(0, |(at, _)| *at).max(now.unix_millis);
+        let row = HistoryRow { told_unix_millis, history };
         let mut changes = vec![RowChange::Set { table: HISTORIES_TABLE, key: key(job), value: encode_row(&row) }];
         self.insert(job, row);
         while self.by_job.len() > HISTORIES_MAX

@@ -15,9 +15,10 @@ use store::{Journal, RowChange};
 use crate::{
     MasterError,
     actions::{
-        HISTORIES_TABLE, JOBS_TABLE, LINEAGE_TABLE, NAMES_TABLE, NODES_TABLE, POLICIES_TABLE, QUOTAS_TABLE, StoredRow,
-        TABLES, TRASH_TABLE,
+        CLOCK_TABLE, HISTORIES_TABLE, JOBS_TABLE, LINEAGE_TABLE, NAMES_TABLE, NODES_TABLE, POLICIES_TABLE,
+        QUOTAS_TABLE, StoredRow, TABLES, TRASH_TABLE,
     },
+    clock_guard::ClockGuard,
     histories::Histories,
     jobs::Jobs,
     lineage,
@@ -165,6 +166,7 @@ fn check_row(row: &StoredRow) -> Option<String> {
         TRASH_TABLE => Trash::default().load(row),
         QUOTAS_TABLE => Quotas::default().load(row),
         LINEAGE_TABLE => lineage::check_row(row),
+        CLOCK_TABLE => ClockGuard::check_row(row),
         _ => rebuild::check_row(row),
     };
     parsed.err().map(|_| "it cannot be read".to_owned())

@@ -9,6 +9,7 @@ mod actions;
 mod aside;
 mod audit;
 mod checking;
+mod clock_guard;
 mod commits;
 mod config;
 mod copying;

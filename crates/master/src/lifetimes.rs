@@ -24,6 +24,11 @@ impl Lifetimes {
         }
     }
 
+    /// Whether no file has an end.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.queue.is_empty()
+    }
+
     fn set(&mut self, file: FileId, end: u64) {
         self.forget(file);
         self.queue.insert((end, file));
@@ -54,7 +59,8 @@ impl Master {
     /// Begins to remove what has ended, if anything has.
     pub(crate) fn begin_expiry(&mut self, now: Now) {
         let is_under_way = self.sweeps.iter().any(|sweep| matches!(sweep, Sweep::Expire(_)));
-        let has_ended = self.lifetimes.has_ended(now.unix_millis) || self.trash.has_ended(self.trash_limit(now));
+        let has_ended = self.clock.limit(now).is_some_and(|limit| self.lifetimes.has_ended(limit));
+        let has_ended = has_ended || self.trash.has_ended(self.trash_limit(now));
         if has_ended && !is_under_way {
             self.sweeps.push_back(Sweep::Expire(TICK_REMOVALS_MAX));
         }
@@ -65,9 +71,10 @@ impl Master {
         let step = left.min(EXPIRY_STEP);
         let mut done = 0;
         while done < step
-            && let Some(file) = self.lifetimes.take_ended(now.unix_millis)
+            && let Some(limit) = self.clock.limit(now)
+            && let Some(file) = self.lifetimes.take_ended(limit)
         {
-            self.expire(now, file);
+            self.expire(now, file, limit);
             done += 1;
         }
         done += self.purge(now, step - done);
@@ -75,11 +82,11 @@ impl Master {
     }
 
     /// Removes a file as its owner would with `rm`.
-    fn expire(&mut self, now: Now, file: FileId) {
+    fn expire(&mut self, now: Now, file: FileId, limit: u64) {
         // What its folders say may have changed since it was noted.
         match self.end_of_life(file) {
             None => return,
-            Some(end) if end > now.unix_millis => return self.lifetimes.set(file, end),
+            Some(end) if end > limit => return self.lifetimes.set(file, end),
             Some(_) => {}
         }
         // What was cut off still has the path at which it stood, where another may stand by now.
@@ -100,7 +107,7 @@ impl Master {
         if self.is_of_a_job_in_memory(file) {
             return None;
         }
-        Some(self.names.modified(file)?.saturating_add(seconds.saturating_mul(1_000)))
+        Some(self.clock.todays(self.names.modified(file)?).saturating_add(seconds.saturating_mul(1_000)))
     }
 }
 

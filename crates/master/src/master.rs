@@ -13,11 +13,12 @@ use store::RowChange;
 
 use crate::{
     actions::{
-        Action, CONFLICTS_TABLE, Caller, ClientJoin, Completion, HISTORIES_TABLE, JOBS_TABLE, JOURNAL_TABLE,
-        LINEAGE_TABLE, MEMBERS_TABLE, Message, NODES_TABLE, NodeJoin, POLICIES_TABLE, QUOTAS_TABLE, REMOVED_TABLE,
-        StoredRow, TRASH_TABLE,
+        Action, CLOCK_TABLE, CONFLICTS_TABLE, Caller, ClientJoin, Completion, HISTORIES_TABLE, JOBS_TABLE,
+        JOURNAL_TABLE, LINEAGE_TABLE, MEMBERS_TABLE, Message, NODES_TABLE, NodeJoin, POLICIES_TABLE, QUOTAS_TABLE,
+        REMOVED_TABLE, StoredRow, TRASH_TABLE,
     },
     audit::{AuditQueue, audited},
+    clock_guard::ClockGuard,
     config::MasterConfig,
     error::MasterError,
     histories::Histories,
@@ -63,6 +64,7 @@ pub struct Master {
     pub(crate) trash: Trash,
     pub(crate) quotas: Quotas,
     pub(crate) lifetimes: Lifetimes,
+    pub(crate) clock: ClockGuard,
     pub(crate) nodes: Nodes,
     pub(crate) replicas: Replicas,
     pub(crate) leases: Leases,
@@ -144,7 +146,7 @@ impl Master {
                 POLICIES_TABLE => policies.load(row)?,
                 TRASH_TABLE => trash.load(row)?,
                 QUOTAS_TABLE => quotas.load(row)?,
-                JOURNAL_TABLE | MEMBERS_TABLE | REMOVED_TABLE | CONFLICTS_TABLE | LINEAGE_TABLE => {}
+                CLOCK_TABLE | JOURNAL_TABLE | MEMBERS_TABLE | REMOVED_TABLE | CONFLICTS_TABLE | LINEAGE_TABLE => {}
                 _ => return Err(damaged(row)),
             }
         }
@@ -157,6 +159,8 @@ impl Master {
         }
         let pinned = policies.entries().chain(trash.entries());
         let keeping = Keeping::load(&names, pinned, &loading.others, sequence);
+        let clock_row = loading.others.iter().find(|row| row.table == CLOCK_TABLE);
+        let clock = ClockGuard::load(now, clock_row)?;
         let audit = AuditQueue::new(now, rng.u64(..));
         let mut master = Self {
             // Also what the nodes may bring that is older than an empty journal.
@@ -174,6 +178,7 @@ impl Master {
             trash,
             quotas,
             lifetimes: Lifetimes::default(),
+            clock,
             replicas: Replicas::default(),
             leases: Leases::default(),
             interrupted: Interrupted::default(),
@@ -394,6 +399,10 @@ impl Master {
             ClientRequest::Copies(path) => self.copies(now, client, &path).map(Some),
             ClientRequest::Acl(request) => self.ask_acl(now, from, client, request),
             ClientRequest::History(request) => self.ask_history(now, from, by, request),
+            ClientRequest::ConfirmClock => {
+                self.confirm_clock(now, from);
+                Ok(None)
+            }
         };
         self.note_request(now, client, noted, outcome.as_ref().err());
         match outcome {
@@ -471,6 +480,7 @@ impl Master {
     fn tick(&mut self, now: Now) {
         self.watch_nodes(now);
         self.watch_standing(now);
+        self.watch_clock(now);
         if !self.rebuild.is_running() {
             self.watch_drains(now);
             self.watch_rebalance();

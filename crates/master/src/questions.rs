@@ -15,7 +15,7 @@ use crate::{
     Master,
     actions::{Action, Caller},
     sessions::ClientSession,
-    standing::OWN,
+    standing::{OWN, OWN_HEALTH},
 };
 
 /// The questions that wait for the security server.
@@ -69,6 +69,9 @@ impl Master {
     pub(crate) fn note_security_answer(&mut self, now: Now, to: Caller, reply: Result<SecurityReply, Refusal>) {
         if to == OWN {
             return self.note_standing(now, reply);
+        }
+        if to == OWN_HEALTH {
+            return self.note_security_health(reply);
         }
         self.questions.open = self.questions.open.saturating_sub(1);
         let reply = match reply {

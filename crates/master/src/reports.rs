@@ -66,6 +66,10 @@ impl Master {
                 }
             }
             Report::TicketsRefused { refusals, left_out } => self.note_refused_tickets(now, key, refusals, left_out),
+            Report::Clock { unix_millis, machine } => {
+                let node = self.nodes.get(key).id.clone();
+                self.note_node_clock(now, node, unix_millis, machine);
+            }
             Report::KeptMark { mark, all_seen } => self.note_kept_mark(now, key, mark, all_seen),
             Report::Kept { mark, after, rows, last } => self.note_kept_page(now, key, mark, after, rows, last),
         }

@@ -114,6 +114,7 @@ impl Server {
             let rows = load_rows(&journal)?;
             let seed = u64::from_be_bytes(random());
             let mut master = Master::load(clock.now(), config, seed, Box::new(signer), rows)?;
+            master.set_machine(net::clock::machine());
             if let (Some(file), Some(topology)) = (&file, topology) {
                 master.set_topology(clock.now(), Some(file.path().display().to_string()), topology);
             }
@@ -147,6 +148,7 @@ impl Server {
         let renewing = tokio::spawn(self.renewal.run());
         let mut desk = Desk {
             clock: self.clock,
+            suspended_before: Clock::suspended(),
             master: self.master,
             messenger,
             journal: GroupCommit::new(move |rows: &[RowChange]| self.journal.commit(rows)),
@@ -174,6 +176,8 @@ impl Server {
 /// The rules with the hands that serve them.
 struct Desk {
     clock: Clock,
+    /// How long the machine had been suspended when the master was started.
+    suspended_before: Duration,
     master: Master,
     messenger: Messenger,
     journal: GroupCommit<BatchId, RowChange, StoreError>,
@@ -234,7 +238,10 @@ impl Desk {
                 (to, topology) = self.topology.read() => {
                     self.master.handle_completion(self.clock.now(), Completion::TopologyRead { to, topology });
                 }
-                () = sleep_until(due) => self.master.handle_timeout(self.clock.now()),
+                () = sleep_until(due) => {
+                    self.master.note_suspended(Clock::suspended().saturating_sub(self.suspended_before));
+                    self.master.handle_timeout(self.clock.now());
+                }
             }
         }
     }

@@ -39,9 +39,14 @@ pub(crate) struct Standing {
     waiting: BTreeSet<Looked>,
     /// Those that the security server is looking at.
     asked: Vec<Looked>,
-    /// Revocations that nodes may not have heard of yet, oldest first, with their numbers.
-    recent: VecDeque<(u64, Revocation)>,
+    /// Revocations that nodes may not have heard of yet, oldest first, with their numbers; and until when they are told, as
+    /// [`Now::monotonic`]: a wall clock that jumps must not make nodes miss one.
+    recent: VecDeque<(u64, Revocation, Duration)>,
     last_revocation: u64,
+    /// What is wrong with the security server, as it said last.
+    pub(crate) security_reasons: Vec<String>,
+    /// When it is asked that again, as [`Now::monotonic`].
+    next_health: Duration,
 }
 
 /// A session that is looked at.
@@ -71,8 +76,11 @@ impl Master {
             let request = SecurityRequest::Changes(self.standing.mark);
             self.actions.push_back(Action::AskSecurity { to: OWN, request });
         }
-        let oldest = now.unix_millis.saturating_sub(TOLD_FOR.as_millis() as u64);
-        while self.standing.recent.front().is_some_and(|(_, revocation)| revocation.until_unix_millis < oldest) {
+        if now.monotonic >= self.standing.next_health {
+            self.standing.next_health = now.monotonic + HEALTH_EVERY;
+            self.actions.push_back(Action::AskSecurity { to: OWN_HEALTH, request: SecurityRequest::Health });
+        }
+        while self.standing.recent.front().is_some_and(|(_, _, until)| *until < now.monotonic) {
             self.standing.recent.pop_front();
         }
     }
@@ -95,6 +103,14 @@ impl Master {
                 self.standing.is_polling = false;
                 self.standing.next_poll = now.monotonic + POLL_EVERY;
             }
+        }
+    }
+
+    /// The security server said how it is, or could not be asked.
+    pub(crate) fn note_security_health(&mut self, reply: Result<SecurityReply, Refusal>) {
+        if let Ok(SecurityReply::Health(mut reasons)) = reply {
+            reasons.truncate(SECURITY_REASONS_MAX);
+            self.standing.security_reasons = reasons;
         }
     }
 
@@ -167,7 +183,7 @@ impl Master {
     /// Makes the tickets that a user has so far worthless. Other sessions of the user ask for new ones.
     fn revoke(&mut self, now: Now, user: UserName) {
         let revocation = Revocation { user, until_unix_millis: now.unix_millis };
-        let is_told = |(_, told): &(u64, Revocation)| *told == revocation;
+        let is_told = |(_, told, _): &(u64, Revocation, Duration)| *told == revocation;
         if self.standing.recent.iter().any(is_told) {
             return;
         }
@@ -177,19 +193,19 @@ impl Master {
         for node in nodes {
             self.order_now(node, Ordered::Revoke(number), Order::Revoke(revocation.clone()));
         }
-        self.standing.recent.push_back((number, revocation));
+        self.standing.recent.push_back((number, revocation, now.monotonic + TOLD_FOR));
     }
 
     /// A node came back, perhaps without memory: it hears of what was revoked lately.
     pub(crate) fn tell_revoked(&mut self, node: NodeKey) {
-        for (number, revocation) in self.standing.recent.clone() {
+        for (number, revocation, _) in self.standing.recent.clone() {
             self.order_now(node, Ordered::Revoke(number), Order::Revoke(revocation));
         }
     }
 
     /// A node did not answer when it was told of a revocation.
     pub(crate) fn revoke_again(&mut self, node: NodeKey, number: u64) {
-        let revocation = self.standing.recent.iter().find(|(of, _)| *of == number).map(|(_, told)| told.clone());
+        let revocation = self.standing.recent.iter().find(|(of, ..)| *of == number).map(|(_, told, _)| told.clone());
         if let Some(revocation) = revocation {
             self.order_now(node, Ordered::Revoke(number), Order::Revoke(revocation));
         }
@@ -203,6 +219,12 @@ pub(crate) fn is_less(new: &UserRights, old: &UserRights) -> bool {
 
 /// Stands for the master itself where it asks. Sessions have ids drawn by lot, among which 0 does not come up.
 pub(crate) const OWN: Caller = Caller { session: SessionId(0), request: None };
+/// As [`OWN`], where it asks how the security server is.
+pub(crate) const OWN_HEALTH: Caller = Caller { session: SessionId(0), request: Some(0) };
+/// How often that is asked: disks fill slowly.
+const HEALTH_EVERY: Duration = Duration::from_secs(60);
+/// Most sentences about it that are passed on.
+const SECURITY_REASONS_MAX: usize = 16;
 /// How often the security server is asked for changes: with the answer, the look at the sessions and the order to the
 /// nodes, a revocation holds everywhere in half of the ten seconds that are promised.
 const POLL_EVERY: Duration = Duration::from_secs(2);

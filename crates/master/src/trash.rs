@@ -183,7 +183,8 @@ impl Master {
                 return Err(too_long());
             }
         }
-        let item = Trashed { user: owner, from: path.clone(), removed_unix_millis: now.unix_millis, inherited };
+        let removed_unix_millis = self.clock.date(now);
+        let item = Trashed { user: owner, from: path.clone(), removed_unix_millis, inherited };
         rows.push(self.trash.add(id, item));
         Ok(Change { rows, entry: Some(id), ..Change::default() })
     }
@@ -229,10 +230,11 @@ impl Master {
         Ok(None)
     }
 
-    /// What was removed up to this time, in milliseconds since the Unix epoch, is removed for good.
+    /// What was removed up to this time, in milliseconds since the Unix epoch, is removed for good: while the clock is in
+    /// doubt, only what was given up.
     pub(crate) fn trash_limit(&self, now: Now) -> u64 {
         let kept = u64::try_from(self.config.trash.as_millis()).unwrap_or(u64::MAX);
-        now.unix_millis.saturating_sub(kept)
+        self.clock.limit(now).map_or(0, |limit| self.clock.dated(limit.saturating_sub(kept)))
     }
 
     /// Removes for good some of what has been in the trash for long enough, leaves first; gives how many entries.
@@ -299,7 +301,7 @@ impl Master {
     pub(crate) fn adopt_trash(&mut self, now: Now, file: FileId, path: &SectorPath) -> Option<RowChange> {
         let mut names = path.components().skip(1);
         let user = UserName::new(names.next()?).ok()?;
-        let removed_unix_millis = names.next()?.parse().unwrap_or(now.unix_millis);
+        let removed_unix_millis = names.next()?.parse().unwrap_or(self.clock.date(now));
         let from = SectorPath::parse(&format!("/{}", names.collect::<Vec<_>>().join("/"))).ok()?;
         let mut above = std::iter::successors(Some(file), |at| self.names.parent(*at));
         if !is_in_trash(path) || from.is_root() || above.any(|at| self.trash.items.contains_key(&at)) {
@@ -313,10 +315,11 @@ impl Master {
         let at = |stamp: u64| SectorPath::parse(&format!("{TRASH}/{owner}/{stamp}{path}")).ok();
         let last = self.trash.last_stamps.get(owner).copied().unwrap_or(0);
         // A folder for each removal would be three names for each file.
-        if now.unix_millis.abs_diff(last) < STAMP_SHARED_MILLIS && self.is_free(&at(last)?) {
+        let date = self.clock.date(now);
+        if date.abs_diff(last) < STAMP_SHARED_MILLIS && self.is_free(&at(last)?) {
             return at(last);
         }
-        let mut stamp = now.unix_millis.max(last + 1);
+        let mut stamp = date.max(last + 1);
         while self.names.find(&SectorPath::parse(&format!("{TRASH}/{owner}/{stamp}")).ok()?).is_some() {
             stamp += 1;
         }

@@ -63,7 +63,7 @@ impl Master {
             path: request.path,
             version: self.names.next_version(now),
             owner,
-            modified_unix_millis: now.unix_millis,
+            modified_unix_millis: self.clock.date(now),
             copies: request.copies.unwrap_or(own_copies),
             records: request.records,
             user: request.user,

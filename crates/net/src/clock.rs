@@ -2,9 +2,13 @@
 //!
 //! The monotonic clock is the runtime's, so that a test that stops the runtime's time stops the rules' time with it.
 
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::{
+    sync::OnceLock,
+    time::{Duration, SystemTime, UNIX_EPOCH},
+};
 
 use protocol::Now;
+use rustix::time::{ClockId, clock_gettime};
 use tokio::time::Instant;
 
 /// Both clocks. Its copies agree with each other.
@@ -26,11 +30,36 @@ impl Clock {
         Now { monotonic: self.start.elapsed(), unix_millis: u64::try_from(unix.as_millis()).unwrap_or(u64::MAX) }
     }
 
+    /// How long this machine has been suspended since it was started: time that passed, and that the monotonic clock does
+    /// not count.
+    pub fn suspended() -> Duration {
+        let span = |clock| {
+            let time = clock_gettime(clock);
+            Duration::new(u64::try_from(time.tv_sec).unwrap_or(0), u32::try_from(time.tv_nsec).unwrap_or(0))
+        };
+        // In this order, so that it comes out at the least, and never as less than nothing.
+        let awake = span(ClockId::Monotonic);
+        span(ClockId::Boottime).saturating_sub(awake)
+    }
+
     /// The runtime's instant of a monotonic time, for waiting until then.
     pub fn instant(&self, monotonic: Duration) -> Instant {
         self.start + monotonic
     }
 }
+
+/// Names the running system whose clocks these are: all processes of a machine, also those in containers, share them.
+/// `None` where the operating system does not say.
+pub fn machine() -> Option<u128> {
+    static MACHINE: OnceLock<Option<u128>> = OnceLock::new();
+    *MACHINE.get_or_init(|| {
+        let text = std::fs::read_to_string(BOOT_ID).ok()?;
+        u128::from_str_radix(&text.trim().replace('-', ""), 16).ok()
+    })
+}
+
+/// Drawn by the kernel at its start.
+const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
 
 #[cfg(test)]
 mod tests {

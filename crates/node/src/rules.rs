@@ -41,6 +41,8 @@ pub struct Node {
     copies: CopyQueue,
     moves: MoveQueue,
     status_due: Duration,
+    /// When the master is told what the wall clock says.
+    clock_due: Duration,
     actions: VecDeque<Action>,
 }
 
@@ -55,6 +57,7 @@ impl Node {
             copies,
             moves: MoveQueue::default(),
             status_due: Duration::ZERO,
+            clock_due: Duration::ZERO,
             actions: VecDeque::new(),
         }
     }
@@ -64,6 +67,7 @@ impl Node {
     pub fn handle_session_opened(&mut self, now: Now, session: SessionId) {
         self.session = Some(session);
         self.status_due = now.monotonic;
+        self.clock_due = now.monotonic;
         self.outbox.open();
         self.actions.push_back(Action::TakeInventory);
         self.handle_timeout(now);
@@ -155,6 +159,11 @@ impl Node {
         if now.monotonic >= self.status_due {
             self.status_due = now.monotonic + self.limits.status_interval;
             self.actions.push_back(Action::ReportStatus { session });
+            // Beside a status, so that it has no time limit of its own.
+            if now.monotonic >= self.clock_due {
+                self.clock_due = now.monotonic + CLOCK_EVERY;
+                self.actions.push_back(Action::ReportClock { session, unix_millis: now.unix_millis });
+            }
         }
     }
 
@@ -292,6 +301,14 @@ pub enum Action {
         /// Over this session.
         session: SessionId,
     },
+    /// Tell the master what the wall clock says ([`Report::Clock`], with the machine's name from the hands). Not kept and
+    /// not repeated.
+    ReportClock {
+        /// Over this session.
+        session: SessionId,
+        /// Milliseconds since the Unix epoch.
+        unix_millis: u64,
+    },
     /// Call [`Node::handle_completion`] with [`Completion::KeptMark`] and [`Completion::Inventory`] before any other
     /// completion is handled: whatever is stored or removed from then on is reported on its own.
     TakeInventory,
@@ -386,6 +403,9 @@ pub enum Completion {
     /// A page of what is kept ([`Report::Kept`]).
     KeptPage(Report),
 }
+
+/// How often the master is told what the wall clock says: far more often than it looks back, and hardly any words.
+const CLOCK_EVERY: Duration = Duration::from_secs(60);
 
 /// A copy to make (see [`Order::Replicate`]).
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -23,6 +23,7 @@ pub mod path;
 pub mod policy;
 pub mod rate;
 pub mod record_index;
+pub mod refusals;
 pub mod sandbox;
 pub mod side_name;
 pub mod slice;

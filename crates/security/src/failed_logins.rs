@@ -5,13 +5,9 @@
 //! Somebody else's guesses must not lock a person out: the count by name alone does not hold where that name proved itself
 //! lately, and asks for a short wait elsewhere.
 
-use std::{
-    collections::BTreeMap,
-    net::{IpAddr, Ipv6Addr},
-    time::Duration,
-};
+use std::{collections::BTreeMap, net::IpAddr, time::Duration};
 
-use protocol::{Now, UserName};
+use protocol::{Now, UserName, refusals::network};
 
 /// Recent failed logins.
 #[derive(Debug)]
@@ -42,6 +38,33 @@ impl FailedLogins {
         let of_name = if self.proved.contains_key(&pair) { None } else { self.names.wait(now, user) };
         let waits = [self.pairs.wait(now, &pair), self.addresses.wait(now, &address), of_name];
         waits.into_iter().flatten().max()
+    }
+
+    /// Begins an attempt to prove this name: it counts as a failure until it [ends](Self::end), or many at the same moment
+    /// would all be compared before the first of them is known to be wrong.
+    pub fn begin(&mut self, now: Now, user: &UserName, address: IpAddr) -> Attempt {
+        if let Some(wait) = self.wait(now, user, address) {
+            return Attempt::Wait(wait);
+        }
+        let pair = (user.clone(), network(address));
+        let has_room = self.pairs.has_room(&pair)
+            && self.addresses.has_room(&pair.1)
+            && (self.proved.contains_key(&pair) || self.names.has_room(user));
+        if !has_room {
+            return Attempt::Behind;
+        }
+        self.addresses.begin(pair.1);
+        self.names.begin(user.clone());
+        self.pairs.begin(pair);
+        Attempt::Begun
+    }
+
+    /// Ends an attempt that had begun, however it went.
+    pub fn end(&mut self, user: &UserName, address: IpAddr) {
+        let address = network(address);
+        self.addresses.end(&address);
+        self.names.end(user);
+        self.pairs.end(&(user.clone(), address));
     }
 
     /// Counts a failure.
@@ -82,10 +105,23 @@ impl FailedLogins {
     }
 }
 
+/// Whether an attempt may be made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Attempt {
+    /// It has begun.
+    Begun,
+    /// Only when others that are under way have ended.
+    Behind,
+    /// Not before this time has passed.
+    Wait(Duration),
+}
+
 /// Failures of one kind of thing.
 #[derive(Debug)]
 struct Table<K> {
     failures: BTreeMap<K, Failures>,
+    /// Attempts under way; bounded by those who may make one at once.
+    under_way: BTreeMap<K, u32>,
     /// Failures after which a wait begins.
     free: u32,
     delay_max: Duration,
@@ -93,13 +129,33 @@ struct Table<K> {
 
 impl<K: Ord + Clone> Table<K> {
     fn new(free: u32, delay_max: Duration) -> Self {
-        Self { failures: BTreeMap::new(), free, delay_max }
+        Self { failures: BTreeMap::new(), under_way: BTreeMap::new(), free, delay_max }
     }
 
     fn wait(&self, now: Now, key: &K) -> Option<Duration> {
         let failures = self.failures.get(key)?;
         let until = failures.last + self.delay(failures.count);
         until.checked_sub(now.monotonic).filter(|left| !left.is_zero())
+    }
+
+    /// Whether one more attempt may be made beside those under way: were all of them wrong, no wait would have been passed.
+    fn has_room(&self, key: &K) -> bool {
+        let under_way = self.under_way.get(key).copied().unwrap_or(0);
+        let failed = self.failures.get(key).map_or(0, |failures| failures.count);
+        under_way == 0 || failed.saturating_add(under_way) < self.free
+    }
+
+    fn begin(&mut self, key: K) {
+        *self.under_way.entry(key).or_default() += 1;
+    }
+
+    fn end(&mut self, key: &K) {
+        if let Some(count) = self.under_way.get_mut(key) {
+            *count = count.saturating_sub(1);
+            if *count == 0 {
+                self.under_way.remove(key);
+            }
+        }
     }
 
     fn delay(&self, count: u32) -> Duration {
@@ -125,14 +181,6 @@ impl<K: Ord + Clone> Table<K> {
 
     fn next_timeout(&self) -> Option<Duration> {
         self.failures.values().map(|failures| failures.last + FORGET_AFTER).min()
-    }
-}
-
-/// What counts as one address: of IPv6 a /64, since whoever has one address of it has them all.
-fn network(address: IpAddr) -> IpAddr {
-    match address.to_canonical() {
-        IpAddr::V6(address) => Ipv6Addr::from_bits(address.to_bits() >> 64 << 64).into(),
-        address => address,
     }
 }
 

@@ -61,6 +61,9 @@ impl Keeper {
         record: AuditLog,
         signer: Arc<Signer>,
     ) -> Self {
+        let record = RecordKeeper::new(record);
+        let mut security = security;
+        security.note_room(record.room());
         Self {
             signer,
             clock: Clock::start(),
@@ -68,7 +71,7 @@ impl Keeper {
             // It has the journal to itself: nobody else changes the accounts while they are in memory here.
             journal: GroupCommit::new(move |rows: &[RowChange]| journal.commit(rows)),
             providers,
-            record: RecordKeeper::new(record),
+            record,
             callers: BTreeMap::new(),
             work: JoinSet::new(),
         }
@@ -89,6 +92,7 @@ impl Keeper {
                 saved = self.journal.saved() => self.complete(Completion::Saved { batch: saved? }),
                 recorded = self.record.written() => {
                     let (record, head) = recorded?;
+                    self.security.note_room(self.record.room());
                     self.complete(Completion::Recorded { record, head });
                 }
                 Some(Ok(done)) = self.work.join_next() => self.complete(done),

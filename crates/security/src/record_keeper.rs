@@ -10,6 +10,7 @@ use protocol::{
         master_security::SecurityReply,
     },
 };
+use rustix::fs::statvfs;
 use tokio::{
     sync::Semaphore,
     task::{JoinHandle, spawn_blocking},
@@ -18,7 +19,7 @@ use tokio::{
 use crate::{
     SecurityError,
     audit::{AuditLog, check_folder, read_page},
-    rules::{Record, RecordId},
+    rules::{Record, RecordId, Room},
 };
 
 /// The record, and what is being written to it.
@@ -27,13 +28,15 @@ pub(crate) struct RecordKeeper {
     /// `None` while it is being written to.
     log: Option<AuditLog>,
     head: AuditHead,
-    writing: Option<(RecordId, JoinHandle<Result<AuditLog, SecurityError>>)>,
+    writing: Option<(RecordId, JoinHandle<Written>)>,
     readers: Arc<Semaphore>,
+    room: Room,
 }
 
 impl RecordKeeper {
     pub(crate) fn new(log: AuditLog) -> Self {
         Self {
+            room: room(&log),
             folder: log.folder().to_owned(),
             head: log.head(),
             log: Some(log),
@@ -55,7 +58,8 @@ impl RecordKeeper {
                     Record::Batch(batch) => log.append_batch(batch)?,
                 };
             }
-            Ok(log)
+            let room = room(&log);
+            Ok((log, room))
         };
         self.writing = Some((record, spawn_blocking(write)));
         Ok(())
@@ -69,10 +73,15 @@ impl RecordKeeper {
         let Some((record, writing)) = &mut self.writing else { return std::future::pending().await };
         let (record, outcome) = (*record, writing.await);
         self.writing = None;
-        let log = outcome.map_err(|_| SecurityError::Panicked("wrote its audit record"))??;
-        self.head = log.head();
+        let (log, room) = outcome.map_err(|_| SecurityError::Panicked("wrote its audit record"))??;
+        (self.head, self.room) = (log.head(), room);
         self.log = Some(log);
         Ok((record, self.head))
+    }
+
+    /// How much room there was when something was last written.
+    pub(crate) fn room(&self) -> Room {
+        self.room
     }
 
     /// Whether nothing is being written.
@@ -104,6 +113,20 @@ impl RecordKeeper {
         }
     }
 }
+
+/// How much room there is for the record; blocks.
+fn room(log: &AuditLog) -> Room {
+    let record_bytes = log.bytes();
+    // A disk that does not say is taken for large enough: it says it when it is full.
+    statvfs(log.folder()).map_or(Room { record_bytes, ..Room::default() }, |found| Room {
+        free_bytes: found.f_bavail.saturating_mul(found.f_frsize),
+        disk_bytes: found.f_blocks.saturating_mul(found.f_frsize),
+        record_bytes,
+    })
+}
+
+/// The record after something was written to it, and the room that is left.
+type Written = Result<(AuditLog, Room), SecurityError>;
 
 /// Who reads the record at once: each may read gigabytes.
 const READERS_MAX: usize = 2;

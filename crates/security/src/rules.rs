@@ -15,6 +15,7 @@ mod nodes;
 mod passwords;
 mod providers;
 mod recording;
+mod room;
 mod sessions;
 mod standing;
 #[cfg(test)]
@@ -49,11 +50,12 @@ use crate::{
     waiting::WaitingList,
 };
 use admission::{Issue, Issued};
-use login::{Login, Purpose};
+use login::{Behind, Login, Purpose};
 use passwords::Renewal;
 use providers::ProviderLogins;
 use recording::Recording;
 pub use recording::{Record, RecordId};
+pub use room::Room;
 use users::Adding;
 
 /// The rule-keeper of the security server.
@@ -68,6 +70,8 @@ pub struct Security {
     /// What the password of an unknown user is compared with, so that it costs as much as a known one's.
     decoy: PasswordHash,
     failed: FailedLogins,
+    /// Logins that wait for others; bounded where they are put here.
+    behind: Vec<Behind>,
     saves: Saves,
     providers: ProviderLogins,
     pending: BTreeMap<CheckId, Pending>,
@@ -78,6 +82,7 @@ pub struct Security {
     issues: BTreeMap<CheckId, Issue>,
     waiting_list: WaitingList,
     recording: Recording,
+    room: Room,
     actions: VecDeque<Action>,
     next_check: u64,
 }
@@ -227,6 +232,7 @@ impl Security {
             next_forgetting: Duration::ZERO,
             decoy: PasswordHash::new("no one's password")?,
             failed: FailedLogins::default(),
+            behind: Vec::new(),
             saves: Saves::default(),
             providers: ProviderLogins::default(),
             pending: BTreeMap::new(),
@@ -235,6 +241,7 @@ impl Security {
             issues: BTreeMap::new(),
             waiting_list: WaitingList::default(),
             recording: Recording::default(),
+            room: Room::default(),
             actions: VecDeque::new(),
             next_check: 0,
         })
@@ -316,6 +323,10 @@ impl Security {
             SecurityRequest::Recheck(held) => self.recheck(now, from, &held),
             SecurityRequest::Device { request, address } => self.handle_device(now, from, request, address),
             SecurityRequest::Audit(request) => self.handle_audit(from, request),
+            SecurityRequest::Health => {
+                let reasons = self.health();
+                self.answer(from, SecurityReply::Health(reasons));
+            }
         }
     }
 
@@ -341,6 +352,7 @@ impl Security {
                 self.actions.extend(answers.into_iter().map(|(caller, reply)| Action::Answer { caller, reply }));
             }
         }
+        self.go_on_behind(now);
         self.start_waiting();
     }
 

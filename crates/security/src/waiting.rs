@@ -3,13 +3,9 @@
 //!
 //! Anyone can ask, so the list is short, and shorter for each address.
 
-use std::{
-    collections::BTreeMap,
-    net::{IpAddr, Ipv6Addr},
-    time::Duration,
-};
+use std::{collections::BTreeMap, net::IpAddr, time::Duration};
 
-use protocol::{KeyDigest, NodeId, Now, message::admission::WaitingMachine};
+use protocol::{KeyDigest, NodeId, Now, message::admission::WaitingMachine, refusals::network};
 
 /// Who waits, and who was turned away a short while ago.
 #[derive(Debug, Default)]
@@ -122,14 +118,6 @@ impl Waiting {
     }
 }
 
-/// What counts as one address: of IPv6 all that one household or machine can take for itself.
-fn network(address: IpAddr) -> IpAddr {
-    match address.to_canonical() {
-        IpAddr::V4(address) => address.into(),
-        IpAddr::V6(address) => Ipv6Addr::from_bits(address.to_bits() & (u128::MAX << 64)).into(),
-    }
-}
-
 /// Most machines that wait at once: more than anyone sets up in one go, few enough to read.
 const WAITING_MAX: usize = 64;
 /// Most of them from one address: a machine, and some behind one gateway.
@@ -181,8 +169,8 @@ mod tests {
     fn the_addresses_of_one_ipv6_network_count_as_one() {
         let mut list = WaitingList::default();
         for number in 0..=WAITING_PER_ADDRESS_MAX as u128 {
-            let address: Ipv6Addr = "2001:db8::".parse().unwrap();
-            let address = Ipv6Addr::from_bits(address.to_bits() + number).into();
+            let address: std::net::Ipv6Addr = "2001:db8::".parse().unwrap();
+            let address = std::net::Ipv6Addr::from_bits(address.to_bits() + number).into();
             let outcome = list.ask(at(0), KeyDigest(number), &name(), address);
             assert_eq!(outcome.is_ok(), number < WAITING_PER_ADDRESS_MAX as u128);
         }

@@ -265,6 +265,10 @@ impl Process {
                 self.seat.words.ask(env.now, session, codec::encode(&report), id.0 + 1, ANSWER_TIME_MAX);
             }
             Action::ReportStatus { session } => self.report_status(env, session),
+            Action::ReportClock { session, unix_millis } => {
+                let told = codec::encode(&Report::Clock { unix_millis, machine: Some(self.number as u128) });
+                self.seat.words.ask(env.now, session, told, CLOCK_TAG, STATUS_ANSWER_TIME_MAX);
+            }
             Action::TakeInventory => {
                 let told = Completion::KeptMark { mark: self.kept.mark(), all_seen: self.kept.is_all_seen() };
                 self.rules.handle_completion(env.now, told);
@@ -341,7 +345,7 @@ impl Process {
                 }
                 match body {
                     None => self.lose_session(env, session),
-                    Some(_) if tag == STATUS_TAG => {}
+                    Some(_) if tag == STATUS_TAG || tag == CLOCK_TAG => {}
                     Some(_) => {
                         self.rules.handle_completion(env.now, Completion::Acknowledged(ReportId(tag - 1)));
                     }
@@ -424,3 +428,5 @@ const ANSWER_TIME_MAX: Duration = Duration::from_secs(20);
 const STATUS_ANSWER_TIME_MAX: Duration = Duration::from_secs(8);
 /// Reports have tags from 1 on.
 const STATUS_TAG: u64 = 0;
+/// Stands for what the clock says: so many reports there never are.
+const CLOCK_TAG: u64 = u64::MAX;

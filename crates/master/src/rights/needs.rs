@@ -69,6 +69,7 @@ pub(super) fn needs(request: &ClientRequest) -> Vec<Need<'_>> {
         ClientRequest::Trash { all_users: true, .. } | ClientRequest::EmptyTrash { all_users: true } => {
             vec![Need::Administrator("see the trash of all users")]
         }
+        ClientRequest::ConfirmClock => vec![Need::Administrator("say that the clock is right")],
         ClientRequest::Drain(_) => vec![Need::Administrator("drain nodes")],
         ClientRequest::RemoveNode(_) => vec![Need::Administrator("remove nodes")],
         ClientRequest::Rebalance(RebalanceVerb::Begin) => vec![Need::Administrator("rebalance the nodes")],

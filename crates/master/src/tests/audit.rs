@@ -5,6 +5,7 @@ use protocol::{
         audit::{AuditKind, AuditOutcome},
         node_master::TicketRefusal,
     },
+    refusals::SOURCE_REFUSALS_PER_DAY_MAX,
     ticket::{Holder, TicketFault},
 };
 
@@ -41,7 +42,7 @@ fn grants_acts_refusals_jobs_and_refused_tickets_come_to_the_record_and_reading_
         (AuditKind::Refusal, "ann", "set quota", "ann", AuditOutcome::Refused),
         (AuditKind::Job, "ann", "begin job", job, AuditOutcome::Done),
         (AuditKind::Ticket, "ann", "show a ticket (not_holder)", "n1", AuditOutcome::Refused),
-        (AuditKind::Ticket, "a stranger", "show tickets", "n1", AuditOutcome::Refused),
+        (AuditKind::Ticket, "a stranger", "show tickets", "", AuditOutcome::Refused),
     ];
     assert_eq!(told, expected);
 }
@@ -103,4 +104,55 @@ fn data_goes_plain_only_where_the_operator_says_so_and_never_between_sites_or_to
         assert_eq!(health.insecure_sites.is_empty(), !insecure_data);
         assert_eq!(health.reasons.iter().any(|reason| reason.contains("not encrypted")), insecure_data);
     }
+}
+
+#[test]
+fn tickets_shown_without_end_by_one_stranger_fill_no_record() {
+    let mut bench = Bench::with_nodes(&["uic/r1"]);
+    bench.audited.clear();
+    let refusal = |from: &str| TicketRefusal {
+        unix_millis: 5,
+        fault: TicketFault::Unsigned,
+        user: None,
+        from: from.into(),
+        why: "made up".into(),
+    };
+    for _ in 0..100 {
+        bench.report("n1", Report::TicketsRefused { refusals: vec![refusal("2001:db8::1"); 32], left_out: 10 });
+        bench.advance(seconds(1));
+    }
+    let one_by_one =
+        |bench: &Bench| bench.audited.iter().filter(|event| event.what.starts_with("show a ticket")).count();
+    assert_eq!(one_by_one(&bench) as u64, SOURCE_REFUSALS_PER_DAY_MAX);
+    let counts: Vec<_> = bench.audited.iter().filter(|event| event.what == "show tickets").collect();
+    assert!((1..=2).contains(&counts.len()), "once a minute: {counts:?}");
+    bench.report("n1", Report::TicketsRefused { refusals: vec![refusal("2001:db8:0:1::1")], left_out: 0 });
+    // So with what a user may not do.
+    let quota = ClientRequest::SetQuota { user: UserName::new("ann").unwrap(), bytes: None, files: None };
+    for _ in 0..100 {
+        (0..10).for_each(|_| drop(bench.ask("ann", quota.clone())));
+        bench.advance(seconds(1));
+    }
+    assert_eq!(one_by_one(&bench) as u64, SOURCE_REFUSALS_PER_DAY_MAX + 1);
+    let of_ann = bench.audited.iter().filter(|event| event.who == "ann").count() as u64;
+    assert_eq!(of_ann, SOURCE_REFUSALS_PER_DAY_MAX);
+    bench.done("admin", quota);
+    bench.advance(seconds(1));
+    assert!(bench.audited.iter().any(|event| event.who == "admin"));
+}
+
+#[test]
+fn what_is_wrong_with_the_security_server_is_told_in_health() {
+    let mut bench = Bench::with_nodes(&["uic/r1"]);
+    bench.security_asked.clear();
+    bench.advance(seconds(61));
+    let asked = bench.security_asked.iter().find(|(_, request)| *request == SecurityRequest::Health).cloned();
+    let (to, _) = asked.unwrap();
+    bench.hear_security(to, Ok(SecurityReply::Health(vec!["its disk is nearly full".into()])));
+    assert!(bench.health().reasons.contains(&"its disk is nearly full".to_owned()));
+    // That it cannot be asked changes nothing.
+    bench.hear_security(to, Err(Refusal::new(Status::Unavailable, "away")));
+    assert!(bench.health().reasons.contains(&"its disk is nearly full".to_owned()));
+    bench.hear_security(to, Ok(SecurityReply::Health(Vec::new())));
+    assert!(bench.health().reasons.is_empty());
 }

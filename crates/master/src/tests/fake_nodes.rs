@@ -39,6 +39,10 @@ pub(crate) struct FakeNode {
     pub(super) disks: Vec<DiskStatus>,
     pub(super) kept: Option<FakeCopy>,
     pub(super) all_seen: bool,
+    /// How far its clock is from the true time; `None`: it does not say.
+    pub(super) clock_ahead_millis: Option<i64>,
+    /// The machine that it says it is on.
+    pub(super) machine: Option<u128>,
 }
 
 /// The copy of the master's small rows that a node keeps.
@@ -81,6 +85,8 @@ impl Bench {
             disks: Vec::new(),
             kept: None,
             all_seen: true,
+            clock_ahead_millis: Some(0),
+            machine: Some(id.trim_start_matches('n').parse().unwrap_or(0)),
         };
         self.nodes.insert(node(id), fake);
     }
@@ -165,6 +171,11 @@ impl Bench {
             memory_free_bytes: self.node(id).memory_free_bytes,
         };
         self.report(id, status);
+        let (ahead, machine) = (self.node(id).clock_ahead_millis, self.node(id).machine);
+        if let Some(ahead) = ahead {
+            let unix_millis = self.true_unix_millis().saturating_add_signed(ahead);
+            self.report(id, Report::Clock { unix_millis, machine });
+        }
     }
 
     /// Lets a node do what it had left undone.

@@ -53,10 +53,10 @@ fn files_in_memory_go_after_a_day_or_as_their_policy_says_and_never_to_the_trash
         other => panic!("{other:?}"),
     };
     assert_eq!((trash(&mut bench), bench.node("n1").paths().len()), (0, 3), "its memory is free at once");
-    bench.now.unix_millis += 86_300_000;
+    bench.sleep(Duration::from_millis(86_300_000));
     bench.advance(seconds(1));
     assert!(bench.exists("/memory/a"));
-    bench.now.unix_millis += 200_000;
+    bench.sleep(Duration::from_millis(200_000));
     bench.advance(seconds(2));
     assert!(!bench.exists("/memory/a") && bench.exists("/memory/long/b") && bench.exists("/d"));
     assert_eq!(trash(&mut bench), 0);
@@ -71,12 +71,12 @@ fn what_a_job_has_in_memory_lives_until_its_output_has_its_place() {
         put(&mut bench, at);
     }
     bench.advance(seconds(1));
-    bench.now.unix_millis += 86_500_000;
+    bench.sleep(Duration::from_millis(86_500_000));
     bench.advance(seconds(2));
     assert!(bench.exists(part) && bench.exists(page) && !bench.exists("/memory/out/other"));
     bench.done("ann", rename("/memory/.sphere-7-0", "/memory/results"));
     bench.advance(seconds(2));
-    bench.now.unix_millis += 86_500_000;
+    bench.sleep(Duration::from_millis(86_500_000));
     bench.advance(seconds(2));
     assert!(!bench.exists("/memory/results/part-00000") && bench.exists(page));
 }

@@ -7,6 +7,7 @@ mod attempts;
 mod audit;
 mod behind;
 mod chains;
+mod clock;
 mod coming_and_going;
 mod disks;
 mod drain;
@@ -91,6 +92,10 @@ pub(super) struct Bench {
     /// What came to the audit record.
     pub(super) audited: Vec<AuditEvent>,
     pub(super) security_asked: Vec<(Caller, SecurityRequest)>,
+    /// How long the machine slept since the master was started.
+    slept: Duration,
+    /// How far the master's wall clock is from the true time.
+    pub(super) clock_ahead_millis: i64,
     next_number: u64,
     next_report: Duration,
 }
@@ -195,6 +200,8 @@ impl Bench {
             topology_asked: Vec::new(),
             security_asked: Vec::new(),
             audited: Vec::new(),
+            slept: Duration::ZERO,
+            clock_ahead_millis: 0,
             next_number: 0,
             next_report: Duration::ZERO,
         };
@@ -223,6 +230,7 @@ impl Bench {
     pub(super) fn restart_master(&mut self) {
         self.seed += 1;
         self.unsaved.clear();
+        self.slept = Duration::ZERO;
         self.clients.clear();
         for fake in self.nodes.values_mut() {
             fake.session = None;
@@ -232,6 +240,18 @@ impl Bench {
             self.rows.iter().map(|((table, key), value)| StoredRow { table, key: key.clone(), value: value.clone() });
         self.master = Master::new(self.now, self.config, self.seed, Box::new(NoSignature(1)), rows).unwrap();
         self.run();
+    }
+
+    /// What a clock that is right says.
+    pub(super) fn true_unix_millis(&self) -> u64 {
+        self.now.unix_millis.saturating_add_signed(-self.clock_ahead_millis)
+    }
+
+    /// The machine sleeps: time passes by the wall clock, and nothing else happens.
+    pub(super) fn sleep(&mut self, span: Duration) {
+        self.slept += span;
+        self.now.unix_millis += u64::try_from(span.as_millis()).unwrap();
+        self.master.note_suspended(self.slept);
     }
 
     /// Lets time pass, with all that it brings: timeouts, status reports.

@@ -96,6 +96,7 @@ fn others() -> Vec<(ClientRequest, &'static str)> {
         (ClientRequest::EmptyTrash { all_users: false }, "-"),
         (ClientRequest::EmptyTrash { all_users: true }, "!"),
         (ClientRequest::Quotas { after: Some(QuotaOf::User(UserName::new("bob").unwrap())) }, "-"),
+        (ClientRequest::ConfirmClock, "!"),
         (quota, "!"),
         (drain, "!"),
         (ClientRequest::RemoveNode(remove), "!"),
@@ -157,10 +158,11 @@ fn number(request: &ClientRequest) -> usize {
         ClientRequest::Audit(_) => 36,
         ClientRequest::DetachJob { .. } => 37,
         ClientRequest::History(_) => 38,
+        ClientRequest::ConfirmClock => 39,
     }
 }
 
-const REQUESTS: usize = 39;
+const REQUESTS: usize = 40;
 
 /// All sixteen sets of rights.
 fn sets() -> impl Iterator<Item = Rights> {

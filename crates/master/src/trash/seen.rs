@@ -60,6 +60,7 @@ impl Master {
             | ClientRequest::Job(_)
             | ClientRequest::CancelJob(_)
             | ClientRequest::History(_)
+            | ClientRequest::ConfirmClock
             | ClientRequest::Logout
             | ClientRequest::Drain(_)
             | ClientRequest::RemoveNode(_)
@@ -152,7 +153,7 @@ impl Master {
             user: item.user.clone(),
             from: item.from.clone(),
             at: self.names.path(key.file)?,
-            until_unix_millis: item.removed_unix_millis.saturating_add(kept),
+            until_unix_millis: self.clock.todays(item.removed_unix_millis).saturating_add(kept),
             bytes: self.names.content(key.file).map(|content| content.bytes),
         })
     }

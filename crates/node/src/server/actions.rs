@@ -47,6 +47,14 @@ impl Desk {
                 }
                 Action::Report { session, id, report } => self.report(session, id, report),
                 Action::ReportStatus { session } => self.report_status(session),
+                Action::ReportClock { session, unix_millis } => {
+                    let told = codec::encode(&Report::Clock { unix_millis, machine: net::clock::machine() });
+                    let messenger = self.messenger.clone();
+                    // Lost with its session, which the status finds out; and told again in a minute.
+                    self.work.spawn(async move {
+                        drop(messenger.request(session, told, STATUS_ANSWER_TIME_MAX).await);
+                    });
+                }
                 Action::TakeInventory => {
                     let (held, kept) = (self.hands.store.held(), &self.hands.kept);
                     let told = Completion::KeptMark { mark: kept.mark(), all_seen: kept.is_all_seen() };

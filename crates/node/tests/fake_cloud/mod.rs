@@ -114,7 +114,7 @@ impl FakeCloud {
                 if let MessengerEvent::Delivered(delivered) = event {
                     let report = codec::decode::<Report>(&delivered.body).unwrap();
                     answering.reply(delivered.session, delivered.request.unwrap(), codec::encode(&Ack::Done));
-                    if !matches!(report, Report::Status { .. } | Report::TicketsRefused { .. }) {
+                    if !matches!(report, Report::Status { .. } | Report::TicketsRefused { .. } | Report::Clock { .. }) {
                         let _ = reported.send((delivered.session, report)).await;
                     }
                 }

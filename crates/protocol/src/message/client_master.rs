@@ -194,6 +194,9 @@ pub enum ClientRequest {
     },
     /// What became of a job's attempts.
     History(HistoryRequest),
+    /// The master's wall clock is right, although it jumped: [`ClientReply::Done`], and what waited for that is removed
+    /// again by time. Administrators only.
+    ConfirmClock,
 }
 
 /// The master's answer.

@@ -70,6 +70,8 @@ pub enum SecurityRequest {
     },
     /// About the audit record.
     Audit(AuditRequest),
+    /// What is wrong with you, for people: [`SecurityReply::Health`].
+    Health,
 }
 
 /// What the security server answers.
@@ -95,6 +97,8 @@ pub enum SecurityReply {
     Device(DeviceReply),
     /// About the audit record.
     Audit(AuditReply),
+    /// What is wrong, one sentence each.
+    Health(Vec<String>),
 }
 
 /// A point in the life of a security server's accounts.

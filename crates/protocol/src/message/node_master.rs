@@ -202,6 +202,14 @@ pub enum Report {
         /// How many more there were that are only counted.
         left_out: u64,
     },
+    /// What its wall clock says, after joining and every minute: a master whose own clock jumps asks what the others say.
+    Clock {
+        /// Milliseconds since the Unix epoch.
+        unix_millis: u64,
+        /// The running system whose clock that is: nodes on one machine, or in its containers, share it. `None` where the
+        /// operating system does not say.
+        machine: Option<u128>,
+    },
 }
 
 /// A ticket that a node has refused.

@@ -190,6 +190,7 @@ fn the_requests_of_a_client_have_their_bytes() {
         "admission": ClientRequest::Admission(_) => ClientRequest::Admission(AdmissionVerb::Requests),
         "audit": ClientRequest::Audit(_) => ClientRequest::Audit(AuditQuestion::Verify),
         "history": ClientRequest::History(_) => ClientRequest::History(history::tell()),
+        "confirm-clock": ClientRequest::ConfirmClock => ClientRequest::ConfirmClock,
     });
     compare!(vectors, RebuildRequest {
         "status": RebuildRequest::Status { .. } => RebuildRequest::Status { after: None },
@@ -364,6 +365,7 @@ fn the_words_of_node_and_master_have_their_bytes() {
             Report::Kept { mark: kept_mark(), after: Some(kept_key()), rows: keep(KeptBase::Change(6)).rows, last: true },
         "tickets-refused": Report::TicketsRefused { .. } =>
             Report::TicketsRefused { refusals: vec![audit::refusal()], left_out: 3 },
+        "clock": Report::Clock { .. } => Report::Clock { unix_millis: 1_800_000_000_000, machine: Some(1 << 100) },
     });
     compare!(vectors, Ack {
         "done": Ack::Done => Ack::Done,

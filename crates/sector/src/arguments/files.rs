@@ -163,6 +163,9 @@ pub(crate) enum TrashCommand {
         #[arg(long)]
         all_users: bool,
     },
+    /// The master's clock is right although it jumped: trash and lifetimes end by time again (administrators)
+    #[command(after_help = "Example: sector trash confirm-clock")]
+    ConfirmClock,
 }
 
 #[derive(Clone, Debug, Subcommand)]

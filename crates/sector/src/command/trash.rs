@@ -15,6 +15,7 @@ pub(crate) async fn run(cloud: &Client, command: TrashCommand, global: &Global) 
         TrashCommand::List { all_users } => list(cloud, all_users, global).await,
         TrashCommand::Restore { paths, to } => restore(cloud, &paths, to.as_deref()).await,
         TrashCommand::Empty { all_users } => Ok(cloud.empty_trash(all_users).await?),
+        TrashCommand::ConfirmClock => Ok(cloud.confirm_clock().await?),
     }
 }
 

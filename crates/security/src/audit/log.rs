@@ -26,6 +26,8 @@ pub struct AuditLog {
     file: Option<(File, u64)>,
     head: AuditHead,
     file_bytes_max: u64,
+    /// Bytes of all its files.
+    bytes: u64,
     /// The next event expected of each writer: what was recorded already is not recorded again.
     expected: BTreeMap<u64, u64>,
 }
@@ -55,10 +57,14 @@ impl AuditLog {
             file: None,
             head: AuditHead::EMPTY,
             file_bytes_max,
+            bytes: 0,
             expected: BTreeMap::new(),
         };
-        if let Some((_, path)) = files_of(folder)?.pop() {
-            log.take_up(&path)?;
+        let files = files_of(folder)?;
+        // One that cannot be looked at is found when it is read.
+        log.bytes = files.iter().filter_map(|(_, path)| fs::metadata(path).ok()).map(|found| found.len()).sum();
+        if let Some((_, path)) = files.last() {
+            log.take_up(path)?;
         }
         if let Some(kept) = kept.filter(|kept| kept.number > log.head.number) {
             let found = log.head.number;
@@ -78,6 +84,11 @@ impl AuditLog {
     /// Where its files lie.
     pub fn folder(&self) -> &Path {
         &self.folder
+    }
+
+    /// Bytes that the record takes; more where files were moved away since it was opened.
+    pub fn bytes(&self) -> u64 {
+        self.bytes
     }
 
     /// Appends the security server's own events, and syncs them.
@@ -115,6 +126,7 @@ impl AuditLog {
         let written = file.write_all(text.as_bytes()).and_then(|()| file.sync_data());
         written.map_err(|source| failed("write the audit record in", &self.folder, source))?;
         *bytes += text.len() as u64;
+        self.bytes += text.len() as u64;
         Ok(self.head)
     }
 
@@ -316,6 +328,25 @@ mod tests {
         }
         fs::remove_file(&second).unwrap();
         assert!(check_folder(folder.path(), &[head], u64::MAX).unwrap().fault.is_some(), "a whole file is missing");
+    }
+
+    #[test]
+    fn the_oldest_files_may_be_moved_away_and_the_rest_verifies() {
+        let folder = tempfile::tempdir().unwrap();
+        let head = ten(folder.path());
+        let bytes = log(folder.path(), 600).bytes();
+        for oldest in files(folder.path()).into_iter().rev().skip(1).collect::<Vec<_>>().into_iter().rev() {
+            fs::remove_file(oldest).unwrap();
+            let check = check_folder(folder.path(), &[head], u64::MAX).unwrap();
+            assert_eq!((check.fault, check.head), (None, head));
+            assert_eq!(check.first, number_of(&files(folder.path())[0]).unwrap());
+        }
+        let mut log = log(folder.path(), 600);
+        assert!(log.bytes() < bytes);
+        let head = log.append(vec![event("carol", 11)]).unwrap();
+        assert_eq!(check_folder(folder.path(), &[head], u64::MAX).unwrap().fault, None);
+        let on_disk: u64 = files(folder.path()).iter().map(|file| fs::metadata(file).unwrap().len()).sum();
+        assert_eq!(log.bytes(), on_disk);
     }
 
     #[test]

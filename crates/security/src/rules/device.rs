@@ -11,6 +11,7 @@ use protocol::{
         login::{DeviceLogin, DeviceReply, DeviceRequest},
         master_security::SecurityReply,
     },
+    refusals::network,
 };
 
 use super::{
@@ -50,7 +51,7 @@ impl Devices {
     }
 
     fn of_address(&self, address: IpAddr) -> usize {
-        self.0.values().filter(|device| device.address == address).count()
+        self.0.values().filter(|device| network(device.address) == network(address)).count()
     }
 }
 

@@ -4,7 +4,7 @@
 //! An unknown user and a wrong secret get the same sentence at the same cost; what the address allows, and whether the
 //! account is disabled, is said only to those who proved themselves.
 
-use std::net::IpAddr;
+use std::{net::IpAddr, time::Duration};
 
 use protocol::{
     CredentialId, Now, Refusal, Status, UserName,
@@ -20,6 +20,7 @@ use crate::{
     AddressRange, SecurityError,
     accounts::{self, User},
     credentials::{LoginSession, SESSION_LIFE_MILLIS, SESSIONS_OF_USER_MAX},
+    failed_logins::Attempt,
     provider::Concealed,
     secret::{Match, PasswordHash, TokenHash, Verification},
 };
@@ -35,6 +36,16 @@ pub(super) struct Login {
     guessable: bool,
     /// What a password is compared with, if there is one: a match proves nothing once the user has another.
     against: Option<PasswordHash>,
+}
+
+/// A login with a password that waits until others that are under way have ended.
+#[derive(Debug)]
+pub(super) struct Behind {
+    caller: Caller,
+    user: UserName,
+    secret: Secret,
+    address: IpAddr,
+    purpose: Purpose,
 }
 
 /// What someone wants who proves who they are.
@@ -60,8 +71,13 @@ impl Security {
         if !guessable && matches!(purpose, Purpose::Begin(_)) {
             return self.answer(caller, refused(Status::Usage, "a token begins no login session; give the password"));
         }
-        if guessable && let Err(refusal) = self.check_wait(now, &user, address) {
-            return self.refuse(caller, refusal);
+        if guessable {
+            match self.failed.begin(now, &user, address) {
+                Attempt::Begun => {}
+                Attempt::Wait(wait) => return self.refuse(caller, must_wait(&user, address, wait)),
+                Attempt::Behind if self.behind.len() >= BEHIND_MAX => return self.refuse(caller, too_busy()),
+                Attempt::Behind => return self.behind.push(Behind { caller, user, secret, address, purpose }),
+            }
         }
         if let Secret::Password(password) = &secret
             && !password.is_empty()
@@ -72,6 +88,9 @@ impl Security {
             return self.ask_next(now, PasswordLogin { caller, user, address, purpose, password, to_ask });
         }
         if !self.has_room() {
+            if guessable {
+                self.failed.end(&user, address);
+            }
             return self.refuse(caller, too_busy());
         }
         let known = self.accounts.user(&user);
@@ -83,16 +102,18 @@ impl Security {
         self.begin_work(Pending::Login(login), Work::Verify(verification));
     }
 
-    /// Refuses a password while its user must wait at this address.
-    pub(super) fn check_wait(&self, now: Now, user: &UserName, address: IpAddr) -> Result<(), Refusal> {
-        let Some(wait) = self.failed.wait(now, user, address) else { return Ok(()) };
-        let seconds = wait.as_secs() + u64::from(wait.subsec_nanos() > 0);
-        let sentence = format!("too many failed logins as `{user}` from {address}; wait {seconds} s and try again");
-        Err(Refusal::new(Status::Refused, sentence))
+    /// Goes on with the logins that had to wait for others, of which one may have ended.
+    pub(super) fn go_on_behind(&mut self, now: Now) {
+        for Behind { caller, user, secret, address, purpose } in std::mem::take(&mut self.behind) {
+            self.check_user(now, caller, (user, secret, address), purpose);
+        }
     }
 
     pub(super) fn judge(&mut self, now: Now, login: Login, found: Option<Match>) {
         let Login { caller, user, address, purpose, guessable, against } = login;
+        if guessable {
+            self.failed.end(&user, address);
+        }
         // Looked up again: the account is that of now, not that of when the question came.
         let account = self.accounts.user(&user).filter(|account| !guessable || account.password == against);
         let proved = account.zip(found).filter(|_| !guessable || against.is_some());
@@ -245,6 +266,17 @@ impl Security {
         tokens.chain(sessions.map(|(id, session)| (id, session.hash))).collect()
     }
 }
+
+/// The refusal of a password while its user must wait at this address.
+pub(super) fn must_wait(user: &UserName, address: IpAddr, wait: Duration) -> Refusal {
+    let seconds = wait.as_secs() + u64::from(wait.subsec_nanos() > 0);
+    let sentence = format!("too many failed logins as `{user}` from {address}; wait {seconds} s and try again");
+    Refusal::new(Status::Refused, sentence)
+}
+
+/// Logins that wait for others of the same name or address: what two masters ask at once. They wait for comparisons and
+/// not for time, and hold what a master may ask meanwhile.
+const BEHIND_MAX: usize = 16;
 
 /// The one sentence for an unknown user and for a wrong secret.
 pub(super) const WRONG_LOGIN: &str =

@@ -7,12 +7,15 @@ use protocol::{
 };
 
 use super::{
-    Caller, Pending, Security, Work, too_busy,
+    Caller, Pending, Security, Work,
+    login::must_wait,
+    too_busy,
     users::{Outcome, check_password},
 };
 use crate::{
     SecurityError,
     accounts::{self, User},
+    failed_logins::Attempt,
     secret::{Hashing, Match, PasswordHash, Verification},
 };
 
@@ -56,9 +59,6 @@ impl Security {
             }
             _ => None,
         };
-        if must_prove.is_some() {
-            self.check_wait(now, &user, by.address.to_canonical())?;
-        }
         if !self.has_room() {
             return Err(too_busy());
         }
@@ -70,6 +70,12 @@ impl Security {
         let Some(old) = old else {
             return Err(Refusal::new(Status::Usage, "give the password that you have so far, too"));
         };
+        let address = by.address.to_canonical();
+        match self.failed.begin(now, &user, address) {
+            Attempt::Begun => {}
+            Attempt::Behind => return Err(too_busy()),
+            Attempt::Wait(wait) => return Err(must_wait(&user, address, wait)),
+        }
         let verification = Verification::new(Secret::Password(old.0), &kept, Vec::new());
         let renewal = Renewal { caller, by, user, new: Some(hashing), against };
         self.begin_work(Pending::Password(renewal), Work::Verify(verification));
@@ -79,6 +85,7 @@ impl Security {
     /// The old password is compared.
     pub(super) fn go_on_with_password(&mut self, now: Now, mut renewal: Renewal, found: Option<Match>) {
         let address = renewal.by.address.to_canonical();
+        self.failed.end(&renewal.user, address);
         match (found, renewal.new.take()) {
             (Some(_), Some(hashing)) => {
                 self.failed.note_success(now, &renewal.user, address);

@@ -100,8 +100,9 @@ impl Security {
         let Some(provider) = login.to_ask.pop_front() else { return self.fail_password(now, login) };
         let user = self.providers.plan.name_at(&provider, &login.user);
         let question = Question::Password { user, password: login.password.clone() };
-        let caller = login.caller;
+        let (caller, user, address) = (login.caller, login.user.clone(), login.address);
         if let Err(refusal) = self.ask_provider(now, provider, WhatFor::Password(login), question) {
+            self.failed.end(&user, address);
             self.refuse(caller, refusal);
         }
     }
@@ -155,6 +156,7 @@ impl Security {
         match answer {
             Answer::User(user) => {
                 let PasswordLogin { user: name, address, purpose, .. } = login;
+                self.failed.end(&name, address);
                 match (self.let_in(now, provider, &user, Some(&name), address), purpose) {
                     (Ok(rights), Purpose::Enter) => {
                         self.failed.note_success(now, &name, address);
@@ -179,11 +181,15 @@ impl Security {
             }
             // Another provider that has such a user has another person.
             Answer::WrongSecret => self.fail_password(now, login),
-            other => self.refuse(caller, failure(provider, &other)),
+            other => {
+                self.failed.end(&login.user, login.address);
+                self.refuse(caller, failure(provider, &other));
+            }
         }
     }
 
     fn fail_password(&mut self, now: Now, login: PasswordLogin) {
+        self.failed.end(&login.user, login.address);
         self.failed.note_failure(now, login.user, login.address);
         self.refuse(login.caller, Refusal::new(Status::Refused, WRONG_LOGIN));
     }

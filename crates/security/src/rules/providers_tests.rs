@@ -336,3 +336,46 @@ fn logins_of_one_address_that_were_begun_are_bounded() {
     };
     assert_eq!((number, refused.status), (17, Status::Refused));
 }
+
+#[test]
+fn guesses_at_the_same_moment_lock_nobody_out_at_the_directory_beyond_those_one_after_the_other() {
+    let mut world = world();
+    for number in 0..16 {
+        let secret = Secret::Password(format!("guess {number}"));
+        let request = SecurityRequest::CheckUser { user: name("ann"), secret, address: HOME.parse().unwrap() };
+        world.security.handle_message(at(0), Caller(number), request);
+    }
+    let (mut binds, mut answers) = (0, 0);
+    while let Some(action) = world.security.poll_action() {
+        match action {
+            Action::AskProvider { check, .. } => {
+                binds += 1;
+                world.security.handle_completion(at(0), Completion::Asked { check, answer: Answer::WrongSecret });
+            }
+            Action::Answer { reply: SecurityReply::Refused(_), .. } => answers += 1,
+            other => panic!("{other:?}"),
+        }
+    }
+    assert_eq!((binds, answers), (5, 16));
+    // A provider that does not answer leaves no attempt behind that others would wait for.
+    for second in [100, 200, 300] {
+        world.login(at(second), "ann", "secret", vec![unreachable_because()]);
+        world.login(at(second), "ann", "secret", vec![]);
+    }
+    rights(world.login(at(400), "ann", "secret", vec![proved("ann", &[])]));
+}
+
+#[test]
+fn logins_begun_from_one_network_count_as_those_of_one_address() {
+    let mut world = world();
+    let mut begin = |number: u8, address: &str| {
+        let request = DeviceRequest::Begin { provider: None, machine: "laptop".into() };
+        let answers = if number <= 16 { vec![begun(number)] } else { vec![] };
+        world.ask(at(0), SecurityRequest::Device { request, address: address.parse().unwrap() }, answers)
+    };
+    for number in 1..=16 {
+        assert!(matches!(begin(number, &format!("2001:db8::{number}")), SecurityReply::Device(_)));
+    }
+    assert_eq!(refusal(begin(17, "2001:db8::99")).status, Status::Refused);
+    assert!(matches!(begin(16, "2001:db8:0:1::1"), SecurityReply::Device(_)));
+}

@@ -1,8 +1,8 @@
 //! What the rules tell the audit record, and which answers wait for it. A login and whatever changes who may do what is
 //! answered only when its line is on the disk: nobody has done a thing here of which there is no record.
 //!
-//! Refusals that a stranger can cause by the thousand are recorded one by one up to a rate, and counted above it, so that
-//! nobody fills the disk; the count is recorded too.
+//! Refusals are recorded one by one within bounds for each address, user and day, and counted above them, so that nobody
+//! fills the disk; where it is nearly full, those of strangers are only counted. The counts are recorded too.
 
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -21,6 +21,7 @@ use protocol::{
         login::{DeviceReply, DeviceRequest},
         master_security::{SecurityReply, SecurityRequest},
     },
+    refusals::{RefusalBudget, source_of},
 };
 
 use super::{Action, Caller, Security};
@@ -42,7 +43,12 @@ pub(super) struct Recording {
     /// What goes out once the batch that is being written is on the disk.
     held: Option<(RecordId, Vec<Held>)>,
     last: RecordId,
-    rate: Rate,
+    /// Refusals of those who have not proved who they are.
+    of_strangers: RefusalBudget,
+    /// Refusals of those who have.
+    of_users: RefusalBudget,
+    /// Whether room for the record is running out, so that what is left is for what the known do.
+    is_short: bool,
 }
 
 /// One thing for the record, and who waits for it.
@@ -74,6 +80,10 @@ pub enum Record {
 struct Noted {
     /// Also when it is not refused.
     always: bool,
+    /// When it was asked.
+    at: Now,
+    /// Whether whoever asks has proved who they are.
+    is_known: bool,
     event: AuditEvent,
 }
 
@@ -116,7 +126,8 @@ impl Security {
         self.recording.tell_uncounted(now);
         let (who, from, Asked { changes, what, object, note }) = about_admission(request);
         let event = event(now, AuditKind::Grant, (who, from), what, object, note);
-        self.recording.noted.insert(caller, Noted { always: changes, event });
+        let is_known = !matches!(request, AdmissionRequest::Enrol { .. });
+        self.recording.noted.insert(caller, Noted { always: changes, at: now, is_known, event });
     }
 
     /// An identity provider says something new of one of its users, and it is done. Nobody asked, so nobody waits.
@@ -153,7 +164,9 @@ impl Recording {
 
     /// Lets an answer go, or holds it until what was asked is recorded with it.
     pub(super) fn pass(&mut self, caller: Caller, reply: SecurityReply) -> Option<(Caller, SecurityReply)> {
-        let Some(Noted { always, mut event }) = self.noted.remove(&caller) else { return Some((caller, reply)) };
+        let Some(Noted { always, at, is_known, mut event }) = self.noted.remove(&caller) else {
+            return Some((caller, reply));
+        };
         match &reply {
             SecurityReply::Refused(refusal) => {
                 let is_refused = refusal.status == Status::Refused;
@@ -162,7 +175,7 @@ impl Recording {
                 }
                 event.outcome = if is_refused { AuditOutcome::Refused } else { AuditOutcome::Failed };
                 event.note.clone_from(&refusal.sentence);
-                if !self.rate.allows(event.unix_millis) {
+                if !self.takes(at, is_known, &event) {
                     return Some((caller, reply));
                 }
             }
@@ -205,45 +218,39 @@ impl Recording {
         Some(Action::Record { record: self.last, records: records.into() })
     }
 
+    /// Whether this refusal is recorded by itself.
+    fn takes(&mut self, now: Now, is_known: bool, event: &AuditEvent) -> bool {
+        if is_known {
+            return self.of_users.takes(now, &event.who);
+        }
+        if self.is_short {
+            self.of_strangers.count(1);
+            return false;
+        }
+        self.of_strangers.takes(now, &source_of(&event.from))
+    }
+
+    /// Whether room for the record is running out.
+    pub(super) fn note_room(&mut self, is_short: bool) {
+        self.is_short = is_short;
+    }
+
     /// Records how many refusals were only counted, once their second is over.
     fn tell_uncounted(&mut self, now: Now) {
-        let Some(count) = self.rate.take_uncounted(now.unix_millis) else { return };
-        let event = AuditEvent {
-            unix_millis: now.unix_millis,
-            kind: AuditKind::Record,
-            who: "security".into(),
-            from: String::new(),
-            what: "leave out refusals".into(),
-            object: String::new(),
-            outcome: AuditOutcome::Done,
-            note: format!("{count} further refusals came faster than they are recorded one by one"),
-        };
-        self.waiting.push(Entry::Own(Box::new(event), None));
-    }
-}
-
-/// How many refusals were recorded in this second, and how many only counted.
-#[derive(Debug, Default)]
-struct Rate {
-    second: u64,
-    recorded: u64,
-    uncounted: u64,
-}
-
-impl Rate {
-    fn allows(&mut self, unix_millis: u64) -> bool {
-        let second = unix_millis / 1_000;
-        if second > self.second {
-            (self.second, self.recorded) = (second, 0);
+        let counted = [self.of_strangers.take_counted(now), self.of_users.take_counted(now)];
+        for count in counted.into_iter().flatten() {
+            let event = AuditEvent {
+                unix_millis: now.unix_millis,
+                kind: AuditKind::Record,
+                who: "security".into(),
+                from: String::new(),
+                what: "leave out refusals".into(),
+                object: String::new(),
+                outcome: AuditOutcome::Done,
+                note: format!("{count} further refusals came than are recorded one by one"),
+            };
+            self.waiting.push(Entry::Own(Box::new(event), None));
         }
-        self.recorded += 1;
-        let allowed = self.recorded <= REFUSALS_PER_SECOND_MAX;
-        self.uncounted += u64::from(!allowed);
-        allowed
-    }
-
-    fn take_uncounted(&mut self, unix_millis: u64) -> Option<u64> {
-        (self.uncounted > 0 && unix_millis / 1_000 > self.second).then(|| std::mem::take(&mut self.uncounted))
     }
 }
 
@@ -281,11 +288,15 @@ fn noted(now: Now, request: &SecurityRequest) -> Option<Noted> {
         }
         // The master notes who looks at the record, as it does with all that is asked of it; and what it asks for itself,
         // every few seconds, changes nothing.
-        SecurityRequest::Audit(_) | SecurityRequest::Changes(_) | SecurityRequest::Recheck(_) => return None,
+        SecurityRequest::Audit(_)
+        | SecurityRequest::Changes(_)
+        | SecurityRequest::Recheck(_)
+        | SecurityRequest::Health => return None,
         // Noted where it is taken up: not only masters say these.
         SecurityRequest::Admission(_) => return None,
     };
-    Some(Noted { always, event })
+    let is_known = matches!(request, SecurityRequest::Accounts { .. });
+    Some(Noted { always, at: now, is_known, event })
 }
 
 /// An event that was done, unless its answer says otherwise.
@@ -421,6 +432,3 @@ fn about_accounts(request: &AccountsRequest) -> Asked {
         Ask::RevokeSessionsOf(user) => change("revoke sessions", user.to_string()),
     }
 }
-
-/// Refusals recorded one by one in a second: far more than people cause, and some megabytes an hour at worst.
-pub(super) const REFUSALS_PER_SECOND_MAX: u64 = 20;

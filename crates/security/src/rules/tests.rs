@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used)]
 mod accounts;
+mod guessing;
 mod recording;
 
 use std::{collections::VecDeque, time::Duration};

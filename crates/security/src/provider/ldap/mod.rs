@@ -103,11 +103,9 @@ impl Directory {
         let bound = ldap.simple_bind(dn, &password.0).await?;
         match bound.rc {
             SUCCESS => Ok(None),
-            // With a template, the same answer comes for a user that is not there.
-            INVALID_CREDENTIALS | NO_SUCH_OBJECT | INVALID_DN if self.settings.user_dn.is_some() => {
-                Ok(Some(Answer::NoSuchUser))
-            }
-            // Also: locked, disabled, or may not bind. The user hears no more than that it was wrong.
+            NO_SUCH_OBJECT | INVALID_DN if self.settings.user_dn.is_some() => Ok(Some(Answer::NoSuchUser)),
+            // Also: locked, disabled, or may not bind; with a template, also that the user is not there. The user hears no
+            // more than that it was wrong, and nobody else is shown the password: it may be right here but for a letter.
             INVALID_CREDENTIALS | NO_SUCH_OBJECT | INAPPROPRIATE_AUTHENTICATION | UNWILLING | CONSTRAINT => {
                 Ok(Some(Answer::WrongSecret))
             }

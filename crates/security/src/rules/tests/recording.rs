@@ -8,7 +8,9 @@ use protocol::{
     },
 };
 
-use super::{super::recording::REFUSALS_PER_SECOND_MAX, *};
+use protocol::refusals::{REFUSALS_PER_SECOND_MAX, SOURCE_REFUSALS_PER_DAY_MAX};
+
+use super::*;
 
 fn recorded() -> Security {
     security().recorded()
@@ -219,4 +221,62 @@ fn only_who_is_an_administrator_here_may_look_at_the_record() {
     security.handle_message(at(1), Caller(1), SecurityRequest::Audit(verify));
     let (answers, _) = until_recorded(&mut security, at(1));
     assert!(matches!(&answers[..], [SecurityReply::Refused(Refusal { status: Status::Refused, .. })]), "{answers:?}");
+}
+
+/// Asks once a second for so many seconds, and records; how many refusals were recorded one by one, and what the counts say.
+fn refused_for(security: &mut Security, seconds: std::ops::Range<u64>, from: impl Fn(u64) -> String) -> (u64, u64) {
+    let (mut lines, mut counted) = (0, 0);
+    for second in seconds {
+        // The wall clock goes back all the time; nothing depends on it.
+        let now = Now { unix_millis: 1_000_000_000 - second, ..at(second) };
+        security.handle_message(now, Caller(second), login("alice", Secret::Token([9; 32]), &from(second)));
+        while let (_, Some((record, records))) = until_recorded(security, now) {
+            for record in records {
+                let Record::Own(events) = record else { panic!("{record:?}") };
+                for event in events {
+                    match event.kind {
+                        AuditKind::Record => counted += event.note.split(' ').next().unwrap().parse::<u64>().unwrap(),
+                        _ => lines += 1,
+                    }
+                }
+            }
+            security.handle_completion(now, Completion::Recorded { record, head: head(1) });
+        }
+    }
+    (lines, counted)
+}
+
+#[test]
+fn refusals_of_one_address_are_bounded_for_a_day_and_those_of_others_and_true_logins_are_recorded() {
+    let mut security = recorded();
+    let (lines, counted) = refused_for(&mut security, 1..1_001, |number| format!("2001:db8::{number:x}"));
+    assert_eq!(lines, SOURCE_REFUSALS_PER_DAY_MAX, "one network is one address");
+    assert!(counted > 400, "{counted}");
+    assert_eq!(refused_for(&mut security, 1_100..1_101, |_| "2001:db8:0:1::1".into()).0, 1);
+    let (reply, events) = through(&mut security, with_token(1));
+    assert!(matches!(reply, SecurityReply::User(_)) && events.iter().any(|event| event.who == "alice"));
+}
+
+#[test]
+fn what_is_left_of_the_disk_is_for_those_who_are_known_and_health_says_so() {
+    let mut security = recorded();
+    let gib = 1 << 30;
+    let health = |security: &mut Security| match ask(security, at(0), SecurityRequest::Health).0 {
+        SecurityReply::Health(reasons) => reasons,
+        other => panic!("{other:?}"),
+    };
+    let room = |free_bytes, record_bytes| Room { free_bytes, disk_bytes: 100 * gib, record_bytes };
+    security.note_room(room(50 * gib, gib));
+    assert!(health(&mut security).is_empty());
+    security.note_room(room(50 * gib, 30 * gib));
+    assert!(health(&mut security)[0].contains("move the oldest files"), "{:?}", health(&mut security));
+    security.note_room(room(gib - 1, gib));
+    assert!(health(&mut security)[0].contains("only counted"), "{:?}", health(&mut security));
+    // A stranger fills nothing any more; logins and what users may not do are recorded as ever.
+    assert_eq!(refused_for(&mut security, 10..200, |_| HOME.into()).0, 0);
+    assert_eq!(through(&mut security, with_token(1)).1.len(), 1);
+    let robot = SecurityRequest::Accounts { by: asker("robot"), request: new_user("bob", None) };
+    assert!(through(&mut security, robot).1.iter().any(|event| event.what == "add user"));
+    security.note_room(room(50 * gib, gib));
+    assert_eq!(refused_for(&mut security, 300..301, |_| HOME.into()).0, 1);
 }

@@ -1,0 +1,343 @@
+//! Whether the wall clock can be believed where something is removed by it. Serves the trash and lifetimes
+//! (docs/decisions/0030-clock-jumps.md). While it cannot, nothing is removed by time, and health says so; until the clock
+//! is back in line, most nodes' clocks agree with it, or an administrator confirms it.
+//!
+//! What was dated before a jump that was accepted keeps the time that it had left. Nothing here moves a clock, and nothing
+//! but removals depends on it.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use protocol::{NodeId, Now, message::client_master::ClientReply};
+use serde::{Deserialize, Serialize};
+use store::RowChange;
+
+use crate::{
+    Master,
+    actions::{CLOCK_TABLE, Caller, StoredRow},
+    error::MasterError,
+    namespace::{damaged, decode_row, encode_row},
+    saves::Effect,
+};
+
+/// What is known of the wall clock.
+#[derive(Debug, Default)]
+pub(crate) struct ClockGuard {
+    /// The wall clock's time that can be vouched for: what it said when it was last believed, and the time passed since.
+    vouched_unix_millis: u64,
+    /// When that was, in time passed since the start.
+    seen: Duration,
+    /// A pair of the same kind, an hour old at most: a clock that creeps away is found by it.
+    anchor: (Duration, u64),
+    hold: Option<Hold>,
+    jumps: Vec<Jump>,
+    /// What nodes said of their clocks in this life of the master.
+    told: BTreeMap<NodeId, Told>,
+    /// The machine whose clock ours is.
+    machine: Option<u128>,
+    /// How long the machine was suspended since the master was started.
+    slept: Duration,
+    /// When the row is saved again, in time passed since the start.
+    next_save: Duration,
+}
+
+/// Why nothing is removed by time. Its order is the format.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+enum Hold {
+    /// The master was started, and the clock is further from what it was at the end than a day.
+    Start,
+    /// The clock was moved while the master ran.
+    Step,
+    /// The journal is new, or was lost, and with it what the clock said before.
+    Lost,
+}
+
+/// The clock went ahead, and what was dated before lives on for as long as it had left. Field order is the format.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct Jump {
+    /// What was dated up to here was dated before.
+    before_unix_millis: u64,
+    /// By how much.
+    ahead_millis: u64,
+}
+
+/// The stored form. Field order is the format.
+#[derive(Debug, Serialize, Deserialize)]
+struct ClockRow {
+    vouched_unix_millis: u64,
+    hold: Option<Hold>,
+    jumps: Vec<Jump>,
+}
+
+/// What a node said of its clock.
+#[derive(Clone, Copy, Debug)]
+struct Told {
+    /// What it said, less the time passed since the master's start.
+    base_millis: i128,
+    machine: Option<u128>,
+}
+
+impl ClockGuard {
+    /// Begins with the row that an earlier life left. Where there is none, the journal is new, or nearly as old as this row's
+    /// kind, and nothing says what the clock was.
+    ///
+    /// # Errors
+    /// When the row cannot be read.
+    pub(crate) fn load(now: Now, row: Option<&StoredRow>) -> Result<Self, MasterError> {
+        let row = row.map(read_row).transpose()?;
+        let (last, hold, jumps) = match row {
+            Some(row) => (row.vouched_unix_millis, row.hold, row.jumps),
+            None => (now.unix_millis, Some(Hold::Lost), Vec::new()),
+        };
+        let (seen, anchor) = (now.monotonic, (now.monotonic, last));
+        let vouched_unix_millis = last;
+        let mut guard =
+            Self { vouched_unix_millis, seen, anchor, hold, jumps, next_save: now.monotonic, ..Self::default() };
+        match (is_within(now.unix_millis, last, STEP_MAX, START_GAP_MAX), hold) {
+            (_, Some(Hold::Lost)) => {}
+            (true, None) => {
+                guard.anchor = (now.monotonic, now.unix_millis);
+                guard.believe(now);
+            }
+            // It came back while the master was off.
+            (true, Some(_)) => guard.accept(now, false),
+            (false, _) => guard.hold = hold.or(Some(Hold::Start)),
+        }
+        Ok(guard)
+    }
+
+    /// Checks that a row can be read.
+    pub(crate) fn check_row(row: &StoredRow) -> Result<(), MasterError> {
+        read_row(row).map(drop)
+    }
+
+    /// Up to when what ends by time may be removed; `None`: nothing may.
+    pub(crate) fn limit(&self, now: Now) -> Option<u64> {
+        self.hold.is_none().then(|| self.vouched_at(now))
+    }
+
+    /// How something is dated now. Never earlier than can be vouched for: when the clock comes back it would be older than
+    /// it is.
+    pub(crate) fn date(&self, now: Now) -> u64 {
+        let vouched = self.vouched_at(now);
+        if is_within(now.unix_millis, vouched, STEP_MAX, Duration::MAX) { now.unix_millis } else { vouched }
+    }
+
+    /// The date by today's clock of what was dated so.
+    pub(crate) fn todays(&self, dated: u64) -> u64 {
+        self.jumps.iter().fold(dated, |date, jump| {
+            if date <= jump.before_unix_millis { date.saturating_add(jump.ahead_millis) } else { date }
+        })
+    }
+
+    /// The latest date as it was given whose [today's](Self::todays) is this one at most.
+    pub(crate) fn dated(&self, todays: u64) -> u64 {
+        self.jumps.iter().rev().fold(todays, |date, jump| {
+            let is_later = date > jump.before_unix_millis.saturating_add(jump.ahead_millis);
+            if is_later { date } else { date.saturating_sub(jump.ahead_millis) }
+        })
+    }
+
+    /// Takes what a node says of its clock.
+    fn note_told(&mut self, now: Now, node: NodeId, unix_millis: u64, machine: Option<u128>) {
+        let base_millis = i128::from(unix_millis) - millis(self.passed(now));
+        self.told.insert(node, Told { base_millis, machine });
+    }
+
+    /// Looks at the clock; gives the row that is to be saved, if it is time for that.
+    fn look(&mut self, now: Now, nodes: &[NodeId]) -> Option<RowChange> {
+        let (passed, before) = (self.passed(now), (self.hold, self.jumps.len()));
+        let line = self.vouched_at(now);
+        (self.vouched_unix_millis, self.seen) = (line, passed);
+        match self.hold {
+            None => {
+                let (since, then) = self.anchor;
+                let expected = then.saturating_add(whole_millis(passed.saturating_sub(since)));
+                if is_within(now.unix_millis, expected, STEP_MAX, STEP_MAX) {
+                    self.believe(now);
+                } else {
+                    tracing::error!(
+                        clock = now.unix_millis,
+                        expected,
+                        "the wall clock was moved: nothing is removed by time"
+                    );
+                    // Not what it said a moment ago: it may have crept away.
+                    self.vouched_unix_millis = expected;
+                    self.hold = Some(Hold::Step);
+                }
+            }
+            Some(hold) if hold != Hold::Lost && is_within(now.unix_millis, line, STEP_MAX, STEP_MAX) => {
+                self.believe(now)
+            }
+            Some(hold) => match self.witnesses(now, nodes) {
+                Witnesses::Agree => self.accept(now, hold == Hold::Start),
+                // Nobody else can say, and a machine that was off for long needs no person: what is in the trash has
+                // the time that it had left.
+                Witnesses::None if hold != Hold::Step => self.accept(now, false),
+                Witnesses::None | Witnesses::Differ => {}
+            },
+        }
+        let is_due = passed >= self.next_save || before != (self.hold, self.jumps.len());
+        is_due.then(|| self.row(passed))
+    }
+
+    fn row(&mut self, passed: Duration) -> RowChange {
+        self.next_save = passed + SAVE_EVERY;
+        let row =
+            ClockRow { vouched_unix_millis: self.vouched_unix_millis, hold: self.hold, jumps: self.jumps.clone() };
+        RowChange::Set { table: CLOCK_TABLE, key: Vec::new(), value: encode_row(&row) }
+    }
+
+    /// The clock is right, whatever it was before. `has_passed`: the time between the two has.
+    fn accept(&mut self, now: Now, has_passed: bool) {
+        let line = self.vouched_at(now);
+        if !has_passed && !is_within(now.unix_millis, line, Duration::MAX, STEP_MAX) {
+            if self.jumps.len() >= JUMPS_MAX {
+                // What was dated before the oldest of them is gone or gets a little more time.
+                let oldest = self.jumps.remove(0);
+                if let Some(next) = self.jumps.first_mut() {
+                    next.ahead_millis = next.ahead_millis.saturating_add(oldest.ahead_millis);
+                }
+            }
+            let ahead_millis = now.unix_millis.saturating_sub(line);
+            self.jumps.push(Jump { before_unix_millis: line, ahead_millis });
+        }
+        self.believe(now);
+    }
+
+    fn believe(&mut self, now: Now) {
+        let passed = self.passed(now);
+        (self.vouched_unix_millis, self.seen) = (now.unix_millis, passed);
+        if self.hold.take().is_some() || passed.saturating_sub(self.anchor.0) >= ANCHOR_EVERY {
+            self.anchor = (passed, now.unix_millis);
+        }
+    }
+
+    /// What the clocks of nodes say of ours. Nodes that said nothing yet do not agree.
+    fn witnesses(&self, now: Now, nodes: &[NodeId]) -> Witnesses {
+        let ours = i128::from(now.unix_millis) - millis(self.passed(now));
+        let (mut others, mut agree, mut here) = (0_usize, 0_usize, 0_usize);
+        for node in nodes {
+            match self.told.get(node) {
+                Some(told) if told.machine.is_some() && told.machine == self.machine => here += 1,
+                Some(told) if (told.base_millis - ours).abs() <= millis(STEP_MAX) => {
+                    (others, agree) = (others + 1, agree + 1)
+                }
+                Some(_) | None => others += 1,
+            }
+        }
+        match others {
+            0 if here > 0 => Witnesses::None,
+            _ if 2 * agree > others => Witnesses::Agree,
+            _ => Witnesses::Differ,
+        }
+    }
+
+    fn vouched_at(&self, now: Now) -> u64 {
+        self.vouched_unix_millis.saturating_add(whole_millis(self.passed(now).saturating_sub(self.seen)))
+    }
+
+    /// Time passed since the start, also while the machine was suspended.
+    fn passed(&self, now: Now) -> Duration {
+        now.monotonic + self.slept
+    }
+}
+
+/// What the clocks of nodes say.
+enum Witnesses {
+    /// Most of them agree.
+    Agree,
+    /// Most do not, or have not told.
+    Differ,
+    /// All nodes are on the master's own machine.
+    None,
+}
+
+impl Master {
+    /// Says on which machine the master runs.
+    pub fn set_machine(&mut self, machine: Option<u128>) {
+        self.clock.machine = machine;
+    }
+
+    /// Says how long the machine was suspended since the master was started: time that the monotonic clock does not count.
+    pub fn note_suspended(&mut self, slept: Duration) {
+        self.clock.slept = self.clock.slept.max(slept);
+    }
+
+    /// A node says what its clock says.
+    pub(crate) fn note_node_clock(&mut self, now: Now, node: NodeId, unix_millis: u64, machine: Option<u128>) {
+        self.clock.note_told(now, node, unix_millis, machine);
+        if self.clock.hold.is_some() {
+            // Whoever looks at a cloud that has just been started sees it whole.
+            self.watch_clock(now);
+        }
+    }
+
+    /// Looks at the clock before anything is removed by it.
+    pub(crate) fn watch_clock(&mut self, now: Now) {
+        let nodes: Vec<_> = self.nodes.iter().map(|(_, node)| node.id.clone()).collect();
+        if self.clock.told.len() > nodes.len() {
+            self.clock.told.retain(|node, _| nodes.contains(node));
+        }
+        let row = self.clock.look(now, &nodes);
+        self.save(now, row.into_iter().collect(), Vec::new());
+    }
+
+    /// An administrator says that the clock is right.
+    pub(crate) fn confirm_clock(&mut self, now: Now, caller: Caller) {
+        if self.clock.hold.is_some() {
+            // Whoever looked at a clock knows what time it is, and not how long things have lain there.
+            self.clock.accept(now, false);
+        }
+        let passed = self.clock.passed(now);
+        let row = self.clock.row(passed);
+        self.save(now, vec![row], vec![Effect::Reply(caller, ClientReply::Done)]);
+    }
+
+    /// What is wrong with the clock, if anything.
+    pub(crate) fn clock_reason(&self) -> Option<String> {
+        let hold = self.clock.hold?;
+        if hold == Hold::Lost && self.trash.is_empty() && self.lifetimes.is_empty() {
+            // A new cloud: nothing waits.
+            return None;
+        }
+        let why = match hold {
+            Hold::Start => "is far from what it said when the master ended",
+            Hold::Step => "was moved while the master ran",
+            Hold::Lost => "cannot be compared with what it said before, which the journal does not know",
+        };
+        Some(format!(
+            "the master's wall clock {why}, and most nodes' clocks do not confirm it: trash and lifetimes wait; set the clock \
+             right, or if it is right, `sector trash confirm-clock`"
+        ))
+    }
+}
+
+fn read_row(row: &StoredRow) -> Result<ClockRow, MasterError> {
+    decode_row(&row.value).ok_or_else(|| damaged(row))
+}
+
+/// Whether a time is no further behind another than `behind` and no further ahead than `ahead`.
+fn is_within(time: u64, of: u64, behind: Duration, ahead: Duration) -> bool {
+    time.saturating_add(whole_millis(behind)) >= of && of.saturating_add(whole_millis(ahead)) >= time
+}
+
+fn whole_millis(span: Duration) -> u64 {
+    u64::try_from(span.as_millis()).unwrap_or(u64::MAX)
+}
+
+fn millis(span: Duration) -> i128 {
+    i128::try_from(span.as_millis()).unwrap_or(i128::MAX)
+}
+
+/// How far the wall clock may go from the time that passed, within an hour: more than any clock drifts and than a summer
+/// time that was set by hand. Clocks that are nearer than this agree.
+const STEP_MAX: Duration = Duration::from_secs(3_600);
+/// How often the pair is made anew by which a clock is found that creeps away.
+const ANCHOR_EVERY: Duration = Duration::from_secs(3_600);
+/// How long a master may have been off without anyone being asked what time it is: what this removes too early had less
+/// than a day left.
+const START_GAP_MAX: Duration = Duration::from_secs(24 * 3_600);
+/// How often the row is saved: far within the gap, and far from being work.
+const SAVE_EVERY: Duration = Duration::from_secs(3_600);
+/// Jumps that are remembered; beyond them the oldest are taken for one.
+const JUMPS_MAX: usize = 16;
