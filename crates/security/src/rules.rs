@@ -316,6 +316,10 @@ impl Security {
             SecurityRequest::Recheck(held) => self.recheck(now, from, &held),
             SecurityRequest::Device { request, address } => self.handle_device(now, from, request, address),
             SecurityRequest::Audit(request) => self.handle_audit(from, request),
+            SecurityRequest::StruckOff => {
+                let names = self.accounts.machines().struck_off(now.unix_millis).cloned().collect();
+                self.answer(from, SecurityReply::StruckOff(names));
+            }
         }
     }
 

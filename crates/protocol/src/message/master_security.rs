@@ -70,6 +70,8 @@ pub enum SecurityRequest {
     },
     /// About the audit record.
     Audit(AuditRequest),
+    /// Which machines are struck off: [`SecurityReply::StruckOff`].
+    StruckOff,
 }
 
 /// What the security server answers.
@@ -95,6 +97,8 @@ pub enum SecurityReply {
     Device(DeviceReply),
     /// About the audit record.
     Audit(AuditReply),
+    /// All machines that are struck off and have a certificate that has not ended.
+    StruckOff(Vec<NodeId>),
 }
 
 /// A point in the life of a security server's accounts.

@@ -281,7 +281,10 @@ fn noted(now: Now, request: &SecurityRequest) -> Option<Noted> {
         }
         // The master notes who looks at the record, as it does with all that is asked of it; and what it asks for itself,
         // every few seconds, changes nothing.
-        SecurityRequest::Audit(_) | SecurityRequest::Changes(_) | SecurityRequest::Recheck(_) => return None,
+        SecurityRequest::Audit(_)
+        | SecurityRequest::Changes(_)
+        | SecurityRequest::Recheck(_)
+        | SecurityRequest::StruckOff => return None,
         // Noted where it is taken up: not only masters say these.
         SecurityRequest::Admission(_) => return None,
     };

@@ -84,6 +84,7 @@ fn the_words_of_master_and_security_server_have_their_bytes() {
         "admission": SecurityRequest::Admission(_) =>
             SecurityRequest::Admission(AdmissionRequest::Own(AdmissionVerb::Requests)),
         "audit": SecurityRequest::Audit(_) => SecurityRequest::Audit(audit::batch()),
+        "struck-off": SecurityRequest::StruckOff => SecurityRequest::StruckOff,
     });
     let changes = AccountChanges { mark: ChangeMark { run: 5, number: 7 }, users: Some(vec![user()]) };
     compare!(vectors, SecurityReply {
@@ -97,6 +98,7 @@ fn the_words_of_master_and_security_server_have_their_bytes() {
         "rechecked": SecurityReply::Rechecked(_) => SecurityReply::Rechecked(vec![Some(known_user()), None]),
         "admission": SecurityReply::Admission(_) => SecurityReply::Admission(AdmissionReply::Done),
         "audit": SecurityReply::Audit(_) => SecurityReply::Audit(AuditReply::Recorded(AuditHead::EMPTY)),
+        "struck-off": SecurityReply::StruckOff(_) => SecurityReply::StruckOff(vec![node()]),
     });
     vectors.finish();
 }
