@@ -127,7 +127,7 @@ async fn keys_roll_while_a_node_serves_and_old_tickets_live_out_their_minute() {
     let before = cloud.read_ticket(&node, 1);
     cloud.roll_ticket_key();
     assert_eq!(cloud.get(&node, 1).await.unwrap(), b"some bytes", "the node knew this key before it was used");
-    assert_eq!(cloud.tell_ticket_keys(&node).await, protocol::message::node_master::Ack::Done);
+    assert_eq!(cloud.tell_ticket_keys(&node).await, Ack::Done);
     for ticket in [before, cloud.read_ticket(&node, 1)] {
         assert_eq!(get(&mut cloud.connect(&node).await, ticket, 1, 0..10).await.unwrap(), b"some bytes");
     }
