@@ -2,8 +2,10 @@
 
 use std::{
     env, fs,
+    io::Write,
+    net::SocketAddr,
     path::{Path, PathBuf},
-    process::{Command, Output},
+    process::{Command, Output, Stdio},
 };
 
 use serde_json::Value;
@@ -45,6 +47,31 @@ impl Cloud {
         let profile = profile.to_string_lossy().into_owned();
         let arguments = [&["--profile", profile.as_str()][..], arguments].concat();
         succeeded(&arguments, self.run(&arguments)?)
+    }
+
+    /// Runs a command of `sector` with this as its standard input.
+    pub(crate) fn sector_with_input(&self, arguments: &[&str], input: &str) -> Result<(), String> {
+        let mut command = Command::new(&self.program);
+        command.args(arguments).env("SECTOR_HOME", &self.home).env_remove("SECTOR_PROFILE");
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let failed = |error: std::io::Error| format!("cannot run {}: {error}", self.program.display());
+        let mut child = command.spawn().map_err(failed)?;
+        if let Some(mut stdin) = child.stdin.take() {
+            stdin.write_all(input.as_bytes()).map_err(failed)?;
+        }
+        succeeded(arguments, child.wait_with_output().map_err(failed)?).map(drop)
+    }
+
+    /// The master's address, the authority's certificate as a file, and that of the first node with its name.
+    pub(crate) fn doors(&self) -> Result<(SocketAddr, PathBuf, (String, SocketAddr)), String> {
+        let profile = fs::read_to_string(self.home.join("profile.toml")).map_err(|error| error.to_string())?;
+        let master = profile.lines().find_map(|line| line.strip_prefix("address = ")).unwrap_or_default();
+        let address = |text: &str| text.trim_matches('"').parse().map_err(|error| format!("`{text}`: {error}"));
+        let nodes = self.nodes()?;
+        let node = nodes.first().ok_or("the cloud has no nodes")?;
+        let of = |key: &str| node[key].as_str().unwrap_or_default().to_owned();
+        let authority = self.home.join("data/master/authority.pem");
+        Ok((address(master)?, authority, (of("id"), address(&of("address"))?)))
     }
 
     fn run(&self, arguments: &[&str]) -> Result<Output, String> {

@@ -10,6 +10,7 @@ mod input;
 mod messages;
 mod schedule;
 mod sort;
+mod strangers;
 mod terasort;
 
 use std::path::{Path, PathBuf};
@@ -66,6 +67,8 @@ enum What {
     Schedule(schedule::Schedule),
     /// Messages: GMP beside raw UDP, TCP, gRPC and ZeroMQ, without a cloud
     Messages(Messages),
+    /// get, put and login with and without thousands of strangers at the doors
+    Strangers,
     /// Only the reference sort: `sort --folder DIR` sorts DIR/input to DIR/sorted
     Sort,
 }
@@ -110,6 +113,9 @@ fn main() -> Result<(), String> {
             .and_then(|cloud| SMALL_BYTES.iter().try_for_each(|bytes| files::small(&cloud, &folder, *bytes, rounds)));
         std::fs::remove_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
         measured?;
+    }
+    if arguments.what == Some(What::Strangers) {
+        strangers::strangers(&Cloud::start(folder)?, folder, rounds)?;
     }
     if wanted(What::Healing) {
         healing::healing(&Cloud::start(folder)?, folder, megabytes)?;

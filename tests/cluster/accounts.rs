@@ -10,7 +10,7 @@ use std::{
 use cluster::{Cloud, Ended, Roles, ended, watch};
 
 /// Runs a command with a line or two of standard input.
-fn with_input(mut command: Command, input: &str) -> Ended {
+pub(crate) fn with_input(mut command: Command, input: &str) -> Ended {
     let mut child =
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it starts");
     child.stdin.take().expect("a pipe").write_all(input.as_bytes()).expect("it reads");

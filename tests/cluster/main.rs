@@ -30,6 +30,7 @@ mod side_files;
 #[path = "../../crates/security/tests/ldap/slapd.rs"]
 mod slapd;
 mod starting;
+mod strangers;
 mod testbed;
 mod testbed_faults;
 mod uploads;

@@ -6,6 +6,7 @@ use std::{
     collections::BTreeMap,
     fs::{self, File},
     io::{BufRead, BufReader},
+    net::SocketAddr,
     ops::Deref,
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
@@ -131,6 +132,13 @@ impl Roles {
         let is_ready = lines.map_while(Result::ok).any(|line| line.starts_with("ready "));
         role.child = Some(child);
         assert!(is_ready, "{name} did not start; {}", self.log(name));
+    }
+
+    /// Where a role listens.
+    pub fn address(&self, role: &str) -> SocketAddr {
+        let text = fs::read_to_string(&self.roles[role].settings).unwrap();
+        let listen = text.lines().find_map(|line| line.strip_prefix("listen = ")).expect("an address");
+        listen.trim_matches('"').parse().unwrap()
     }
 
     /// Gives a setting of a role, which does not run, another value, as TOML has it.

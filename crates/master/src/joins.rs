@@ -75,7 +75,10 @@ impl Gate {
     /// Takes connections until it is stopped.
     pub(crate) async fn keep(self: Arc<Self>, listener: Listener, stopping: Stopping) {
         let mut joining = JoinSet::new();
-        while let Some(incoming) = stopping.unless(next(&listener, &mut joining)).await {
+        // Whoever comes is taken at once, and has a place among strangers until its proof is found good; so nobody waits
+        // behind them, and there are never more joins than such places.
+        while let Some(incoming) = stopping.unless(listener.accept()).await {
+            while joining.try_join_next().is_some() {}
             match incoming {
                 Ok(incoming) => drop(joining.spawn(Arc::clone(&self).admit(incoming))),
                 Err(error) => tracing::warn!(%error, "cannot take a connection"),
@@ -96,8 +99,22 @@ impl Gate {
 
     async fn converse(&self, incoming: Incoming) -> Result<(), net::NetError> {
         let mut stream = incoming.handshake().await?;
+        let request = stream.receive_at_most(limits::JOIN_BYTES_MAX).await?;
+        let Some(place) = stream.place() else { return self.answer(stream, request).await };
+        // What is awaited from here on is ours to do: its ten seconds have been enough. Nobody's questions keep those of
+        // another address waiting; and where its address needs the place for another, it goes.
+        let peer = stream.peer();
+        let answered = place.unless_it_gives_way(async {
+            let _turn = place.turn().await;
+            self.answer(stream, request).await
+        });
+        answered.await.map_err(|over| net::NetError::Stranger { peer, over })?
+    }
+
+    /// Judges one join, and says what came of it.
+    async fn answer(&self, mut stream: TransferStream, request: JoinRequest) -> Result<(), net::NetError> {
         let address = stream.peer().ip().to_canonical();
-        let decided = match stream.receive_at_most(limits::JOIN_BYTES_MAX).await? {
+        let decided = match request {
             JoinRequest::Enrol(enrolment) => {
                 let shown = stream.peer_fingerprint();
                 self.enrol(address, shown, enrolment).await.map(JoinReply::Admission)
@@ -117,6 +134,8 @@ impl Gate {
                 JoinReply::Refused(refusal)
             }
         };
+        // Whatever it is: the answer has all of the join's time.
+        stream.admit();
         stream.send(&reply).await?;
         stream.close().await;
         Ok(())
@@ -239,15 +258,6 @@ fn stopped() -> Refusal {
     Refusal::new(Status::Unavailable, "the master is being stopped; try again in a moment")
 }
 
-/// The next connection, once there is room for it.
-async fn next(listener: &Listener, joining: &mut JoinSet<()>) -> Result<Incoming, net::NetError> {
-    while joining.try_join_next().is_some() {}
-    if joining.len() >= JOINS_MAX {
-        joining.join_next().await;
-    }
-    listener.accept().await
-}
-
 /// A node that listens on all its addresses is reached at the one it came from.
 fn reachable(transfer: SocketAddr, from: IpAddr) -> SocketAddr {
     if transfer.ip().is_unspecified() { SocketAddr::new(from, transfer.port()) } else { transfer }
@@ -260,8 +270,6 @@ fn refused(reply: SecurityReply) -> Refusal {
     }
 }
 
-/// Joins under way at once, also of those who only connect and stay silent.
-const JOINS_MAX: usize = 128;
 /// How long one join may take, with the security server's answer.
 const JOIN_MAX: Duration = Duration::from_secs(20);
 

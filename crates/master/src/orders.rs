@@ -47,6 +47,7 @@ pub(crate) enum Ordered {
     Revoke(u64),
     TicketKeys,
     LinkShares,
+    StruckOff,
 }
 
 /// What waits for a node.
@@ -64,6 +65,8 @@ pub(crate) enum Work {
     TicketKeys,
     /// It is to know its shares of the limits between sites.
     LinkShares,
+    /// It is to know which machines were struck off.
+    StruckOff,
 }
 
 #[derive(Debug, Default)]
@@ -179,7 +182,7 @@ impl Work {
     fn slice(self) -> Option<SliceId> {
         match self {
             Self::Copy(slice) | Self::Settle(slice) => Some(slice),
-            Self::Forget(_) | Self::Drive(_) | Self::TicketKeys | Self::LinkShares => None,
+            Self::Forget(_) | Self::Drive(_) | Self::TicketKeys | Self::LinkShares | Self::StruckOff => None,
         }
     }
 }
@@ -194,7 +197,8 @@ impl Ordered {
             | Self::TellKept
             | Self::Revoke(_)
             | Self::TicketKeys
-            | Self::LinkShares => None,
+            | Self::LinkShares
+            | Self::StruckOff => None,
         }
     }
 }

@@ -150,6 +150,10 @@ impl Master {
                 self.orders.delay(retry_at, node, Work::LinkShares);
             }
             (Ordered::LinkShares, _) => {}
+            (Ordered::StruckOff, Some(Status::Unavailable | Status::Failed)) => {
+                self.orders.delay(retry_at, node, Work::StruckOff);
+            }
+            (Ordered::StruckOff, _) => {}
             (Ordered::TellKept, status) => self.note_tell_kept(node, status.is_none()),
         }
     }
@@ -305,6 +309,7 @@ impl Master {
             Work::Forget(job) => Some((Ordered::Forget(job), Order::ForgetJob(job))),
             Work::Drive(job) => self.drive_order(key, job).map(|order| (Ordered::Drive(job), Order::Drive(order))),
             Work::TicketKeys => Some((Ordered::TicketKeys, Order::TicketKeys(self.ticket_keys()))),
+            Work::StruckOff => self.struck_off_order().map(|order| (Ordered::StruckOff, order)),
             Work::LinkShares => Some((Ordered::LinkShares, Order::LinkShares(self.nodes.get(key).link_shares.clone()))),
             Work::Copy(slice) => {
                 let order = self.replicate_order(now, key, slice);

@@ -8,7 +8,7 @@ use std::{
 };
 
 use protocol::{
-    Now, Refusal, SessionId, UserName, limits,
+    NodeId, Now, Refusal, SessionId, UserName, limits,
     message::{
         master_security::{
             AccountChanges, ChangeMark, HeldSession, KnownUser, RECHECKED_MAX, SecurityReply, SecurityRequest,
@@ -47,6 +47,8 @@ pub(crate) struct Standing {
     pub(crate) security_reasons: Vec<String>,
     /// When it is asked that again, as [`Now::monotonic`].
     next_health: Duration,
+    /// Machines whose certificates are worthless, as far as the security server has told yet.
+    struck_off: Option<Vec<NodeId>>,
 }
 
 /// A session that is looked at.
@@ -96,6 +98,7 @@ impl Master {
         match reply {
             Ok(SecurityReply::Changes(changes)) => self.note_changes(now, changes),
             Ok(SecurityReply::Rechecked(known)) => self.note_rechecked(now, known),
+            Ok(SecurityReply::StruckOff(names)) => self.note_struck_off(names),
             Ok(_) | Err(_) => {
                 // Asked again after a while. Nobody comes in meanwhile, and who is in stays in.
                 let asked = std::mem::take(&mut self.standing.asked);
@@ -124,6 +127,29 @@ impl Master {
         self.standing.waiting.extend(open.into_iter().map(Looked::Open));
         self.standing.waiting.extend(left.into_iter().map(Looked::Left));
         self.ask_standing();
+        self.actions.push_back(Action::AskSecurity { to: OWN, request: SecurityRequest::StruckOff });
+    }
+
+    /// Tells the nodes whose certificates are worthless, where that has changed.
+    fn note_struck_off(&mut self, names: Vec<NodeId>) {
+        if self.standing.struck_off.as_ref() == Some(&names) {
+            return;
+        }
+        tracing::info!(machines = names.len(), "the list of machines that were struck off has changed");
+        self.standing.struck_off = Some(names);
+        let nodes: Vec<_> = self.nodes.iter().map(|(key, _)| key).collect();
+        nodes.into_iter().for_each(|node| self.tell_struck_off(node));
+    }
+
+    fn tell_struck_off(&mut self, node: NodeKey) {
+        if let Some(order) = self.struck_off_order() {
+            self.order_now(node, Ordered::StruckOff, order);
+        }
+    }
+
+    /// What a node must know of machines that were struck off; nothing before the security server has said it.
+    pub(crate) fn struck_off_order(&self) -> Option<Order> {
+        self.standing.struck_off.clone().map(Order::StruckOff)
     }
 
     /// Asks for the next sessions in line, a batch at a time.
@@ -196,8 +222,9 @@ impl Master {
         self.standing.recent.push_back((number, revocation, now.monotonic + TOLD_FOR));
     }
 
-    /// A node came back, perhaps without memory: it hears of what was revoked lately.
+    /// A node came back, perhaps without memory: it hears of what was revoked lately, and of who was struck off.
     pub(crate) fn tell_revoked(&mut self, node: NodeKey) {
+        self.tell_struck_off(node);
         for (number, revocation, _) in self.standing.recent.clone() {
             self.order_now(node, Ordered::Revoke(number), Order::Revoke(revocation));
         }

@@ -2,4 +2,5 @@
 //! crate of its own, so that no role pays for what only a comparison needs (gRPC).
 
 pub mod messages;
+pub mod strangers;
 pub mod transfer;

@@ -46,6 +46,7 @@ fn receive(node: TlsIdentity, address: &std::sync::mpsc::SyncSender<SocketAddr>)
         let listener = Listener::bind_both(any, node, QuicSettings::default()).await?;
         address.send(listener.address())?;
         let mut stream = listener.accept().await?.handshake().await?;
+        stream.admit();
         let (mut frame, mut bytes) = (Frame::default(), 0);
         while stream.receive_frame(&mut frame).await? {
             bytes += frame.payload.len() as u64;

@@ -7,6 +7,8 @@ use std::{io, net::SocketAddr, time::Duration};
 use protocol::{Refusal, SessionId, Status, status::ErrorClass, wire::codec::CodecError};
 use thiserror::Error;
 
+use crate::strangers::Over;
+
 /// A failed operation on the network. Others may be added: match with a wildcard.
 #[derive(Debug, Error)]
 #[non_exhaustive]
@@ -87,6 +89,14 @@ pub enum NetError {
         /// How long.
         after: Duration,
     },
+    /// One that called and has proved nothing is heard no longer.
+    #[error("{peer} has {}", over_reason(*.over))]
+    Stranger {
+        /// The other end.
+        peer: SocketAddr,
+        /// Why.
+        over: Over,
+    },
     /// A session is not, or no longer, known.
     #[error("session {session} has ended")]
     SessionLost {
@@ -146,7 +156,9 @@ impl NetError {
             | Self::Broken { .. }
             | Self::Deadline { .. }
             | Self::Local { .. } => ErrorClass::RetryElsewhere,
-            Self::Accept { .. } | Self::QueueFull { .. } | Self::SessionLost { .. } => ErrorClass::RetryHere,
+            Self::Stranger { .. } | Self::Accept { .. } | Self::QueueFull { .. } | Self::SessionLost { .. } => {
+                ErrorClass::RetryHere
+            }
             Self::Corrupt { .. } => ErrorClass::Corrupt,
             Self::Bind { .. }
             | Self::Handshake { .. }
@@ -167,6 +179,7 @@ impl NetError {
             | Self::Deadline { .. }
             | Self::Local { .. }
             | Self::SessionLost { .. }
+            | Self::Stranger { .. }
             | Self::QueueFull { .. } => Status::Unavailable,
             Self::Handshake { .. } => Status::Refused,
             Self::Corrupt { .. } => Status::Corrupt,
@@ -176,6 +189,14 @@ impl NetError {
             }
         };
         Refusal::new(status, self.to_string())
+    }
+}
+
+/// Why a stranger is heard no longer, in words.
+fn over_reason(over: Over) -> &'static str {
+    match over {
+        Over::TooLate => "proved nothing in time, and was hung up on",
+        Over::GaveWay => "made way for another of its address",
     }
 }
 

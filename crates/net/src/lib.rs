@@ -11,6 +11,7 @@ pub mod local;
 pub mod memory;
 pub mod messenger;
 pub mod pace;
+pub mod strangers;
 pub mod transfer;
 
 pub use error::NetError;

@@ -21,6 +21,7 @@ use daemon::stop::Stopping;
 use net::{
     identity::Bearer,
     local::LocalListener,
+    strangers::STRANGER_TIME_MAX,
     transfer::{Incoming, Listener, TransferStream},
 };
 use protocol::{
@@ -60,22 +61,18 @@ pub(crate) async fn serve(
 
 async fn serve_port(hands: Arc<Hands>, listener: Listener, connections_max: usize, stopping: Stopping) {
     let room = Arc::new(Semaphore::new(connections_max));
+    let conversations_max = 2 * connections_max + listener.strangers().room().in_all;
     let mut conversations = JoinSet::new();
-    loop {
-        let accepted = stopping.unless(async {
-            // Room first: who comes when there is none waits in the system's queue.
-            let permit = Arc::clone(&room).acquire_owned().await;
-            (permit, listener.accept().await)
-        });
-        let Some((Ok(permit), accepted)) = accepted.await else { break };
+    // Whoever comes is taken at once: who waited for room would wait behind strangers, in the system's queue.
+    while let Some(accepted) = stopping.unless(listener.accept()).await {
         while conversations.try_join_next().is_some() {}
         match accepted {
+            // Strangers are counted where they are let in. Of conversations over connections that are known, as many may wait
+            // for room as may have it.
+            Ok(incoming) if !incoming.is_stranger() && conversations.len() >= conversations_max => drop(incoming),
             Ok(incoming) => {
-                let (hands, stopping) = (Arc::clone(&hands), stopping.clone());
-                conversations.spawn(async move {
-                    converse(hands, incoming, stopping).await;
-                    drop(permit);
-                });
+                let (hands, room, stopping) = (Arc::clone(&hands), Arc::clone(&room), stopping.clone());
+                conversations.spawn(converse(hands, incoming, room, stopping));
             }
             Err(error) => {
                 // Most likely no descriptor is left: one comes free when a conversation ends.
@@ -90,10 +87,10 @@ async fn serve_port(hands: Arc<Hands>, listener: Listener, connections_max: usiz
     let _ = timeout(STOP_PATIENCE, ended).await;
 }
 
-async fn converse(hands: Arc<Hands>, incoming: Incoming, stopping: Stopping) {
+async fn converse(hands: Arc<Hands>, incoming: Incoming, room: Arc<Semaphore>, stopping: Stopping) {
     let peer = incoming.peer();
     let outcome = match incoming.handshake().await {
-        Ok(stream) => answer_requests(&hands, stream, &stopping).await,
+        Ok(stream) => answer_requests(&hands, stream, &room, &stopping).await,
         Err(error) => Err(error.into()),
     };
     if let Err(error) = outcome {
@@ -101,17 +98,31 @@ async fn converse(hands: Arc<Hands>, incoming: Incoming, stopping: Stopping) {
     }
 }
 
-/// Answers one request after the other, until the peer closes.
+/// Answers one request after the other, until the peer closes. Who has proved nothing has its
+/// [place among strangers](net::strangers); whoever has takes one of the `room`.
 pub(crate) async fn answer_requests(
     hands: &Arc<Hands>,
     mut stream: TransferStream,
+    room: &Arc<Semaphore>,
     stopping: &Stopping,
 ) -> Result<(), NodeError> {
     let mut open = OpenSlices::default();
     let mut bearer = Bearer::of(&stream)?;
     let mut pace = Pace::default();
+    let mut admission = Admission { room, permit: None };
+    // A certificate of the cloud is a proof.
+    if bearer.is_role() && !admission.admit(&mut stream).await? {
+        return Ok(());
+    }
     loop {
-        let next = stopping.unless(timeout(REQUEST_IDLE_MAX, next_request(&mut stream, &mut open)));
+        let next = async {
+            tokio::select! {
+                biased;
+                () = hands.tickets.revoked().struck_off(&bearer) => Ok(None),
+                received = next_request(&mut stream, &mut open) => received,
+            }
+        };
+        let next = stopping.unless(timeout(admission.patience(), next));
         let Some(Ok(received)) = next.await else { break };
         let Some(request) = received? else { break };
         // Nothing of these can be cut off in the middle.
@@ -128,23 +139,27 @@ pub(crate) async fn answer_requests(
                 pace = wanted;
                 continue;
             }
-            TransferRequest::Plain { ticket } => {
-                go_plain(hands, &mut stream, &mut bearer, &mut open, &ticket).await?;
-                continue;
-            }
             request => request,
         };
         let Some(ticket) = ticket_of(&request).cloned() else { continue };
-        let revoked = hands.tickets.revoked().wait(&ticket);
+        if !admission.show(hands, &mut stream, &bearer, &ticket).await? {
+            continue;
+        }
+        if let TransferRequest::Plain { ticket } = &request {
+            go_plain(hands, &mut stream, &mut bearer, &mut open, ticket).await?;
+            continue;
+        }
+        let revoked = hands.tickets.revoked().wait(&ticket, &bearer);
         if matches!(request, TransferRequest::Spe { .. }) {
             match hands.tickets.compute(&bearer, &ticket) {
                 Ok((job, user)) => {
                     stream.send(&TransferReply::Ready).await?;
-                    let conversation =
-                        Box::pin(task::converse(Arc::clone(hands), stream, Asker { bearer, user, job }, stopping));
+                    let asker = Asker { bearer: bearer.clone(), user, job };
+                    let conversation = Box::pin(task::converse(Arc::clone(hands), stream, asker, stopping));
                     return tokio::select! {
-                        ended = conversation => ended,
+                        biased;
                         () = revoked => Ok(()),
+                        ended = conversation => ended,
                     };
                 }
                 Err(error) => {
@@ -155,9 +170,11 @@ pub(crate) async fn answer_requests(
         }
         let asked = Asked { request, pace: std::mem::take(&mut pace) };
         let after = tokio::select! {
-            after = answer(hands, &mut stream, &bearer, &mut open, asked, stopping) => after?,
+            // First: where both are ready, what is asked now comes behind the revocation.
+            biased;
             // Cut off in the middle, without a word: whoever has a good session asks for a new ticket.
             () = revoked => return Ok(()),
+            after = answer(hands, &mut stream, &bearer, &mut open, asked, stopping) => after?,
         };
         if after == After::Close {
             break;
@@ -165,6 +182,59 @@ pub(crate) async fn answer_requests(
     }
     stream.close().await;
     Ok(())
+}
+
+/// Whether a peer has proved something, and its part of the room then: apart from that of strangers, so that these take
+/// nobody's.
+struct Admission<'a> {
+    room: &'a Arc<Semaphore>,
+    permit: Option<OwnedSemaphorePermit>,
+}
+
+impl Admission<'_> {
+    /// How long the peer's next request may be awaited.
+    fn patience(&self) -> Duration {
+        if self.permit.is_some() { REQUEST_IDLE_MAX } else { STRANGER_TIME_MAX }
+    }
+
+    /// Takes the first good ticket for the proof that it is; false where there was none, which was said then.
+    async fn show(
+        &mut self,
+        hands: &Hands,
+        stream: &mut TransferStream,
+        bearer: &Bearer,
+        ticket: &SignedTicket,
+    ) -> Result<bool, NodeError> {
+        if self.permit.is_some() {
+            return Ok(true);
+        }
+        if let Err(error) = hands.tickets.admits(bearer, ticket) {
+            refuse(stream, &error).await?;
+            return Ok(false);
+        }
+        let is_admitted = self.admit(stream).await?;
+        if !is_admitted {
+            refuse(stream, &too_busy(hands)).await?;
+        }
+        Ok(is_admitted)
+    }
+
+    /// Waits for room, but not for ever.
+    async fn admit(&mut self, stream: &mut TransferStream) -> Result<bool, NodeError> {
+        let waiting = timeout(ROOM_WAIT_MAX, Arc::clone(self.room).acquire_owned());
+        let waited = match stream.place() {
+            Some(place) => {
+                let peer = stream.peer();
+                place.within(waiting).await.map_err(|over| net::NetError::Stranger { peer, over })?
+            }
+            None => waiting.await,
+        };
+        self.permit = waited.ok().and_then(Result::ok);
+        if self.permit.is_some() {
+            stream.admit();
+        }
+        Ok(self.permit.is_some())
+    }
 }
 
 /// A request, and how it is to go.
@@ -340,6 +410,8 @@ async fn refuse(stream: &mut TransferStream, error: &NodeError) -> Result<After,
 
 /// How long a connection may wait for its next request.
 pub(crate) const REQUEST_IDLE_MAX: Duration = Duration::from_secs(5 * 60);
+/// How long who has proved something may wait for room, within the time that it had for the proof.
+const ROOM_WAIT_MAX: Duration = Duration::from_secs(5);
 /// How long a request may wait for its turn before it is sent elsewhere.
 const TURN_WAIT_MAX: Duration = Duration::from_secs(15);
 /// Pause after a connection could not be taken, instead of trying in a loop.

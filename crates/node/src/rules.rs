@@ -117,6 +117,10 @@ impl Node {
                 self.actions.push_back(Action::Revoke(revocation));
                 self.ack(from, Ok(()));
             }
+            Order::StruckOff(machines) => {
+                self.actions.push_back(Action::StrikeOff(machines));
+                self.ack(from, Ok(()));
+            }
             Order::TellKept { after } => {
                 self.actions.push_back(Action::ReadKept { after });
                 self.ack(from, Ok(()));
@@ -279,6 +283,8 @@ impl Node {
 pub enum Action {
     /// Refuse tickets that were given out before, and cut off what runs on them.
     Revoke(Revocation),
+    /// Refuse the certificates of these machines and of no others, and cut off who shows them.
+    StrikeOff(Vec<NodeId>),
     /// Answer an order; dropped when its session is gone.
     Ack {
         /// Whom to answer.

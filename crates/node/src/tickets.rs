@@ -70,6 +70,11 @@ impl TicketDoor {
         }
     }
 
+    /// Whether this is a good ticket of this bearer's, whatever it allows.
+    pub(crate) fn admits(&self, bearer: &Bearer, ticket: &SignedTicket) -> Result<(), NodeError> {
+        self.check(bearer, ticket, self.clock.now()).map(drop)
+    }
+
     /// Which bytes of `slice` may be read.
     pub(crate) fn read(
         &self,
@@ -140,15 +145,15 @@ impl TicketDoor {
     }
 
     /// As [`compute`](Self::compute), for a piece. A task may take longer than a ticket lives, and delivers to many nodes;
-    /// so another node, which proved itself by a certificate of the cloud, may deliver with the ticket that was good when
-    /// its task began.
+    /// so another node, which proved itself by a certificate of the cloud and to which the driver handed the ticket, by
+    /// name, may deliver with the one that was good when its task began.
     pub(crate) fn piece(&self, bearer: &Bearer, ticket: &SignedTicket) -> Result<JobId, NodeError> {
         if !bearer.is_role() {
             return self.compute(bearer, ticket).map(|(job, _)| job);
         }
         let mut now = self.clock.now();
         now.unix_millis = now.unix_millis.saturating_sub(DELIVERY_TIME_MAX.as_millis() as u64);
-        let ticket = self.check_ticket(bearer, ticket, now)?;
+        let ticket = self.check(bearer, ticket, now)?;
         self.job_of(bearer, ticket)
     }
 
@@ -564,8 +569,13 @@ mod tests {
         assert!(made.door.compute(&made.client(), &ended).is_err());
         assert!(made.door.piece(&made.client(), &ended).is_err());
         let node = Bearer::of(&stream(Some("there"))).unwrap();
-        assert_eq!(made.door.piece(&node, &ended).unwrap(), job);
-        assert!(made.door.compute(&node, &ended).is_err());
+        let handed = made.holder.hand(&ended, &NodeId::new("there").unwrap());
+        assert_eq!(made.door.piece(&node, &handed).unwrap(), job);
+        assert!(made.door.compute(&node, &handed).is_err());
+        // Another node that saw it, or one to which nobody handed it.
+        let other = Bearer::of(&stream(Some("elsewhere"))).unwrap();
+        assert!(made.door.piece(&other, &handed).is_err());
+        assert!(made.door.piece(&node, &ended).is_err());
     }
 
     #[test]

@@ -8,7 +8,7 @@ use std::{
     io::{Read, Seek, Write},
 };
 
-use fake_cloud::{FakeCloud, JOB, content, damage, get, header, path, put, write_right};
+use fake_cloud::{FakeCloud, JOB, SOME_NODE, content, damage, get, header, path, put, write_right};
 use net::{local::LocalStream, transfer::TransferStream};
 use protocol::{
     CarrierChoice, JobId, JournalId, NodeId, Pace, SliceHeader, SliceId, Status,
@@ -19,7 +19,7 @@ use protocol::{
         spe::{BucketId, PieceId, SealOrder, SpeReply, SpeRequest, Winner},
         transfer::{TransferReply, TransferRequest},
     },
-    ticket::{Right, SignedTicket},
+    ticket::{HandedTo, Right, SignedTicket},
 };
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -415,17 +415,17 @@ async fn a_piece_is_taken_once_whole_and_only_for_its_job() {
     let node = cloud.node("n1").await;
     let mut stream = cloud.connect_as_node(&node).await;
     let bytes = content(1_500_000);
-    assert_eq!(give(&mut stream, cloud.compute_ticket(&node), piece(0), &bytes).await, TransferReply::Taken);
+    assert_eq!(give(&mut stream, cloud.handed_compute_ticket(&node), piece(0), &bytes).await, TransferReply::Taken);
     stream
-        .send(&TransferRequest::Piece { ticket: cloud.compute_ticket(&node), piece: piece(0), bytes: 1_500_000 })
+        .send(&TransferRequest::Piece { ticket: cloud.handed_compute_ticket(&node), piece: piece(0), bytes: 1_500_000 })
         .await
         .unwrap();
     assert_eq!(stream.receive::<TransferReply>().await.unwrap(), TransferReply::Taken, "at once");
-    let short = give_announcing(&mut stream, cloud.compute_ticket(&node), piece(1), &bytes, 1_500_001).await;
+    let short = give_announcing(&mut stream, cloud.handed_compute_ticket(&node), piece(1), &bytes, 1_500_001).await;
     assert!(matches!(short, TransferReply::Refused(_)), "{short:?}");
     let mut of_another = piece(2);
     of_another.bucket.job = JobId(8);
-    let refused = give(&mut stream, cloud.compute_ticket(&node), of_another, b"x").await;
+    let refused = give(&mut stream, cloud.handed_compute_ticket(&node), of_another, b"x").await;
     assert!(matches!(&refused, TransferReply::Refused(refusal) if refusal.status == Status::Refused), "{refused:?}");
 
     let mut driver = cloud.drive(&node).await;
@@ -445,8 +445,12 @@ async fn only_a_node_may_deliver_with_a_ticket_that_ended_while_its_task_ran() {
     let refused = give(&mut client, ended.clone(), piece(0), b"x").await;
     assert!(matches!(&refused, TransferReply::Refused(refusal) if refusal.status == Status::Refused), "{refused:?}");
     let mut other_node = cloud.connect_as_node(&node).await;
-    assert_eq!(give(&mut other_node, ended, piece(0), b"x").await, TransferReply::Taken);
-    let ancient = cloud.ticket_until(&node.id, Right::Compute { job: JOB }, 1);
+    let refused = give(&mut other_node, ended.clone(), piece(0), b"x").await;
+    assert!(matches!(&refused, TransferReply::Refused(_)), "it was not handed to it: {refused:?}");
+    let to = || HandedTo::Node(NodeId::new(SOME_NODE).unwrap());
+    let handed = cloud.handed_to(&ended, to());
+    assert_eq!(give(&mut other_node, handed, piece(0), b"x").await, TransferReply::Taken);
+    let ancient = cloud.handed_to(&cloud.ticket_until(&node.id, Right::Compute { job: JOB }, 1), to());
     assert!(matches!(give(&mut other_node, ancient, piece(1), b"x").await, TransferReply::Refused(_)));
 }
 
@@ -455,7 +459,7 @@ async fn a_bucket_becomes_a_slice_and_the_job_is_forgotten() {
     let mut cloud = FakeCloud::start().await;
     let node = cloud.node("n1").await;
     let mut stream = cloud.connect_as_node(&node).await;
-    assert_eq!(give(&mut stream, cloud.compute_ticket(&node), piece(0), b"result").await, TransferReply::Taken);
+    assert_eq!(give(&mut stream, cloud.handed_compute_ticket(&node), piece(0), b"result").await, TransferReply::Taken);
     let mut driver = cloud.drive(&node).await;
     let mut order = seal(&[(0, 6)]);
     order.publish = true;
@@ -470,7 +474,7 @@ async fn a_bucket_becomes_a_slice_and_the_job_is_forgotten() {
     assert_eq!(cloud.get(&node, 5).await.unwrap(), b"result");
 
     assert_eq!(cloud.order(&node, Order::ForgetJob(JOB)).await, Ack::Done);
-    let late = give(&mut stream, cloud.compute_ticket(&node), piece(1), b"late").await;
+    let late = give(&mut stream, cloud.handed_compute_ticket(&node), piece(1), b"late").await;
     assert!(matches!(late, TransferReply::Refused(_)), "{late:?}");
     assert_eq!(cloud.get(&node, 5).await.unwrap(), b"result", "what was published stays");
 }

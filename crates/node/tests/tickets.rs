@@ -9,15 +9,16 @@ use std::{
     sync::{Arc, Mutex},
 };
 
-use fake_cloud::{FakeCloud, FakeNode, content, get};
+use fake_cloud::{FakeCloud, FakeNode, SOME_NODE, content, get};
 use net::{local::LocalStream, transfer::TransferStream};
 use protocol::{
-    SliceId, Status,
+    CarrierChoice, NodeId, Pace, SliceId, Status, limits,
     message::{
         local::{LocalReply, LocalRequest},
+        node_master::{Ack, Order},
         transfer::{TransferReply, TransferRequest},
     },
-    ticket::{Holder, Right, SignedTicket, Ticket},
+    ticket::{HandedTo, Holder, Right, SignedTicket, Ticket},
 };
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
@@ -126,10 +127,75 @@ async fn keys_roll_while_a_node_serves_and_old_tickets_live_out_their_minute() {
     let before = cloud.read_ticket(&node, 1);
     cloud.roll_ticket_key();
     assert_eq!(cloud.get(&node, 1).await.unwrap(), b"some bytes", "the node knew this key before it was used");
-    assert_eq!(cloud.tell_ticket_keys(&node).await, protocol::message::node_master::Ack::Done);
+    assert_eq!(cloud.tell_ticket_keys(&node).await, Ack::Done);
     for ticket in [before, cloud.read_ticket(&node, 1)] {
         assert_eq!(get(&mut cloud.connect(&node).await, ticket, 1, 0..10).await.unwrap(), b"some bytes");
     }
     cloud.roll_ticket_key();
     assert!(cloud.get(&node, 1).await.is_ok());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn strangers_take_no_room_from_those_who_show_a_good_ticket() {
+    let mut cloud = FakeCloud::start().await;
+    // Room for four who have proved something.
+    let (node, _) = cloud.node_with("n1", |settings| settings.transfers_max = 1).await;
+    let (mut silent, mut chattering) = (Vec::new(), Vec::new());
+    for _ in 0..8 {
+        silent.push(TcpStream::connect(node.address).await.unwrap());
+        let mut stream = cloud.connect_as_stranger(&node).await;
+        stream.send(&TransferRequest::Pace(Pace::default())).await.unwrap();
+        chattering.push(stream);
+    }
+    cloud.put(&node, 1, b"some bytes").await;
+    assert_eq!(cloud.get(&node, 1).await.unwrap(), b"some bytes");
+    // A proof of a key that nobody knows, and a ticket that is none, prove nothing.
+    let mut liar = cloud.connect(&node).await;
+    let forged = SignedTicket { signature: vec![7; 64], ..cloud.read_ticket(&node, 1) };
+    assert!(get(&mut liar, forged, 1, 0..10).await.is_err());
+    assert_eq!(
+        get(&mut liar, cloud.read_ticket(&node, 1), 1, 0..10).await.unwrap(),
+        b"some bytes",
+        "there is a second try"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_stranger_that_chatters_is_heard_for_so_many_words_and_no_more() {
+    for carrier in [CarrierChoice::Tcp, CarrierChoice::Quic] {
+        let mut cloud = FakeCloud::start_with(carrier).await;
+        let node = cloud.node("n1").await;
+        let mut stranger = cloud.connect_as_stranger(&node).await;
+        let ended = async {
+            // Each is a byte at least; what is behind the last one that was heard may have been on its way.
+            for _ in 0..16 * limits::JOIN_BYTES_MAX {
+                stranger.send(&TransferRequest::Pace(Pace::default())).await?;
+            }
+            Ok::<_, net::NetError>(())
+        };
+        assert!(ended.await.is_err(), "by {carrier:?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_certificate_of_a_machine_that_was_struck_off_opens_nothing_and_its_connections_end() {
+    let mut cloud = FakeCloud::start().await;
+    let node = cloud.node("n1").await;
+    cloud.put(&node, 1, b"some bytes").await;
+    let read = Right::Read { slice: SliceId(1), from: 0, until: u64::MAX };
+    let handed = || HandedTo::Node(NodeId::new(SOME_NODE).unwrap());
+    let ticket = cloud.handed_to(&cloud.ticket(&node.id, read), handed());
+    let mut open = cloud.connect_as_node(&node).await;
+    assert_eq!(get(&mut open, ticket.clone(), 1, 0..10).await.unwrap(), b"some bytes");
+    let struck = |names: &[&str]| Order::StruckOff(names.iter().map(|name| NodeId::new(*name).unwrap()).collect());
+    assert_eq!(cloud.order(&node, struck(&["another", SOME_NODE])).await, Ack::Done);
+    assert!(!matches!(open.receive_or_end::<TransferReply>().await, Ok(Some(_))), "what stood idle was ended");
+    let mut anew = cloud.connect_as_node(&node).await;
+    let request = TransferRequest::Read { ticket: ticket.clone(), slice: SliceId(1), from: 0, until: 10 };
+    let _ = anew.send(&request).await;
+    assert!(!matches!(anew.receive_or_end::<TransferReply>().await, Ok(Some(_))), "no word");
+    assert_eq!(cloud.get(&node, 1).await.unwrap(), b"some bytes", "clients are no matter of it");
+    assert_eq!(cloud.order(&node, struck(&["another"])).await, Ack::Done);
+    let mut back = cloud.connect_as_node(&node).await;
+    assert_eq!(get(&mut back, ticket, 1, 0..10).await.unwrap(), b"some bytes", "it was taken back");
 }

@@ -117,6 +117,15 @@ impl Machines {
         self.machines.iter().filter(move |(_, machine)| is_one(machine)).map(|(name, _)| name)
     }
 
+    /// Those that are struck off, of any kind, and have a certificate that someone might still show.
+    pub fn struck_off(&self, unix_millis: u64) -> impl Iterator<Item = &NodeId> {
+        let lasts = move |certificate: &Certificate| certificate.until_unix_millis.is_none_or(|end| end > unix_millis);
+        let is_one = move |machine: &Machine| {
+            machine.is_struck_off && [Some(machine.certificate), machine.next].iter().flatten().any(lasts)
+        };
+        self.machines.iter().filter(move |(_, machine)| is_one(machine)).map(|(name, _)| name)
+    }
+
     /// The ticket whose secret has this digest.
     pub fn ticket(&self, digest: &[u8; 32]) -> Option<&TicketRow> {
         self.tickets.get(&hexadecimal(digest))

@@ -327,6 +327,10 @@ impl Security {
                 let reasons = self.health();
                 self.answer(from, SecurityReply::Health(reasons));
             }
+            SecurityRequest::StruckOff => {
+                let names = self.accounts.machines().struck_off(now.unix_millis).cloned().collect();
+                self.answer(from, SecurityReply::StruckOff(names));
+            }
         }
     }
 

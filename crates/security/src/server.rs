@@ -13,6 +13,7 @@ use daemon::{
 use net::{
     clock::Clock,
     identity::{Authority, Credentials, TlsIdentity},
+    strangers::Room,
     transfer::{Incoming, Listener, TransferStream},
 };
 use protocol::{
@@ -76,7 +77,7 @@ impl Server {
             task::spawn_blocking(move || open(&folder).and_then(|opened| Ok((opened, Providers::open(&known)?)))).await;
         let ((journal, authority, security, record), providers) =
             opened.map_err(|_| SecurityError::Panicked("read its accounts"))??;
-        let listener = Listener::bind(settings.listen, identity.clone()).await?;
+        let listener = Listener::bind(settings.listen, identity.clone()).await?.with_room(STRANGERS);
         let security = security.with_providers(Plan::new(settings));
         let signer = Arc::new(Signer { authority, life: settings.certificate_life() });
         Ok(Self { listener, identity, files, signer, security, providers, journal, record })
@@ -98,16 +99,19 @@ impl Server {
         let keeper = Keeper::new(security, journal, providers, record, Arc::clone(&signer));
         let mut keeper = tokio::spawn(keeper.keep(asked));
         let renewal = tokio::spawn(OwnRenewal { signer, files, identity, asks: asks.clone() }.run());
-        let (places, strangers) = (Semaphore::new(MASTER_CONNECTIONS_MAX), Semaphore::new(STRANGERS_MAX));
-        let door = Arc::new(Door { places, strangers, asks, stopping });
+        let door = Arc::new(Door { places: Semaphore::new(MASTER_CONNECTIONS_MAX), asks, stopping });
         let mut connections = JoinSet::new();
         let mut ended = None;
         while ended.is_none() {
             tokio::select! {
                 // Only when it cannot write its accounts: then nobody can be answered any more.
                 kept = &mut keeper => ended = Some(kept),
-                incoming = door.stopping.unless(next(&listener, &mut connections)) => match incoming {
-                    Some(Ok(incoming)) => drop(connections.spawn(Arc::clone(&door).serve(incoming))),
+                // Taken at once, and held to a place among strangers until it has shown a master's certificate.
+                incoming = door.stopping.unless(listener.accept()) => match incoming {
+                    Some(Ok(incoming)) => {
+                        while connections.try_join_next().is_some() {}
+                        connections.spawn(Arc::clone(&door).serve(incoming));
+                    }
                     Some(Err(error)) => {
                         // Out of descriptors, most likely. To ask again at once would only burn a processor.
                         tracing::warn!(%error, "cannot take a connection");
@@ -136,15 +140,6 @@ impl Server {
     }
 }
 
-/// The next connection, once there is room for it.
-async fn next(listener: &Listener, connections: &mut JoinSet<()>) -> Result<Incoming, net::NetError> {
-    while connections.try_join_next().is_some() {}
-    if connections.len() >= CONNECTIONS_MAX {
-        connections.join_next().await;
-    }
-    listener.accept().await
-}
-
 /// Opens the accounts; blocks.
 fn open(folder: &Path) -> Result<(Journal, Authority, Security, AuditLog), SecurityError> {
     let journal = Journal::open(&folder.join(ACCOUNTS_FILE))?;
@@ -165,8 +160,6 @@ fn open(folder: &Path) -> Result<(Journal, Authority, Security, AuditLog), Secur
 struct Door {
     /// Places for connections of masters.
     places: Semaphore,
-    /// Places for those who have not proved that they are one.
-    strangers: Semaphore,
     asks: mpsc::Sender<Ask>,
     stopping: Stopping,
 }
@@ -175,7 +168,7 @@ impl Door {
     async fn serve(self: Arc<Self>, incoming: Incoming) {
         let peer = incoming.peer();
         // The handshake has a deadline of its own, so that a silent peer holds its place for seconds only.
-        let stream = match self.stopping.unless(incoming.handshake()).await {
+        let mut stream = match self.stopping.unless(incoming.handshake()).await {
             Some(Ok(stream)) => stream,
             Some(Err(error)) => return tracing::warn!(%peer, %error, "a connection was refused"),
             None => return,
@@ -185,16 +178,14 @@ impl Door {
                 tracing::warn!(%peer, "a connection was refused: the masters have {MASTER_CONNECTIONS_MAX} already");
                 return stream.close().await;
             };
+            stream.admit();
             self.converse(stream).await
         } else {
-            let Ok(_place) = self.strangers.try_acquire() else {
-                tracing::warn!(%peer, "a connection was refused: too many strangers have one already");
-                return stream.close().await;
-            };
-            let Ok(conversation) = timeout(STRANGER_MAX, self.hear_stranger(stream)).await else {
-                return tracing::warn!(%peer, "a stranger took too long and was cut off");
-            };
-            conversation
+            let Some(place) = stream.place() else { return };
+            match place.within(self.hear_stranger(stream)).await {
+                Ok(conversation) => conversation,
+                Err(over) => Err(net::NetError::Stranger { peer, over }),
+            }
         };
         match conversation {
             // A master that stops, or is started again, goes without a word.
@@ -223,7 +214,7 @@ impl Door {
         Ok(())
     }
 
-    /// One short question, and an answer where there is one for strangers.
+    /// One short question, and an answer where there is one for strangers, all within a stranger's time.
     async fn hear_stranger(&self, mut stream: TransferStream) -> Result<(), net::NetError> {
         let received = stream.receive_at_most::<SecurityRequest>(limits::JOIN_BYTES_MAX);
         let Some(request) = self.stopping.unless(received).await else { return Ok(()) };
@@ -246,12 +237,9 @@ impl Door {
 
 /// Connections of masters at once: a few masters with a few connections each.
 const MASTER_CONNECTIONS_MAX: usize = 16;
-/// Connections at once of those who are no masters: one that joins asks a single question.
-const STRANGERS_MAX: usize = 8;
-/// How long such a connection may last.
-const STRANGER_MAX: Duration = Duration::from_secs(10);
-/// Connections at once, also of those who have not proved who they are.
-const CONNECTIONS_MAX: usize = 64;
+/// Connections at once of those who have not shown a master's certificate: one that joins asks a single question, and of one
+/// address there are as many as a master that starts may open, and a few newcomers.
+const STRANGERS: Room = Room { in_all: 64, of_an_address: 16 };
 /// After this long without a request a connection is closed, since its master may be gone; a living one connects again.
 const IDLE_MAX: Duration = Duration::from_secs(3_600);
 /// How long requests under way may take once a stop was asked for.

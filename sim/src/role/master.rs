@@ -295,6 +295,7 @@ fn order_line(order: &protocol::message::node_master::Order) -> String {
         Order::Revoke(revocation) => format!("revoke the tickets of {}", revocation.user),
         Order::Keep(keep) => format!("keep {} rows onto {:?}", keep.rows.len(), keep.onto),
         Order::TicketKeys(_) => "know the keys of tickets".into(),
+        Order::StruckOff(_) => "refuse who was struck off".into(),
         Order::LinkShares(_) => "know its shares of links".into(),
         Order::TellKept { after } => format!("tell what is kept after {after:?}"),
     }

@@ -299,6 +299,8 @@ impl Process {
             Action::TakeTicketKeys(keys) => self.door.set_keys(keys),
             // Nothing of the simulation is slow by a limit.
             Action::TakeLinkShares(_) => {}
+            // The simulation has no certificates, and no security server that strikes off.
+            Action::StrikeOff(_) => {}
             Action::ReadKept { after } => {
                 if let Ok(Some(page)) = self.kept.page(after) {
                     self.rules.handle_completion(env.now, Completion::KeptPage(page));

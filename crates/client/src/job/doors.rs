@@ -5,7 +5,7 @@
 use std::{
     collections::BTreeMap,
     sync::{Arc, Mutex, PoisonError},
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use net::{
@@ -19,6 +19,7 @@ use protocol::{
         spe::{BucketPlace, SpeReply, SpeRequest},
         transfer::{TransferReply, TransferRequest},
     },
+    ticket::SignedTicket,
     topology::{self, Distance},
 };
 
@@ -32,13 +33,16 @@ pub(super) struct Doors {
     carriers: Carriers,
     holder: Arc<HolderPair>,
     sources: Mutex<BTreeMap<NodeId, Source>>,
+    /// Tickets handed to a node for its pieces at another: sender first.
+    handed: Mutex<BTreeMap<(NodeId, NodeId), Handed>>,
     /// Conversations for orders to buckets on which nothing is under way.
     idle: Mutex<BTreeMap<NodeId, Vec<TransferStream>>>,
 }
 
 impl Doors {
     pub(super) fn new(carriers: Carriers, holder: Arc<HolderPair>, nodes: &[SpeNode]) -> Self {
-        let doors = Self { carriers, holder, sources: Mutex::default(), idle: Mutex::default() };
+        let doors =
+            Self { carriers, holder, sources: Mutex::default(), handed: Mutex::default(), idle: Mutex::default() };
         doors.refresh(nodes);
         doors
     }
@@ -58,15 +62,30 @@ impl Doors {
     ) -> Result<BucketPlace, Refusal> {
         let source = self.source(&home.node)?;
         let distance = self.distance(sender, &source);
+        let ticket = self.handed_to(sender, &source);
         Ok(BucketPlace {
             node: source.node,
             address: source.address,
             distance,
-            ticket: source.ticket,
+            ticket,
             site: source.place.site,
             making: home.making,
             is_wanted,
         })
+    }
+
+    /// The ticket of `source` for `sender` to use in this client's place, and for nobody else.
+    fn handed_to(&self, sender: &NodeId, source: &Source) -> SignedTicket {
+        let mut handed = self.handed.lock().unwrap_or_else(PoisonError::into_inner);
+        let between = (sender.clone(), source.node.clone());
+        if let Some(Handed { since, ticket }) = handed.get(&between)
+            && since.elapsed() < HANDED_ANEW_AFTER
+        {
+            return ticket.clone();
+        }
+        let ticket = self.holder.hand(&source.ticket, sender);
+        handed.insert(between, Handed { since: Instant::now(), ticket: ticket.clone() });
+        ticket
     }
 
     /// How far a node is from the node `from`, where that one is among the job's.
@@ -144,6 +163,12 @@ impl Doors {
     }
 }
 
+/// A ticket that was handed to a node.
+struct Handed {
+    since: Instant,
+    ticket: SignedTicket,
+}
+
 /// Why an order to a bucket got no answer.
 #[derive(Debug, thiserror::Error)]
 enum StepError {
@@ -157,5 +182,51 @@ enum StepError {
 const SILENCE_MAX: Duration = Duration::from_secs(30);
 /// Longest wait for a node to open its door: a far one needs some round trips, a dead one should not hold up the job.
 const OPEN_DEADLINE: Duration = Duration::from_secs(10);
+/// How long a ticket that was handed to a node is given to it again, though the master has given a fresh one since: a
+/// signature is made for each two nodes of a job in that time, not for each bucket of each task.
+const HANDED_ANEW_AFTER: Duration = Duration::from_secs(5);
 /// Most conversations kept for one node: as many as the rules have orders under way at one.
 const IDLE_PER_NODE_MAX: usize = 4;
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use net::{
+        identity::{Authority, TlsIdentity},
+        transfer::CarrierSettings,
+    };
+    use protocol::{
+        Place,
+        ticket::{Handed, HandedTo},
+    };
+
+    use super::*;
+
+    #[tokio::test]
+    async fn the_ticket_for_a_bucket_is_in_the_hand_of_the_node_that_delivers_to_it() {
+        let authority = Authority::create("cloud").unwrap();
+        let identity = TlsIdentity::client(authority.certificate_pem()).unwrap();
+        let (sender, other, home) = (node("n1"), node("n2"), node("n3"));
+        let source = Source {
+            node: home.clone(),
+            place: Place::new("s", "r"),
+            address: ([127, 0, 0, 1], 1).into(),
+            distance: None,
+            local: None,
+            ticket: SignedTicket { ticket: vec![1], signature: vec![2], handed: None },
+        };
+        let nodes = [SpeNode { source, slots: 1, is_marked: false }];
+        let carriers = Carriers::new(identity, CarrierSettings::default());
+        let doors = Doors::new(carriers, Arc::new(HolderPair::generate()), &nodes);
+        let home = BucketHome { node: home, making: 0 };
+        for sender in [sender, other] {
+            let place = doors.bucket_place(&sender, &home, true).unwrap();
+            let Some(Handed { to, .. }) = place.ticket.handed else { panic!("in nobody's hand") };
+            assert_eq!(to, HandedTo::Node(sender));
+        }
+    }
+
+    fn node(name: &str) -> NodeId {
+        NodeId::new(name).unwrap()
+    }
+}

@@ -452,7 +452,8 @@ async fn serve_master(
 async fn serve_node(world: Arc<Mutex<World>>, node: NodeId, listener: Listener) {
     let mut conversations = tokio::task::JoinSet::new();
     while let Ok(incoming) = listener.accept().await {
-        if let Ok(stream) = incoming.handshake().await {
+        if let Ok(mut stream) = incoming.handshake().await {
+            stream.admit();
             conversations.spawn(serve_driver(Arc::clone(&world), node.clone(), stream));
         }
     }

@@ -198,9 +198,12 @@ impl Bench {
                 }
                 None => not_here(),
             },
-            Order::ForgetJob(_) | Order::Drive(_) | Order::Revoke(_) | Order::TicketKeys(_) | Order::LinkShares(_) => {
-                Ack::Done
-            }
+            Order::ForgetJob(_)
+            | Order::Drive(_)
+            | Order::Revoke(_)
+            | Order::TicketKeys(_)
+            | Order::LinkShares(_)
+            | Order::StruckOff(_) => Ack::Done,
             Order::Keep(keep) => self.nodes.get_mut(id).unwrap().keep(keep),
             Order::TellKept { after } => {
                 report = Some(self.nodes[id].kept.as_ref().unwrap().page(after.clone()));

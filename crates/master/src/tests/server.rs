@@ -158,6 +158,7 @@ impl Talk {
 async fn guard(listener: Listener, node_print: [u8; 32]) {
     loop {
         let mut stream = listener.accept().await.unwrap().handshake().await.unwrap();
+        stream.admit();
         tokio::spawn(async move {
             while let Ok(Some(request)) = stream.receive_or_end::<SecurityRequest>().await {
                 let no = SecurityReply::Refused(Refusal::new(Status::Refused, "wrong user or password"));

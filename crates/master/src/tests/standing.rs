@@ -166,3 +166,34 @@ fn a_session_ends_at_its_time_unless_it_was_renewed() {
     bench.advance(seconds(240));
     assert!(bench.closed.contains(&session), "nobody answered, and its time has come");
 }
+
+#[test]
+fn whose_certificates_are_worthless_every_node_hears_at_once_and_one_that_comes_back_hears_it_again() {
+    let mut bench = Bench::with_nodes(&["a/1", "b/1"]);
+    let told = |bench: &Bench, id: &str| -> Vec<Vec<NodeId>> {
+        let lists = bench.node(id).orders.iter().filter_map(|order| match order {
+            Order::StruckOff(names) => Some(names.clone()),
+            _ => None,
+        });
+        lists.collect()
+    };
+    let ids: Vec<_> = bench.nodes.keys().map(ToString::to_string).collect();
+    let (one, other) = (&ids[0], &ids[1]);
+    let gone = vec![node("gone")];
+    for _ in 0..2 {
+        bench.advance(seconds(3));
+        assert!(bench.polled());
+        bench.changed(Some(&[]));
+        assert!(bench.asked(|request| *request == SecurityRequest::StruckOff).is_some());
+        bench.hear_security(OWN, Ok(SecurityReply::StruckOff(gone.clone())));
+    }
+    assert_eq!(told(&bench, one), [gone.clone()], "once, until it changes");
+    // It did not hear of the next change, and comes back.
+    bench.node_mut(other).answers = false;
+    bench.hear_security(OWN, Ok(SecurityReply::StruckOff(Vec::new())));
+    assert_eq!(told(&bench, one), [gone.clone(), Vec::new()]);
+    bench.node_mut(other).orders.clear();
+    bench.node_mut(other).answers = true;
+    bench.join(other);
+    assert_eq!(told(&bench, other).last(), Some(&Vec::new()));
+}

@@ -56,7 +56,11 @@ pub(super) async fn receive(ip: IpAddr, flows: u32, meter: &Arc<Meter>, say: &Sy
     for _ in 0..flows {
         let incoming = listener.accept().await.map_err(text)?;
         let meter = Arc::clone(meter);
-        receiving.spawn(async move { take(incoming.handshake().await?, &meter).await });
+        receiving.spawn(async move {
+            let mut stream = incoming.handshake().await?;
+            stream.admit();
+            take(stream, &meter).await
+        });
     }
     all(receiving).await
 }

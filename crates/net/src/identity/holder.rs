@@ -141,6 +141,11 @@ impl Bearer {
         self.peer.is_some()
     }
 
+    /// Whether it showed the certificate of this machine of the cloud.
+    pub fn is_node(&self, node: &NodeId) -> bool {
+        self.peer.as_ref().is_some_and(|peer| peer.is_of(node.as_str()))
+    }
+
     /// Where it is: an address, or "this machine".
     pub fn from(&self) -> &str {
         &self.from
@@ -148,7 +153,7 @@ impl Bearer {
 
     /// Whether `ticket`, whose holder is `holder`, was made for it, or was handed to it by the one for whom it was.
     pub fn holds(&self, ticket: &SignedTicket, holder: &Holder) -> bool {
-        let is_node = |node: &NodeId| self.peer.as_ref().is_some_and(|peer| peer.is_of(node.as_str()));
+        let is_node = |node: &NodeId| self.is_node(node);
         match (holder, &ticket.handed) {
             (Holder::Node(node), _) => is_node(node),
             (Holder::Client(key), None) => self.key == Some(*key),

@@ -4,10 +4,10 @@
 //! It never reserves memory because a peer says that much will come, and never gives out a frame that it has not
 //! verified.
 
-use std::{io, net::SocketAddr, time::Duration};
+use std::{io, net::SocketAddr, sync::Arc, time::Duration};
 
 use protocol::{
-    limits::{BLOCK_BYTES, FRAME_BYTES_MAX, TRANSFER_MESSAGE_BYTES_MAX},
+    limits::{BLOCK_BYTES, FRAME_BYTES_MAX, JOIN_BYTES_MAX, TRANSFER_MESSAGE_BYTES_MAX},
     wire::{codec, frame},
 };
 use serde::{Serialize, de::DeserializeOwned};
@@ -20,6 +20,7 @@ use super::{
 use crate::{
     NetError,
     identity::{PeerCertificate, role_digest},
+    strangers::Place,
 };
 
 /// A connection that carries words and frames of bytes, one thing after the other in each direction.
@@ -37,6 +38,8 @@ pub struct TransferStream {
     head: Vec<u8>,
     /// Signs of waiting since the last frame came.
     waits: u32,
+    /// Of one who has proved nothing yet.
+    place: Option<Arc<Place>>,
 }
 
 /// A received frame; its buffers are reused.
@@ -50,7 +53,12 @@ pub struct Frame {
 
 impl TransferStream {
     pub(super) fn new(channel: Channel, peer: SocketAddr) -> Self {
-        Self { channel, peer, head: Vec::new(), waits: 0 }
+        Self { channel, peer, head: Vec::new(), waits: 0, place: None }
+    }
+
+    /// The other end is a stranger, and has this place.
+    pub(super) fn of_stranger(self, place: Arc<Place>) -> Self {
+        Self { place: Some(place), ..self }
     }
 
     /// A connection over `stream`, which stays in this process: nothing is sealed. Both ends are given the same
@@ -63,6 +71,19 @@ impl TransferStream {
     /// The other end.
     pub fn peer(&self) -> SocketAddr {
         self.peer
+    }
+
+    /// The place of a peer that [called](super::Listener::accept) and has proved nothing yet. What it says, and how long that
+    /// takes, is bounded until it is [admitted](Self::admit).
+    pub fn place(&self) -> Option<Arc<Place>> {
+        self.place.clone().filter(|place| !place.is_known())
+    }
+
+    /// The peer has proved something: it is no stranger any more, on none of its conversations over this connection.
+    pub fn admit(&mut self) {
+        if let Some(place) = self.place.take() {
+            place.leave();
+        }
     }
 
     /// SHA-256 of the peer's certificate, when it showed one.
@@ -129,6 +150,12 @@ impl TransferStream {
     /// # Errors
     /// [`NetError::TooLong`] (nothing was sent), [`NetError::Closed`], [`NetError::Broken`].
     pub async fn send<T: Serialize + Sync>(&mut self, message: &T) -> Result<(), NetError> {
+        let Some(place) = self.place() else { return self.send_now(message).await };
+        let sent = place.within(self.send_now(message)).await;
+        sent.unwrap_or_else(|over| Err(NetError::Stranger { peer: self.peer, over }))
+    }
+
+    async fn send_now<T: Serialize + Sync>(&mut self, message: &T) -> Result<(), NetError> {
         self.queue(message).await?;
         let sent = self.channel.flush().await;
         sent.map_err(|error| self.failure(error, SENDING))
@@ -168,7 +195,7 @@ impl TransferStream {
         self.receive_word(TRANSFER_MESSAGE_BYTES_MAX).await
     }
 
-    /// The next word of one who has not proved who it is, and may have no more of our memory than `bytes_max`.
+    /// The next word of one who may have no more of our memory than `bytes_max`.
     ///
     /// # Errors
     /// As [`receive`](Self::receive).
@@ -178,6 +205,12 @@ impl TransferStream {
     }
 
     async fn receive_word<T: DeserializeOwned>(&mut self, bytes_max: usize) -> Result<Option<T>, NetError> {
+        let Some(place) = self.place() else { return self.receive_word_now(bytes_max).await };
+        let received = place.within(self.receive_word_now(bytes_max)).await;
+        received.unwrap_or_else(|over| Err(NetError::Stranger { peer: self.peer, over }))
+    }
+
+    async fn receive_word_now<T: DeserializeOwned>(&mut self, bytes_max: usize) -> Result<Option<T>, NetError> {
         self.send_rest().await;
         let mut length = [0; 4];
         let read = self.channel.read(&mut length).await.map_err(|error| self.failure(error, WAITING))?;
@@ -188,6 +221,9 @@ impl TransferStream {
         let length = u32::from_be_bytes(length) as usize;
         if length > bytes_max {
             return Err(too_long("a message from the other end", length, bytes_max));
+        }
+        if self.place().is_some_and(|place| !place.may_say(length)) {
+            return Err(too_long("what a stranger says", length, JOIN_BYTES_MAX));
         }
         let mut bytes = Vec::new();
         while bytes.len() < length {

@@ -4,7 +4,13 @@
 //! A handshake is never done inside `accept`, so that a silent caller holds up no one; and no connection is made
 //! without one.
 
-use std::{future::pending, io, net::SocketAddr, sync::OnceLock, time::Duration};
+use std::{
+    future::pending,
+    io,
+    net::{IpAddr, SocketAddr},
+    sync::{Arc, OnceLock},
+    time::Duration,
+};
 
 use rustls::{AlertDescription, CertificateError, ClientConnection, Connection, ServerConnection};
 use socket2::{Domain, SockRef, Socket, TcpKeepalive, Type};
@@ -23,18 +29,26 @@ use super::{
 use crate::{
     NetError,
     identity::{TlsIdentity, server_name},
+    strangers::{Place, Room, Strangers},
 };
 
 /// Connects by TCP and TLS 1.3.
 #[derive(Clone)]
 pub struct TcpCarrier {
     identity: TlsIdentity,
+    from: Option<IpAddr>,
 }
 
 impl TcpCarrier {
     /// A carrier that shows `identity`'s certificate, if it has one.
     pub fn new(identity: TlsIdentity) -> Self {
-        Self { identity }
+        Self { identity, from: None }
+    }
+
+    /// Connects from this address of the machine, instead of the one that the system would take.
+    #[must_use]
+    pub fn calling_from(self, address: IpAddr) -> Self {
+        Self { from: Some(address), ..self }
     }
 }
 
@@ -61,6 +75,9 @@ impl Dial for TcpCarrier {
         let socket =
             socket_for(address, is_near).map_err(|source| NetError::Socket { operation: "open a socket", source })?;
         let failed = |source| NetError::Connect { server: server.to_owned(), address, source };
+        if let Some(from) = self.from {
+            socket.bind(SocketAddr::new(from, 0)).map_err(failed)?;
+        }
         let began = Instant::now();
         let socket = timeout(CONNECT_DEADLINE, socket.connect(address))
             .await
@@ -86,6 +103,7 @@ pub struct Listener {
     address: SocketAddr,
     identity: TlsIdentity,
     quic: Option<QuicListener>,
+    strangers: Arc<Strangers>,
 }
 
 impl Listener {
@@ -104,7 +122,8 @@ impl Listener {
         socket.bind(address).map_err(failed)?;
         let socket = socket.listen(BACKLOG_CONNECTIONS).map_err(failed)?;
         let address = socket.local_addr().map_err(failed)?;
-        Ok(Self { socket, address, identity, quic: None })
+        let strangers = Strangers::new(Room::of_this_process());
+        Ok(Self { socket, address, identity, quic: None, strangers })
     }
 
     /// Listens on `address` for TCP, and on the UDP port of the same number for QUIC; port 0 takes any that is free for
@@ -119,7 +138,7 @@ impl Listener {
     ) -> Result<Self, NetError> {
         for attempt in 1.. {
             let mut listener = Self::bind(address, identity.clone()).await?;
-            match QuicListener::bind(listener.address, &identity, settings.clone()) {
+            match QuicListener::bind(listener.address, &identity, settings.clone(), &listener.strangers) {
                 Ok(quic) => {
                     listener.quic = Some(quic);
                     return Ok(listener);
@@ -139,6 +158,19 @@ impl Listener {
         Self::bind(address, identity).await
     }
 
+    /// Has so much room for those who have proved nothing, instead of [what suits this process](Room::of_this_process).
+    /// For one that listens for TCP alone.
+    #[must_use]
+    pub fn with_room(mut self, room: Room) -> Self {
+        self.strangers = Strangers::new(room);
+        self
+    }
+
+    /// Those who have connected and proved nothing yet.
+    pub fn strangers(&self) -> &Arc<Strangers> {
+        &self.strangers
+    }
+
     /// A carrier that connects by QUIC from the port where this listens; `None` where it listens for TCP alone.
     pub fn quic_carrier(&self, settings: QuicSettings) -> Option<QuicCarrier> {
         let quic = self.quic.as_ref()?;
@@ -151,7 +183,8 @@ impl Listener {
     }
 
     /// The next TCP connection, whose TLS handshake has not been done yet (so that a silent peer holds up no one), or the
-    /// next conversation over QUIC. Can be cancelled without loss.
+    /// next conversation over QUIC. Who comes has a [place](crate::strangers) among strangers, and is held to it until
+    /// [`TransferStream::admit`]; those for whom there is none are hung up on here. Can be cancelled without loss.
     ///
     /// # Errors
     /// [`NetError::Accept`] when the system has no room for another connection; the call may simply be repeated.
@@ -164,14 +197,18 @@ impl Listener {
                 }
             };
             match accepted {
-                Ok((socket, peer)) => {
-                    return Ok(Incoming { peer, arrival: Arrival::Tcp(socket, self.identity.clone()) });
-                }
+                Ok((socket, peer)) => match self.strangers.enter(peer.ip()) {
+                    Some(place) => {
+                        return Ok(Incoming { peer, arrival: Arrival::Tcp(socket, self.identity.clone(), place) });
+                    }
+                    None => tracing::debug!(%peer, "hung up on one whose address has enough connections"),
+                },
                 // The caller hung up while it waited in the queue: that is its matter.
                 Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => {}
                 Err(source) => {
                     // Out of descriptors or memory. The connection stays in the queue, so that a caller that repeats
-                    // at once would spin.
+                    // at once would spin. Who has proved nothing makes room for it.
+                    self.strangers.make_room();
                     sleep(ACCEPT_PAUSE).await;
                     return Err(NetError::Accept { address: self.address, source });
                 }
@@ -195,7 +232,7 @@ pub struct Incoming {
 }
 
 enum Arrival {
-    Tcp(TcpStream, TlsIdentity),
+    Tcp(TcpStream, TlsIdentity, Place),
     Quic(TransferStream),
 }
 
@@ -205,21 +242,32 @@ impl Incoming {
         self.peer
     }
 
+    /// Whether it has proved nothing yet, and so has one of the places of strangers; a conversation over a connection that
+    /// has is counted by nobody but the caller.
+    pub fn is_stranger(&self) -> bool {
+        match &self.arrival {
+            Arrival::Tcp(..) => true,
+            Arrival::Quic(stream) => stream.place().is_some(),
+        }
+    }
+
     /// Does the TLS handshake where it is still to be done, within [`HANDSHAKE_DEADLINE`].
     ///
     /// # Errors
     /// [`NetError::Handshake`] when the caller does not speak our TLS or shows a foreign certificate;
-    /// [`NetError::Deadline`] when it stays silent.
+    /// [`NetError::Deadline`] when it stays silent; [`NetError::Stranger`] when its place goes to another.
     pub async fn handshake(self) -> Result<TransferStream, NetError> {
-        let (socket, identity) = match self.arrival {
+        let (socket, identity, place) = match self.arrival {
             Arrival::Quic(stream) => return Ok(stream),
-            Arrival::Tcp(socket, identity) => (socket, identity),
+            Arrival::Tcp(socket, identity, place) => (socket, identity, place),
         };
         let peer = self.peer;
         set_options(&socket).map_err(|source| NetError::Socket { operation: "set up a connection", source })?;
         let session = ServerConnection::new(identity.listening()?)
             .map_err(|error| NetError::Handshake { peer: peer.to_string(), why: error.to_string() })?;
-        shake_hands(socket, session.into(), peer, || peer.to_string()).await
+        let shaken = place.within(shake_hands(socket, session.into(), peer, || peer.to_string())).await;
+        let stream = shaken.map_err(|over| NetError::Stranger { peer, over })??;
+        Ok(stream.of_stranger(Arc::new(place)))
     }
 }
 

@@ -5,12 +5,13 @@
 //! It never passes a file without a ticket for the whole slice, never one that can be written through, and never lets
 //! one client hold up another: each conversation has its own task, all are counted, and each wait has an end.
 
-use std::{ops::Range, os::fd::AsFd, sync::Arc, time::Duration};
+use std::{ops::Range, os::fd::AsFd, sync::Arc};
 
 use daemon::stop::Stopping;
 use net::{
     identity::Bearer,
     local::{LocalListener, LocalStream},
+    strangers::STRANGER_TIME_MAX,
 };
 use protocol::{
     SliceId, Status,
@@ -21,7 +22,7 @@ use store::SliceReader;
 use tokio::{
     sync::Semaphore,
     task::JoinSet,
-    time::{sleep, timeout},
+    time::{Instant, sleep, timeout, timeout_at},
 };
 
 use super::{
@@ -68,13 +69,23 @@ async fn answer_requests(
     mut stream: LocalStream,
     stopping: &Stopping,
 ) -> Result<(), NodeError> {
-    let mut patience = HELLO_WAIT_MAX;
+    // In all before the first good ticket, whatever is said.
+    let hello_until = Instant::now() + STRANGER_TIME_MAX;
+    let mut is_known = false;
     let mut bearer = Bearer::local(socket);
     loop {
-        let next = stopping.unless(timeout(patience, stream.receive::<LocalRequest>()));
+        let until = if is_known { Instant::now() + REQUEST_IDLE_MAX } else { hello_until };
+        let next = stopping.unless(timeout_at(until, stream.receive::<LocalRequest>()));
         let Some(Ok(received)) = next.await else { return Ok(()) };
         let Some((request, file)) = received? else { return Ok(()) };
-        patience = REQUEST_IDLE_MAX;
+        let ticket = ticket_of(&request).cloned();
+        if let (false, Some(ticket)) = (is_known, &ticket) {
+            if let Err(error) = hands.tickets.admits(&bearer, ticket) {
+                let _ = timeout(STALL_MAX, refuse(&mut stream, &error)).await;
+                continue;
+            }
+            is_known = true;
+        }
         let answered = match request {
             LocalRequest::Hold { key, unix_millis, proof } => {
                 if bearer.take_local_proof(hands.tickets.now(), key, unix_millis, &proof) {
@@ -97,8 +108,15 @@ async fn answer_requests(
                 timeout(STALL_MAX, async { Ok(stream.send(&reply).await?) }).await
             }
             LocalRequest::Store { ticket, chain, bytes } => {
+                let shown = ticket.clone();
                 let upload = Upload { ticket, chain, file, bytes };
-                let reply = match local_write::store(hands, &mut stream, &bearer, upload, stopping).await {
+                let stored = tokio::select! {
+                    biased;
+                    // Cut off without a word, as at the transfer port.
+                    () = hands.tickets.revoked().wait(&shown, &bearer) => return Ok(()),
+                    stored = local_write::store(hands, &mut stream, &bearer, upload, stopping) => stored,
+                };
+                let reply = match stored {
                     Ok((bytes, digest)) => LocalReply::Stored { bytes, digest },
                     Err(error) => LocalReply::Refused(error.refusal()),
                 };
@@ -106,6 +124,16 @@ async fn answer_requests(
             }
         };
         answered.map_err(|_| NodeError::Stalled { operation: "answering at the local socket", after: STALL_MAX })??;
+    }
+}
+
+/// The ticket with which a request comes; a proof comes without.
+fn ticket_of(request: &LocalRequest) -> Option<&SignedTicket> {
+    match request {
+        LocalRequest::Open { ticket, .. }
+        | LocalRequest::Suspect { ticket, .. }
+        | LocalRequest::Store { ticket, .. } => Some(ticket),
+        LocalRequest::Hold { .. } => None,
     }
 }
 
@@ -170,6 +198,3 @@ async fn look_again(
 async fn refuse(stream: &mut LocalStream, error: &NodeError) -> Result<(), NodeError> {
     Ok(stream.send(&LocalReply::Refused(error.refusal())).await?)
 }
-
-/// How long one who has connected may keep silent: it connects in order to ask.
-const HELLO_WAIT_MAX: Duration = Duration::from_secs(10);

@@ -19,6 +19,7 @@ use crate::{
     NodeError, blocking,
     flow::{FRAME_BYTES, FrameSource, Outflow, STALL_MAX},
     hands::Hands,
+    revoked::Revoked,
     site_gates::far_site,
 };
 
@@ -108,7 +109,7 @@ async fn begin(
     slice: SliceId,
     range: Range<u64>,
 ) -> Result<(Frame, SliceSource), NodeError> {
-    let known = open.find(&ticket, slice);
+    let known = open.find(hands.tickets.revoked(), &ticket, slice);
     let allowed = match &known {
         Some(known) => known.clone(),
         None => hands.tickets.read(bearer, &ticket, slice)?,
@@ -173,9 +174,11 @@ impl OpenSlices {
     }
 
     /// What a ticket allows that was checked on this connection before. A ticket is to begin reading with; so it stays
-    /// good here for longer than it lives, as it would for one long read.
-    fn find(&mut self, ticket: &SignedTicket, slice: SliceId) -> Option<Range<u64>> {
-        self.kept.retain(|kept| kept.since.elapsed() < limits::READING_TIME_MAX);
+    /// good here for longer than it lives, as it would for one long read; but not for longer than its user may do that.
+    fn find(&mut self, revoked: &Revoked, ticket: &SignedTicket, slice: SliceId) -> Option<Range<u64>> {
+        let is_good =
+            |kept: &Kept| kept.since.elapsed() < limits::READING_TIME_MAX && !revoked.covers_signed(&kept.ticket);
+        self.kept.retain(is_good);
         let at = self.kept.iter().position(|kept| kept.slice == slice && kept.ticket == *ticket)?;
         let kept = self.kept.remove(at);
         let allowed = kept.allowed.clone();
@@ -262,3 +265,47 @@ impl FrameSource for SliceSource {
 const OPEN_SLICES_MAX: usize = 2;
 /// How long a connection that is not used keeps its slices open: the disk gets the room of a removed one back only then.
 pub(super) const OPEN_IDLE_MAX: Duration = Duration::from_secs(60);
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use protocol::{
+        Now, UserName,
+        message::node_master::Revocation,
+        ticket::{Holder, Right, Ticket},
+        wire::codec,
+    };
+
+    use super::*;
+    use crate::door::tests::fixture;
+
+    #[tokio::test]
+    async fn what_is_kept_open_is_given_no_longer_by_a_ticket_that_was_revoked() {
+        let mut made = fixture();
+        made.store(1, 100_000).await;
+        let ticket = |user: &str| SignedTicket {
+            ticket: codec::encode(&Ticket {
+                number: 1,
+                user: UserName::new(user).unwrap(),
+                holder: Holder::Node(made.hands.node.clone()),
+                node: made.hands.node.clone(),
+                right: Right::Import,
+                file: None,
+                plain_within: None,
+                holder_site: None,
+                until_unix_millis: 60_000,
+            }),
+            signature: vec![],
+            handed: None,
+        };
+        let (revoked, mut open) = (Revoked::default(), OpenSlices::default());
+        let reader = || Arc::new(made.hands.store.open_slice(SliceId(1)).unwrap());
+        open.keep(ticket("ann"), SliceId(1), 0..9, reader());
+        open.keep(ticket("bob"), SliceId(2), 0..9, reader());
+        assert_eq!(open.find(&revoked, &ticket("ann"), SliceId(1)), Some(0..9));
+        revoked.revoke(Now::default(), Revocation { user: UserName::new("ann").unwrap(), until_unix_millis: 5 });
+        assert_eq!(open.find(&revoked, &ticket("ann"), SliceId(1)), None);
+        assert_eq!(open.find(&revoked, &ticket("bob"), SliceId(2)), Some(0..9));
+        assert!(open.reader(SliceId(1)).is_none(), "nor does it stay open");
+    }
+}

@@ -15,7 +15,7 @@ use net::{
 };
 use protocol::{
     LeaseId, NodeId, RecordFormat, SectorPath, SliceHeader, SliceId, UserName, Version,
-    message::node_master::LinkShare,
+    message::node_master::{LinkShare, Revocation},
     ticket::{Holder, Right, SignedTicket, Ticket},
 };
 use store::{DataFolder, DiskFault, DiskSet, MemoryDisk};
@@ -142,7 +142,8 @@ impl Fixture {
         let (here, there) = tokio::io::duplex(64 * 1024);
         let end = |stream| TransferStream::in_memory(Box::new(stream), ([127, 0, 0, 1], 9).into(), None, [1; 32]);
         let (hands, stream, stopping) = (Arc::clone(&self.hands), end(there), self.stop.token());
-        tokio::spawn(async move { answer_requests(&hands, stream, &stopping).await });
+        let room = Arc::new(Semaphore::new(1));
+        tokio::spawn(async move { answer_requests(&hands, stream, &room, &stopping).await });
         let mut here = end(here);
         let proof = self.holder.prove(&here).unwrap();
         here.queue(&TransferRequest::Hold { key: self.holder.public(), proof }).await.unwrap();
@@ -361,4 +362,30 @@ async fn what_a_client_reads_and_writes_keeps_to_the_nodes_share_of_the_limit_to
     assert!((Duration::from_secs(28)..Duration::from_secs(31)).contains(&wrote), "{wrote:?}");
     assert!((Duration::from_secs(14)..Duration::from_secs(17)).contains(&read), "{read:?}");
     assert_eq!(fixture.hands.site_gates.uses(), []);
+}
+
+#[tokio::test]
+async fn a_revocation_comes_before_whatever_is_asked_behind_it_on_an_open_connection() {
+    let mut made = fixture();
+    made.store(1, 100_000).await;
+    let ticket = made.ticket(Right::Read { slice: SliceId(1), from: 0, until: 100_000 });
+    let request = TransferRequest::Read { ticket, slice: SliceId(1), from: 0, until: 5 };
+    let mut streams = Vec::new();
+    for _ in 0..32 {
+        let mut stream = made.connect().await;
+        stream.send(&request).await.unwrap();
+        assert_eq!(stream.receive::<TransferReply>().await.unwrap(), TransferReply::Reading { bytes: 5 });
+        let mut frame = Frame::default();
+        while stream.receive_frame(&mut frame).await.unwrap() {}
+        streams.push(stream);
+    }
+    let now = made.clock.now();
+    let until_unix_millis = now.unix_millis + 60_000;
+    let revocation = Revocation { user: UserName::new("alice").unwrap(), until_unix_millis };
+    made.hands.tickets.revoked().revoke(now, revocation);
+    for mut stream in streams {
+        stream.send(&request).await.unwrap();
+        let answer = stream.receive_or_end::<TransferReply>().await;
+        assert!(!matches!(answer, Ok(Some(TransferReply::Reading { .. }))), "{answer:?}");
+    }
 }

@@ -74,6 +74,7 @@ impl Desk {
                     tracing::info!(user = %revocation.user, "the tickets of a user were revoked");
                     self.hands.tickets.revoked().revoke(self.clock.now(), revocation);
                 }
+                Action::StrikeOff(machines) => self.hands.tickets.revoked().strike_off(machines),
                 Action::ReadKept { after } => self.read_kept(after),
                 Action::TakeLinkShares(shares) => self.hands.site_gates.set_shares(&shares),
                 Action::TakeTicketKeys(keys) => self.hands.tickets.set_keys(keys),

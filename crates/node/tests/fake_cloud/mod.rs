@@ -361,12 +361,18 @@ impl FakeCloud {
         self.source_with(by, node, right)
     }
 
+    /// The same in the hand of the node as which [`connect_as_node`](Self::connect_as_node) connects.
+    pub(crate) fn handed_compute_ticket(&self, node: &FakeNode) -> SignedTicket {
+        self.holder.hand(&self.compute_ticket(node), &NodeId::new(SOME_NODE).unwrap())
+    }
+
+    /// Where a bucket is, for the node `n1`, whose tasks deliver to it.
     pub(crate) fn bucket_place(&self, node: &FakeNode) -> BucketPlace {
         BucketPlace {
             node: node.id.clone(),
             address: node.address,
             distance: None,
-            ticket: self.compute_ticket(node),
+            ticket: self.holder.hand(&self.compute_ticket(node), &NodeId::new("n1").unwrap()),
             site: "s".into(),
             making: 0,
             is_wanted: true,
@@ -399,7 +405,7 @@ impl FakeCloud {
 
     /// A connection of some other node of this cloud.
     pub(crate) async fn connect_as_node(&self, node: &FakeNode) -> TransferStream {
-        let credentials = self.authority.issue("some-node").unwrap();
+        let credentials = self.authority.issue(SOME_NODE).unwrap();
         let identity = TlsIdentity::role(self.authority.certificate_pem(), &credentials).unwrap();
         TcpCarrier::new(identity).connect(node.address, node.id.as_str()).await.unwrap()
     }
@@ -585,3 +591,6 @@ pub(crate) fn child_program() -> SpeProgram {
 
 pub(crate) const JOB: JobId = JobId(7);
 const FRAME_BYTES: usize = 300_000;
+
+/// The name of a node that is none of those under test.
+pub(crate) const SOME_NODE: &str = "some-node";

@@ -72,6 +72,8 @@ pub enum SecurityRequest {
     Audit(AuditRequest),
     /// What is wrong with you, for people: [`SecurityReply::Health`].
     Health,
+    /// Which machines are struck off: [`SecurityReply::StruckOff`].
+    StruckOff,
 }
 
 /// What the security server answers.
@@ -99,6 +101,8 @@ pub enum SecurityReply {
     Audit(AuditReply),
     /// What is wrong, one sentence each.
     Health(Vec<String>),
+    /// All machines that are struck off and have a certificate that has not ended.
+    StruckOff(Vec<NodeId>),
 }
 
 /// A point in the life of a security server's accounts.

@@ -63,6 +63,8 @@ pub enum Order {
     /// Start a driver for a detached job. Answered when the node has taken it; the driver itself reports to the master, as
     /// every driver does.
     Drive(DriveOrder),
+    /// These machines were struck off, and no others: whoever shows a certificate of theirs is refused and cut off.
+    StruckOff(Vec<NodeId>),
 }
 
 /// See [`Order::Drive`].

@@ -331,6 +331,7 @@ fn the_words_of_node_and_master_have_their_bytes() {
         "link-shares": Order::LinkShares(_) =>
             Order::LinkShares(vec![LinkShare { site: "jhu".into(), rate_bytes_per_second: 1 << 20 }]),
         "ticket-keys": Order::TicketKeys(_) => Order::TicketKeys(TicketKeys { current: [9; 32], next: [10; 32] }),
+        "struck-off": Order::StruckOff(_) => Order::StruckOff(vec![node()]),
     });
     compare!(vectors, KeptBase {
         "change": KeptBase::Change(_) => KeptBase::Change(300),

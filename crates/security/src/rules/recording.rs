@@ -291,7 +291,8 @@ fn noted(now: Now, request: &SecurityRequest) -> Option<Noted> {
         SecurityRequest::Audit(_)
         | SecurityRequest::Changes(_)
         | SecurityRequest::Recheck(_)
-        | SecurityRequest::Health => return None,
+        | SecurityRequest::Health
+        | SecurityRequest::StruckOff => return None,
         // Noted where it is taken up: not only masters say these.
         SecurityRequest::Admission(_) => return None,
     };

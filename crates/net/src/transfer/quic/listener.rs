@@ -6,7 +6,7 @@
 
 use std::{net::SocketAddr, sync::Arc};
 
-use noq::{Endpoint, Incoming, ServerConfig, crypto::rustls::QuicServerConfig};
+use noq::{Endpoint, Incoming, ServerConfig, VarInt, crypto::rustls::QuicServerConfig};
 use tokio::{
     sync::{Mutex, Semaphore, mpsc},
     task::{AbortHandle, JoinSet},
@@ -22,6 +22,7 @@ use super::{
 use crate::{
     NetError,
     identity::TlsIdentity,
+    strangers::{Place, Strangers},
     transfer::{TransferStream, channel::Channel, tcp::HANDSHAKE_DEADLINE},
 };
 
@@ -41,12 +42,14 @@ impl QuicListener {
         address: SocketAddr,
         identity: &TlsIdentity,
         settings: QuicSettings,
+        strangers: &Arc<Strangers>,
     ) -> Result<Self, NetError> {
         let endpoint = endpoint::open(address, identity.secret())?;
         // A first configuration opens the door; each connection is then taken with the certificate of its day.
         endpoint.set_server_config(Some(server_configuration(identity)?));
         let (give, conversations) = mpsc::channel(WAITING_CONVERSATIONS_MAX);
-        let taker = Taker { endpoint: endpoint.clone(), identity: identity.clone(), settings, give };
+        let strangers = Arc::clone(strangers);
+        let taker = Taker { endpoint: endpoint.clone(), identity: identity.clone(), settings, give, strangers };
         let taking = tokio::spawn(taker.run()).abort_handle();
         Ok(Self { endpoint, conversations: Mutex::new(conversations), taking })
     }
@@ -75,6 +78,7 @@ struct Taker {
     identity: TlsIdentity,
     settings: QuicSettings,
     give: mpsc::Sender<TransferStream>,
+    strangers: Arc<Strangers>,
 }
 
 impl Taker {
@@ -92,7 +96,11 @@ impl Taker {
                 let _ = incoming.retry();
                 continue;
             }
-            let conversing = self.conversing(incoming);
+            let Some(place) = self.strangers.enter(incoming.remote_address().ip()) else {
+                incoming.refuse();
+                continue;
+            };
+            let conversing = self.conversing(incoming, Arc::new(place));
             connections.spawn(async move {
                 conversing.await;
                 drop(permit);
@@ -101,7 +109,7 @@ impl Taker {
     }
 
     /// One connection: its handshake, then conversation after conversation.
-    fn conversing(&self, incoming: Incoming) -> impl Future<Output = ()> + use<> {
+    fn conversing(&self, incoming: Incoming, place: Arc<Place>) -> impl Future<Output = ()> + use<> {
         let (identity, settings, give) = (self.identity.clone(), self.settings.clone(), self.give.clone());
         async move {
             let peer = incoming.remote_address();
@@ -109,17 +117,29 @@ impl Taker {
             let Ok(mut configuration) = server_configuration(&identity) else { return };
             configuration.transport_config(settings.for_caller(peer.ip()));
             let Ok(connecting) = incoming.accept_with(Arc::new(configuration)) else { return };
-            let connection = match timeout(HANDSHAKE_DEADLINE, connecting).await {
-                Ok(Ok(connection)) => connection,
-                Ok(Err(error)) => return tracing::debug!(%peer, %error, "a QUIC connection did not come about"),
-                Err(_) => return tracing::debug!(%peer, "a QUIC connection kept still in its handshake"),
+            let connection = match place.within(timeout(HANDSHAKE_DEADLINE, connecting)).await {
+                Ok(Ok(Ok(connection))) => connection,
+                Ok(Ok(Err(error))) => return tracing::debug!(%peer, %error, "a QUIC connection did not come about"),
+                Ok(Err(_)) => return tracing::debug!(%peer, "a QUIC connection kept still in its handshake"),
+                Err(over) => return tracing::debug!(%peer, ?over, "a QUIC connection had no place any more"),
             };
             let shared = Shared::new(connection.clone(), false, settings.learning(place_of_caller(peer.ip())));
-            while let Ok((send, receive)) = connection.accept_bi().await {
-                let socket = QuicSocket::new(shared.clone(), send, receive);
-                if give.send(TransferStream::new(Channel::Quic(Box::new(socket)), peer)).await.is_err() {
-                    return;
+            let conversations = async {
+                for begun in 0u64.. {
+                    if begun >= STRANGER_CONVERSATIONS_MAX {
+                        place.known().await;
+                    }
+                    let Ok((send, receive)) = connection.accept_bi().await else { return };
+                    let socket = QuicSocket::new(shared.clone(), send, receive);
+                    let stream = TransferStream::new(Channel::Quic(Box::new(socket)), peer);
+                    if give.send(stream.of_stranger(Arc::clone(&place))).await.is_err() {
+                        return;
+                    }
                 }
+            };
+            if let Err(over) = place.within(conversations).await {
+                tracing::debug!(%peer, ?over, "a QUIC connection has proved nothing");
+                connection.close(VarInt::from_u32(0), b"nothing was proved");
             }
         }
     }
@@ -140,3 +160,5 @@ const CONNECTIONS_MAX: usize = 4_096;
 const CROWD: usize = 64;
 /// Conversations that may wait to be taken.
 const WAITING_CONVERSATIONS_MAX: usize = 64;
+/// Conversations of a connection on which nothing was proved yet: a client begins a few at once.
+const STRANGER_CONVERSATIONS_MAX: u64 = 16;

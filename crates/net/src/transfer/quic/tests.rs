@@ -42,7 +42,9 @@ impl Node {
     }
 
     async fn accept(&self) -> TransferStream {
-        self.listener.accept().await.unwrap().handshake().await.unwrap()
+        let mut stream = self.listener.accept().await.unwrap().handshake().await.unwrap();
+        stream.admit();
+        stream
     }
 
     /// A connected pair: a client's end and the node's, which has taken the client's first word.

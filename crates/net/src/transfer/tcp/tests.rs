@@ -3,12 +3,16 @@
 
 mod introductions;
 
-use protocol::{Refusal, Status, limits::FRAME_BYTES_MAX};
+use protocol::{
+    Refusal, Status,
+    limits::{self, FRAME_BYTES_MAX},
+};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use super::*;
 use crate::{
     identity::{Authority, fingerprint},
+    strangers::Over,
     transfer::Frame,
 };
 
@@ -255,7 +259,7 @@ async fn a_silent_caller_is_dropped_at_the_deadline_and_holds_up_no_one() {
     let incoming = listener.accept().await.unwrap();
     // The clock is the test's own and jumps to the deadline.
     let error = incoming.handshake().await.err().unwrap();
-    assert!(matches!(error, NetError::Deadline { after: HANDSHAKE_DEADLINE, .. }), "{error}");
+    assert!(matches!(error, NetError::Stranger { over: Over::TooLate, .. }), "{error}");
 }
 
 #[tokio::test]
@@ -354,4 +358,69 @@ async fn a_shared_carrier_is_a_carrier() {
     let accepting = async { listener.accept().await.unwrap().handshake().await };
     let (opened, accepted) = tokio::join!(open(carrier, listener.address()), accepting);
     assert!(opened.is_ok() && accepted.is_ok());
+}
+
+#[tokio::test]
+async fn a_stranger_has_its_time_and_its_words_in_all_whichever_words_it_says() {
+    let (mut ours, mut theirs) = pair().await;
+    tokio::time::pause();
+    for _ in 0..9 {
+        ours.send(&7u32).await.unwrap();
+        assert_eq!(theirs.receive::<u32>().await.unwrap(), 7, "each is heard, and none renews anything");
+        tokio::time::advance(Duration::from_secs(1)).await;
+    }
+    tokio::time::advance(Duration::from_secs(1)).await;
+    let error = theirs.receive_or_end::<u32>().await.unwrap_err();
+    assert!(matches!(error, NetError::Stranger { over: Over::TooLate, .. }), "{error}");
+    tokio::time::resume();
+
+    let (mut ours, mut theirs) = pair().await;
+    let third = "x".repeat(limits::JOIN_BYTES_MAX / 3);
+    for _ in 0..2 {
+        ours.send(&third).await.unwrap();
+        assert_eq!(theirs.receive::<String>().await.unwrap(), third);
+    }
+    ours.send(&third).await.unwrap();
+    let error = theirs.receive::<String>().await.unwrap_err();
+    assert!(matches!(error, NetError::TooLong { .. }), "{error}");
+
+    let (mut ours, mut theirs) = pair().await;
+    theirs.admit();
+    tokio::time::pause();
+    tokio::time::advance(Duration::from_secs(60)).await;
+    ours.send(&"x".repeat(limits::JOIN_BYTES_MAX)).await.unwrap();
+    assert!(theirs.receive::<String>().await.is_ok(), "who has proved something has no such bounds");
+}
+
+#[tokio::test]
+async fn the_silent_of_one_address_keep_nobody_of_another_waiting() {
+    let authority = Authority::create("cloud").unwrap();
+    let room = Room { in_all: 8, of_an_address: 4 };
+    let listener = listen(role(&authority, "node-1")).await.with_room(room);
+    let silent_from = |last| async move {
+        let socket = TcpSocket::new_v4().unwrap();
+        socket.bind(([127, 0, 0, last], 0).into()).unwrap();
+        socket
+    };
+    let mut silent = Vec::new();
+    for _ in 0..20 {
+        silent.push(silent_from(2).await.connect(listener.address()).await.unwrap());
+    }
+    let carrier = TcpCarrier::new(client(&authority));
+    let (taking, connecting) = (
+        async {
+            let mut incoming = Vec::new();
+            loop {
+                let next = listener.accept().await.unwrap();
+                if next.peer().ip() == IpAddr::from([127, 0, 0, 1]) {
+                    return (incoming, next.handshake().await);
+                }
+                incoming.push(next);
+            }
+        },
+        carrier.connect(listener.address(), "node-1"),
+    );
+    let ((strangers, theirs), ours) = tokio::join!(taking, connecting);
+    assert!(ours.is_ok() && theirs.is_ok());
+    assert_eq!(strangers.len(), room.of_an_address, "the others were hung up on");
 }

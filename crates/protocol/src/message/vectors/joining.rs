@@ -85,6 +85,7 @@ fn the_words_of_master_and_security_server_have_their_bytes() {
             SecurityRequest::Admission(AdmissionRequest::Own(AdmissionVerb::Requests)),
         "audit": SecurityRequest::Audit(_) => SecurityRequest::Audit(audit::batch()),
         "health": SecurityRequest::Health => SecurityRequest::Health,
+        "struck-off": SecurityRequest::StruckOff => SecurityRequest::StruckOff,
     });
     let changes = AccountChanges { mark: ChangeMark { run: 5, number: 7 }, users: Some(vec![user()]) };
     compare!(vectors, SecurityReply {
@@ -99,6 +100,7 @@ fn the_words_of_master_and_security_server_have_their_bytes() {
         "admission": SecurityReply::Admission(_) => SecurityReply::Admission(AdmissionReply::Done),
         "audit": SecurityReply::Audit(_) => SecurityReply::Audit(AuditReply::Recorded(AuditHead::EMPTY)),
         "health": SecurityReply::Health(_) => SecurityReply::Health(vec!["the disk is full".into()]),
+        "struck-off": SecurityReply::StruckOff(_) => SecurityReply::StruckOff(vec![node()]),
     });
     vectors.finish();
 }

@@ -431,6 +431,21 @@ fn a_node_that_was_struck_off_neither_joins_nor_renews_until_it_is_taken_back() 
 }
 
 #[test]
+fn masters_hear_of_every_machine_that_was_struck_off_while_it_has_a_certificate_to_show() {
+    let mut security = security();
+    let struck = |security: &mut Security, seconds| match ask(security, at(seconds), SecurityRequest::StruckOff).0 {
+        SecurityReply::StruckOff(names) => names,
+        other => panic!("{other:?}"),
+    };
+    let strike = |undo| AdmissionVerb::Strike { name: name("node-1"), undo };
+    assert_eq!(struck(&mut security, 0), []);
+    done(&mut security, at(0), strike(false));
+    assert_eq!(struck(&mut security, 0), [name("node-1")]);
+    done(&mut security, at(0), strike(true));
+    assert_eq!(struck(&mut security, 0), []);
+}
+
+#[test]
 fn an_administrator_says_from_where_a_node_may_join() {
     let mut security = security();
     let allow = |name: &str, range: &str| AdmissionVerb::Allow {

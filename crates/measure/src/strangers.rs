@@ -1,0 +1,101 @@
+//! Strangers at a door, by the thousand and from one address: what others notice of them is measured by whoever makes them.
+//! They come back a second after they were hung up on, for as long as they are wanted.
+
+use std::{
+    net::{IpAddr, SocketAddr},
+    time::Duration,
+};
+
+use net::{
+    identity::TlsIdentity,
+    transfer::{Carrier, TcpCarrier},
+};
+use protocol::{Pace, message::transfer::TransferRequest};
+use tokio::{
+    io::AsyncReadExt,
+    net::TcpSocket,
+    runtime::{Builder, Runtime},
+    time::sleep,
+};
+
+/// What strangers do once they are connected.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Manner {
+    /// Nothing, not even a TLS handshake.
+    Silent,
+    /// A word that needs no ticket, each second.
+    Chattering,
+}
+
+/// A door with the name in its certificate.
+#[derive(Clone, Debug)]
+pub struct Door {
+    /// Where it is.
+    pub address: SocketAddr,
+    /// Whose certificate is shown there.
+    pub name: String,
+}
+
+/// Strangers at work, until this is dropped.
+pub struct Siege(Option<Runtime>);
+
+impl Siege {
+    /// `count` strangers at each of `doors`, from the address `from`, in a cloud of this authority.
+    ///
+    /// # Errors
+    /// A sentence, where there is no room for them on this machine.
+    pub fn lay(doors: &[Door], from: IpAddr, count: usize, manner: Manner, authority: &str) -> Result<Self, String> {
+        let text = |error: &dyn std::error::Error| error.to_string();
+        let runtime =
+            Builder::new_multi_thread().worker_threads(1).enable_all().build().map_err(|error| text(&error))?;
+        let identity = TlsIdentity::client(authority).map_err(|error| text(&error))?;
+        let carrier = TcpCarrier::new(identity).calling_from(from);
+        for door in doors {
+            for number in 0..count {
+                let (door, carrier) = (door.clone(), carrier.clone());
+                runtime.spawn(async move {
+                    // Not all in one moment: the system's queue of a door would drop some of anybody's.
+                    sleep(PAUSE.mul_f64(number as f64 / count as f64)).await;
+                    loop {
+                        match manner {
+                            Manner::Silent => stand_silent(&door, from).await,
+                            Manner::Chattering => chatter(&door, &carrier).await,
+                        }
+                        sleep(PAUSE).await;
+                    }
+                });
+            }
+        }
+        Ok(Self(Some(runtime)))
+    }
+}
+
+impl Drop for Siege {
+    fn drop(&mut self) {
+        if let Some(runtime) = self.0.take() {
+            runtime.shutdown_background();
+        }
+    }
+}
+
+/// Until the other end hangs up.
+async fn stand_silent(door: &Door, from: IpAddr) {
+    let connected = async {
+        let socket = TcpSocket::new_v4()?;
+        socket.bind(SocketAddr::new(from, 0))?;
+        let mut socket = socket.connect(door.address).await?;
+        socket.read(&mut [0]).await
+    };
+    // Whatever it ends by, it comes again.
+    let _ = connected.await;
+}
+
+async fn chatter(door: &Door, carrier: &TcpCarrier) {
+    let Ok(mut stream) = carrier.connect(door.address, &door.name).await else { return };
+    while stream.send(&TransferRequest::Pace(Pace::default())).await.is_ok() {
+        sleep(PAUSE).await;
+    }
+}
+
+/// Between two words, and before a stranger comes again.
+const PAUSE: Duration = Duration::from_secs(1);
