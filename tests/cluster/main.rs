@@ -15,6 +15,7 @@ mod hostile;
 mod job_faults;
 mod jobs;
 mod keeping;
+mod losing;
 mod machines;
 mod memory;
 mod network;

@@ -204,3 +204,28 @@ def test_what_pandas_breaks_off_does_not_appear(fs: Any, folder: str, tmp_path: 
     with pytest.raises(ZeroDivisionError), fs.open(f"{folder}/bad.csv", "w") as file:
         frame.to_csv(file)
     assert fs.ls(folder) == []
+
+
+def test_several_files_that_would_become_one_are_refused_before_anything_is_done(
+    fs: Any, folder: str, tmp_path: Path
+) -> None:
+    one, two = f"{folder}/1/x", f"{folder}/2/x"
+    fs.pipe({one: b"one", two: b"two"})
+    with pytest.raises(ValueError, match="nothing was done"):
+        fs.get([one, two], f"{tmp_path}/")
+    with pytest.raises(ValueError, match="nothing was done"):
+        fs.get([f"{folder}/1", f"{folder}/2"], f"{tmp_path}/", recursive=True)
+    assert list(tmp_path.iterdir()) == []
+    for verb in (fs.cp, fs.mv):
+        with pytest.raises(ValueError, match="nothing was done"):
+            verb([one, two], f"{folder}/3/")
+    for name in ("1", "2"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "x").write_text(name)
+    with pytest.raises(ValueError, match="nothing was done"):
+        fs.put([f"{tmp_path}/1/x", f"{tmp_path}/2/x"], f"{folder}/3/")
+    assert not fs.exists(f"{folder}/3")
+    assert (fs.cat(one), fs.cat(two)) == (b"one", b"two")
+    # Each under a name of its own.
+    fs.get([one, two], [f"{tmp_path}/a", f"{tmp_path}/b"])
+    assert (tmp_path / "b").read_bytes() == b"two"

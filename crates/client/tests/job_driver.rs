@@ -179,6 +179,46 @@ async fn an_output_folder_that_holds_something_is_refused_before_the_job_begins(
 }
 
 #[tokio::test]
+async fn what_is_no_part_of_the_outcome_does_not_come_into_the_output() {
+    let cloud = FakeCloud::start(&["a", "b"]).await;
+    let all = records(60);
+    let input = cloud.add_file("/in/1", &all, &["a"]);
+    cloud.world().stray = Some("part-00099".into());
+    let outcome = cloud.client().await.run_job(two_stages(vec![input], folder("/out")), nothing).await.unwrap();
+    assert_eq!(cloud.records_below("/out"), all);
+    assert_eq!(cloud.world().paths(), ["/in/1", "/out/part-00000", "/out/part-00001", "/out/part-00002"]);
+    assert_eq!(outcome.outputs.len(), 3);
+}
+
+#[tokio::test]
+async fn an_output_that_lacks_a_part_is_not_revealed() {
+    let cloud = FakeCloud::start(&["a", "b"]).await;
+    let input = cloud.add_file("/in/1", &records(60), &["a"]);
+    cloud.world().loses_part = true;
+    let error = cloud.client().await.run_job(two_stages(vec![input], folder("/out")), nothing).await.unwrap_err();
+    assert_eq!(error.status(), Status::Failed);
+    assert!(error.to_string().contains("`part-0000"), "{error}");
+    assert_eq!(cloud.world().paths(), ["/in/1"], "and nothing is left of it");
+    assert_eq!(cloud.world().record.as_ref().unwrap().state, JobState::Failed);
+}
+
+/// `NotFound` is what the slower of two drivers hears, `Unavailable` whoever's answer was lost.
+#[tokio::test]
+async fn a_last_rename_whose_answer_is_lost_is_no_failure() {
+    for denied in [vec![Status::NotFound], vec![Status::NotFound; 2], vec![Status::Unavailable; 2]] {
+        let cloud = FakeCloud::start(&["a", "b"]).await;
+        let all = records(60);
+        let input = cloud.add_file("/in/1", &all, &["a"]);
+        cloud.world().renames_denied.extend(denied.clone());
+        let outcome = cloud.client().await.run_job(two_stages(vec![input], folder("/out")), nothing).await;
+        let outcome = outcome.unwrap_or_else(|error| panic!("{denied:?}: {error}"));
+        assert_eq!((outcome.record.state, cloud.records_below("/out")), (JobState::Done, all), "{denied:?}");
+        assert_eq!(cloud.world().paths().len(), 4, "only input and output are left");
+        assert_eq!(cloud.world().record.as_ref().unwrap().state, JobState::Done);
+    }
+}
+
+#[tokio::test]
 async fn a_plan_that_cannot_work_is_refused_and_the_master_told() {
     let cloud = FakeCloud::start(&["a"]).await;
     let mut input = cloud.add_file("/in/1", &records(10), &["a"]);

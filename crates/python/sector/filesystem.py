@@ -15,6 +15,7 @@ from glob import has_magic
 from typing import Any, cast
 
 from fsspec.asyn import AsyncFileSystem
+from fsspec.implementations.local import LocalFileSystem
 from fsspec.utils import isfilelike
 
 from sector import _native, aio, files
@@ -103,6 +104,29 @@ class SectorFileSystem(AsyncFileSystem):  # type: ignore[misc]
     async def _mv_file(self, path1: str, path2: str, **_: Any) -> None:
         cloud = await self._aio()
         await cloud.rename(self._strip_protocol(path1), self._strip_protocol(path2))
+
+    # Of several names in a list fsspec keeps the last part of each: two that are alike would become one file.
+
+    async def _get(self, rpath: Any, lpath: Any, recursive: bool = False, **how: Any) -> Any:
+        if isinstance(rpath, list):
+            is_given = isinstance(lpath, list)
+            names = rpath if is_given else await self._expand_path(rpath, recursive, how.get("maxdepth"))
+            _refuse_clashes(names, lpath)
+        return await super()._get(rpath, lpath, recursive=recursive, **how)
+
+    async def _put(self, lpath: Any, rpath: Any, recursive: bool = False, **how: Any) -> Any:
+        if isinstance(lpath, list):
+            is_given = isinstance(rpath, list)
+            names = lpath if is_given else LocalFileSystem().expand_path(lpath, recursive, how.get("maxdepth"))
+            _refuse_clashes(names, rpath)
+        return await super()._put(lpath, rpath, recursive=recursive, **how)
+
+    async def _copy(self, path1: Any, path2: Any, recursive: bool = False, **how: Any) -> Any:
+        if isinstance(path1, list):
+            is_given = isinstance(path2, list)
+            names = path1 if is_given else await self._expand_path(path1, recursive, how.get("maxdepth"))
+            _refuse_clashes(names, path2)
+        return await super()._copy(path1, path2, recursive=recursive, **how)
 
     # Bytes.
 
@@ -240,6 +264,18 @@ class _Uncommitted(io.BufferedIOBase):
 
 async def _opened(cloud: aio.Cloud, path: str) -> aio.Reader:
     return cast(aio.Reader, await cloud.open(path))
+
+
+def _refuse_clashes(names: list[Any], target: Any) -> None:
+    """Refuses several files that would become one, before anything is done."""
+    if isinstance(target, list):
+        places = [str(each) for each in target]
+    else:
+        places = [str(name).rstrip("/").rsplit("/", 1)[-1] for name in names]
+    seen: dict[str, Any] = {}
+    for name, place in zip(names, places, strict=False):
+        if seen.setdefault(place, name) != name:
+            raise ValueError(f"`{seen[place]}` and `{name}` would both become `{place}`: nothing was done")
 
 
 async def _range_of(file: Any, start: int | None, end: int | None) -> bytes:

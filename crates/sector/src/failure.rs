@@ -46,7 +46,7 @@ impl Failure {
     /// Says it on standard error and gives the exit code.
     pub(crate) fn report(&self) -> ExitCode {
         if !self.sentence.is_empty() {
-            eprintln!("sector: {}", harmless(&self.sentence));
+            crate::show::say!("sector: {}", harmless(&self.sentence));
         }
         ExitCode::from(self.status.exit_code())
     }
@@ -86,7 +86,7 @@ impl Failures {
     /// Says what went wrong with one of them, if anything.
     pub(crate) fn note(&mut self, result: Result<(), Failure>) {
         if let Err(failure) = result {
-            eprintln!("sector: {}", harmless(&failure.sentence));
+            crate::show::say!("sector: {}", harmless(&failure.sentence));
             self.first.get_or_insert(failure.status);
         }
     }

@@ -1,6 +1,9 @@
 //! `sector`: the one binary. It reads the command line, calls one library (the client for people, a role for servers)
 //! and prints what came back. It holds no logic of storage or of jobs.
 
+// `show::line` and `show::say` alone print: they know what it means that something cannot be written.
+#![deny(clippy::print_stdout, clippy::print_stderr)]
+
 mod arguments;
 mod cloud;
 mod command;
@@ -18,13 +21,13 @@ use crate::arguments::{Arguments, Command};
 fn main() -> ExitCode {
     let arguments = match Arguments::try_parse() {
         Ok(arguments) => arguments,
-        Err(error) => error.exit(),
+        Err(error) => return show::usage(&error),
     };
     // An SPE runs user code: nothing but what it needs is set up in its process.
     if matches!(arguments.command, Command::Spe) {
         return node::spe::child::run();
     }
-    show::forgive_closed_pipes();
+    show::tell_bugs();
     let usual = if arguments.command.is_server() { LevelFilter::INFO } else { LevelFilter::WARN };
     if let Err(error) = telemetry::start(usual, arguments.global.verbose, arguments.global.quiet) {
         return failure::Failure::from(error).report();

@@ -3,6 +3,7 @@
 use std::{
     borrow::Cow,
     io::{self, IsTerminal, Write},
+    process::ExitCode,
     sync::{
         Mutex, PoisonError,
         atomic::{AtomicU64, Ordering},
@@ -13,17 +14,44 @@ use std::{
 use bytesize::ByteSize;
 use client::{Client, Throttle};
 use indicatif::{ProgressBar, ProgressStyle};
-use protocol::rate;
+use protocol::{Status, rate};
 use serde::Serialize;
 
 use crate::{arguments::Global, failure::Failure};
 
-/// Writes a line of results; a closed pipe ends the process quietly, as `head` expects.
+/// Writes a line to standard error. Where that cannot be written the work goes on, and its exit code says how it ended.
+macro_rules! say {
+    ($($text:tt)*) => {{
+        use std::io::Write as _;
+        let _ = writeln!(std::io::stderr(), $($text)*);
+    }};
+}
+pub(crate) use say;
+
+/// Writes a line of results. All that commands print goes through here: what cannot be written is never lost in silence.
 pub(crate) fn line(text: impl AsRef<str>) {
-    let mut out = io::stdout().lock();
-    if writeln!(out, "{}", harmless(text.as_ref())).is_err() {
+    if let Err(error) = writeln!(io::stdout().lock(), "{}", harmless(text.as_ref())) {
+        end_without_output(&error);
+    }
+}
+
+/// Prints what the command line's reader has to say, help or what is wrong, and gives the exit code.
+pub(crate) fn usage(error: &clap::Error) -> ExitCode {
+    let printed = error.print().and_then(|()| io::stdout().flush());
+    match printed {
+        Err(error_of_output) if !error.use_stderr() => end_without_output(&error_of_output),
+        _ if error.use_stderr() => ExitCode::from(Status::Usage.exit_code()),
+        _ => ExitCode::SUCCESS,
+    }
+}
+
+/// Results cannot be written. A closed pipe ends the process quietly, as `head` expects; all else is a failure.
+fn end_without_output(error: &io::Error) -> ! {
+    if error.kind() == io::ErrorKind::BrokenPipe {
         std::process::exit(0);
     }
+    say!("sector: cannot write to standard output: {error}");
+    std::process::exit(i32::from(Status::Failed.exit_code()));
 }
 
 /// A text in which nothing commands a terminal: others wrote what we show, such as what a job is called or what a function
@@ -176,7 +204,7 @@ impl Meter {
         let total = self.total.load(Ordering::Relaxed);
         let left = if rate > 0.0 { (total.saturating_sub(done) as f64 / rate).ceil() } else { 0.0 };
         let held = self.why_slow().map(|why| format!(", {why}")).unwrap_or_default();
-        eprintln!("{}: {} of {}, {}/s, {left} s left{held}", self.what, size(done), size(total), size(rate as u64));
+        say!("{}: {} of {}, {}/s, {left} s left{held}", self.what, size(done), size(total), size(rate as u64));
     }
 
     /// What the work waits for, or the limit to which its bytes are held now.
@@ -198,15 +226,15 @@ impl Drop for Meter {
     }
 }
 
-/// Standard output may be a pipe that its reader closes: that is no error of ours. Rust ignores SIGPIPE, so writes fail
-/// instead; `line` ends the process then.
-pub(crate) fn forgive_closed_pipes() {
+/// A bug says so in one sentence. Rust ignores SIGPIPE, so a library that prints to a pipe which was closed panics: that is no
+/// bug of ours, but what it was doing is not done.
+pub(crate) fn tell_bugs() {
     std::panic::set_hook(Box::new(|panic| {
         let text = panic.to_string();
         if text.contains("failed printing to") {
-            std::process::exit(0);
+            std::process::exit(i32::from(Status::Failed.exit_code()));
         }
-        eprintln!("sector: a bug in sector itself: {text}; please report it");
+        say!("sector: a bug in sector itself: {text}; please report it");
     }));
 }
 

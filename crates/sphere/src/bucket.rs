@@ -19,7 +19,7 @@ use std::{
 };
 
 use protocol::{
-    NodeId, Now, RecordFormat, Refusal, Status,
+    NodeId, Now, RecordFormat, Refusal, SliceId, Status,
     message::spe::{AttemptId, BucketId, PieceResult, SealOrder, Winner},
 };
 
@@ -53,6 +53,8 @@ pub(crate) struct Buckets {
     unfinished: usize,
     /// Bytes of the buckets that are sealed.
     sealed_bytes: u64,
+    /// Which slices buckets became, by number.
+    slices: BTreeMap<u32, SliceId>,
     /// Whether every task has a winner: a shuffle is sealed only then.
     closed: bool,
     /// Whether the next stage has begun: whatever it read is in its results.
@@ -142,6 +144,7 @@ impl Buckets {
             sealing_pieces_max: SEALING_PIECES_MAX,
             unfinished: 0,
             sealed_bytes: 0,
+            slices: BTreeMap::new(),
             closed: false,
             read: false,
         }
@@ -307,12 +310,13 @@ impl Buckets {
         Ok(true)
     }
 
-    /// A bucket was published or returned; true if that was waited for.
-    pub(crate) fn delivered(&mut self, id: BucketId) -> bool {
+    /// A bucket was published, as this slice where that was told, or returned; true if that was waited for.
+    pub(crate) fn delivered(&mut self, id: BucketId, slice: Option<SliceId>) -> bool {
         let Some(bucket) = self.find(id).filter(|bucket| matches!(bucket.state, State::Finishing(_))) else {
             return false;
         };
         let node = bucket.home.node.clone();
+        self.slices.extend(slice.map(|slice| (id.bucket, slice)));
         self.turns.end(&node);
         self.finished(id.bucket);
         true
@@ -339,7 +343,8 @@ impl Buckets {
                 self.pauses.insert((now.monotonic + STEP_PAUSE, id.bucket));
                 StepRefusal::Paused
             }
-            // `Exists`: it became a file, and the news of that was lost; it is made anew and takes that file's place.
+            // `Exists`: it became a file, and the news of that was lost. It is made anew and takes that file's place; where
+            // nothing comes into it any more, the file is taken away before the output gets its place (`crate::reveal`).
             Status::NotFound | Status::Unavailable | Status::Failed | Status::Corrupt | Status::Exists => {
                 StepRefusal::Lost
             }
@@ -408,7 +413,7 @@ impl Buckets {
     /// The filled buckets as the next stage's stream.
     pub(crate) fn as_stream(&self, records: RecordFormat) -> Vec<SealedBucket> {
         let sealed = self.sealed_buckets();
-        sealed.map(|OutputBucket { bucket, node, bytes }| SealedBucket { bucket, node, bytes, records }).collect()
+        sealed.map(|OutputBucket { bucket, node, bytes, .. }| SealedBucket { bucket, node, bytes, records }).collect()
     }
 
     /// The filled buckets that are sealed, by number.
@@ -422,6 +427,7 @@ impl Buckets {
                 bucket: BucketId { bucket: number, making: bucket.home.making, ..self.first },
                 node: bucket.home.node.clone(),
                 bytes,
+                slice: self.slices.get(&number).copied(),
             }),
             State::Filling | State::Sealing => None,
         })

@@ -2,7 +2,7 @@
 //! counts on is ignored.
 
 use protocol::{
-    NodeId, Refusal,
+    NodeId, Refusal, SliceId,
     message::spe::{AttemptId, BucketId, FunctionError, TaskResult},
 };
 
@@ -68,7 +68,8 @@ pub enum Event {
         /// The tasks whose pieces are in it, in the order in which they lie.
         order: Vec<u32>,
     },
-    /// A bucket has become a file.
+    /// A bucket has become a file, as a driver wrote it down that did not say of which slice. Drivers say
+    /// [`PublishedAs`](Self::PublishedAs).
     Published(BucketId),
     /// The driver has a bucket's bytes.
     Fetched(BucketId),
@@ -94,5 +95,12 @@ pub enum Event {
         attempt: AttemptId,
         /// What is away.
         refusal: Refusal,
+    },
+    /// A bucket has become a file.
+    PublishedAs {
+        /// Which.
+        bucket: BucketId,
+        /// The file's content.
+        slice: SliceId,
     },
 }

@@ -23,7 +23,7 @@ mod takeover;
 use std::{collections::VecDeque, sync::Arc, time::Duration};
 
 use protocol::{
-    Counters, NodeId, Now, Refusal, Status,
+    Counters, NodeId, Now, Refusal, SliceId, Status,
     limits::{self, COUNTERS_MAX, JOB_COUNTERS_MAX},
     message::{
         client_master::{JobState, StageRecord},
@@ -141,11 +141,8 @@ impl Job {
             }
             Event::DeliveryRefused { attempt, refusal } => self.refuse_delivery(now, attempt, refusal),
             Event::Sealed { bucket, bytes, order } => self.seal(now, bucket, bytes, order),
-            Event::Published(bucket) | Event::Fetched(bucket) => {
-                if let Some(stage) = self.stages.get_mut(bucket.stage as usize) {
-                    stage.buckets.delivered(bucket);
-                }
-            }
+            Event::Published(bucket) | Event::Fetched(bucket) => self.deliver(bucket, None),
+            Event::PublishedAs { bucket, slice } => self.deliver(bucket, Some(slice)),
             Event::BucketRefused { bucket, refusal } => self.refuse_step(now, bucket, refusal),
             Event::NodeLost(node) => self.lose_node(&node),
             Event::DriverReplaced => self.take_over(now),
@@ -333,6 +330,12 @@ impl Job {
     /// Who makes an attempt that is counted on.
     fn spe_of(&self, attempt: AttemptId) -> Option<SpeId> {
         Some(self.stages.get(attempt.stage as usize)?.running(attempt)?.spe)
+    }
+
+    fn deliver(&mut self, bucket: BucketId, slice: Option<SliceId>) {
+        if let Some(stage) = self.stages.get_mut(bucket.stage as usize) {
+            stage.buckets.delivered(bucket, slice);
+        }
     }
 
     fn finish_task(&mut self, now: Now, attempt: AttemptId, result: &TaskResult) {

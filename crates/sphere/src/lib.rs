@@ -8,7 +8,7 @@
 //! Read in this order: [`plan`] (what is wanted), [`stream`] (what goes in), [`marks`] (where it may be cut),
 //! [`segment`] (how it is cut), `task` (how cuts
 //! are put together), `fleet` (who is there), `schedule` with `fullest` (which is given to whom), `pace` (who is slow), `bucket` (where
-//! results lie) with `numbered`, `shares`, `places`, `delivery` and `turns`, `stage`, [`job`] (the whole), [`outcome`] (how it ends), [`history`] (what became of its attempts). `action` and `event` are its two languages.
+//! results lie) with `numbered`, `shares`, `places`, `delivery` and `turns`, `stage`, [`job`] (the whole), [`outcome`] (how it ends), [`reveal`] (how its output gets its place), [`history`] (what became of its attempts). `action` and `event` are its two languages.
 
 mod action;
 mod bucket;
@@ -24,6 +24,7 @@ pub mod outcome;
 mod pace;
 mod places;
 pub mod plan;
+pub mod reveal;
 mod schedule;
 pub mod segment;
 mod shares;
@@ -43,5 +44,6 @@ pub use job::{Job, Progress};
 pub use marks::MarkChooser;
 pub use outcome::{LeftOut, Outcome, OutputBucket, SphereError};
 pub use plan::{FinalOutput, JobPlan, SpeNodePlan, StageOutput, StagePlan};
+pub use reveal::{Reveal, RevealAction, Seen, SeenFile, part_name};
 pub use segment::lines_owned;
 pub use stream::{FileGuide, InputFile, Layout, Mark};

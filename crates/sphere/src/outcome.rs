@@ -3,7 +3,7 @@
 //! SPE. Instead, an error report is sent back to the client").
 
 use protocol::{
-    NodeId, RecordFormat, Refusal, SectorPath, Status,
+    NodeId, RecordFormat, Refusal, SectorPath, SliceId, Status,
     message::spe::{BucketId, FunctionError},
     status::ErrorClass,
 };
@@ -48,6 +48,8 @@ pub struct OutputBucket {
     pub node: NodeId,
     /// Its length in bytes.
     pub bytes: u64,
+    /// The slice that it became; nothing where it was not published, or its driver did not say.
+    pub slice: Option<SliceId>,
 }
 
 /// Why a job cannot be begun, or ended without output.

@@ -6,12 +6,14 @@
 //! It decides nothing about the job: what to retry, where, and when to give up are the rules'. When it is dropped, all its
 //! tasks end and all conversations close.
 
-use std::{collections::BTreeMap, future::pending, sync::Arc, time::Duration};
+use std::{collections::BTreeMap, convert::Infallible, future::pending, sync::Arc, time::Duration};
 
 use protocol::{
     JobId, NodeId, Now, Refusal, Status,
     message::{
-        client_master::{Admitted, ClientReply, ClientRequest, Entry, JobRecord, JobState, SiteLink, SpeNode},
+        client_master::{
+            Admitted, ClientReply, ClientRequest, Entry, EntryKind, JobRecord, JobState, SiteLink, SpeNode,
+        },
         history::HistoryRequest,
         spe::{BucketId, Function},
     },
@@ -20,7 +22,7 @@ use sphere::{Action, Assignment, Event, History, InputFile, Job, Outcome, SpeId,
 use tokio::{
     sync::mpsc,
     task::{AbortHandle, JoinError, JoinSet},
-    time::{Instant, MissedTickBehavior, interval, sleep_until},
+    time::{Instant, MissedTickBehavior, interval, sleep, sleep_until},
 };
 
 use super::{
@@ -32,6 +34,7 @@ use super::{
     output::OutputFolder,
     refusal,
     replay::Replay,
+    reveal,
     side::PinnedFile,
     spe::SpeConversation,
     steps,
@@ -68,7 +71,7 @@ pub(super) struct Driver<P> {
     history: History,
     /// What the present run has brought.
     run: u32,
-    published: BTreeMap<u32, Entry>,
+    published: BTreeMap<BucketId, Entry>,
     fetched: BTreeMap<u32, Vec<u8>>,
 }
 
@@ -208,7 +211,7 @@ impl<P: FnMut(&JobProgress) + Send> Driver<P> {
         self.conversations.abort_all();
         self.steps.abort_all();
         let result = match ended {
-            Ok(outcome) => self.gather(&outcome).await,
+            Ok(outcome) => self.gather(&outcome, self.record_of(JobState::Running, job)).await,
             Err(error) => Err(error.refusal().into()),
         };
         let state = match (&result, job.state()) {
@@ -217,11 +220,8 @@ impl<P: FnMut(&JobProgress) + Send> Driver<P> {
             (Err(_), _) => JobState::Failed,
         };
         if let Some(folder) = &self.context.folder {
-            // After a good end, only older runs have left something.
-            let left = if result.is_ok() { self.run.checked_sub(1) } else { Some(self.run) };
-            if let Some(run) = left {
-                folder.clear(&self.context.client, self.context.job, run).await;
-            }
+            // After a good end, older runs have left something, and a commit that came too late.
+            folder.clear(&self.context.client, self.context.job, self.run).await;
         }
         // Why there is no output comes before what it would have lacked.
         let mut record = self.record_of(state, job);
@@ -407,10 +407,14 @@ impl<P: FnMut(&JobProgress) + Send> Driver<P> {
         let event = match news {
             News::Event(event) => event,
             News::Published(bucket, entry) => {
+                let event = match &entry.kind {
+                    EntryKind::File(content) => Event::PublishedAs { bucket, slice: content.slice },
+                    EntryKind::Folder => Event::Published(bucket),
+                };
                 if bucket.run == self.run {
-                    self.published.insert(bucket.bucket, *entry);
+                    self.published.insert(bucket, *entry);
                 }
-                Event::Published(bucket)
+                event
             }
             News::Fetched(bucket, bytes) => {
                 if bucket.run == self.run {
@@ -450,7 +454,7 @@ impl<P: FnMut(&JobProgress) + Send> Driver<P> {
             },
             // The master may be away for a moment; work goes on meanwhile.
             Ok(Err(error)) => tracing::warn!(%error, "a report did not reach the master"),
-            Err(error) => self.tell(job, bug(&error)),
+            Err(error) => self.tell(job, Event::JobRefused(bug(&error))),
         }
     }
 
@@ -473,30 +477,44 @@ impl<P: FnMut(&JobProgress) + Send> Driver<P> {
         if let Err(error) = end
             && error.is_panic()
         {
-            self.tell(job, bug(&error));
+            self.tell(job, Event::JobRefused(bug(&error)));
         }
     }
 
     /// The output of a job that ended well.
-    async fn gather(&mut self, outcome: &Outcome) -> Result<(Vec<Entry>, Vec<Vec<u8>>), ClientError> {
-        let (client, job) = (&self.context.client, self.context.job);
+    async fn gather(
+        &mut self,
+        outcome: &Outcome,
+        record: JobRecord,
+    ) -> Result<(Vec<Entry>, Vec<Vec<u8>>), ClientError> {
         match (&self.spec.output, &self.context.folder) {
             (JobOutput::Folder(_), Some(folder)) => {
-                let mut outputs = std::mem::take(&mut self.published).into_values().collect::<Vec<_>>();
-                if self.journal.is_some() && folder.is_revealed(client, job, outcome.run).await? {
-                    return Ok((outputs, vec![]));
+                // A task of its own, with a stack of its own; it ends with this.
+                let mut revealing = JoinSet::new();
+                let context = Arc::clone(&self.context);
+                revealing.spawn(reveal::reveal(context, folder.clone(), self.clock, outcome.clone()));
+                // Whoever waits for the master, which may be away for some minutes, is not lost meanwhile.
+                tokio::select! {
+                    Some(revealed) = revealing.join_next() => revealed.map_err(|error| bug(&error))??,
+                    never = self.stay_known(record) => match never {},
                 }
-                if !outcome.left_out.is_empty() {
-                    // Boxed: a put is far larger than all else that the driver waits for, and its frames lie on one stack.
-                    Box::pin(error_slice::write(&self.context, folder, outcome.run, &outcome.left_out)).await?;
-                }
-                folder.reveal(client, job, outcome.run, &mut outputs).await?;
-                Ok((outputs, vec![]))
+                let mut published = std::mem::take(&mut self.published);
+                let parts = outcome.outputs.iter().filter_map(|output| published.remove(&output.bucket));
+                Ok((parts.map(|entry| folder.in_place(entry)).collect::<Result<_, _>>()?, vec![]))
             }
             _ => {
                 let mut take = |number| self.fetched.remove(&number).unwrap_or_default();
                 Ok((vec![], (0..outcome.buckets).map(&mut take).collect()))
             }
+        }
+    }
+
+    /// Reports that the job goes on, once a second, until the caller has enough of it.
+    async fn stay_known(&self, record: JobRecord) -> Infallible {
+        loop {
+            sleep(REPORT_PERIOD).await;
+            // What the master thinks of it changes nothing any more.
+            let _ = self.context.client.ask(ClientRequest::ReportJob(record.clone())).await;
         }
     }
 
@@ -545,8 +563,8 @@ pub(super) fn node_plan(node: &SpeNode) -> SpeNodePlan {
     SpeNodePlan { node: name, place, slots: node.slots, is_marked: node.is_marked }
 }
 
-fn bug(error: &JoinError) -> Event {
-    Event::JobRefused(Refusal::new(Status::Failed, format!("the job's driver has a bug: {error}")))
+fn bug(error: &JoinError) -> Refusal {
+    Refusal::new(Status::Failed, format!("the job's driver has a bug: {error}"))
 }
 
 /// News that wait for the driver. Senders wait when it is full, so it needs no more than to smooth a burst.

@@ -56,19 +56,18 @@ impl From<&LeftOut> for ErrorLine {
     }
 }
 
-/// Writes the error slice of `run` into its hidden folder.
+/// Writes the error slice of `run` beside its gathered parts; where these have moved on meanwhile, nowhere.
 pub(super) async fn write(
     context: &Context,
     folder: &OutputFolder,
     run: u32,
     left_out: &[LeftOut],
 ) -> Result<(), ClientError> {
-    let path = folder.hidden(context.job, run)?.join(ERROR_SLICE)?;
+    let path = folder.gathered(context.job, run)?.join(ERROR_SLICE)?;
     let options = PutOptions {
         copies: context.copies,
         sync_copies: context.sync_copies,
         records: RecordFormat::Lines,
-        parents: true,
         ..PutOptions::default()
     };
     context.client.put(Cursor::new(text(left_out)?), &path, &options, &|_| ()).await?;

@@ -199,7 +199,7 @@ const RETRY_PAUSE: Duration = Duration::from_secs(1);
 mod tests {
     #![allow(clippy::unwrap_used)]
     use protocol::{
-        Counters, Refusal,
+        Counters, Refusal, SliceId,
         message::spe::{AttemptId, BucketId, FunctionError, PieceResult, TaskResult},
     };
     use sphere::SpeId;
@@ -295,6 +295,7 @@ mod tests {
             Event::JobRefused(refusal.clone()),
             Event::Cancelled(refusal.clone()),
             Event::InputAway { attempt, refusal },
+            Event::PublishedAs { bucket, slice: SliceId(u128::MAX - 1) },
         ];
         let told: Vec<Told> = events
             .into_iter()

@@ -19,6 +19,7 @@ mod layout;
 mod orders;
 mod output;
 mod replay;
+mod reveal;
 mod side;
 mod spe;
 mod steps;

@@ -1,5 +1,6 @@
 //! The output folder of a job: it appears whole or not at all. Each run writes its files into a hidden folder of its own
-//! beside the place; the one that ends well is renamed to it, in one step.
+//! beside the place; of the one that ends well exactly the outcome is renamed to it, in one step. What is done for that, and
+//! what where an answer is lost, [`sphere::Reveal`] says.
 
 use protocol::{
     JobId, Refusal, SectorPath, Status,
@@ -7,6 +8,7 @@ use protocol::{
     path::MEMORY_FOLDER,
 };
 use serde::{Deserialize, Serialize};
+use sphere::{RevealAction, Seen, SeenFile, part_name};
 
 use crate::{Client, ClientError};
 
@@ -49,31 +51,15 @@ impl OutputFolder {
 
     /// The path of an output file while the job runs.
     pub(super) fn part(&self, job: JobId, run: u32, number: u32) -> Result<SectorPath, ClientError> {
-        Ok(self.hidden(job, run)?.join(&format!("part-{number:05}"))?)
+        Ok(self.hidden(job, run)?.join(&part_name(number))?)
     }
 
-    /// Gives the finished output of `run` its place, and the entries their paths.
-    pub(super) async fn reveal(
-        &self,
-        client: &Client,
-        job: JobId,
-        run: u32,
-        outputs: &mut [Entry],
-    ) -> Result<(), ClientError> {
-        if self.was_there {
-            // It is in the way of the rename. If it was filled meanwhile, it refuses to go; if it is gone, all the better.
-            match client.remove_now(&self.target, false).await {
-                Err(error) if error.status() != Status::NotFound => return Err(error),
-                _ => {}
-            }
+    /// The entry of a part, once the output has its place.
+    pub(super) fn in_place(&self, mut entry: Entry) -> Result<Entry, ClientError> {
+        if let Some(name) = entry.path.name() {
+            entry.path = self.target.join(name)?;
         }
-        client.rename(&self.hidden(job, run)?, &self.target).await?;
-        for entry in outputs {
-            if let Some(name) = entry.path.name() {
-                entry.path = self.target.join(name)?;
-            }
-        }
-        Ok(())
+        Ok(entry)
     }
 
     /// The path of a file beside the parts, once the output has its place.
@@ -81,13 +67,35 @@ impl OutputFolder {
         Ok(self.target.join(name)?)
     }
 
-    /// Whether a run's output has got its place already, by a driver that did not live to say so: the hidden folder, which
-    /// was filled, is gone, and the place is filled.
-    pub(super) async fn is_revealed(&self, client: &Client, job: JobId, run: u32) -> Result<bool, ClientError> {
-        if client.find(&self.hidden(job, run)?).await?.is_some() || client.find(&self.target).await?.is_none() {
-            return Ok(false);
+    /// What lies in the folders of a run.
+    pub(super) async fn look(&self, client: &Client, job: JobId, run: u32) -> Result<Seen, ClientError> {
+        // In the order in which the output moves.
+        let hidden = seen_in(client, &self.hidden(job, run)?).await?;
+        let gathered = seen_in(client, &self.gathered(job, run)?).await?;
+        Ok(Seen { hidden, gathered, place: seen_in(client, &self.target).await? })
+    }
+
+    /// Takes a step of the output to its place, which is neither the look nor the error slice.
+    pub(super) async fn carry_out(
+        &self,
+        client: &Client,
+        job: JobId,
+        run: u32,
+        action: &RevealAction,
+    ) -> Result<(), ClientError> {
+        let (hidden, gathered) = (self.hidden(job, run)?, self.gathered(job, run)?);
+        match action {
+            RevealAction::Gather => client.rename(&hidden, &gathered).await,
+            RevealAction::Remove(name) => client.remove_now(&gathered.join(name)?, true).await,
+            RevealAction::MakeRoom => client.remove_now(&self.target, false).await,
+            RevealAction::Rename => client.rename(&gathered, &self.target).await,
+            RevealAction::Look | RevealAction::WriteErrors | RevealAction::Finished(_) => Ok(()),
         }
-        Ok(!client.page(&self.target, false, None).await?.entries.is_empty())
+    }
+
+    /// Whether an empty folder was in the place when the job began: nothing else is ever removed to make room.
+    pub(super) fn may_make_room(&self) -> bool {
+        self.was_there
     }
 
     /// The path of something that is hidden beside the place while the job runs.
@@ -98,19 +106,46 @@ impl OutputFolder {
     /// Removes what the runs up to `run` left, as far as that is possible now.
     pub(super) async fn clear(&self, client: &Client, job: JobId, run: u32) {
         for run in 0..=run {
-            if let Ok(folder) = self.hidden(job, run)
-                && let Err(error) = client.remove_now(&folder, true).await
-                && error.status() != Status::NotFound
-            {
-                tracing::warn!(%folder, %error, "could not remove what a job left");
+            for folder in [self.hidden(job, run), self.gathered(job, run)].into_iter().flatten() {
+                if let Err(error) = client.remove_now(&folder, true).await
+                    && error.status() != Status::NotFound
+                {
+                    tracing::warn!(%folder, %error, "could not remove what a job left");
+                }
             }
         }
     }
 
-    /// Where the output of a run is gathered.
+    /// Where the output of a run is once all of it is there: no commit that comes late knows of this folder.
+    pub(super) fn gathered(&self, job: JobId, run: u32) -> Result<SectorPath, ClientError> {
+        Ok(self.parent.join(&format!(".sphere-{job}-{run}-gathered"))?)
+    }
+
+    /// Where the parts of a run are published.
     pub(super) fn hidden(&self, job: JobId, run: u32) -> Result<SectorPath, ClientError> {
         Ok(self.parent.join(&format!(".sphere-{job}-{run}"))?)
     }
+}
+
+/// What lies in a folder; `None` where nothing is. What is no folder gives itself.
+async fn seen_in(client: &Client, folder: &SectorPath) -> Result<Option<Vec<SeenFile>>, ClientError> {
+    if client.find(folder).await?.is_none() {
+        return Ok(None);
+    }
+    match client.list(folder).await {
+        Ok(entries) => Ok(Some(entries.into_iter().map(seen_file).collect())),
+        // It went in between.
+        Err(error) if error.status() == Status::NotFound => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+fn seen_file(entry: Entry) -> SeenFile {
+    let (bytes, slice) = match &entry.kind {
+        EntryKind::File(content) => (content.bytes, Some(content.slice)),
+        EntryKind::Folder => (0, None),
+    };
+    SeenFile { name: entry.path.name().unwrap_or_default().to_owned(), bytes, slice }
 }
 
 fn exists(target: &SectorPath, why: &str) -> ClientError {

@@ -97,6 +97,12 @@ pub(crate) struct World {
     leases: BTreeMap<LeaseId, (SectorPath, SliceId, RecordFormat)>,
     /// What reports are refused with.
     refusal: Option<Refusal>,
+    /// Renames that are done and then answered with this: the answer was lost, or somebody else did it first.
+    pub(crate) renames_denied: VecDeque<Status>,
+    /// A commit that nobody knows of puts this file beside the next part.
+    pub(crate) stray: Option<String>,
+    /// A file beside the next part that is gone when the job looks.
+    pub(crate) loses_part: bool,
     /// Why no job may read anything, where that is so.
     pub(crate) inputs_refused: Option<Refusal>,
     next: u64,
@@ -310,17 +316,32 @@ impl World {
                 assert_eq!(self.slices[&slice].len() as u64, bytes);
                 let content = self.content(slice, records);
                 self.files.insert(path.clone(), content);
-                ClientReply::Entry(self.entry(&path).unwrap())
+                let entry = self.entry(&path).unwrap();
+                if let Some(name) = self.stray.take() {
+                    let slice = self.add_slice(b"stray-----".to_vec());
+                    let content = self.content(slice, records);
+                    self.files.insert(path.parent().unwrap().join(&name).unwrap(), content);
+                }
+                if std::mem::take(&mut self.loses_part) {
+                    self.files.remove(&path);
+                }
+                ClientReply::Entry(entry)
             }
             ClientRequest::Rename { from, to } => {
                 self.log.push(format!("rename {from} {to}"));
+                if self.entry(&from).is_none() {
+                    return not_found(&from);
+                }
                 let moved: Vec<_> = self.files.keys().filter(|file| file.is_within(&from)).cloned().collect();
                 for file in moved {
                     let content = self.files.remove(&file).unwrap();
                     let path = format!("{to}{}", &file.as_str()[from.as_str().len()..]);
                     self.files.insert(path.parse().unwrap(), content);
                 }
-                ClientReply::Done
+                match self.renames_denied.pop_front() {
+                    Some(status) => ClientReply::Refused(Refusal::new(status, "who knows")),
+                    None => ClientReply::Done,
+                }
             }
             ClientRequest::Remove { path, .. } => {
                 let before = self.files.len();

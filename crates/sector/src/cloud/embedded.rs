@@ -78,7 +78,7 @@ fn spawn<F: Future<Output = Result<(), String>> + Send + 'static>(
     let role = run(stop.token());
     stop.spawn(name, async move {
         if let Err(error) = role.await {
-            eprintln!("sector: the {name} ended: {error}");
+            crate::show::say!("sector: the {name} ended: {error}");
         }
     });
     stop

@@ -151,7 +151,11 @@ async fn serve(
     ready::announce(format_args!("sector://{}", profile.address))
         .map_err(|error| Failure::failed(error.to_string()))?;
     if !global.quiet {
-        eprintln!("profile {}, data {}; stop with Ctrl-C or `sector down`", file.display(), layout.folder.display());
+        crate::show::say!(
+            "profile {}, data {}; stop with Ctrl-C or `sector down`",
+            file.display(),
+            layout.folder.display()
+        );
     }
     tokio::select! {
         _ = signals.next() => Ok(()),

@@ -96,7 +96,11 @@ impl Role {
                 "security server" => "nobody can log in until the cloud is started again",
                 _ => "files are read from their other copies; start the cloud again to have it back",
             };
-            eprintln!("sector: the {} (process {}) has ended by itself ({status}); {meaning}", self.name, self.pid);
+            crate::show::say!(
+                "sector: the {} (process {}) has ended by itself ({status}); {meaning}",
+                self.name,
+                self.pid
+            );
         }
     }
 }

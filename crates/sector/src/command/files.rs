@@ -13,7 +13,10 @@ use std::{
 use client::{Client, Condition, EntryKind, FileContent, GetOptions, PutOptions, SectorPath};
 use protocol::{Status, Version};
 
-use super::flight::Flight;
+use super::{
+    clash::{Going, apart},
+    flight::Flight,
+};
 use crate::{
     arguments::{Cat, Get, Global, Put},
     failure::Failure,
@@ -53,6 +56,7 @@ pub(crate) async fn put(cloud: &Client, put: Put, global: &Global) -> Result<(),
     for source in from {
         uploads.extend(plan_upload(Path::new(source), &into, put.recursive)?);
     }
+    let uploads = apart(uploads, |upload| Going { from: upload.file.clone(), to: upload.to.as_str().into() }, false)?;
     if put.append {
         return append_one(cloud, uploads, &options, global).await;
     }
@@ -113,7 +117,7 @@ pub(crate) async fn upload_all(
     meter.finish();
     let kept_bytes = kept_bytes.load(Ordering::Relaxed);
     if kept_bytes > 0 && !global.quiet && !global.json {
-        eprintln!("{what}: {} of {} had arrived before and were not sent again", size(kept_bytes), size(total));
+        crate::show::say!("{what}: {} of {} had arrived before and were not sent again", size(kept_bytes), size(total));
     }
     landed
 }
@@ -132,6 +136,8 @@ pub(crate) async fn get(cloud: &Client, get: Get, global: &Global) -> Result<(),
     if !into_folder && downloads.len() > 1 && !get.recursive {
         return Err(Failure::usage(format!("several files cannot all become `{to}`; name a folder")));
     }
+    let going = |download: &Download| Going { from: download.path.as_str().into(), to: download.file.clone() };
+    let downloads = apart(downloads, going, false)?;
     let total = downloads.iter().map(|download| download.content.bytes).sum();
     let meter = Arc::new(Meter::start("get", total, global).of(cloud));
     let options = GetOptions { overwrite: get.force, ..GetOptions::default() };
@@ -250,7 +256,7 @@ pub(crate) fn uploads_below(folder: &Path, to: &SectorPath) -> Result<Vec<Upload
             continue;
         }
         if !item.file_type().is_file() {
-            eprintln!("sector: `{}` is left out: it is no ordinary file", item.path().display());
+            crate::show::say!("sector: `{}` is left out: it is no ordinary file", item.path().display());
             continue;
         }
         let relative = item.path().strip_prefix(folder).unwrap_or(item.path());

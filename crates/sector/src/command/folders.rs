@@ -3,6 +3,7 @@
 use client::{Client, EntryKind, Profile, PutOptions, SectorPath};
 use protocol::Status;
 
+use super::clash::{Going, apart};
 use crate::{
     arguments::{Cp, FromTo, Global, Mkdir, Rm},
     failure::{Failure, Failures},
@@ -22,7 +23,7 @@ pub(crate) async fn mkdir(cloud: &Client, mkdir: Mkdir) -> Result<(), Failure> {
 /// `sector mv`.
 pub(crate) async fn mv(cloud: &Client, from_to: FromTo) -> Result<(), Failure> {
     let mut failures = Failures::default();
-    for (from, to) in pairs(cloud, cloud, &from_to).await? {
+    for (from, to) in apart(pairs(cloud, cloud, &from_to).await?, going, true)? {
         failures.note(cloud.rename(&from, &to).await.map_err(Failure::from));
     }
     failures.into_result()
@@ -52,6 +53,7 @@ pub(crate) async fn cp(cloud: &Client, cp: Cp, global: &Global) -> Result<(), Fa
 }
 
 async fn copy_all((there, here): (&Client, &Client), cp: &Cp, abroad: bool, global: &Global) -> Result<(), Failure> {
+    let (mut folders, mut files) = (Vec::new(), Vec::new());
     for (from, to) in pairs(there, here, &cp.from_to).await? {
         let is_folder = client::folder::is_folder(&there.stat(&from).await?.entry);
         if is_folder && !cp.recursive {
@@ -63,23 +65,44 @@ async fn copy_all((there, here): (&Client, &Client), cp: &Cp, abroad: bool, glob
         if is_folder && to.is_within(&from) && !abroad {
             return Err(Failure::usage(format!("`{from}` cannot be copied into itself")));
         }
-        if is_folder {
-            // Also where it is empty.
-            here.make_folder(&to, true).await?;
-        }
-        let options = PutOptions { parents: is_folder, ..PutOptions::default() };
         for entry in there.list_recursive(&from).await? {
             let to = SectorPath::parse(&format!("{to}{}", &entry.path.as_str()[from.as_str().len()..]))?;
             match &entry.kind {
-                EntryKind::Folder => here.make_folder(&to, true).await?,
+                EntryKind::Folder => folders.push(to),
                 EntryKind::File(content) => {
-                    let meter = Meter::start(format!("cp {}", entry.path), content.bytes, global).of(here);
-                    here.copy_from(there, &entry.path, &to, &options, &|bytes| meter.add(bytes)).await?;
+                    files.push(Copying { from: entry.path, to, bytes: content.bytes, is_folder })
                 }
             }
         }
+        if is_folder {
+            // Also where it is empty.
+            folders.push(to);
+        }
+    }
+    let files = apart(files, |file| going(&(file.from.clone(), file.to.clone())), !abroad)?;
+    folders.sort();
+    for folder in folders {
+        here.make_folder(&folder, true).await?;
+    }
+    for Copying { from, to, bytes, is_folder } in files {
+        let options = PutOptions { parents: is_folder, ..PutOptions::default() };
+        let meter = Meter::start(format!("cp {from}"), bytes, global).of(here);
+        here.copy_from(there, &from, &to, &options, &|bytes| meter.add(bytes)).await?;
     }
     Ok(())
+}
+
+/// A file that is to be copied.
+struct Copying {
+    from: SectorPath,
+    to: SectorPath,
+    bytes: u64,
+    /// Whether it comes with a folder: then the folders on the way are made.
+    is_folder: bool,
+}
+
+fn going((from, to): &(SectorPath, SectorPath)) -> Going {
+    Going { from: from.as_str().into(), to: to.as_str().into() }
 }
 
 /// `sector rm`.

@@ -78,7 +78,7 @@ fn note(ended: Option<Ended>, views: &mut Vec<ImportedView>, failure: &mut Optio
         Some(Ok(Ok(view))) => views.push(view),
         Some(Ok(Err(error))) => {
             if failure.is_some() {
-                eprintln!("sector: {error}");
+                crate::show::say!("sector: {error}");
             } else {
                 *failure = Some(error);
             }

@@ -68,6 +68,9 @@ pub(crate) async fn run(cloud: &Client, run: Run, global: &Global) -> Result<(),
     if run.detach {
         // Boxed, as all that puts files: its frames lie on one stack.
         let job = Box::pin(cloud.detach_job(spec)).await?;
+        if global.json {
+            return show::json(&JobView::from(&cloud.job(job).await?));
+        }
         show::line(job.to_string());
         return Ok(());
     }
@@ -171,7 +174,9 @@ pub(crate) async fn job(cloud: &Client, arguments: JobArguments, global: &Global
         }
     }
     match record.state {
-        JobState::Failed | JobState::Lost if arguments.wait => Err(Failure::new(Status::Failed, "")),
+        JobState::Failed | JobState::Lost | JobState::Cancelled if arguments.wait => {
+            Err(Failure::new(Status::Failed, ""))
+        }
         _ => Ok(()),
     }
 }

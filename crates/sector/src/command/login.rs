@@ -47,7 +47,7 @@ pub(crate) async fn login(asked: Login, global: &Global) -> Result<(), Failure> 
         return show::json(&LoggedIn { user: profile.user.to_string(), session, profile: file.display().to_string() });
     }
     if !global.quiet {
-        eprintln!("sector: you are {} now; `{}` holds the session", profile.user, file.display());
+        crate::show::say!("sector: you are {} now; `{}` holds the session", profile.user, file.display());
     }
     Ok(())
 }
@@ -56,9 +56,9 @@ pub(crate) async fn login(asked: Login, global: &Global) -> Result<(), Failure> 
 async fn in_browser(at: LoginAt, provider: Option<&str>) -> Result<Profile, Failure> {
     let begun = BrowserLogin::begin(at, provider).await?;
     // To standard error, like every question to a person, also with `--quiet`: without it there is no login.
-    eprintln!("Open {} and enter the code {}", begun.url(), begun.user_code());
+    crate::show::say!("Open {} and enter the code {}", begun.url(), begun.user_code());
     if let Some(url) = begun.complete_url() {
-        eprintln!("or open {url}");
+        crate::show::say!("or open {url}");
     }
     tokio::select! {
         profile = begun.finish() => Ok(profile?),

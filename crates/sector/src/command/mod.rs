@@ -6,6 +6,7 @@ mod admission;
 mod audit;
 mod bench;
 mod check;
+mod clash;
 mod disk_bench;
 mod doctor;
 mod driver;

@@ -39,7 +39,7 @@ fn comparing(bench: &BenchTransfer, way: Option<Way>, global: &Global) -> Result
     let mut tell = |figure: &Figure| {
         if !global.json && !global.quiet {
             let result = figure.failed.clone().unwrap_or_else(|| mbit(figure.goodput_bps));
-            eprintln!("{} {} {}: {result}", figure.system, figure.carrier, figure.controller);
+            crate::show::say!("{} {} {}: {result}", figure.system, figure.carrier, figure.controller);
         }
     };
     let figures = compare(&plan, &mut tell).map_err(failed)?;

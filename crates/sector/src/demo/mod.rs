@@ -197,6 +197,6 @@ fn check_room(folder: &std::path::Path, text_bytes: u64, records: u64) -> Result
 
 fn say(global: &Global, line: &str) {
     if !global.quiet && !global.json {
-        eprintln!("- {line}");
+        crate::show::say!("- {line}");
     }
 }

@@ -30,6 +30,7 @@ impl Buckets {
             let (state, old) = (bucket.state, bucket.home.node.clone());
             bucket.state = State::Filling;
             bucket.tries = 0;
+            self.slices.remove(number);
             // One of a task's own results gets its place when the task has been done again.
             bucket.home = home.unwrap_or_else(|| bucket.home.clone());
             bucket.lacking = 0;

@@ -97,7 +97,7 @@ fn a_local_bucket_is_sealed_and_published_while_other_tasks_run() {
     assert_eq!(buckets.next_steps(), [seal("b", 4, &[(4, 0, 9)], true)]);
     buckets.sealed(id(4), 9, vec![]).unwrap();
     assert_eq!(buckets.next_steps(), [Step::Publish(node("b"), id(4))]);
-    assert!(buckets.delivered(id(4)) && !buckets.delivered(id(4)) && buckets.are_complete());
+    assert!(buckets.delivered(id(4), None) && !buckets.delivered(id(4), None) && buckets.are_complete());
     assert_eq!(buckets.at(&node("b")), [], "what is published needs its node no more");
 }
 

@@ -1,7 +1,10 @@
 //! What a job wants done when results are lost, and when an attempt is slow.
 
-use protocol::message::{client_master::StageRecord, spe::AttemptId};
-use sphere::{Action, Delivery, FinalOutput, StageOutput};
+use protocol::{
+    Now, SliceId,
+    message::{client_master::StageRecord, spe::AttemptId},
+};
+use sphere::{Action, Delivery, FinalOutput, Reveal, RevealAction, Seen, SeenFile, StageOutput};
 
 use super::{LOCAL, ONE_FILE, script, shown_bucket};
 
@@ -110,6 +113,45 @@ fn a_bucket_that_was_read_to_its_end_is_not_made_again() {
          > finish 1.0.2.1 0:3
          seal 1.0.0 at a: 1.0:3 0.0:1 2.1:3",
     );
+}
+
+#[test]
+fn a_file_whose_news_was_lost_and_whose_bucket_stays_empty_afterwards_is_not_in_the_output() {
+    let stages = [StageOutput::Buckets(3)];
+    let mut script = script(&[("a", 1), ("b", 1)], ONE_FILE, &stages, FinalOutput::Publish);
+    script.play(
+        "start 1 at a
+         start 2 at b
+         > ready 1
+         run 0.0.0.0 on 1 at a: /x[0..100] to a,b,a
+         > finish 0.0.0.0 1:10
+         seal 0.0.1 at b: 0.0:10 to publish
+         > sealed 0.0.1 10
+         publish 0.0.1 at b lines
+         > denied 0.0.1 exists
+         deliver 0.0.0.0 from a: 1@b+1
+         > undelivered 0.0.0.0 notfound
+         run 0.0.0.1 on 1 at a: /x[0..100] to a,b+1,a for 1
+         > finish 0.0.0.1 2:10
+         seal 0.0.2 at a: 0.1:10 to publish
+         > sealed 0.0.2 10
+         publish 0.0.2 at a lines
+         > published-as 0.0.2 7
+         finished of 3: 0.0.2@a:10",
+    );
+    // `part-00001` has the records too, as they were left first.
+    let outcome = script.outcome.clone().unwrap();
+    assert_eq!(outcome.outputs[0].slice, Some(SliceId(7)));
+    let file = |name: &str, slice| SeenFile { name: name.into(), bytes: 10, slice: Some(SliceId(slice)) };
+    let gathered = Some(vec![file("part-00001", 6), file("part-00002", 7)]);
+    let mut reveal = Reveal::new(Now::default(), &outcome, None, false);
+    assert_eq!(reveal.poll_action(), Some(RevealAction::Gather));
+    reveal.done();
+    assert_eq!(reveal.poll_action(), Some(RevealAction::Look));
+    reveal.seen(&Seen { gathered, ..Seen::default() });
+    assert_eq!(reveal.poll_action(), Some(RevealAction::Remove("part-00001".into())));
+    reveal.done();
+    assert_eq!(reveal.poll_action(), Some(RevealAction::Rename));
 }
 
 #[test]

@@ -20,7 +20,7 @@ use protocol::{
     },
 };
 use sphere::{
-    Action, BucketHome, Delivery, Event, FinalOutput, History, InputFile, Job, JobPlan, Layout, Placement,
+    Action, BucketHome, Delivery, Event, FinalOutput, History, InputFile, Job, JobPlan, Layout, Outcome, Placement,
     SegmentPlace, SpeId, SpeNodePlan, SphereError, StageOutput, StagePlan,
 };
 
@@ -30,6 +30,8 @@ struct Script {
     job: Job,
     history: History,
     now: Now,
+    /// How the job ended, if well.
+    outcome: Option<Outcome>,
 }
 
 /// Nodes are `name slots`, with `!` behind the name of a marked one; files are `path bytes holders`, of records of 10 bytes, cut at 100 bytes.
@@ -67,7 +69,7 @@ fn script_with_errors(
     let inputs = files.iter().enumerate().map(file).collect();
     let nodes: Vec<_> = nodes.iter().map(node).collect();
     let now = Now::default();
-    Script { job: Job::new(now, plan, inputs, &nodes).unwrap(), history: History::new(now), now }
+    Script { job: Job::new(now, plan, inputs, &nodes).unwrap(), history: History::new(now), now, outcome: None }
 }
 
 impl Script {
@@ -96,6 +98,7 @@ impl Script {
                 "unavailable" => Status::Unavailable,
                 "notfound" => Status::NotFound,
                 "refused" => Status::Refused,
+                "exists" => Status::Exists,
                 other => panic!("no such status: {other}"),
             };
             Refusal::new(status, words[at])
@@ -137,6 +140,7 @@ impl Script {
             "delivered" => Event::Delivered(attempt(words[1])),
             "undelivered" => Event::DeliveryRefused { attempt: attempt(words[1]), refusal: refusal(2) },
             "published" => Event::Published(bucket(words[1])),
+            "published-as" => Event::PublishedAs { bucket: bucket(words[1]), slice: SliceId(u128::from(number(2))) },
             "fetched" => Event::Fetched(bucket(words[1])),
             "denied" => Event::BucketRefused { bucket: bucket(words[1]), refusal: refusal(2) },
             "gone" => Event::NodeLost(NodeId::new(words[1]).unwrap()),
@@ -151,6 +155,9 @@ impl Script {
     fn write_actions(&mut self, out: &mut String) {
         while let Some(action) = self.job.poll_action() {
             self.history.handle_action(self.now, &action);
+            if let Action::Finished(Ok(outcome)) = &action {
+                self.outcome = Some(outcome.clone());
+            }
             writeln!(out, "{}", shown(&action)).unwrap();
         }
     }

@@ -116,7 +116,7 @@ async fn wait_for_approval(
             Err(error) => return Err(error.into()),
         };
         if told != sentence && !global.quiet {
-            eprintln!("{sentence}");
+            crate::show::say!("{sentence}");
         }
         told = sentence;
         tokio::time::sleep(ASK_AGAIN_AFTER).await;

@@ -24,7 +24,9 @@ pub(crate) async fn ticket(cloud: &Client, arguments: NodeTicket, global: &Globa
     }
     show::line(ticket.to_string());
     if !global.quiet && master.ip().is_loopback() {
-        eprintln!("{master} is this machine alone; for another one say with --master where it reaches the master");
+        crate::show::say!(
+            "{master} is this machine alone; for another one say with --master where it reaches the master"
+        );
     }
     Ok(())
 }

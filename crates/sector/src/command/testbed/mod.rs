@@ -91,7 +91,10 @@ async fn down(global: &Global) -> Result<(), Failure> {
     print::line("stopped; sites and links are gone");
     let left: Vec<_> = note::processes_in(&networks).iter().map(i32::to_string).collect();
     if !left.is_empty() {
-        eprintln!("sector: programs that `testbed run` started still run, without a network: {}", left.join(", "));
+        crate::show::say!(
+            "sector: programs that `testbed run` started still run, without a network: {}",
+            left.join(", ")
+        );
     }
     Ok(())
 }

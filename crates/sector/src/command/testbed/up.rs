@@ -43,7 +43,7 @@ pub(super) async fn up(up: TestbedUp, global: &Global) -> Result<(), Failure> {
     let _ = fs::remove_file(profile_file(&folder));
     let running = Arc::new(Testbed::start(plan.clone(), !up.no_offload)?);
     if running.is_slow_with_datagrams() && !up.no_offload && !global.quiet {
-        eprintln!(
+        crate::show::say!(
             "sector: this kernel hands over UDP datagrams one by one (Linux 6.2 is the first that does not): fast \
                    links take more of the processors"
         );
@@ -121,7 +121,7 @@ fn say_what_to_do(global: &Global, plan: &Plan) {
         0 => format!("sector testbed run {site} PROGRAM` (site N has the address 10.77.N.1)"),
         _ => format!("sector testbed run {site} sector put FILE /`"),
     };
-    eprintln!(
+    crate::show::say!(
         "now: `{example}, `sector testbed status`, `sector testbed set --loss 0.1%`; stop: `sector testbed down`"
     );
 }

@@ -1,9 +1,11 @@
 //! A whole fake cloud around one job, from one seed: actions are carried out in random order, SPEs die with half their
 //! pieces delivered, nodes die or come back without their buckets, news comes late, twice or never. At the end every
-//! record of the input must be in the output exactly once.
+//! record of the input must be in the output exactly once, once the output has got its place.
 //!
 //! The fake nodes keep what a real node keeps and nothing more: whole pieces by bucket, cut to the winners at the seal.
 #![allow(clippy::unwrap_used)]
+
+mod reveal;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -24,8 +26,8 @@ use sphere::{
     SegmentPlace, SpeId, SpeNodePlan, SphereError, StageOutput, StagePlan,
 };
 
-/// A record: its file and its number in it.
-type Record = (SectorPath, u64);
+/// A record: its file, its number in it, and what the attempts through which it went put on it.
+type Record = (SectorPath, u64, u64);
 type Content = Vec<Record>;
 
 const RECORD_BYTES: u64 = 10;
@@ -43,6 +45,26 @@ struct Node {
     made_from: BTreeMap<BucketId, BucketId>,
     /// What attempts here left, by bucket.
     kept: BTreeMap<AttemptId, BTreeMap<u32, Content>>,
+    /// Buckets that became files: there is nothing left of them to be published.
+    became_files: BTreeSet<BucketId>,
+}
+
+/// A file of the output.
+#[derive(Clone, Debug)]
+struct File {
+    slice: SliceId,
+    content: Content,
+}
+
+/// What a function leaves when it is called again.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Function {
+    /// The same.
+    Steady,
+    /// Each record in another bucket.
+    Fickle,
+    /// The same, with its own number on each record.
+    Tagging,
 }
 
 /// Something that is under way.
@@ -75,16 +97,18 @@ struct Cloud {
     nodes: BTreeMap<NodeId, Node>,
     spes: BTreeMap<SpeId, NodeId>,
     work: Vec<Work>,
-    /// Output by bucket, of the present run only.
-    output: BTreeMap<u32, Content>,
+    /// Output by bucket, of the present run only; as far as it is published, the files of its hidden folder.
+    output: BTreeMap<u32, File>,
     output_run: u32,
+    slices: u128,
     is_published: bool,
     faults_left: u32,
     /// Faults that fired, by name: proof that the test tests something.
     fired: BTreeMap<&'static str, u32>,
     erring_record: Option<Record>,
-    /// Whether functions leave something else each time they are called.
-    is_fickle: bool,
+    function: Function,
+    /// How often it stays unknown that a bucket became a file.
+    answers_to_lose: u32,
     ended: Vec<Result<Outcome, SphereError>>,
 }
 
@@ -113,7 +137,7 @@ impl Cloud {
             .map(|at| {
                 let path: SectorPath = format!("/in/{at}").parse().unwrap();
                 let count = if rng.u8(0..4) == 0 { rng.u64(0..200) } else { rng.u64(0..20) };
-                records.extend((0..count).map(|record| (path.clone(), record)));
+                records.extend((0..count).map(|record| (path.clone(), record, 0)));
                 let mut holders = names.clone();
                 rng.shuffle(&mut holders);
                 holders.truncate(rng.usize(1..3));
@@ -158,7 +182,9 @@ impl Cloud {
             faults_left: faults,
             fired: BTreeMap::new(),
             erring_record: None,
-            is_fickle: false,
+            slices: 0,
+            function: Function::Steady,
+            answers_to_lose: faults,
             ended: vec![],
         };
         (cloud, records)
@@ -316,7 +342,7 @@ impl Cloud {
                 self.tell(event);
             }
             Work::Publish(node, bucket) => {
-                self.deliver(&node, bucket, Event::Published(bucket));
+                self.publish(&node, bucket);
                 // What it was made from is needed no more, as far as the node knows.
                 let at = self.nodes.get_mut(&node).unwrap();
                 if let Some(input) = at.made_from.get(&bucket).filter(|_| !at.is_down) {
@@ -343,7 +369,8 @@ impl Cloud {
         let mut pieces: BTreeMap<u32, Content> = BTreeMap::new();
         let mut records_in = 0;
         // One that is fickle gives a record another bucket each time.
-        let salt = if self.is_fickle { self.rng.u64(..) } else { 0 };
+        let salt = if self.function == Function::Fickle { self.rng.u64(..) } else { 0 };
+        let tag = if self.function == Function::Tagging { self.rng.u64(..) } else { 0 };
         for segment in &run.segments {
             let records: Content = match &segment.first.place {
                 SegmentPlace::Bucket(bucket) => match self.nodes[&run.node].sealed.get(bucket) {
@@ -353,10 +380,10 @@ impl Cloud {
                 // The bytes of a file are what its path and range say; that any copy can be read is not doubted here.
                 SegmentPlace::Local(_) | SegmentPlace::Remote { .. } => (segment.first.from / RECORD_BYTES
                     ..segment.first.until / RECORD_BYTES)
-                    .map(|at| (segment.first.path.clone(), at))
+                    .map(|at| (segment.first.path.clone(), at, 0))
                     .collect(),
             };
-            for record in records {
+            for mut record in records {
                 if self.erring_record.as_ref() == Some(&record) {
                     let (function, path) = ("sees".to_owned(), segment.first.path.clone());
                     let (record, message) = (Some(record.1), "bad record".to_owned());
@@ -371,6 +398,7 @@ impl Cloud {
                     return Event::FunctionFailed { attempt, error };
                 }
                 records_in += 1;
+                record.2 ^= tag;
                 let bucket = match &run.output {
                     Placement::Local => attempt.task,
                     Placement::Buckets(places) => ((record.1 ^ salt) % places.len() as u64) as u32,
@@ -378,7 +406,7 @@ impl Cloud {
                 pieces.entry(bucket).or_default().push(record);
             }
         }
-        if self.is_fickle {
+        if self.function == Function::Fickle {
             // Another order each time.
             pieces.values_mut().for_each(|content| self.rng.shuffle(content));
         }
@@ -480,6 +508,30 @@ impl Cloud {
         Ok((bytes, winners.iter().map(|winner| winner.task).collect()))
     }
 
+    /// Makes a bucket a file; what is in its place gives way. A bucket that was made one before is gone.
+    fn publish(&mut self, node: &NodeId, bucket: BucketId) {
+        let at = self.nodes.get_mut(node).unwrap();
+        if !at.is_down && at.became_files.contains(&bucket) {
+            let refusal = Refusal::new(Status::Exists, "it became a file");
+            return self.tell(Event::BucketRefused { bucket, refusal });
+        }
+        self.slices += 1;
+        let slice = SliceId(self.slices);
+        let told = self.work.len();
+        self.deliver(node, bucket, Event::PublishedAs { bucket, slice });
+        if self.answers_to_lose > 0 && self.rng.u8(0..6) == 0 {
+            // Whatever was done, nobody hears of it.
+            self.answers_to_lose -= 1;
+            self.work.truncate(told);
+            *self.fired.entry("answer lost").or_default() += 1;
+            self.tell(Event::BucketRefused { bucket, refusal: Refusal::new(Status::Unavailable, "no answer") });
+        }
+        let at = self.nodes.get_mut(node).unwrap();
+        if !at.is_down && at.sealed.contains_key(&bucket) {
+            at.became_files.insert(bucket);
+        }
+    }
+
     fn deliver(&mut self, node: &NodeId, bucket: BucketId, event: Event) {
         let is_down = self.nodes[node].is_down;
         let status = if is_down { Status::Unavailable } else { Status::NotFound };
@@ -489,7 +541,7 @@ impl Cloud {
         };
         // The driver keeps nothing of an older run.
         if bucket.run == self.output_run {
-            self.output.insert(bucket.bucket, content);
+            self.output.insert(bucket.bucket, File { slice: SliceId(self.slices), content });
         }
         self.tell(event);
     }
@@ -588,23 +640,26 @@ fn checksum(content: &Content) -> u32 {
     hasher.finish() as u32
 }
 
+/// Without what attempts put on them, and in order: as many of each as there are.
 fn sorted(mut content: Content) -> Content {
+    content.iter_mut().for_each(|record| record.2 = 0);
     content.sort();
     content
 }
 
 /// What happened in a seed, the runs that were begun anew among it.
-fn check_seed(seed: u64, faults: u32, is_fickle: bool) -> BTreeMap<&'static str, u32> {
+fn check_seed(seed: u64, faults: u32, function: Function) -> BTreeMap<&'static str, u32> {
     let (mut cloud, records) = Cloud::new(seed, faults);
-    cloud.is_fickle = is_fickle;
+    cloud.function = function;
     let outcome = cloud.run().unwrap_or_else(|error| panic!("seed {seed}: {error}"));
-    let stages = cloud.job.stage_records();
-    for stage in stages {
+    let stages = cloud.job.stage_records().to_vec();
+    for stage in &stages {
         assert_eq!((stage.done, stage.failed), (stage.segments, 0), "seed {seed}");
         assert_eq!(stage.bytes_in, records.len() as u64 * RECORD_BYTES, "seed {seed}");
         assert!(stage.local <= stage.done, "seed {seed}");
     }
-    let delivered: BTreeSet<u32> = cloud.output.keys().copied().collect();
+    let output = reveal::reveal(&mut cloud, &outcome);
+    let delivered: BTreeSet<u32> = output.keys().copied().collect();
     let promised: BTreeSet<u32> = outcome.outputs.iter().map(|output| output.bucket.bucket).collect();
     for counters in cloud.job.stage_counters() {
         assert_eq!(counters.get("records").unwrap_or(0), records.len() as u64, "seed {seed}: counted once");
@@ -614,7 +669,7 @@ fn check_seed(seed: u64, faults: u32, is_fickle: bool) -> BTreeMap<&'static str,
     if cloud.is_published {
         assert!(!promised.is_empty(), "seed {seed}: no trace is left");
     }
-    let found = sorted(cloud.output.values().flatten().cloned().collect());
+    let found = sorted(output.values().flat_map(|file| file.content.clone()).collect());
     assert_eq!(found, sorted(records), "seed {seed}");
     let mut fired = cloud.fired;
     fired.insert("run begun anew", outcome.run);
@@ -625,7 +680,7 @@ fn check_seed(seed: u64, faults: u32, is_fickle: bool) -> BTreeMap<&'static str,
 #[test]
 fn without_faults_every_record_is_in_the_output_once() {
     for seed in 0..300 {
-        let fired = check_seed(seed, 0, seed % 2 == 0);
+        let fired = check_seed(seed, 0, [Function::Steady, Function::Fickle, Function::Tagging][seed as usize % 3]);
         assert_eq!((fired["run begun anew"], fired["task done again"]), (0, 0), "seed {seed}");
     }
 }
@@ -634,12 +689,18 @@ fn without_faults_every_record_is_in_the_output_once() {
 fn whatever_dies_every_record_is_in_the_output_once() {
     let mut fired: BTreeMap<&str, u32> = BTreeMap::new();
     for seed in 0..1_000 {
-        for (kind, count) in check_seed(seed, 1 + (seed % 12) as u32, false) {
+        for (kind, count) in check_seed(seed, 1 + (seed % 12) as u32, Function::Steady) {
             *fired.entry(kind).or_default() += count;
         }
     }
     let kinds = ["SPE killed", "SPE silent", "node killed", "node emptied", "input away", "driver replaced"];
-    for kind in kinds.into_iter().chain(["told twice", "delivered again", "input removed"]) {
+    for kind in kinds.into_iter().chain([
+        "told twice",
+        "delivered again",
+        "input removed",
+        "answer lost",
+        "answer of the reveal lost",
+    ]) {
         assert!(fired.get(kind).is_some_and(|count| *count > 100), "{kind} hardly ever happened: {fired:?}");
     }
     assert_eq!(fired["run begun anew"], 0, "what was lost is made again, and nothing else: {fired:?}");
@@ -647,11 +708,17 @@ fn whatever_dies_every_record_is_in_the_output_once() {
 
 #[test]
 fn a_function_that_leaves_something_else_each_time_still_leaves_every_record_once() {
-    let mut runs = 0;
-    for seed in 0..500 {
-        runs += check_seed(seed, 1 + (seed % 12) as u32, true)["run begun anew"];
+    for function in [Function::Fickle, Function::Tagging] {
+        let mut fired: BTreeMap<&str, u32> = BTreeMap::new();
+        for seed in 0..500 {
+            for (kind, count) in check_seed(seed, 1 + (seed % 12) as u32, function) {
+                *fired.entry(kind).or_default() += count;
+            }
+        }
+        assert!(fired["run begun anew"] > 20, "nothing of it was ever in use: {fired:?}");
+        assert!(fired["driver replaced"] > 100 && fired["answer lost"] > 100, "{fired:?}");
+        assert!(fired["stray part"] > 10, "{fired:?}");
     }
-    assert!(runs > 20, "nothing of it was ever in use: {runs}");
 }
 
 #[test]
@@ -686,8 +753,8 @@ fn a_job_that_bears_errors_has_every_record_once_but_those_of_the_segments_left_
         assert_eq!(left_out.first_record, Some(left_out.from / RECORD_BYTES), "seed {seed}");
         let lost = left_out.from / RECORD_BYTES..left_out.until / RECORD_BYTES;
         assert!(lost.contains(&record.1), "seed {seed}");
-        let expected = records.into_iter().filter(|(path, at)| *path != record.0 || !lost.contains(at)).collect();
-        let found = sorted(cloud.output.values().flatten().cloned().collect());
+        let expected = records.into_iter().filter(|(path, at, _)| *path != record.0 || !lost.contains(at)).collect();
+        let found = sorted(cloud.output.values().flat_map(|file| file.content.clone()).collect());
         assert_eq!(found, sorted(expected), "seed {seed}");
         let first = cloud.job.stage_records()[0];
         assert_eq!((first.done + first.failed, first.failed), (first.segments, 1), "seed {seed}");

@@ -1,0 +1,53 @@
+//! Has the last step of a job done as the rules ([`sphere::Reveal`]) want it: the output of one run gets its place (path of a
+//! job, 18).
+//!
+//! It decides nothing: neither what belongs to the output, nor what a lost answer means.
+
+use std::sync::Arc;
+
+use sphere::{Outcome, Reveal, RevealAction};
+use tokio::time::sleep_until;
+
+use super::{clock::JobClock, driver::Context, error_slice, output::OutputFolder, refusal};
+use crate::ClientError;
+
+/// Gives the output of `outcome` its place.
+pub(super) async fn reveal(
+    context: Arc<Context>,
+    folder: OutputFolder,
+    clock: JobClock,
+    outcome: Outcome,
+) -> Result<(), ClientError> {
+    let (client, job, run) = (&context.client, context.job, outcome.run);
+    let errors = (!outcome.left_out.is_empty()).then(|| error_slice::ERROR_SLICE.to_owned());
+    let mut rules = Reveal::new(clock.now(), &outcome, errors, folder.may_make_room());
+    loop {
+        let Some(action) = rules.poll_action() else {
+            if let Some(due) = rules.next_timeout().and_then(|at| clock.instant(at)) {
+                sleep_until(due).await;
+            }
+            rules.handle_timeout(clock.now());
+            continue;
+        };
+        let answer = match &action {
+            RevealAction::Finished(result) => return Ok(result.clone()?),
+            RevealAction::Look => match folder.look(client, job, run).await {
+                Ok(seen) => {
+                    rules.seen(&seen);
+                    continue;
+                }
+                Err(error) => Err(error),
+            },
+            // Boxed: a put is far larger than all else that the driver waits for, and its frames lie on one stack.
+            RevealAction::WriteErrors => Box::pin(error_slice::write(&context, &folder, run, &outcome.left_out)).await,
+            action => folder.carry_out(client, job, run, action).await,
+        };
+        match answer {
+            Ok(()) => rules.done(),
+            Err(error) => {
+                tracing::info!(%job, ?action, %error, "a step of a job's output to its place was not answered well");
+                rules.refused(clock.now(), refusal(error));
+            }
+        }
+    }
+}
