@@ -2,6 +2,7 @@
 //! and prints what came back. It holds no logic of storage or of jobs.
 
 mod arguments;
+mod backup;
 mod cloud;
 mod command;
 mod demo;
