@@ -21,6 +21,7 @@ mod memory;
 mod network;
 #[path = "../../crates/security/tests/oidc/op.rs"]
 mod op;
+mod operations;
 mod programs;
 mod providers;
 mod rebuild;

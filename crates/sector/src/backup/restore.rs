@@ -101,8 +101,6 @@ impl Drop for Staging {
 impl<'a> Place<'a> {
     /// Makes sure that the role does not run and is one of the backup's cloud.
     fn hold(manifest: &Manifest, part: &'a Part, folder: PathBuf) -> Result<Self, Failure> {
-        let rows = folder.join(part.role.rows_file());
-        let held = if rows.exists() { hold(part.role, &rows)? } else { None };
         // One that cannot be read is put aside; one that can must be ours.
         if let Ok(Some(cloud)) = cloud_of(&folder)
             && cloud != manifest.cloud
@@ -114,6 +112,8 @@ impl<'a> Place<'a> {
             );
             return Err(Failure::new(Status::Refused, sentence));
         }
+        let rows = folder.join(part.role.rows_file());
+        let held = if rows.exists() { hold(part.role, &rows)? } else { None };
         let staging = Staging(folder.join(format!(".restoring-{}", std::process::id())));
         Ok(Self { part, folder, held, staging })
     }
