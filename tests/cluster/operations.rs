@@ -24,8 +24,7 @@ impl Machine {
     /// As `docs/set-up.md` has it, with a node.
     fn set_up() -> Self {
         let address = || format!("127.0.0.1:{}", free_port());
-        let mut machine =
-            Self { folder: tempfile::tempdir().unwrap(), master: address(), roles: BTreeMap::new() };
+        let mut machine = Self { folder: tempfile::tempdir().unwrap(), master: address(), roles: BTreeMap::new() };
         let (security, node) = (address(), address());
         for line in [
             &format!("sector security init --folder /srv/sector/security --master 192.0.2.10:7400 --listen {security}"),

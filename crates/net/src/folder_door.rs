@@ -163,6 +163,8 @@ mod tests {
             });
             assert_eq!(heard.await.unwrap().unwrap(), vec![7; 1_000_000]);
         }
+        let own = rustix::process::geteuid().as_raw();
+        assert!(may_hear(own) && may_hear(0) && !may_hear(own + 1), "and nobody else");
         serving.abort();
         assert!(serving.await.unwrap_err().is_cancelled());
         assert!(!deep.join(SOCKET_FILE).exists());

@@ -118,14 +118,14 @@ impl Journal {
     }
 }
 
+/// Takes a row: table, key, value.
+pub type TakeRow<'a> = dyn FnMut(&str, &[u8], &[u8]) -> Result<(), StoreError> + 'a;
+
 /// Gives the rows that `from` holds to `take`: table, key, value. Says how many there were.
 ///
 /// # Errors
 /// When the bytes are not whole rows; some may have been given by then.
-pub fn read_rows(
-    from: &mut dyn Read,
-    take: &mut dyn FnMut(&str, &[u8], &[u8]) -> Result<(), StoreError>,
-) -> Result<u64, RowsError> {
+pub fn read_rows(from: &mut dyn Read, take: &mut TakeRow<'_>) -> Result<u64, RowsError> {
     let magic: [u8; 4] = bytes(from).map_err(|error| if is_cut(&error) { RowsError::NotRows } else { error })?;
     let [version] = bytes(from)?;
     match (&magic == MAGIC, version) {

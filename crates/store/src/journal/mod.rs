@@ -3,7 +3,7 @@
 
 mod export;
 
-pub use export::{RowsError, read_rows, write_refusal};
+pub use export::{RowsError, TakeRow, read_rows, write_refusal};
 
 use std::{
     fmt,
