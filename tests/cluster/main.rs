@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 mod accounts;
+mod backup;
 mod chaos;
 mod copies;
 mod counters;
@@ -21,6 +22,7 @@ mod memory;
 mod network;
 #[path = "../../crates/security/tests/oidc/op.rs"]
 mod op;
+mod operations;
 mod programs;
 mod providers;
 mod rebuild;

@@ -17,7 +17,7 @@ mod own;
 mod removals;
 mod rows;
 
-pub(crate) use rows::{check_row, identity, new_identity};
+pub(crate) use rows::{check_row, identity, new_identity, restored_identity, sequence};
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -405,6 +405,7 @@ impl Master {
     /// Ends a rebuild: names may be changed again, and the nodes' disks are brought into agreement with them.
     fn settle_names(&mut self, now: Now) {
         let mut changes = self.remove_empty_made_folders();
+        changes.extend(self.forget_conflicts_of_nothing(now));
         self.rebuild.state = RebuildState::Settled;
         self.rebuild.gather = None;
         self.rebuild.version_floor = self.names.last_version();

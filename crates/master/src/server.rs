@@ -1,7 +1,7 @@
 //! The master as a process part: sockets, journal and clock for the [rules](crate::Master). Serves every path. The one
 //! task that runs here owns the rules, so there is no lock; it must never wait for anything but the next event.
 
-use std::{net::SocketAddr, sync::Arc, time::Duration};
+use std::{io, net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
 
 use daemon::{
     group_commit::GroupCommit,
@@ -14,6 +14,7 @@ use net::{
     NetError,
     clock::Clock,
     datagram::{DatagramSocket, bind_udp},
+    folder_door::FolderDoor,
     identity::{Credentials, TicketSigner, TlsIdentity, random},
     messenger::{Answer, Delivered, GoneKey, Messenger, MessengerEvent, SessionKeys, Side},
     transfer::{Listener, TcpCarrier},
@@ -53,7 +54,8 @@ pub struct Server {
     socket: Arc<dyn DatagramSocket>,
     clock: Clock,
     master: Master,
-    journal: Journal,
+    journal: Arc<Journal>,
+    folder: PathBuf,
     security: Arc<SecurityDoor>,
     renewal: Renewal,
     gone_key: GoneKey,
@@ -124,7 +126,8 @@ impl Server {
         let (listener, socket) = listen(settings.listen, &identity).await?;
         let security = Arc::new(SecurityDoor::new(TcpCarrier::new(identity.clone()), settings.security));
         let renewal = Renewal { name: settings.id.clone(), files, identity, security: Arc::clone(&security) };
-        Ok(Self { renewal, listener, socket, clock, master, journal, security, gone_key, topology })
+        let (journal, folder) = (Arc::new(journal), settings.folder.clone());
+        Ok(Self { renewal, listener, socket, clock, master, journal, folder, security, gone_key, topology })
     }
 
     /// Where it listens.
@@ -146,6 +149,7 @@ impl Server {
         let gate = Arc::new(Gate { security, gone_key, admitted, questions });
         let keeping = tokio::spawn(gate.keep(self.listener, stopping.clone()));
         let renewing = tokio::spawn(self.renewal.run());
+        let backups = tokio::spawn(serve_backups(self.folder, Arc::clone(&self.journal)));
         let mut desk = Desk {
             clock: self.clock,
             suspended_before: Clock::suspended(),
@@ -160,6 +164,9 @@ impl Server {
         };
         let outcome = desk.work(&mut events, &mut admissions, &mut driver_questions, &stopping).await;
         renewing.abort();
+        backups.abort();
+        // With it goes its hold on the journal.
+        let _ = backups.await;
         // Whoever waits for admission is told at once that there is none.
         drop(admissions);
         drop(driver_questions);
@@ -403,6 +410,16 @@ async fn bring(security: &SecurityDoor, batch: AuditBatch) -> Result<AuditHead, 
     }
 }
 
+/// Gives the rows of one moment to whoever takes a backup, beside the desk: it goes on meanwhile.
+async fn serve_backups(folder: PathBuf, journal: Arc<Journal>) {
+    match FolderDoor::open(&folder) {
+        Ok(door) => {
+            door.serve(Arc::new(move |out| journal.export(out).map(drop).map_err(io::Error::other))).await;
+        }
+        Err(error) => tracing::warn!(%error, "backups can be taken only while this master is stopped"),
+    }
+}
+
 /// Opens TCP and UDP on one port number.
 async fn listen(
     address: SocketAddr,
@@ -458,7 +475,7 @@ pub(crate) fn read_rows(
 }
 
 /// The journal's file in the master's folder.
-pub(crate) const JOURNAL_FILE: &str = "journal.redb";
+pub const JOURNAL_FILE: &str = "journal.redb";
 /// Rows that wait before clients are listened to no more: about 4 MiB. One batch may exceed it, such as the removal of a
 /// large folder.
 const WAITING_ROWS_MAX: usize = 16_384;

@@ -6,6 +6,7 @@
 pub mod clock;
 pub mod datagram;
 pub mod error;
+pub mod folder_door;
 pub mod identity;
 pub mod local;
 pub mod memory;

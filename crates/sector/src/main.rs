@@ -5,6 +5,7 @@
 #![deny(clippy::print_stdout, clippy::print_stderr)]
 
 mod arguments;
+mod backup;
 mod cloud;
 mod command;
 mod demo;

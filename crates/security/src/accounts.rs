@@ -326,7 +326,7 @@ const ORIGINS: &str = "origins";
 /// Table of groups.
 const GROUPS: &str = "groups";
 /// Table of login sessions.
-const SESSIONS: &str = "sessions";
+pub(crate) const SESSIONS: &str = "sessions";
 /// Version of the rows this build writes and reads, but for users.
 const ROW_VERSION: u8 = 1;
 /// Version of users' rows that this build writes; it reads the one before too.

@@ -56,7 +56,7 @@ pub(crate) enum Ask {
 impl Keeper {
     pub(crate) fn new(
         security: Security,
-        journal: Journal,
+        journal: Arc<Journal>,
         providers: Providers,
         record: AuditLog,
         signer: Arc<Signer>,

@@ -17,6 +17,7 @@ mod keeper;
 pub mod machines;
 pub mod provider;
 mod record_keeper;
+mod restored;
 pub mod rules;
 mod saves;
 pub mod secret;
@@ -27,6 +28,7 @@ mod waiting;
 
 pub use error::SecurityError;
 pub use protocol::AddressRange;
+pub use restored::{finish_restore, is_restored};
 pub use saves::BatchId;
 pub use server::{Server, serve};
-pub use setup::{Cloud, NewUser, create_cloud, open_cloud};
+pub use setup::{ACCOUNTS_FILE, AUTHORITY_KEY_FILE, Cloud, NewUser, create_cloud, open_cloud};

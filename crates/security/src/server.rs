@@ -3,7 +3,13 @@
 //! SSL connections require the use of public certificates for verification"). Masters are answered, and who
 //! has the security server's own key. It must never answer anyone else, but a newcomer with a ticket for a master, once.
 
-use std::{net::SocketAddr, path::Path, sync::Arc, time::Duration};
+use std::{
+    io,
+    net::SocketAddr,
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
 
 use daemon::{
     ready,
@@ -12,6 +18,7 @@ use daemon::{
 };
 use net::{
     clock::Clock,
+    folder_door::FolderDoor,
     identity::{Authority, Credentials, TlsIdentity},
     strangers::Room,
     transfer::{Incoming, Listener, TransferStream},
@@ -46,7 +53,8 @@ pub struct Server {
     signer: Arc<Signer>,
     security: Security,
     providers: Providers,
-    journal: Journal,
+    journal: Arc<Journal>,
+    folder: PathBuf,
     record: AuditLog,
 }
 
@@ -80,7 +88,8 @@ impl Server {
         let listener = Listener::bind(settings.listen, identity.clone()).await?.with_room(STRANGERS);
         let security = security.with_providers(Plan::new(settings));
         let signer = Arc::new(Signer { authority, life: settings.certificate_life() });
-        Ok(Self { listener, identity, files, signer, security, providers, journal, record })
+        let (journal, folder) = (Arc::new(journal), settings.folder.clone());
+        Ok(Self { listener, identity, files, signer, security, providers, journal, folder, record })
     }
 
     /// Where it listens.
@@ -93,9 +102,10 @@ impl Server {
     /// # Errors
     /// When the accounts can no longer be written.
     pub async fn run(self, stopping: Stopping) -> Result<(), SecurityError> {
-        let Self { listener, identity, files, signer, security, providers, journal, record } = self;
+        let Self { listener, identity, files, signer, security, providers, journal, folder, record } = self;
         tracing::info!(address = %listener.address(), "the security server is ready");
         let (asks, asked) = mpsc::channel(MASTER_CONNECTIONS_MAX);
+        let backups = tokio::spawn(serve_backups(folder, Arc::clone(&journal)));
         let keeper = Keeper::new(security, journal, providers, record, Arc::clone(&signer));
         let mut keeper = tokio::spawn(keeper.keep(asked));
         let renewal = tokio::spawn(OwnRenewal { signer, files, identity, asks: asks.clone() }.run());
@@ -122,7 +132,10 @@ impl Server {
             }
         }
         drop(listener);
+        backups.abort();
         renewal.abort();
+        // With it goes its hold on the accounts.
+        let _ = backups.await;
         // It has a sender of questions, and the keeper ends with the last one.
         let _ = renewal.await;
         let in_order = timeout(STOP_MAX, async { while connections.join_next().await.is_some() {} }).await;
@@ -137,6 +150,16 @@ impl Server {
             None => keeper.await,
         };
         kept.map_err(|_| SecurityError::Panicked("kept its accounts"))?
+    }
+}
+
+/// Gives the rows of one moment to whoever takes a backup, beside the keeper: it goes on meanwhile.
+async fn serve_backups(folder: PathBuf, journal: Arc<Journal>) {
+    match FolderDoor::open(&folder) {
+        Ok(door) => {
+            door.serve(Arc::new(move |out| journal.export(out).map(drop).map_err(io::Error::other))).await;
+        }
+        Err(error) => tracing::warn!(%error, "backups can be taken only while this security server is stopped"),
     }
 }
 

@@ -42,7 +42,7 @@ pub use inspect::{
     FolderProblem, FolderReport, FoundSlice, SidecarReport, data_folder_of, inspect_folder, inspect_sidecar,
     rebuild_sidecar,
 };
-pub use journal::{Journal, RowChange};
+pub use journal::{Journal, RowChange, RowsError, TakeRow, read_rows, write_refusal};
 pub use memory_disk::{DiskFault, MemoryDisk};
 pub use os_disk::OsDisk;
 pub use partial::Checkpoint;

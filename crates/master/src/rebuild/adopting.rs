@@ -182,6 +182,24 @@ impl Master {
         self.rebuild.conflicts.remove(&slice).map(|_| rows::no_conflict(slice))
     }
 
+    /// Takes off the list what only an old journal named, and no node has: there is nothing to be decided. A node that
+    /// comes later and has it tells of it, and then it is listed.
+    pub(super) fn forget_conflicts_of_nothing(&mut self, now: Now) -> Vec<RowChange> {
+        let of_nothing = |conflict: &&Conflict| {
+            let slice = conflict.metadata.header.slice;
+            conflict.aside && self.replicas.of(slice).is_empty()
+        };
+        let slices: Vec<_> = self.rebuild.conflicts.values().filter(of_nothing).collect();
+        let slices: Vec<_> = slices.into_iter().map(|conflict| conflict.metadata.header.slice).collect();
+        let mut changes = Vec::new();
+        for slice in slices {
+            changes.extend(self.forget_conflict(slice));
+            // It counted as lost while it was a file's content.
+            self.assess(now, slice);
+        }
+        changes
+    }
+
     /// What is known of a slice that is a file's content.
     pub(super) fn published(&self, slice: SliceId) -> Option<SliceMetadata> {
         let content = self.names.content_of_slice(slice)?;

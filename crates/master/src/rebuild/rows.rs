@@ -121,6 +121,20 @@ pub(crate) fn new_identity(id: JournalId, generation: u64, state: RebuildState) 
     StateRow { generation, state, ..StateRow::born(id) }.change()
 }
 
+/// The row that makes a journal with these rows one that was put back: names are put together from it and from what nodes
+/// hold, and no version is given that it had given.
+pub(crate) fn restored_identity(rows: &[StoredRow], id: JournalId) -> RowChange {
+    let stored = rows.iter().find(|row| row.table == JOURNAL_TABLE && row.key == STATE_KEY);
+    let before: Option<StateRow> = stored.and_then(|row| decode_row(&row.value));
+    let (generation, version_floor) = before.map_or((0, Version(0)), |row| (row.generation, row.version_floor));
+    StateRow { generation: generation + 1, state: RebuildState::Running, version_floor, ..StateRow::born(id) }.change()
+}
+
+/// The number of the last change of a small row, where this row says it; else 0.
+pub(crate) fn sequence(row: &StoredRow) -> Result<u64, MasterError> {
+    Ok(Read::of(std::slice::from_ref(row))?.sequence)
+}
+
 /// Whether a row of a rebuild, or of a table that is not known here, can be read.
 pub(crate) fn check_row(row: &StoredRow) -> Result<(), MasterError> {
     Read::of(std::slice::from_ref(row)).map(drop)

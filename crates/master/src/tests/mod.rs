@@ -26,6 +26,7 @@ mod rebuild;
 mod removal;
 mod replication;
 mod restart;
+mod restored;
 mod rights;
 mod rights_table;
 mod server;

@@ -4,6 +4,7 @@ mod accounts;
 mod acl;
 mod admission;
 mod audit;
+mod backup;
 mod cloud;
 mod files;
 mod jobs;
@@ -23,6 +24,7 @@ pub(crate) use admission::{
     Allow, Approve, MasterJoin, NodeJoin, NodeTicket, SecurityCommand, SecurityInit, SecurityRole, SecurityTicket,
 };
 pub(crate) use audit::{AuditCommand, AuditShow};
+pub(crate) use backup::{Backup, Restore};
 pub(crate) use cloud::{
     Demo, Doctor, Drain, ImportFiles, Inspect, Inspected, MasterCommand, MasterRole, Node, NodeVerb, Rebalance,
     Rebuild, RemoveNode, Role, TopologyVerb, Up,
@@ -204,6 +206,12 @@ pub(crate) enum Command {
     /// The names after the master's journal was lost: how far they are, and what was in doubt
     #[command(subcommand, after_help = "Example: sector rebuild status")]
     Rebuild(Rebuild),
+    /// Take a copy of the master's journal and of the security server, while they run
+    #[command(after_help = "Example: sector backup /backups --folder /srv/sector")]
+    Backup(Backup),
+    /// Put such a copy back, while they are stopped
+    #[command(after_help = "Example: sector restore /backups --role master")]
+    Restore(Restore),
     /// Look at what lies on a disk while nobody uses it: a journal, a sidecar, a node's data folder
     #[command(subcommand, after_help = "Example: sector inspect inventory /srv/node-1")]
     Inspect(Inspect),

@@ -4,6 +4,7 @@ mod accounts;
 mod acl;
 mod admission;
 mod audit;
+mod backup;
 mod bench;
 mod check;
 mod clash;
@@ -85,6 +86,8 @@ pub(crate) async fn run(arguments: Arguments) -> Result<(), Failure> {
         Command::Bench(Bench::Io(bench)) => disk_bench::io(&bench, global),
         Command::Bench(Bench::Messages(bench)) => message_bench::messages(bench, global).await,
         Command::Bench(Bench::Transfer(bench)) => transfer_bench::transfer(bench, global).await,
+        Command::Backup(asked) => backup::backup(asked, global).await,
+        Command::Restore(asked) => backup::restore(asked, global).await,
         Command::Inspect(inspect) => inspect::run(inspect, global),
         Command::Testbed(verb) => testbed::run(verb, global).await,
         Command::Audit(asked) => match audit::offline(&asked, global) {
@@ -171,6 +174,8 @@ async fn run_with(cloud: &Client, command: Command, global: &Global) -> Result<(
         | Command::Doctor(_)
         | Command::Login(_)
         | Command::Bench(Bench::Io(_) | Bench::Messages(_) | Bench::Transfer(_))
+        | Command::Backup(_)
+        | Command::Restore(_)
         | Command::Inspect(_)
         | Command::Testbed(_)
         | Command::Spe

@@ -1,6 +1,10 @@
 //! Rows that must outlive the process: the master's names and jobs, the security server's users and nodes. A thin coat
 //! over redb that offers one thing: a batch of changes that is on the disk, whole, when the call returns.
 
+mod export;
+
+pub use export::{RowsError, TakeRow, read_rows, write_refusal};
+
 use std::{
     fmt,
     fs::{File, OpenOptions},

@@ -1,0 +1,97 @@
+//! A journal that was put back from a backup: what the nodes know better stays, and what only the old journal names is
+//! said.
+
+#![allow(clippy::unwrap_used)]
+
+use std::collections::BTreeMap;
+
+use protocol::JournalId;
+use store::RowChange;
+
+use super::*;
+use crate::{StoredRow, rebuild};
+
+type Rows = BTreeMap<(&'static str, Vec<u8>), Vec<u8>>;
+
+impl Bench {
+    /// The master's folder is as it was when it had these rows, put back by `sector restore`.
+    fn put_back(&mut self, rows: &Rows, id: u64) {
+        self.rows = rows.clone().into_iter().collect();
+        let stored: Vec<_> = rows
+            .iter()
+            .map(|((table, key), value)| StoredRow { table, key: key.clone(), value: value.clone() })
+            .collect();
+        match rebuild::restored_identity(&stored, JournalId(id)) {
+            RowChange::Set { table, key, value } => drop(self.rows.insert((table, key), value)),
+            RowChange::Remove { .. } => panic!("an identity is a row"),
+        }
+        self.restart_master();
+    }
+
+    fn rows_now(&self) -> Rows {
+        self.rows.iter().map(|(key, value)| (key.clone(), value.clone())).collect()
+    }
+
+    fn held(&self) -> usize {
+        self.nodes.values().map(|fake| fake.held.len()).sum()
+    }
+}
+
+#[test]
+fn what_was_written_after_the_backup_outlives_the_journal_that_does_not_know_it() {
+    let mut bench = Bench::with_nodes(&["a/1", "b/1"]);
+    for at in ["/kept", "/changed", "/gone", "/old", "/turned"] {
+        bench.put("ann", create(at), 10);
+    }
+    bench.advance(seconds(5));
+    let backup = bench.rows_now();
+
+    let changed = bench.put("ann", create("/changed"), 20);
+    bench.put("ann", create("/new"), 30);
+    bench.mkdir("bob", "/private");
+    bench.done("ann", ClientRequest::Rename { from: path("/old"), to: path("/renamed") });
+    for at in ["/gone", "/turned"] {
+        bench.done("ann", ClientRequest::Remove { path: path(at), recursive: false, now: true });
+    }
+    let request = CreateRequest { parents: true, ..create("/turned/inside") };
+    bench.put("ann", request, 40);
+    bench.advance(seconds(5));
+    let held = bench.held();
+
+    for id in [77, 78] {
+        bench.put_back(&backup, id);
+        bench.join_each(&["n1", "n2"]);
+        bench.advance(seconds(100));
+        let status = bench.rebuild_status();
+        assert_eq!(status.state, RebuildState::Settled);
+        assert_eq!(content(&bench.stat("/changed").entry).version, content(&changed).version);
+        for at in ["/kept", "/changed", "/new", "/renamed", "/turned/inside"] {
+            assert_eq!(bench.locate("ann", at).sources.len(), 2, "{at}");
+        }
+        assert!(bench.exists("/private") && !bench.exists("/old"));
+        assert_eq!(bench.held(), held, "no byte is removed because an old journal does not know it");
+        assert_eq!(bench.conflicts(), [], "a slice that no node has is in nobody's way");
+        // What was removed after the backup is a name without bytes: nobody can say whether it was removed or lost.
+        assert!(bench.exists("/gone"));
+        assert_eq!(bench.health().lost, 1);
+        let old = content(&bench.stat("/changed").entry).version;
+        let next = bench.put("ann", create("/after"), 5);
+        assert!(content(&next).version > old);
+        bench.done("ann", ClientRequest::Remove { path: path("/after"), recursive: false, now: true });
+        bench.advance(seconds(5));
+    }
+}
+
+#[test]
+fn an_old_journal_waits_for_its_nodes_before_anything_can_be_changed() {
+    let mut bench = Bench::with_nodes(&["a/1", "b/1"]);
+    bench.put("ann", create("/a"), 10);
+    bench.advance(seconds(5));
+    let backup = bench.rows_now();
+    bench.put_back(&backup, 77);
+    bench.join_each(&["n1"]);
+    let status = bench.rebuild_status();
+    assert_eq!((status.state, status.missing), (RebuildState::Running, vec![node("n2")]));
+    assert_eq!(bench.refused("ann", ClientRequest::Create(create("/b"))).status, Status::Unavailable);
+    assert!(!bench.locate("ann", "/a").sources.is_empty(), "and all can be read");
+}

@@ -1,0 +1,126 @@
+//! Backups of what the cloud's nodes do not have: the master's journal, and all of the security server
+//! (`docs/paths/backup.md`). [`take`] makes one while the roles run, [`check`] proves that one is whole, [`restore`] puts it
+//! back. Only who may read a role's folder can do either; nothing of it goes over a network.
+//!
+//! Never leaves half a backup under a backup's name, never changes a role's folder before the whole backup was read, and
+//! deletes nothing that it did not make.
+
+pub(crate) mod check;
+mod files;
+pub(crate) mod manifest;
+mod place;
+pub(crate) mod restore;
+pub(crate) mod take;
+
+use std::{
+    io::{self, Read},
+    path::{Path, PathBuf},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
+
+use protocol::Status;
+
+use crate::failure::Failure;
+use manifest::Role;
+
+/// The word of a person that it should stop.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Interrupt(Arc<AtomicBool>);
+
+impl Interrupt {
+    /// Says it.
+    pub(crate) fn ask(&self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+
+    fn is_asked(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
+
+    /// Fails when it was said.
+    fn check(&self) -> Result<(), Failure> {
+        if self.is_asked() { Err(Failure::failed(INTERRUPTED)) } else { Ok(()) }
+    }
+}
+
+/// Bytes from somewhere that may be slow, until a person says to stop or none came for too long.
+struct Patient<'a, R> {
+    from: R,
+    interrupt: &'a Interrupt,
+    silent: u32,
+}
+
+impl<'a, R: Read> Patient<'a, R> {
+    fn new(from: R, interrupt: &'a Interrupt) -> Self {
+        Self { from, interrupt, silent: 0 }
+    }
+}
+
+impl<R: Read> Read for Patient<'_, R> {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        loop {
+            if self.interrupt.is_asked() {
+                return Err(io::Error::other(INTERRUPTED));
+            }
+            match self.from.read(into) {
+                Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut) => {
+                    self.silent += 1;
+                    if self.silent >= SILENCES_MAX {
+                        return Err(io::Error::new(io::ErrorKind::TimedOut, "nothing came for two minutes"));
+                    }
+                }
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                read => {
+                    self.silent = 0;
+                    return read;
+                }
+            }
+        }
+    }
+}
+
+/// The roles whose folders these are, or lie in these as `security` and `master`.
+fn roles_in(folders: &[PathBuf]) -> Result<Vec<(Role, PathBuf)>, Failure> {
+    let mut found: Vec<(Role, PathBuf)> = Vec::new();
+    for folder in folders {
+        let folder = std::path::absolute(folder).map_err(|error| Failure::local("use", folder, &error))?;
+        std::fs::read_dir(&folder).map_err(|error| Failure::local("look into", &folder, &error))?;
+        let here = Role::ALL.map(|role| (role, folder.clone()));
+        let below = Role::ALL.map(|role| (role, folder.join(role.word())));
+        let of = |places: [(Role, PathBuf); 2]| places.into_iter().filter(|(role, at)| is_folder_of(*role, at));
+        let mut roles: Vec<_> = of(here).collect();
+        if roles.is_empty() {
+            roles = of(below).collect();
+        }
+        if roles.is_empty() {
+            let sentence = format!(
+                "neither a master's journal nor a security server's accounts lie in `{}`; name the role's folder with --folder",
+                folder.display()
+            );
+            return Err(Failure::new(Status::NotFound, sentence));
+        }
+        found.extend(roles);
+    }
+    for role in Role::ALL {
+        if found.iter().filter(|(other, _)| *other == role).count() > 1 {
+            let sentence = format!("these are the folders of two roles of one kind ({}); take one each", role.name());
+            return Err(Failure::usage(sentence));
+        }
+    }
+    Ok(found)
+}
+
+fn is_folder_of(role: Role, folder: &Path) -> bool {
+    folder.join(role.rows_file()).is_file()
+}
+
+/// What is said when a person stopped it.
+const INTERRUPTED: &str = "interrupted; nothing half-done is left";
+/// How long a read may wait before it is asked whether to go on.
+const READ_WAIT: Duration = Duration::from_millis(200);
+/// So many waits in a row are two minutes: another backup may have its turn first, and a role may wait for its disk.
+const SILENCES_MAX: u32 = 600;

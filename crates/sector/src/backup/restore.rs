@@ -1,0 +1,237 @@
+//! Putting a backup back, into the folders of roles that do not run. All of the backup is read before anything is touched,
+//! and all of a role is made beside what is there; then one rename puts it in place. What was there is put aside.
+//!
+//! Files that are there stay, since they may be newer: settings, a certificate that was renewed. But an authority that is
+//! not the backup's is put aside, and rows are always those of the backup.
+
+use std::{
+    fs::{self, File},
+    io::BufReader,
+    path::{Path, PathBuf},
+};
+
+use protocol::Status;
+use store::{Journal, StoreError};
+
+use super::{
+    Interrupt, Patient,
+    check::{self, unreadable},
+    files,
+    manifest::{AUDIT_FOLDER, FILES_FOLDER, FileLine, Manifest, Part, ROWS_FILE, Role},
+    place::replace,
+    take::cloud_of,
+};
+use crate::failure::Failure;
+
+/// Which roles go where.
+#[derive(Clone, Debug)]
+pub(crate) struct Wanted {
+    /// The only role that is put back.
+    pub(crate) role: Option<Role>,
+    /// Where it goes; else to where it came from.
+    pub(crate) folder: Option<PathBuf>,
+    /// Whether it is only proved that it could be done.
+    pub(crate) check: bool,
+}
+
+/// A role that was put back.
+#[derive(Debug)]
+pub(crate) struct Restored {
+    /// Which.
+    pub(crate) role: Role,
+    /// Where.
+    pub(crate) folder: PathBuf,
+    /// The rows that were there, and other files that could not stay.
+    pub(crate) aside: Vec<PathBuf>,
+}
+
+/// Puts a backup back. Blocks.
+pub(crate) fn restore(
+    backup: &Path,
+    wanted: &Wanted,
+    interrupt: &Interrupt,
+) -> Result<(Manifest, Vec<Restored>), Failure> {
+    let manifest = check::check(backup, interrupt)?;
+    let parts: Vec<_> = manifest.parts.iter().filter(|part| wanted.role.is_none_or(|role| role == part.role)).collect();
+    if parts.is_empty() {
+        let sentence = format!("`{}` has nothing of the role that was named", backup.display());
+        return Err(Failure::new(Status::NotFound, sentence));
+    }
+    if wanted.folder.is_some() && parts.len() > 1 {
+        return Err(Failure::usage("this backup has two roles; say with --role which one goes to --folder"));
+    }
+    let mut places = Vec::new();
+    for part in parts {
+        let folder = wanted.folder.clone().unwrap_or_else(|| part.folder.clone());
+        let folder = std::path::absolute(&folder).map_err(|error| Failure::local("use", &folder, &error))?;
+        places.push(Place::hold(&manifest, part, folder)?);
+    }
+    if wanted.check {
+        let of = |place: Place<'_>| Restored { role: place.part.role, folder: place.folder, aside: Vec::new() };
+        return Ok((manifest.clone(), places.into_iter().map(of).collect()));
+    }
+    for place in &mut places {
+        place.prepare(backup, interrupt)?;
+    }
+    // From here on a person's word comes too late: what follows is a few renames.
+    interrupt.check()?;
+    let restored = places.into_iter().map(|place| place.put(&manifest)).collect::<Result<_, _>>()?;
+    Ok((manifest, restored))
+}
+
+/// A role's folder while a part is put back.
+struct Place<'a> {
+    part: &'a Part,
+    folder: PathBuf,
+    /// The rows that are there: whoever has them open keeps the role from being started.
+    held: Option<Journal>,
+    staging: Staging,
+}
+
+/// What is made beside that which is there; goes with whoever makes it.
+struct Staging(PathBuf);
+
+impl Drop for Staging {
+    fn drop(&mut self) {
+        // It may never have been made, or be moved by now.
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+impl<'a> Place<'a> {
+    /// Makes sure that the role does not run and is one of the backup's cloud.
+    fn hold(manifest: &Manifest, part: &'a Part, folder: PathBuf) -> Result<Self, Failure> {
+        // One that cannot be read is put aside; one that can must be ours.
+        if let Ok(Some(cloud)) = cloud_of(&folder)
+            && cloud != manifest.cloud
+        {
+            let sentence = format!(
+                "`{}` is the {} of another cloud than the backup's; name another folder with --folder",
+                folder.display(),
+                part.role.name()
+            );
+            return Err(Failure::new(Status::Refused, sentence));
+        }
+        let rows = folder.join(part.role.rows_file());
+        let held = if rows.exists() { hold(part.role, &rows)? } else { None };
+        let staging = Staging(folder.join(format!(".restoring-{}", std::process::id())));
+        Ok(Self { part, folder, held, staging })
+    }
+
+    /// Makes all that is to be put in place.
+    fn prepare(&mut self, backup: &Path, interrupt: &Interrupt) -> Result<(), Failure> {
+        let (role, from) = (self.part.role, backup.join(self.part.role.word()));
+        files::make_folder(&self.folder)?;
+        let staging = &self.staging.0;
+        files::make_folder(staging)?;
+        let rows = staging.join(role.rows_file());
+        let file = from.join(ROWS_FILE);
+        let opened = File::open(&file).map_err(|error| Failure::local("read", &file, &error))?;
+        let mut reader = Patient::new(BufReader::new(opened), interrupt);
+        let keeps = |table: &str| role == Role::Master || security::is_restored(table);
+        Journal::import(&rows, &mut reader, &keeps).map_err(|error| {
+            if interrupt.is_asked() { Failure::failed(super::INTERRUPTED) } else { unreadable(&file, error) }
+        })?;
+        if role == Role::Master {
+            let number = u64::from_be_bytes(net::identity::random());
+            master::mark_restored(&rows, number).map_err(|error| error.refusal())?;
+        }
+        files::give_to_owner_of(&self.folder, &rows)?;
+        for line in self.wanted_files()? {
+            self.stage(&from, line, interrupt)?;
+        }
+        files::sync(staging)
+    }
+
+    fn stage(&self, from: &Path, line: &FileLine, interrupt: &Interrupt) -> Result<(), Failure> {
+        let (source, staged) = (from.join(&line.name), self.staging.0.join(&line.name));
+        if let Some(folder) = staged.parent().filter(|folder| !folder.exists()) {
+            files::make_folder(folder)?;
+            files::give_to_owner_of(&self.folder, folder)?;
+        }
+        let mut opened = File::open(&source).map_err(|error| Failure::local("read", &source, &error))?;
+        files::copy(&mut opened, &staged, interrupt, &|error| Failure::local("read", &source, error))?;
+        files::set_mode(&staged, line.mode)?;
+        files::give_to_owner_of(&self.folder, &staged)
+    }
+
+    /// The files of the backup that the folder lacks, or has otherwise and must not.
+    fn wanted_files(&self) -> Result<Vec<&'a FileLine>, Failure> {
+        let is_there = |name: &str| self.folder.join(name).exists();
+        // Neither is of use without the other.
+        let has_credentials = is_there(KEY) && is_there(CERTIFICATE);
+        let has_audit = fs::read_dir(self.folder.join(AUDIT_FOLDER)).is_ok_and(|mut items| items.next().is_some());
+        let mut wanted = Vec::new();
+        for line in &self.part.files {
+            let is_wanted = match line.name.split_once('/') {
+                Some((FILES_FOLDER, KEY | CERTIFICATE)) => !has_credentials,
+                Some((FILES_FOLDER, name)) if is_authority(name) => {
+                    !is_there(name) || {
+                        let found = files::digest(&self.folder.join(name), &Interrupt::default())?;
+                        found.blake3 != line.blake3
+                    }
+                }
+                Some((FILES_FOLDER, name)) => !is_there(name),
+                // A record is never taken back to what it was.
+                Some((AUDIT_FOLDER, _)) => !has_audit,
+                _ => false,
+            };
+            wanted.extend(is_wanted.then_some(line));
+        }
+        Ok(wanted)
+    }
+
+    /// Puts it in place: the rows last, since with them the role is the backup's.
+    fn put(self, manifest: &Manifest) -> Result<Restored, Failure> {
+        let staging = &self.staging.0;
+        let mut aside = Vec::new();
+        for line in self.wanted_files()? {
+            let Some((folder, name)) = line.name.split_once('/') else { continue };
+            let to = if folder == AUDIT_FOLDER { self.folder.join(AUDIT_FOLDER) } else { self.folder.clone() };
+            if !to.exists() {
+                files::make_folder(&to)?;
+                files::give_to_owner_of(&self.folder, &to)?;
+            }
+            aside.extend(replace(&staging.join(&line.name), &to.join(name))?);
+            files::sync(&to)?;
+        }
+        let rows = self.part.role.rows_file();
+        aside.extend(replace(&staging.join(rows), &self.folder.join(rows))?);
+        files::sync(&self.folder)?;
+        drop(self.held);
+        if self.part.role == Role::Security {
+            security::finish_restore(&self.folder, &manifest.made())?;
+            for made in [CERTIFICATE, KEY] {
+                files::give_to_owner_of(&self.folder, &self.folder.join(made))?;
+            }
+            let audit = self.folder.join(AUDIT_FOLDER);
+            for item in fs::read_dir(&audit).into_iter().flatten().flatten() {
+                files::give_to_owner_of(&self.folder, &item.path())?;
+            }
+            files::give_to_owner_of(&self.folder, &audit)?;
+        }
+        Ok(Restored { role: self.part.role, folder: self.folder, aside })
+    }
+}
+
+/// Opens the rows that are there; those that are damaged keep nobody away, and nobody can run on them.
+fn hold(role: Role, rows: &Path) -> Result<Option<Journal>, Failure> {
+    match Journal::open(rows) {
+        Ok(journal) => Ok(Some(journal)),
+        Err(StoreError::NotAJournal { .. }) => Ok(None),
+        Err(StoreError::JournalLocked { .. }) => {
+            let folder = rows.parent().unwrap_or(rows).display();
+            let sentence = format!("the {} in `{folder}` runs; stop it first, then put the backup back", role.name());
+            Err(Failure::new(Status::Refused, sentence))
+        }
+        Err(other) => Err(Failure::from(other.refusal())),
+    }
+}
+
+fn is_authority(name: &str) -> bool {
+    name == "authority.pem" || name == security::AUTHORITY_KEY_FILE
+}
+
+/// The files by which a role proves itself.
+const KEY: &str = "key.pem";
+const CERTIFICATE: &str = "certificate.pem";

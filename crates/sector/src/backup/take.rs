@@ -1,0 +1,316 @@
+//! Taking a backup, while the roles run or while they are stopped: rows through the door in the role's folder
+//! ([`net::folder_door`]), then the small files, then the audit record, which so reaches at least as far as the accounts
+//! say. All of it goes into a folder without a name, is read again, and gets its name last.
+
+use std::{
+    fs::{self, File},
+    io,
+    os::unix::fs::{MetadataExt, PermissionsExt},
+    path::{Path, PathBuf},
+    time::{SystemTime, UNIX_EPOCH},
+};
+
+use net::folder_door;
+use protocol::Status;
+use rustix::fs::{FlockOperation, flock};
+use store::{Journal, StoreError};
+
+use super::{
+    Interrupt, Patient, READ_WAIT, check,
+    files::{self, Copied},
+    manifest::{AUDIT_FOLDER, FILES_FOLDER, FORMAT, FileLine, MANIFEST_FILE, Manifest, Part, ROWS_FILE, Role},
+    roles_in,
+};
+use crate::failure::Failure;
+
+/// A backup that was taken.
+#[derive(Debug)]
+pub(crate) struct Taken {
+    /// Where it is.
+    pub(crate) folder: PathBuf,
+    /// What it says of itself.
+    pub(crate) manifest: Manifest,
+    /// Files of the roles' folders that are not in it.
+    pub(crate) left_out: Vec<PathBuf>,
+}
+
+/// Takes a backup of the roles in these folders into a new folder below `to`. Blocks.
+pub(crate) fn take(to: &Path, folders: &[PathBuf], interrupt: &Interrupt) -> Result<Taken, Failure> {
+    let roles = roles_in(folders)?;
+    files::make_folder(to)?;
+    remove_unfinished(to)?;
+    let unfinished = Unfinished::begin(to)?;
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let mut manifest = Manifest {
+        format: FORMAT,
+        program: env!("CARGO_PKG_VERSION").into(),
+        made_unix_millis: u64::try_from(now.as_millis()).unwrap_or(u64::MAX),
+        cloud: String::new(),
+        parts: Vec::new(),
+    };
+    let mut left_out = Vec::new();
+    for (role, folder) in roles {
+        let cloud = cloud_of(&folder)?.ok_or_else(|| {
+            let sentence = format!("`authority.pem` is missing in `{}`; bring it back first", folder.display());
+            Failure::new(Status::NotFound, sentence)
+        })?;
+        if !manifest.cloud.is_empty() && manifest.cloud != cloud {
+            return Err(Failure::usage("these are roles of two clouds; take a backup of each by itself"));
+        }
+        manifest.cloud = cloud;
+        let part = take_part(role, &folder, &unfinished.folder.join(role.word()), &mut left_out, interrupt)?;
+        manifest.parts.push(part);
+    }
+    files::write(manifest.to_text()?.as_bytes(), &unfinished.folder.join(MANIFEST_FILE), interrupt)?;
+    files::sync(&unfinished.folder)?;
+    // What cannot be read again is no backup.
+    check::check(&unfinished.folder, interrupt)?;
+    interrupt.check()?;
+    let folder = unfinished.name(to, &manifest)?;
+    Ok(Taken { folder, manifest, left_out })
+}
+
+/// The fingerprint of the authority in a role's folder, in hexadecimal; none where there is none.
+pub(super) fn cloud_of(folder: &Path) -> Result<Option<String>, Failure> {
+    let file = folder.join("authority.pem");
+    match fs::read_to_string(&file) {
+        Ok(text) => {
+            let print = net::identity::fingerprint(&text).map_err(|error| Failure::from(error.refusal()))?;
+            Ok(Some(print.iter().map(|byte| format!("{byte:02x}")).collect()))
+        }
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(Failure::local("read", &file, &error)),
+    }
+}
+
+fn take_part(
+    role: Role,
+    folder: &Path,
+    to: &Path,
+    left_out: &mut Vec<PathBuf>,
+    interrupt: &Interrupt,
+) -> Result<Part, Failure> {
+    for made in [to, &to.join(FILES_FOLDER), &to.join(AUDIT_FOLDER)] {
+        files::make_folder(made)?;
+    }
+    let line = |name: String, copied: Copied, mode| {
+        let Copied { bytes, blake3 } = copied;
+        FileLine { name, bytes, blake3, mode }
+    };
+    let mut lines = vec![line(ROWS_FILE.into(), take_rows(role, folder, &to.join(ROWS_FILE), interrupt)?, 0o600)];
+    let (rows, journal) = check::read_part(role, &to.join(ROWS_FILE), interrupt)?;
+    for small in small_files(folder, left_out)? {
+        let name = format!("{FILES_FOLDER}/{}", small.name);
+        let copied = files::write(&small.bytes, &to.join(&name), interrupt)?;
+        lines.push(line(name, copied, small.mode));
+    }
+    // After the accounts: so it has all lines that they know of.
+    if role == Role::Security {
+        for (name, bytes) in audit_files(folder)? {
+            let name = format!("{AUDIT_FOLDER}/{name}");
+            let copied = files::write(&bytes, &to.join(&name), interrupt)?;
+            lines.push(line(name, copied, 0o600));
+        }
+    }
+    for made in [&to.join(FILES_FOLDER), &to.join(AUDIT_FOLDER), to] {
+        files::sync(made)?;
+    }
+    Ok(Part { role, folder: folder.to_owned(), rows, journal, files: lines })
+}
+
+/// Takes the rows from the role that runs, or else from its journal.
+fn take_rows(role: Role, folder: &Path, to: &Path, interrupt: &Interrupt) -> Result<Copied, Failure> {
+    match folder_door::knock(folder) {
+        Ok(stream) => {
+            let socket = |error: io::Error| Failure::failed(format!("cannot listen to the {}: {error}", role.name()));
+            stream.set_read_timeout(Some(READ_WAIT)).map_err(socket)?;
+            let silent = |error: &io::Error| {
+                let sentence = format!("the {} did not tell all of its rows ({error}); see its log", role.name());
+                Failure::new(Status::Unavailable, sentence)
+            };
+            files::copy(&mut Patient::new(stream, interrupt), to, interrupt, &silent)
+        }
+        Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused) => {
+            take_stopped(role, folder, to, interrupt)
+        }
+        Err(error) => Err(Failure::local("ask for the rows in", folder, &error)),
+    }
+}
+
+fn take_stopped(role: Role, folder: &Path, to: &Path, interrupt: &Interrupt) -> Result<Copied, Failure> {
+    let journal = Journal::open(&folder.join(role.rows_file())).map_err(|error| match error {
+        StoreError::JournalLocked { .. } => {
+            let sentence = format!(
+                "the {} in `{}` runs and gives no backup: it is just starting or stopping, or an older version; try again",
+                role.name(),
+                folder.display()
+            );
+            Failure::new(Status::Unavailable, sentence)
+        }
+        other => Failure::from(other.refusal()),
+    })?;
+    let mut file = File::create_new(to).map_err(|error| files::unwritten(to, &error))?;
+    files::set_mode(to, 0o600)?;
+    let exported = journal.export(&mut io::BufWriter::new(&mut file));
+    exported.map_err(|error| Failure::from(error.refusal()))?;
+    file.sync_all().map_err(|error| files::unwritten(to, &error))?;
+    files::digest(to, interrupt)
+}
+
+/// A small file of a role's folder.
+struct Small {
+    name: String,
+    bytes: Vec<u8>,
+    mode: u32,
+}
+
+/// The small files of a role's folder, all of one moment: a certificate and its key are replaced together, now and then.
+fn small_files(folder: &Path, left_out: &mut Vec<PathBuf>) -> Result<Vec<Small>, Failure> {
+    for _ in 0..LOOKS_MAX {
+        let (before, _) = read_small_files(folder)?;
+        let (after, large) = read_small_files(folder)?;
+        let is_same = |one: &Small, other: &Small| one.name == other.name && one.bytes == other.bytes;
+        let is_still = before.len() == after.len() && before.iter().zip(&after).all(|(a, b)| is_same(a, b));
+        // A renewal that is under way has its second half beside the files.
+        let is_renewed = fs::exists(folder.join("certificate.pem.next")).unwrap_or(false);
+        if is_still && !is_renewed {
+            left_out.extend(large);
+            return Ok(after);
+        }
+    }
+    let sentence = format!("the files in `{}` are being changed all the time; try again", folder.display());
+    Err(Failure::new(Status::Unavailable, sentence))
+}
+
+fn read_small_files(folder: &Path) -> Result<(Vec<Small>, Vec<PathBuf>), Failure> {
+    let failed = |error: io::Error| Failure::local("read", folder, &error);
+    let (mut small, mut large) = (Vec::new(), Vec::new());
+    for item in fs::read_dir(folder).map_err(failed)? {
+        let item = item.map_err(failed)?;
+        let (path, Ok(name)) = (item.path(), item.file_name().into_string()) else { continue };
+        let metadata = match fs::symlink_metadata(&path) {
+            Ok(metadata) if metadata.is_file() => metadata,
+            // Folders, sockets; and what has just gone.
+            _ => continue,
+        };
+        let is_rows = Role::ALL.iter().any(|role| name.starts_with(role.rows_file()));
+        if is_rows || name.starts_with('.') || PASSING.iter().any(|end| name.ends_with(end)) {
+            continue;
+        }
+        if metadata.size() > SMALL_BYTES_MAX {
+            large.push(path);
+            continue;
+        }
+        match fs::read(&path) {
+            Ok(bytes) => small.push(Small { name, bytes, mode: metadata.permissions().mode() & 0o777 }),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) => return Err(Failure::local("read", &path, &error)),
+        }
+    }
+    small.sort_by(|a, b| a.name.cmp(&b.name));
+    large.sort();
+    Ok((small, large))
+}
+
+/// The files of the audit record, without a line that is just being written.
+fn audit_files(folder: &Path) -> Result<Vec<(String, Vec<u8>)>, Failure> {
+    let folder = folder.join(AUDIT_FOLDER);
+    let failed = |error: io::Error| Failure::local("read", &folder, &error);
+    let listed = match fs::read_dir(&folder) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        listed => listed.map_err(failed)?,
+    };
+    let mut found = Vec::new();
+    for item in listed {
+        let item = item.map_err(failed)?;
+        let Ok(name) = item.file_name().into_string() else { continue };
+        if !name.ends_with(".jsonl") {
+            continue;
+        }
+        let mut bytes = fs::read(item.path()).map_err(failed)?;
+        bytes.truncate(bytes.iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1));
+        if !bytes.is_empty() {
+            found.push((name, bytes));
+        }
+    }
+    found.sort();
+    Ok(found)
+}
+
+/// A backup without a name yet; it goes with whoever makes it.
+struct Unfinished {
+    folder: PathBuf,
+    /// Locked as long as someone works in it.
+    lock: Option<File>,
+}
+
+impl Unfinished {
+    fn begin(to: &Path) -> Result<Self, Failure> {
+        let folder = to.join(format!("{UNFINISHED_PREFIX}{}", std::process::id()));
+        files::make_folder(&folder)?;
+        let failed = |error: io::Error| files::unwritten(&folder, &error);
+        let lock = File::open(&folder).map_err(failed)?;
+        flock(&lock, FlockOperation::NonBlockingLockExclusive).map_err(|error| failed(error.into()))?;
+        Ok(Self { folder, lock: Some(lock) })
+    }
+
+    /// Gives it the name of its time.
+    fn name(mut self, to: &Path, manifest: &Manifest) -> Result<PathBuf, Failure> {
+        let time: String = manifest.made().chars().filter(|char| char.is_ascii_alphanumeric()).collect();
+        let name = |number: u32| match number {
+            0 => format!("{}{time}", check::NAME_PREFIX),
+            number => format!("{}{time}-{number}", check::NAME_PREFIX),
+        };
+        for number in 0..NAMES_MAX {
+            let named = to.join(name(number));
+            let flags = rustix::fs::RenameFlags::NOREPLACE;
+            match rustix::fs::renameat_with(rustix::fs::CWD, &self.folder, rustix::fs::CWD, &named, flags) {
+                Ok(()) => {
+                    self.lock = None;
+                    files::sync(to)?;
+                    return Ok(named);
+                }
+                Err(rustix::io::Errno::EXIST) => {}
+                Err(error) => return Err(files::unwritten(&named, &error.into())),
+            }
+        }
+        Err(Failure::new(Status::Exists, format!("`{}` has too many backups of this second", to.display())))
+    }
+}
+
+impl Drop for Unfinished {
+    fn drop(&mut self) {
+        if self.lock.is_some() {
+            // What cannot be removed now goes with the next backup to this folder.
+            let _ = fs::remove_dir_all(&self.folder);
+        }
+    }
+}
+
+/// Removes what a backup left behind that was killed.
+fn remove_unfinished(to: &Path) -> Result<(), Failure> {
+    let failed = |error: io::Error| Failure::local("list", to, &error);
+    for item in fs::read_dir(to).map_err(failed)? {
+        let item = item.map_err(failed)?;
+        if !item.file_name().to_string_lossy().starts_with(UNFINISHED_PREFIX) {
+            continue;
+        }
+        let is_free = File::open(item.path())
+            .is_ok_and(|folder| flock(&folder, FlockOperation::NonBlockingLockExclusive).is_ok());
+        if is_free {
+            let _ = fs::remove_dir_all(item.path());
+        }
+    }
+    Ok(())
+}
+
+/// How the folder of a backup is called that is not whole.
+const UNFINISHED_PREFIX: &str = ".unfinished-";
+/// Largest file of a role's folder that is taken along: settings, keys, topologies are small.
+const SMALL_BYTES_MAX: u64 = 1 << 20;
+/// Ends of the names of files that are nothing yet, or nothing that anyone misses.
+const PASSING: [&str; 3] = [".tmp", ".next", ".log"];
+/// Looks at the small files before they count as never still.
+const LOOKS_MAX: usize = 100;
+/// Backups of one second.
+const NAMES_MAX: u32 = 100;
