@@ -35,6 +35,7 @@ use crate::{NodeError, spe::Chunk};
 pub use job_folders::JobFolders;
 pub use kept::{Kept, KeptContent, KeptResults};
 pub use piece_writer::PieceWriter;
+use piece_writer::copy_range;
 pub use pieces::{PieceRefused, Pieces, Range, SealPlan, SealRefused};
 pub use scratch::{CLEARED_BYTES, ClosedScratch, Scratch};
 pub use seal::Sealed;
@@ -96,6 +97,24 @@ impl BucketStore {
         let mut writer = PieceWriter::begin(bucket, piece, bytes)?;
         writer.copy_from(scratch.file(), 0, bytes)?;
         writer.commit()
+    }
+
+    /// The sums of the first bytes of a scratch file, for [`take_file`](Self::take_file), and the CRC32C of all of them.
+    pub fn sums_of(&self, scratch: &Scratch, bytes: u64) -> Result<(SliceSums, u32), NodeError> {
+        seal::sums_of(scratch.file(), bytes).map_err(NodeError::io("read", scratch.path()))
+    }
+
+    /// A copy of the first bytes of a scratch file that somebody else may still write to: nobody can write to the copy.
+    pub fn copy_of(&self, job: JobId, scratch: &Scratch, bytes: u64) -> Result<Scratch, NodeError> {
+        let copy = self.scratch(job)?;
+        match copy_range(scratch.file(), 0, copy.file(), 0, bytes) {
+            Ok(()) => Ok(copy),
+            // No fault of the disk's: who may write to it has cut it.
+            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
+                Err(NodeError::Spe("cut its results after it had said that they were whole".into()))
+            }
+            Err(error) => Err(NodeError::io("copy", scratch.path())(error)),
+        }
     }
 
     /// Keeps what an attempt left in a scratch file, as far as there is room; whether it did.
@@ -381,7 +400,7 @@ struct Bucket {
 #[derive(Debug, Default)]
 struct State {
     pieces: Pieces,
-    /// Sums that an SPE made for the whole piece of a task's attempt.
+    /// Sums that were made of the whole piece of a task's attempt when it came.
     sums: Option<(u32, u32, SliceSums)>,
     sealed_sums: Option<SliceSums>,
     published: Option<SliceMetadata>,

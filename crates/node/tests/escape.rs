@@ -35,7 +35,7 @@ use protocol::{
     message::spe::{AttemptId, Function, FunctionCode, PartOrder, SegmentOrder, SegmentSource},
     sandbox::SandboxLayer,
 };
-use rustix::process::geteuid;
+use rustix::process::{Pid, Signal, geteuid, kill_process};
 use tempfile::TempDir;
 
 /// The SPE: `src/bin/sector-spe.rs`, or where a run of these tests within one of them put it.
@@ -134,7 +134,22 @@ impl Spe {
         self.run_code(code, parameters).await
     }
 
+    /// The same, while `progress` hears of signs of life.
+    async fn run_watched(&mut self, symbol: &str, progress: &mut (dyn FnMut(u64) + Send)) -> (SpeOutcome, File) {
+        let code = FunctionCode::Native { library: ATTACKS.library.clone(), symbol: symbol.into() };
+        self.run_function(code, vec![], progress).await
+    }
+
     async fn run_code(&mut self, code: FunctionCode, parameters: Vec<(String, String)>) -> (SpeOutcome, File) {
+        self.run_function(code, parameters, &mut |_| {}).await
+    }
+
+    async fn run_function(
+        &mut self,
+        code: FunctionCode,
+        parameters: Vec<(String, String)>,
+        progress: &mut (dyn FnMut(u64) + Send),
+    ) -> (SpeOutcome, File) {
         self.process.load(&Function { code, parameters }, vec![]).await.unwrap();
         let slice = self.folder.path().join("slice");
         fs::write(&slice, "another user's").unwrap();
@@ -143,8 +158,8 @@ impl Spe {
         let segments = vec![(order, vec![SegmentFile::from(File::open(&slice).unwrap())])];
         let output = tempfile::tempfile_in(self.folder.path()).unwrap();
         let attempt = AttemptId { job: JobId(1), stage: 0, run: 0, task: 0, attempt: 0 };
-        let task = TaskRun { attempt, segments, output: output.try_clone().unwrap(), buckets: 1, hash: false };
-        (self.process.run(task, &mut |_| {}).await, output)
+        let task = TaskRun { attempt, segments, output: output.try_clone().unwrap(), buckets: 1 };
+        (self.process.run(task, progress).await, output)
     }
 
     fn lacks(&self, layer: SandboxLayer) -> bool {
@@ -345,9 +360,109 @@ async fn a_function_gets_no_more_memory_than_its_own() {
     assert_eq!(outside("memory", "300"), "ok 300");
     let memory = got(spe.attack("memory", "300").await);
     assert!((32..128).contains(&memory), "{memory} MiB");
-    for (attack, error) in [("shared_memory", "ok 0"), ("stack_memory", "ok 0"), ("file_memory", "EPERM")] {
+    // Without Landlock nothing keeps it from opening the device, and it may share no memory at all.
+    let zeros = if spe.lacks(SandboxLayer::FileRules) { "ok 0" } else { "EACCES" };
+    let refused =
+        [("shared_memory", "ok 0"), ("stack_memory", "ok 0"), ("file_memory", "EPERM"), ("zero_memory", zeros)];
+    for (attack, error) in refused {
         assert_eq!(outside(attack, "10"), "ok 10", "{attack}");
         assert_eq!(spe.attack(attack, "10").await, error, "{attack}");
+    }
+}
+
+#[tokio::test]
+async fn what_a_function_only_reads_takes_no_more_of_the_kernels_memory_than_an_eighth_of_its_own() {
+    let mut spe = Spe::start(|settings| settings.spe_memory_bytes = 128 << 20).await;
+    assert_eq!(outside("zero_pages", "300"), "ok 300");
+    spe.attack("zero_pages", "300").await;
+    let kilobytes = |worker: u32, name: &str| -> u64 {
+        let status = fs::read_to_string(format!("/proc/{worker}/status")).unwrap();
+        let line = status.lines().find_map(|line| line.strip_prefix(name)).unwrap();
+        line.trim_start_matches(':').trim().strip_suffix(" kB").unwrap().parse().unwrap()
+    };
+    let shared = kilobytes(spe.worker(), "RssShmem");
+    assert!(shared < 1 << 10, "{shared} kB of shared memory");
+    assert_eq!(outside("page_tables", "64"), "ok 64", "128 MiB of page tables");
+    let addresses: u64 = spe.attack("page_tables", "64").await.strip_prefix("ok ").unwrap().parse().unwrap();
+    assert!((1..=8).contains(&addresses), "{addresses} GiB of addresses");
+    let tables = kilobytes(spe.worker(), "VmPTE");
+    assert!(tables <= 16 << 10, "{tables} kB of page tables");
+    assert_eq!(spe.attack("ordinary", "").await, "ok", "and it goes on");
+}
+
+#[tokio::test]
+async fn an_end_for_want_of_memory_is_the_functions_own_error() {
+    // No true one: nothing counts there. What the kernel writes, and its signal, come from this test.
+    let group = tempfile::tempdir().unwrap();
+    fs::write(group.path().join("cgroup.controllers"), "memory pids").unwrap();
+    fs::write(group.path().join("cgroup.procs"), "").unwrap();
+    let named = group.path().to_owned();
+    let mut spe = Spe::start(|settings| settings.spe_cgroup = Some(named)).await;
+    let made =
+        fs::read_dir(group.path()).unwrap().map(|entry| entry.unwrap().path()).find(|path| path.is_dir()).unwrap();
+    assert_eq!(fs::read_to_string(made.join("cgroup.procs")).unwrap(), spe.process.id().unwrap().to_string());
+    let worker = Pid::from_raw(spe.worker().try_into().unwrap()).unwrap();
+    fs::write(made.join("memory.events"), "oom 1\noom_kill 1\noom_group_kill 1\n").unwrap();
+    let mut is_killed = false;
+    let (outcome, _) = spe
+        .run_watched("tells", &mut |_| {
+            if !std::mem::replace(&mut is_killed, true) {
+                kill_process(worker, Signal::KILL).unwrap();
+            }
+        })
+        .await;
+    let SpeOutcome::FunctionFailed(error) = outcome else { panic!("{outcome:?}") };
+    assert!(error.message.contains("spe_memory_bytes"), "{}", error.message);
+}
+
+#[tokio::test]
+async fn the_processes_of_a_function_have_no_more_memory_together_than_one_of_them_may_have() {
+    let group = match TestGroup::make() {
+        Ok(group) => group,
+        Err(why) => return not_tested(&why),
+    };
+    assert_eq!(outside("many_memories", "100"), "ok 8");
+    let named = group.0.clone();
+    let mut spe = Spe::start(|settings| {
+        (settings.spe_fork, settings.spe_cgroup) = (true, Some(named));
+        (settings.spe_memory_bytes, settings.spe_scratch_bytes) = (128 << 20, 1 << 20);
+    })
+    .await;
+    let (outcome, _) = spe.run("attacker", &[("attack", "many_memories"), ("argument", "100")]).await;
+    let SpeOutcome::FunctionFailed(error) = outcome else { panic!("{outcome:?}") };
+    assert!(error.message.contains("spe_memory_bytes"), "{}", error.message);
+}
+
+/// A control group of version 2 below that of this process, which goes with it.
+struct TestGroup(PathBuf);
+
+impl TestGroup {
+    fn make() -> Result<Self, String> {
+        let groups = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
+        let mounts = fs::read_to_string("/proc/self/mounts").unwrap_or_default();
+        let mount = mounts.lines().find(|line| line.split(' ').nth(2) == Some("cgroup2"));
+        let mount = mount.and_then(|line| line.split(' ').nth(1)).ok_or("there is no cgroup2 here")?;
+        let group = groups.lines().find_map(|line| line.strip_prefix("0::/")).unwrap_or_default();
+        let folder = Path::new(mount).join(group).join(format!("sector-escape-{}", std::process::id()));
+        fs::create_dir(&folder).map_err(|error| format!("{} cannot be made: {error}", folder.display()))?;
+        let made = Self(folder);
+        let controllers = fs::read_to_string(made.0.join("cgroup.controllers")).unwrap_or_default();
+        if !["memory", "pids"].iter().all(|name| controllers.split_whitespace().any(|found| found == *name)) {
+            return Err(format!(
+                "control groups of version 2 do not count memory here (they have `{}`)",
+                controllers.trim()
+            ));
+        }
+        Ok(made)
+    }
+}
+
+impl Drop for TestGroup {
+    fn drop(&mut self) {
+        for entry in fs::read_dir(&self.0).into_iter().flatten().flatten() {
+            let _ = fs::remove_dir(entry.path());
+        }
+        let _ = fs::remove_dir(&self.0);
     }
 }
 
@@ -449,6 +564,7 @@ async fn what_a_library_may_not_do_a_program_may_not_either() {
         ("shared_memory", "10", &["ok 0"]),
         ("stack_memory", "10", &["ok 0"]),
         ("file_memory", "10", &["EPERM"]),
+        ("zero_memory", "10", &["EACCES", "ok 0"]),
         ("become_root", "", &["EPERM"]),
         ("mount", "", &["EPERM"]),
         ("kernel", "", &[""]),

@@ -54,7 +54,7 @@ impl Spe {
     async fn run(&mut self, segments: Vec<(SegmentOrder, Vec<SegmentFile>)>, buckets: u32) -> (SpeOutcome, File) {
         let output = tempfile::tempfile_in(self.scratch.path()).unwrap();
         let attempt = AttemptId { job: JobId(1), stage: 0, run: 0, task: 0, attempt: 0 };
-        let task = TaskRun { attempt, segments, output: output.try_clone().unwrap(), buckets, hash: false };
+        let task = TaskRun { attempt, segments, output: output.try_clone().unwrap(), buckets };
         (self.process.run(task, &mut |_| {}).await, output)
     }
 

@@ -23,7 +23,6 @@ use protocol::{
     message::spe::{AttemptId, Function, FunctionCode, FunctionError, PartOrder, SegmentOrder, SegmentSource},
 };
 use rustix::process::{Pid, Signal, kill_process, test_kill_process};
-use store::SliceHasher;
 use tempfile::TempDir;
 use tokio::sync::mpsc;
 
@@ -39,7 +38,7 @@ async fn a_node_to_be_killed() {
     let id = spe.process.id().unwrap();
     let output = spe.output(0);
     let segments = vec![whole(0, b"x", RecordFormat::File)];
-    let task = TaskRun { attempt: attempt(0), segments, output, buckets: 1, hash: false };
+    let task = TaskRun { attempt: attempt(0), segments, output, buckets: 1 };
     spe.process.run(task, &mut |_| println!("\nat work: {id}")).await;
 }
 
@@ -101,8 +100,7 @@ impl Spe {
         buckets: u32,
     ) -> (SpeOutcome, File) {
         let output = self.output(task);
-        let task =
-            TaskRun { attempt: attempt(task), segments, output: output.try_clone().unwrap(), buckets, hash: false };
+        let task = TaskRun { attempt: attempt(task), segments, output: output.try_clone().unwrap(), buckets };
         (self.process.run(task, &mut |_| {}).await, output)
     }
 
@@ -246,7 +244,6 @@ async fn a_built_in_function_runs_over_the_whole_and_over_parts_of_files() {
     assert_eq!((result.records_in, result.bytes_in, result.records_out), (25_000, 2_500_000, 25_000));
     assert!(buckets[&0] == [&bytes[100_000..2_500_000], &bytes[..100_000]].concat());
     assert_eq!(result.chunks.len(), 1);
-    assert!(result.sums.is_none());
 }
 
 /// What a start costs, for `docs/performance.md`: no test, since it holds nothing to a limit.
@@ -289,22 +286,6 @@ async fn one_process_runs_several_tasks_and_functions_one_after_the_other() {
     let (result, buckets) = finished(spe.run(2, vec![], 4).await);
     assert_eq!((result.records_in, buckets.len()), (0, 0));
     assert_eq!(spe.process.id(), id);
-}
-
-#[tokio::test]
-async fn the_digest_of_a_single_bucket_is_that_of_its_bytes() {
-    let mut spe = Spe::with(&built_in("copy", &[])).await;
-    let bytes: Vec<u8> = (0..700_000u32).map(|at| (at.wrapping_mul(at) >> 9) as u8).collect();
-    let output = spe.output(0);
-    let segments = vec![whole(0, &bytes, RecordFormat::File)];
-    let task = TaskRun { attempt: attempt(0), segments, output, buckets: 1, hash: true };
-    let SpeOutcome::Finished(result) = spe.process.run(task, &mut |_| {}).await else { panic!("not finished") };
-    let mut hasher = SliceHasher::new();
-    hasher.update(&bytes);
-    let (sums, expected) = (result.sums.unwrap(), hasher.finish());
-    assert_eq!((sums.bytes, sums.digest, sums.blocks), (expected.bytes, expected.digest, expected.blocks));
-    let task = TaskRun { attempt: attempt(1), segments: vec![], output: spe.output(1), buckets: 2, hash: true };
-    assert!(matches!(spe.process.run(task, &mut |_| {}).await, SpeOutcome::Refused(_)));
 }
 
 #[tokio::test]
@@ -540,7 +521,6 @@ async fn a_process_that_is_killed_died_and_its_task_may_be_tried_again() {
         segments: vec![whole(0, b"x", RecordFormat::File)],
         output: spe.output(0),
         buckets: 1,
-        hash: false,
     };
     // Killed when its first sign of life shows that it is at work.
     let mut kill = |bytes| {
@@ -560,7 +540,6 @@ async fn dropping_a_task_and_its_process_ends_a_function_that_never_does() {
         segments: vec![whole(0, b"x", RecordFormat::File)],
         output: spe.output(0),
         buckets: 1,
-        hash: false,
     };
     let (alive, mut heard) = mpsc::channel(1);
     {
@@ -587,7 +566,7 @@ async fn a_full_disk_and_an_unreadable_input_are_not_the_functions_fault() {
     let mut spe = Spe::with(&native(&BAD, "emits_to_full", &[])).await;
     let full = File::options().write(true).open("/dev/full").unwrap();
     let segments = vec![whole(0, b"x", RecordFormat::File)];
-    let task = TaskRun { attempt: attempt(0), segments, output: full, buckets: 1, hash: false };
+    let task = TaskRun { attempt: attempt(0), segments, output: full, buckets: 1 };
     let outcome = spe.process.run(task, &mut |_| {}).await;
     assert!(
         matches!(&outcome, SpeOutcome::Refused(refusal) if refusal.sentence.contains("could not write")),

@@ -3,7 +3,7 @@
 
 mod fake_cloud;
 
-use std::{collections::BTreeMap, os::fd::OwnedFd};
+use std::{collections::BTreeMap, os::fd::OwnedFd, path::Path, process::Command};
 
 use rustix::{
     event::{PollFd, PollFlags, Timespec, poll},
@@ -229,6 +229,42 @@ async fn an_spe_that_was_killed_fails_the_attempt_and_a_fresh_one_runs_the_next(
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_library_changes_nothing_that_it_has_left_and_its_node_makes_the_sums_of_it_itself() {
+    let mut cloud = FakeCloud::start().await;
+    let node = cloud.node("n1").await;
+    cloud.put(&node, 1, &content(100)).await;
+    // A few bytes, which are copied, and many, for which the process is ended.
+    for (times, first) in [(1usize, 0), (300_000, 2)] {
+        let text = "what was computed and is true ";
+        let mut driver = cloud.drive(&node).await;
+        let parameters = [("text", text.to_owned()), ("times", times.to_string())];
+        let parameters = parameters.map(|(name, value)| (name.to_owned(), value)).to_vec();
+        let code = FunctionCode::Native { library: attacks(), symbol: "rewrites".into() };
+        let load = SpeRequest::Load(LoadOrder::plain(Function { code, parameters }));
+        assert_eq!(driver.ask(load).await, SpeReply::Loaded);
+        let expected = text.repeat(times).into_bytes();
+        let bytes = expected.len() as u64;
+        for number in [first, first + 1] {
+            let segments = vec![segment(local(1), 0, 100, RecordFormat::File)];
+            let result = run(&mut driver, task(number, 0, segments, Output::Local)).await;
+            assert_eq!(pieces(&result), vec![(number, bytes)]);
+            assert_eq!(result.pieces[0].checksum, crc32c::crc32c(&expected));
+        }
+        // Of other results, too: what went to a bucket and is kept is what was first there.
+        let segments = vec![segment(local(1), 0, 100, RecordFormat::File)];
+        let spread = BucketPlace { making: 7 + first, ..cloud.bucket_place(&node) };
+        let spread = Output::Buckets(vec![spread]);
+        let result =
+            run(&mut driver, TaskOrder { output: spread, ..task(100 + first, 0, segments, Output::Local) }).await;
+        assert_eq!(result.pieces[0].checksum, crc32c::crc32c(&expected));
+        for number in [first, first + 1] {
+            let found = published(&mut driver, number, &[(number, 0, bytes)], &cloud, &node).await;
+            assert!(found == expected, "{times} times: {:?}", String::from_utf8_lossy(&found[..30]));
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_driver_that_goes_away_ends_its_spe() {
     let mut cloud = FakeCloud::start().await;
     let node = cloud.node("n1").await;
@@ -418,6 +454,17 @@ fn spe_of(node: &FakeNode) -> Pid {
         }
         std::thread::yield_now();
     }
+}
+
+/// The library of `escape/attacks.c`.
+fn attacks() -> Vec<u8> {
+    let folder = tempfile::tempdir().unwrap();
+    let (here, library) = (Path::new(env!("CARGO_MANIFEST_DIR")), folder.path().join("attacks.so"));
+    let mut compile = Command::new("cc");
+    compile.args(["-std=gnu11", "-shared", "-fPIC", "-pthread", "-I"]).arg(here.join("../udf/include"));
+    let compiled = compile.arg("-o").arg(&library).arg(here.join("tests/escape/attacks.c")).status();
+    assert!(compiled.unwrap().success());
+    std::fs::read(library).unwrap()
 }
 
 fn local(slice: u128) -> SegmentSource {

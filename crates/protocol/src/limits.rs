@@ -62,6 +62,13 @@ pub const LEASE_LIFE: Duration = Duration::from_secs(60);
 pub const PARTIAL_LIFE: Duration = Duration::from_secs(60 * 60);
 /// Most broken uploads that one node keeps.
 pub const PARTIALS_MAX: usize = 64;
+/// Most parameters of a function, words of a program or modules that it needs, as they are decoded: a hundred times what a
+/// person writes, and a megabyte or three of memory where a word has a byte on the wire and 24 in memory.
+pub const ORDER_WORDS_MAX: usize = 1 << 16;
+/// Most segments of one task, as they are decoded: a task of many small files has some thousands.
+pub const TASK_SEGMENTS_MAX: usize = 1 << 16;
+/// Most tasks whose pieces one bucket has, as they are decoded: at 16 bytes each as much memory as the message had bytes.
+pub const BUCKET_WINNERS_MAX: usize = 1 << 20;
 /// Most buckets a Sphere stage may have.
 pub const BUCKETS_MAX: u32 = 4_096;
 /// Most stages a Sphere job may have.

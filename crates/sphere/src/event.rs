@@ -95,4 +95,12 @@ pub enum Event {
         /// What is away.
         refusal: Refusal,
     },
+    /// An attempt ended while its node's machine had no more memory: probably by the user's function. Its SPE is not used
+    /// again.
+    OutOfMemory {
+        /// Which.
+        attempt: AttemptId,
+        /// Where, and how it ended.
+        error: FunctionError,
+    },
 }

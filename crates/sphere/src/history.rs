@@ -59,7 +59,8 @@ impl History {
             Event::FunctionFailed { attempt, .. } => {
                 self.end_attempt(now, *attempt, AttemptEnd::Erred, AttemptEnd::Stopped);
             }
-            Event::TaskFailed { attempt, .. } => {
+            // What happens twice is the function's error; which time this was only the job knows.
+            Event::TaskFailed { attempt, .. } | Event::OutOfMemory { attempt, .. } => {
                 self.end_attempt(now, *attempt, AttemptEnd::Failed, AttemptEnd::Failed);
             }
             // It was never begun.

@@ -20,7 +20,11 @@ mod errors;
 mod recovery;
 mod takeover;
 
-use std::{collections::VecDeque, sync::Arc, time::Duration};
+use std::{
+    collections::{BTreeSet, VecDeque},
+    sync::Arc,
+    time::Duration,
+};
 
 use protocol::{
     Counters, NodeId, Now, Refusal, Status,
@@ -53,6 +57,8 @@ pub struct Job {
     records: Vec<StageRecord>,
     /// Segments of this run on which a function erred.
     left_out: Vec<LeftOut>,
+    /// Tasks, by stage, that a machine without memory has ended once.
+    out_of_memory: BTreeSet<(u32, u32)>,
     actions: VecDeque<Action>,
     state: JobState,
     /// The last time that it was told.
@@ -98,6 +104,7 @@ impl Job {
             stages: vec![stage],
             records,
             left_out: vec![],
+            out_of_memory: BTreeSet::new(),
             actions,
             state,
             told: now.monotonic,
@@ -134,6 +141,7 @@ impl Job {
                 }
             }
             Event::FunctionFailed { attempt, error } => self.hear_error(now, attempt, error),
+            Event::OutOfMemory { attempt, error } => self.hear_out_of_memory(now, attempt, error),
             Event::Delivered(attempt) => {
                 if let Some(stage) = self.stage_of(attempt) {
                     stage.delivered(attempt);

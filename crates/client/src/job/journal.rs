@@ -283,7 +283,7 @@ mod tests {
             Event::Progress { attempt, bytes: 5 },
             Event::TaskFinished { attempt, result },
             Event::TaskFailed { attempt, refusal: refusal.clone() },
-            Event::FunctionFailed { attempt, error },
+            Event::FunctionFailed { attempt, error: error.clone() },
             Event::Delivered(attempt),
             Event::DeliveryRefused { attempt, refusal: refusal.clone() },
             Event::Sealed { bucket, bytes: 1, order: vec![3, 1] },
@@ -295,6 +295,7 @@ mod tests {
             Event::JobRefused(refusal.clone()),
             Event::Cancelled(refusal.clone()),
             Event::InputAway { attempt, refusal },
+            Event::OutOfMemory { attempt, error },
         ];
         let told: Vec<Told> = events
             .into_iter()

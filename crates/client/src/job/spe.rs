@@ -97,6 +97,7 @@ impl SpeConversation {
                 Ok(())
             }
             SpeReply::FunctionFailed(error) => Err(Event::FunctionFailed { attempt, error }),
+            SpeReply::OutOfMemory(error) => Err(Event::OutOfMemory { attempt, error }),
             SpeReply::Refused(refusal) => Err(failed(refusal)),
             _ => Err(failed(unavailable(&self.node, "it answered a task with something else"))),
         }

@@ -73,8 +73,11 @@ settings! {
         /// times `spe_slots`. By default above all that system tools give to users and containers.
         spe_users: UserRange = default("2000000000-2000065535"),
         /// Most memory of its own that an SPE may have; 0 is the machine's, shared by its slots, and 512 MiB at least.
-        /// Slices do not count: they are read where the kernel caches them.
+        /// Slices do not count: they are read where the kernel caches them. A segment is at most 64 times as long.
         spe_memory_bytes: u64 = default(0),
+        /// A control group (version 2, with the controllers `memory` and `pids`) that is this node's alone, in which each SPE
+        /// gets one: then its memory is bounded with all of its processes. By default the node's own, where it is alone in it.
+        spe_cgroup: Option<PathBuf> = optional(),
         /// Most bytes that a function may keep in its scratch folder, 1 MiB to 1 TiB. It lies in memory, and is gone with
         /// its SPE.
         spe_scratch_bytes: u64 = default(268_435_456),
@@ -85,8 +88,8 @@ settings! {
         spe_threads_max: u32 = default(256),
         /// Files that an SPE may have open, 64 to 65536; up to 40 of them are the segments it is given.
         spe_open_files_max: u32 = default(256),
-        /// Whether functions may start processes. Off, since each may then have `spe_memory_bytes`, and no function needs
-        /// it to use a processor. A program (`cmd:`) that starts others, such as a shell with a pipe in it, needs it.
+        /// Whether functions may start processes. Off, since each may then have `spe_memory_bytes` (all together, where
+        /// there are control groups), and no function needs it to use a processor. A program (`cmd:`) that starts others, such as a shell with a pipe in it, needs it.
         spe_fork: bool = default(false),
         /// The Python that runs functions in Python, 3.9 or newer, such as that of a virtual environment with the modules
         /// that jobs need; by default the `python3` that the node finds in its `PATH`. Functions may read what belongs to it.
@@ -189,8 +192,8 @@ impl NodeSettings {
                 return Err(Wrong { keys: &["spe_read_paths"], why });
             }
         }
-        if let Some(python) = &mut self.spe_python {
-            settle(python, base);
+        for path in self.spe_python.iter_mut().chain(&mut self.spe_cgroup) {
+            settle(path, base);
         }
         if self.spe_memory_bytes != 0 {
             within(&["spe_memory_bytes"], self.spe_memory_bytes, SPE_MEMORY_BYTES_MIN, 1 << 50)?;

@@ -1,6 +1,11 @@
 //! Making a bucket final, and making it a slice.
 
-use std::{fs, io::Read, path::PathBuf};
+use std::{
+    fs::{self, File},
+    io,
+    os::unix::fs::FileExt,
+    path::PathBuf,
+};
 
 use protocol::{
     SliceHeader, SliceMetadata, Status,
@@ -87,7 +92,7 @@ impl Bucket {
         fs::rename(&path, &self.path).map_err(NodeError::io("rename the sealed bucket", &path))
     }
 
-    /// The sums of the sealed bucket: those of its SPE where it is one whole piece, else from its bytes.
+    /// The sums of the sealed bucket: those that were made of it already where it is one whole piece, else from its bytes.
     fn sums(&self, state: &State, bytes: u64) -> Result<SliceSums, NodeError> {
         if let Some((task, attempt, sums)) = &state.sums
             && state.pieces.consists_of(*task, *attempt)
@@ -95,16 +100,24 @@ impl Bucket {
         {
             return Ok(sums.clone());
         }
-        let mut file = self.open()?;
-        let mut hasher = SliceHasher::new();
-        let mut buffer = vec![0; HASH_BYTES];
-        loop {
-            match file.read(&mut buffer).map_err(NodeError::io("read the bucket", &self.path))? {
-                0 => return Ok(hasher.finish()),
-                count => hasher.update(&buffer[..count]),
-            }
-        }
+        let file = self.open()?;
+        let sums = sums_of(&file, bytes).map_err(NodeError::io("read the bucket", &self.path))?;
+        Ok(sums.0)
     }
+}
+
+/// The sums of the first bytes of a file, and the CRC32C of all of them.
+pub(super) fn sums_of(file: &File, bytes: u64) -> io::Result<(SliceSums, u32)> {
+    let (mut hasher, mut checksum, mut at) = (SliceHasher::new(), 0, 0);
+    let mut buffer = vec![0; usize::try_from(bytes).unwrap_or(HASH_BYTES).min(HASH_BYTES)];
+    while at < bytes {
+        let want = usize::try_from(bytes - at).unwrap_or(buffer.len()).min(buffer.len());
+        file.read_exact_at(&mut buffer[..want], at)?;
+        hasher.update(&buffer[..want]);
+        checksum = crc32c::crc32c_append(checksum, &buffer[..want]);
+        at += want as u64;
+    }
+    Ok((hasher.finish(), checksum))
 }
 
 fn seal_refused(bucket: BucketId, why: SealRefused) -> NodeError {

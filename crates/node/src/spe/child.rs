@@ -126,10 +126,10 @@ impl Child {
         let file = files.into_iter().next();
         match message {
             ToChild::Confine(_) => Err(io::Error::other("this process is confined already")),
-            ToChild::Begin { attempt, buckets, hash } => {
+            ToChild::Begin { attempt, buckets } => {
                 let file = file.ok_or_else(|| io::Error::other("a task came without its scratch file"))?;
                 self.link.told = Instant::now();
-                let writer = BucketWriter::new(file, buckets, hash);
+                let writer = BucketWriter::new(file, buckets);
                 self.task = Some(Task { attempt, writer, records_in: 0, bytes_in: 0, counters: Counters::new() });
                 Ok(())
             }
@@ -211,8 +211,6 @@ impl Child {
                 bytes_in,
                 records_out: written.records,
                 chunks: written.chunks,
-                sums: written.sums,
-                checksums: written.checksums,
                 counters,
             }),
             Err(error) => FromChild::Broken { attempt, sentence: unwritable(&error) },

@@ -3,7 +3,6 @@
 //! its own task: a function may have taken the process over.
 
 use std::{
-    collections::VecDeque,
     env,
     ffi::OsString,
     fs::File,
@@ -20,10 +19,9 @@ use protocol::{
     sandbox::SandboxLayer,
 };
 use rustix::{
-    fs::{MemfdFlags, memfd_create},
+    fs::{MemfdFlags, SealFlags, fcntl_add_seals, memfd_create},
     process::{Pid, Signal, kill_process_group},
 };
-use store::SliceSums;
 use tokio::{
     process::{Child, Command},
     time::timeout,
@@ -31,11 +29,12 @@ use tokio::{
 
 use super::{
     SandboxPlace, SpeError, Tenant,
-    child::clip,
-    death::{Death, Who},
+    cgroups::Cgroup,
+    death::{Death, Memory, Who, memory_kills},
     link::{self, HostLink},
     prints::Prints,
-    words::{ChildCode, Chunk, FinishedWord, FromChild, PythonWord, SegmentWord, ToChild},
+    progression::Progression,
+    words::{ChildCode, Chunk, FinishedWord, FromChild, PythonWord, ToChild},
 };
 use crate::bucket::CLEARED_BYTES;
 
@@ -68,6 +67,10 @@ pub struct SpeProcess {
     missing: Option<Vec<SandboxLayer>>,
     /// Behind the process: its user and its folder are lent again when it is gone.
     place: SandboxPlace,
+    /// Whether a library of a user's was ever loaded into it: then it may hold whatever it was given.
+    has_library: bool,
+    /// How often the machine had ended a process for want of memory when its task began.
+    memory_kills: u64,
     /// Not in the middle of a conversation. Stays false when a call was dropped halfway or the process failed.
     ready: bool,
 }
@@ -84,8 +87,6 @@ pub struct TaskRun {
     pub output: File,
     /// Number of buckets of its output, at least 1.
     pub buckets: u32,
-    /// Whether the digest of the scratch file is wanted; only with one bucket.
-    pub hash: bool,
 }
 
 /// A file of a segment: open, or to be opened when its turn comes, so that a task of thousands of small files does not
@@ -117,6 +118,9 @@ pub enum SpeOutcome {
     Finished(TaskOutput),
     /// The function failed on it: not to be tried again (paper, 3.5.2).
     FunctionFailed(FunctionError),
+    /// The process was ended while the machine had no more memory, probably because of the function: may be tried again
+    /// once.
+    OutOfMemory(FunctionError),
     /// This node could not give it its input or keep its output: may be tried elsewhere. The SPE lives.
     Refused(Refusal),
     /// The process is gone, or of no more use, through no fault of the function: drop it and try again.
@@ -134,10 +138,6 @@ pub struct TaskOutput {
     pub records_out: u64,
     /// What of the scratch file belongs to which bucket, in the order of the file, which has no gaps.
     pub chunks: Vec<Chunk>,
-    /// Length, digest and block checksums of the scratch file, where wanted.
-    pub sums: Option<SliceSums>,
-    /// CRC32C of what each bucket got, by its number.
-    pub checksums: Vec<u32>,
     /// What the function counted.
     pub counters: Counters,
 }
@@ -165,11 +165,28 @@ impl SpeProcess {
             .map_err(|source| SpeError::Start { program: program.executable.display().to_string(), source })?;
         // `command` holds the other ends until here; only when they are gone does the end of the process show.
         drop(command);
+        if let (Some(group), Some(id)) = (place.cgroup(), process.id()) {
+            // It does nothing before it hears how it is to be confined.
+            group.take(id).map_err(|error| SpeError::Place(format!("the control group of an SPE: {error}")))?;
+        }
         let mut limits = place.limits().clone();
         limits.starts_programs = tenant.is_started();
         limits.read_paths.extend(tenant.read_paths());
         link.send(&ToChild::Confine(limits), None);
-        Ok(Self { process, link, prints, tenant, function: String::new(), missing: None, place, ready: true })
+        let function = String::new();
+        let (has_library, memory_kills) = (false, memory_kills());
+        Ok(Self {
+            process,
+            link,
+            prints,
+            tenant,
+            function,
+            missing: None,
+            place,
+            has_library,
+            memory_kills,
+            ready: true,
+        })
     }
 
     /// The process id, while it runs.
@@ -185,6 +202,23 @@ impl SpeProcess {
     /// Whether it can take a function or a task.
     pub fn is_ready(&self) -> bool {
         self.ready
+    }
+
+    /// Whether it may still hold a writable descriptor of results that it has left: code of a user's has run in the process
+    /// itself. What others are told of such a file is believed only of a copy, or after the [end](Self::end).
+    pub fn may_hold_results(&self) -> bool {
+        self.has_library
+    }
+
+    /// Ends the process in order; whether nothing of it is left that could hold a descriptor.
+    pub async fn end(mut self) -> bool {
+        self.ready = false;
+        let (may_start, is_apart) = (self.place.limits().fork, self.missing.as_deref());
+        let is_apart = is_apart.is_some_and(|missing| !missing.contains(&SandboxLayer::Processes));
+        let Self { process, link, .. } = &mut self;
+        // The warden ends all others before itself when the socket is closed.
+        link.close();
+        timeout(EXIT_TIME_MAX, process.wait()).await.is_ok_and(|ended| ended.is_ok()) && (is_apart || !may_start)
     }
 
     /// Waits until the process has locked itself in, and gives the layers that are missing.
@@ -229,9 +263,11 @@ impl SpeProcess {
         self.take_turn().map_err(|sentence| Refusal::new(Status::Unavailable, sentence))?;
         self.await_confinement().await?;
         function.code.name().clone_into(&mut self.function);
+        self.memory_kills = memory_kills();
         let (code, file) = match (&function.code, &self.tenant) {
             (FunctionCode::BuiltIn(name), _) => (ChildCode::BuiltIn(name.clone()), None),
             (FunctionCode::Native { library, symbol }, _) => {
+                self.has_library = true;
                 (ChildCode::Native { symbol: symbol.clone() }, Some(self.pass_code(library)?))
             }
             (FunctionCode::Python(function), Tenant::Python(interpreter)) => {
@@ -259,8 +295,13 @@ impl SpeProcess {
             }
             Ok(Ok(_)) => Err(Refusal::new(Status::Failed, "the SPE answered out of turn")),
             Ok(Err(_)) => Err(match self.death().await {
-                Death::OfFunction(sentence) => Refusal::new(Status::Failed, format!("while it was loaded, {sentence}")),
-                Death::OfProcess(sentence) => Refusal::new(Status::Unavailable, sentence),
+                Death::OfFunction(sentence) => {
+                    // What is too large for an SPE is so everywhere: no other node is to find that out.
+                    let ran_out = self.place.cgroup().is_some_and(Cgroup::ran_out);
+                    let status = if ran_out { Status::Usage } else { Status::Failed };
+                    Refusal::new(status, format!("while it was loaded, {sentence}"))
+                }
+                Death::OfProcess(sentence) | Death::Starved(sentence) => Refusal::new(Status::Unavailable, sentence),
             }),
             Err(_) => {
                 let seconds = LOAD_TIME_MAX.as_secs();
@@ -275,11 +316,8 @@ impl SpeProcess {
         if let Err(sentence) = self.take_turn() {
             return SpeOutcome::Died(sentence);
         }
-        if task.hash && task.buckets != 1 {
-            self.ready = true;
-            return SpeOutcome::Refused(Refusal::new(Status::Failed, "a digest was asked for over several buckets"));
-        }
-        let TaskRun { attempt, segments, output, buckets, hash } = task;
+        let TaskRun { attempt, segments, output, buckets } = task;
+        self.memory_kills = memory_kills();
         let output_file = match output.try_clone() {
             Ok(file) => file,
             Err(error) => {
@@ -288,7 +326,7 @@ impl SpeProcess {
                 return SpeOutcome::Refused(Refusal::new(Status::Unavailable, sentence));
             }
         };
-        self.link.send(&ToChild::Begin { attempt, buckets, hash }, Some(output.into()));
+        self.link.send(&ToChild::Begin { attempt, buckets }, Some(output.into()));
         let mut progression = Progression::new(self.function.clone(), segments);
         let task_max = self.place.sandbox().task_max();
         // Boxed: it lives across every await of the node's conversation.
@@ -300,7 +338,7 @@ impl SpeProcess {
         // A function that says that it goes on, and never ends, holds its SPE no longer than one that is silent.
         let outcome = outcome.unwrap_or_else(|most| progression.failure(None, None, too_long(most), vec![]));
         match outcome {
-            SpeOutcome::Finished(result) => match check(&result, &output_file, buckets, hash) {
+            SpeOutcome::Finished(result) => match check(&result, &output_file, buckets) {
                 Ok(()) => SpeOutcome::Finished(result),
                 Err(sentence) => {
                     self.ready = false;
@@ -341,6 +379,10 @@ impl SpeProcess {
                 }
                 FromChild::Broken { attempt: of, sentence } if of == attempt => {
                     self.ready = true;
+                    // A program that it started may have been the one that was ended.
+                    if self.tenant.is_started() && self.machine_ran_out() {
+                        return segments.failure(None, None, sentence, vec![]).for_want_of_memory();
+                    }
                     return SpeOutcome::Refused(Refusal::new(Status::Unavailable, sentence));
                 }
                 // Of an earlier task that was refused or had failed.
@@ -360,7 +402,13 @@ impl SpeProcess {
         match self.death().await {
             Death::OfFunction(message) => segments.failure(None, None, message, vec![]),
             Death::OfProcess(sentence) => SpeOutcome::Died(sentence),
+            Death::Starved(sentence) => segments.failure(None, None, sentence, vec![]).for_want_of_memory(),
         }
+    }
+
+    /// Whether the machine has ended some process for want of memory since the task began.
+    fn machine_ran_out(&self) -> bool {
+        memory_kills() > self.memory_kills
     }
 
     /// Why the connection is gone.
@@ -369,7 +417,12 @@ impl SpeProcess {
             return Death::OfProcess("the SPE closed its connection".into());
         };
         let said = self.prints.last_line().await;
-        Death::read(status, Who::Spe, said.as_deref())
+        let memory = match self.place.cgroup() {
+            Some(group) if group.ran_out() => Memory::OwnRanOut,
+            _ if self.machine_ran_out() => Memory::MachineRanOut,
+            _ => Memory::Unknown,
+        };
+        Death::read(status, Who::Spe, memory, said.as_deref())
     }
 
     fn take_turn(&mut self) -> Result<(), String> {
@@ -399,9 +452,13 @@ impl SpeProcess {
             let sentence = format!("the function's code is longer than {} bytes: strip it", limits::LIBRARY_BYTES_MAX);
             return Err(Refusal::new(Status::Usage, sentence));
         }
-        let written = memfd_create("function", MemfdFlags::CLOEXEC).map_err(io::Error::from).and_then(|file| {
+        let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
+        let written = memfd_create("function", flags).map_err(io::Error::from).and_then(|file| {
             let mut file = File::from(file);
             file.write_all(code)?;
+            // It lies in memory that counts as nobody's: what was loaded before must not make it longer.
+            let seals = SealFlags::SEAL | SealFlags::SHRINK | SealFlags::GROW | SealFlags::WRITE;
+            fcntl_add_seals(&file, seals)?;
             Ok(file)
         });
         written.map(OwnedFd::from).map_err(|error| {
@@ -422,83 +479,27 @@ impl Drop for SpeProcess {
     }
 }
 
-/// A task's segments on their way to the process. Few are sent ahead: a descriptor counts until it has been received.
-struct Progression {
-    /// What the function is called.
-    function: String,
-    waiting: VecDeque<(SegmentOrder, Vec<SegmentFile>)>,
-    /// Sent and not done; the process works on the first.
-    sent: VecDeque<SegmentOrder>,
-    /// The last one done.
-    last: Option<SegmentOrder>,
-    /// The process knows that no more come.
-    ended: bool,
+impl SpeOutcome {
+    /// An error of the function that may be tried once more, since it is not certain to be its own.
+    fn for_want_of_memory(self) -> Self {
+        match self {
+            Self::FunctionFailed(error) => Self::OutOfMemory(error),
+            other => other,
+        }
+    }
 }
 
-impl Progression {
-    fn new(function: String, segments: Vec<(SegmentOrder, Vec<SegmentFile>)>) -> Self {
-        Self { function, waiting: segments.into(), sent: VecDeque::new(), last: None, ended: false }
-    }
-
-    fn send(&mut self, link: &mut HostLink) -> Result<(), Refusal> {
-        while self.sent.is_empty() || self.files_ahead() < FILES_AHEAD_MAX {
-            let Some((order, files)) = self.waiting.pop_front() else {
-                if !self.ended {
-                    link.send(&ToChild::End, None);
-                    self.ended = true;
-                }
-                return Ok(());
-            };
-            let open = |file| match file {
-                SegmentFile::Open(file) => Ok(file),
-                SegmentFile::Later(open) => open(),
-            };
-            let files: Vec<OwnedFd> =
-                files.into_iter().map(|file| open(file).map(OwnedFd::from)).collect::<Result<_, Refusal>>()?;
-            link.send(&ToChild::Segment(SegmentWord::of(&order)), files);
-            self.sent.push_back(order);
-        }
-        Ok(())
-    }
-
-    fn files_ahead(&self) -> usize {
-        self.sent.iter().map(|order| order.sources().count()).sum()
-    }
-
-    fn done(&mut self) {
-        self.last = self.sent.pop_front().or(self.last.take());
-    }
-
-    /// An error of the function: on the segment it names, or on the one it was at.
-    fn failure(
-        &mut self,
-        segment: Option<u64>,
-        record: Option<u64>,
-        message: String,
-        mut record_start: Vec<u8>,
-    ) -> SpeOutcome {
-        // The process belongs to the function: what it says is no longer than it may be.
-        record_start.truncate(limits::FUNCTION_RECORD_BYTES_MAX);
-        let named = self.sent.iter().find(|order| Some(order.segment) == segment);
-        let Some(order) = named.or(self.sent.front()).or(self.last.as_ref()) else {
-            return SpeOutcome::Died(format!("before its first segment, {message}"));
-        };
-        SpeOutcome::FunctionFailed(FunctionError {
-            function: self.function.clone(),
-            path: order.first.path.clone(),
-            segment: order.segment,
-            record,
-            message: clip(message, limits::FUNCTION_MESSAGE_BYTES_MAX),
-            record_start,
-        })
+impl TaskOutput {
+    /// The length of what it left.
+    pub fn bytes(&self) -> u64 {
+        self.chunks.iter().map(|chunk| chunk.bytes).sum()
     }
 }
 
 impl From<FinishedWord> for TaskOutput {
     fn from(word: FinishedWord) -> Self {
-        let FinishedWord { records_in, bytes_in, records_out, chunks, sums, checksums, counters, .. } = word;
-        let sums = sums.map(|(bytes, digest, blocks)| SliceSums { bytes, digest, blocks });
-        Self { records_in, bytes_in, records_out, chunks, sums, checksums, counters }
+        let FinishedWord { records_in, bytes_in, records_out, chunks, counters, .. } = word;
+        Self { records_in, bytes_in, records_out, chunks, counters }
     }
 }
 
@@ -527,7 +528,7 @@ fn too_long(most: Duration) -> String {
 }
 
 /// Whether what the process says of its results agrees with the scratch file.
-fn check(result: &TaskOutput, file: &File, buckets: u32, hash: bool) -> Result<(), String> {
+fn check(result: &TaskOutput, file: &File, buckets: u32) -> Result<(), String> {
     let file_bytes =
         file.metadata().map_err(|error| format!("the scratch file of a task cannot be read: {error}"))?.len();
     let mut end = 0u64;
@@ -539,11 +540,7 @@ fn check(result: &TaskOutput, file: &File, buckets: u32, hash: bool) -> Result<(
     }
     // A file that another task has used before may have a byte of it, where nothing was written over that.
     let is_whole = end == file_bytes || end == 0 && file_bytes <= CLEARED_BYTES;
-    let sums_bytes = result.sums.as_ref().map(|sums| sums.bytes);
-    if result.checksums.len() != buckets.max(1) as usize {
-        return Err("the SPE gave a wrong account of the sums of its results".into());
-    }
-    if !is_whole || sums_bytes != hash.then_some(end) {
+    if !is_whole {
         return Err("the SPE gave a wrong account of the length of its results".into());
     }
     Ok(())
@@ -551,9 +548,6 @@ fn check(result: &TaskOutput, file: &File, buckets: u32, hash: bool) -> Result<(
 
 /// What of the node's environment a function may see.
 const PASSED_ENVIRONMENT: &[&str] = &["LANG", "LC_ALL", "TZ"];
-/// Files of segments that are sent and not yet processed, beyond which no more are sent: enough that the process never
-/// waits for the node, few enough for any limit of descriptors in flight.
-const FILES_AHEAD_MAX: usize = 32;
 /// How long a process may take to lock itself in: some milliseconds, unless the machine is very busy.
 const CONFINE_TIME_MAX: Duration = Duration::from_secs(60);
 /// How long a library may take to load; its initialisers are user code.

@@ -10,6 +10,7 @@ use std::{
     },
 };
 
+use rustix::net::{Shutdown, shutdown};
 use tokio::{io::Interest, net::UnixStream};
 
 use super::{
@@ -37,6 +38,12 @@ impl HostLink {
         socket.set_nonblocking(true)?;
         let socket = UnixStream::from_std(socket)?;
         Ok(Self { socket, received: Vec::new(), to_send: VecDeque::new(), sent_bytes: 0 })
+    }
+
+    /// Closes this end: all that the process still says goes nowhere.
+    pub(super) fn close(&mut self) {
+        // It may be closed at the other end already.
+        let _ = shutdown(&self.socket, Shutdown::Both);
     }
 
     /// Sends a message as far as it goes at once; what is left travels during [`next`](Self::next).

@@ -2,7 +2,7 @@
 //! process alone. It never copies: what is mapped is the page cache of the node.
 #![allow(unsafe_code)]
 
-use std::{fs::File, os::unix::fs::FileExt};
+use std::{fs::File, io, os::unix::fs::FileExt};
 
 use memmap2::{Advice, Mmap, MmapOptions};
 use protocol::RecordFormat;
@@ -113,12 +113,25 @@ pub(super) fn whole(file: &File) -> Result<Option<Mmap>, String> {
 /// Maps `from..until` of a file, which need not lie on page borders.
 fn map(file: &File, from: u64, until: u64) -> Result<Mmap, String> {
     let bytes = usize::try_from(until - from).map_err(|_| "it does not fit the address space".to_owned())?;
+    // As private memory that nobody writes to: no sandbox refuses that, and it is the same pages.
     // SAFETY: slices, sealed buckets and what was fetched of a slice do not change, so the bytes stay what they are while they are borrowed. Were a
     // file cut short all the same, this process would get SIGBUS and end; the node, which maps nothing, learns of it.
-    let map = unsafe { MmapOptions::new().offset(from).len(bytes).map(file) }.map_err(|error| error.to_string())?;
+    let map = unsafe { MmapOptions::new().offset(from).len(bytes).map_copy_read_only(file) };
+    let map = map.map_err(|error| unmapped(&error))?;
     // A hint: reading ahead begins at once. Where it is not taken, pages come as they are touched.
     let _ = map.advise(Advice::WillNeed);
     Ok(map)
+}
+
+fn unmapped(error: &io::Error) -> String {
+    match error.kind() {
+        io::ErrorKind::OutOfMemory => {
+            "it does not fit the addresses of an SPE: give it smaller segments (`--segment-bytes`), or raise \
+             `spe_memory_bytes` of the node"
+                .into()
+        }
+        _ => error.to_string(),
+    }
 }
 
 #[cfg(test)]

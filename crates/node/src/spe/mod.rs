@@ -5,6 +5,7 @@
 //! runs inside: it maps a segment's file, calls the function, and appends the results to one scratch file. Between them
 //! is a Unix socket and the messages of `words`. User code runs nowhere else, and never in the node's own process.
 
+mod cgroups;
 pub mod child;
 mod death;
 mod descriptors;
@@ -22,6 +23,7 @@ mod parts;
 mod prints;
 pub(crate) mod probe;
 mod program;
+mod progression;
 mod python;
 mod reporter;
 pub mod sandbox;
@@ -35,6 +37,6 @@ pub use host::{SegmentFile, SpeOutcome, SpeProcess, SpeProgram, TaskOutput, Task
 pub use interpreter::Interpreter;
 pub use probe::probe;
 pub use sandbox::Confinement;
-pub use slots::{Sandbox, SandboxPlace};
+pub use slots::{MemoryBound, Sandbox, SandboxPlace};
 pub use tenant::Tenant;
 pub use words::Chunk;

@@ -4,11 +4,9 @@
 
 use std::{fs::File, io, os::unix::fs::FileExt};
 
-use protocol::Digest;
-use store::SliceHasher;
 use udf::Stopped;
 
-use super::words::Chunk;
+use super::words::{CHUNKS_MAX, Chunk};
 
 /// Buffers by bucket over one file.
 pub(super) struct BucketWriter {
@@ -18,9 +16,6 @@ pub(super) struct BucketWriter {
     /// Bytes at which a bucket's buffer is written.
     buffer_bytes: usize,
     chunks: Vec<Chunk>,
-    /// CRC32C of what each bucket has got: a task that is done again must come to the same.
-    checksums: Vec<u32>,
-    hasher: Option<SliceHasher>,
     records: u64,
     failure: Option<io::Error>,
 }
@@ -31,15 +26,11 @@ pub(super) struct Written {
     pub(super) chunks: Vec<Chunk>,
     /// Records written.
     pub(super) records: u64,
-    /// Length, digest and block checksums, where wanted.
-    pub(super) sums: Option<(u64, Digest, Vec<u32>)>,
-    /// CRC32C of what each bucket got.
-    pub(super) checksums: Vec<u32>,
 }
 
 impl BucketWriter {
     /// A writer into an empty file, for at least one bucket.
-    pub(super) fn new(file: File, buckets: u32, hash: bool) -> Self {
+    pub(super) fn new(file: File, buckets: u32) -> Self {
         let buckets = buckets.max(1) as usize;
         Self {
             file,
@@ -47,8 +38,6 @@ impl BucketWriter {
             buffers: vec![Vec::new(); buckets],
             buffer_bytes: (BUFFERS_BYTES / buckets).clamp(BUFFER_BYTES_MIN, BUFFER_BYTES_MAX),
             chunks: Vec::new(),
-            checksums: vec![0; buckets],
-            hasher: hash.then(SliceHasher::new),
             records: 0,
             failure: None,
         }
@@ -101,11 +90,7 @@ impl BucketWriter {
         if let Some(failure) = self.failure {
             return Err(failure);
         }
-        let sums = self.hasher.map(|hasher| {
-            let sums = hasher.finish();
-            (sums.bytes, sums.digest, sums.blocks)
-        });
-        Ok(Written { chunks: self.chunks, records: self.records, sums, checksums: self.checksums })
+        Ok(Written { chunks: self.chunks, records: self.records })
     }
 
     fn flush(&mut self, bucket: usize) -> Result<(), Stopped> {
@@ -125,12 +110,16 @@ impl BucketWriter {
             self.failure = Some(error);
             return Err(Stopped);
         }
-        self.checksums[bucket] = crc32c::crc32c_append(self.checksums[bucket], bytes);
-        if let Some(hasher) = &mut self.hasher {
-            hasher.update(bytes);
-        }
+        let is_full = self.chunks.len() >= CHUNKS_MAX;
         match self.chunks.last_mut() {
             Some(last) if last.bucket as usize == bucket => last.bytes += bytes.len() as u64,
+            _ if is_full => {
+                let why = format!(
+                    "they lie in more than {CHUNKS_MAX} places; use fewer buckets, or smaller segments (`--segment-bytes`)"
+                );
+                self.failure = Some(io::Error::new(io::ErrorKind::QuotaExceeded, why));
+                return Err(Stopped);
+            }
             _ => {
                 let chunk = Chunk { bucket: bucket as u32, offset: self.file_bytes, bytes: bytes.len() as u64 };
                 self.chunks.push(chunk);
@@ -175,7 +164,7 @@ mod tests {
     fn each_bucket_gets_its_records_in_order_whatever_their_sizes() {
         let file = tempfile::tempfile().unwrap();
         let count = 37;
-        let mut writer = BucketWriter::new(file.try_clone().unwrap(), count as u32, false);
+        let mut writer = BucketWriter::new(file.try_clone().unwrap(), count as u32);
         writer.buffer_bytes = 100;
         let mut expected = vec![Vec::new(); count];
         for at in 0..5_000u32 {
@@ -187,14 +176,12 @@ mod tests {
         let written = writer.finish().unwrap();
         assert_eq!(written.records, 5_000);
         assert_eq!(buckets(&file, &written.chunks, count), expected);
-        let checksums: Vec<u32> = expected.iter().map(|bytes| crc32c::crc32c(bytes)).collect();
-        assert_eq!(written.checksums, checksums);
     }
 
     #[test]
     fn one_bucket_is_one_chunk() {
         let file = tempfile::tempfile().unwrap();
-        let mut writer = BucketWriter::new(file.try_clone().unwrap(), 1, false);
+        let mut writer = BucketWriter::new(file.try_clone().unwrap(), 1);
         for bytes in [10, 2_000_000, 5, 1_048_576, 700_000, 700_000] {
             writer.emit(0, &vec![7; bytes], 1).unwrap();
         }
@@ -205,14 +192,14 @@ mod tests {
 
     #[test]
     fn the_most_buckets_there_may_be_keep_within_the_bound() {
-        let writer = BucketWriter::new(tempfile::tempfile().unwrap(), limits::BUCKETS_MAX, false);
+        let writer = BucketWriter::new(tempfile::tempfile().unwrap(), limits::BUCKETS_MAX);
         assert!(writer.buffer_bytes * writer.buffers.len() <= BUFFERS_BYTES);
     }
 
     #[test]
     fn a_full_disk_closes_the_output_and_is_told_at_the_end() {
         let full = File::options().write(true).open("/dev/full").unwrap();
-        let mut writer = BucketWriter::new(full, 1, false);
+        let mut writer = BucketWriter::new(full, 1);
         assert_eq!(writer.emit(0, &[0; 3_000_000], 1), Err(Stopped));
         assert_eq!(writer.emit(0, b"x", 1), Err(Stopped));
         assert!(writer.failure().is_some());

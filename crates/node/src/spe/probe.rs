@@ -5,7 +5,7 @@ use std::{path::Path, sync::Arc};
 
 use protocol::sandbox::SandboxLayer;
 
-use super::{Sandbox, SpeProcess, SpeProgram, Tenant};
+use super::{MemoryBound, Sandbox, SpeProcess, SpeProgram, Tenant};
 use crate::{blocking, hands::Hands};
 
 /// Starts an SPE in a new folder in `parent`, and gives the layers that it found missing. To be called within a Tokio
@@ -31,6 +31,13 @@ pub(crate) async fn look_at_sandbox(hands: Arc<Hands>) {
         Ok(folder) => probe(&hands.spe, &hands.sandbox, &folder).await,
         Err(error) => Err(error.to_string()),
     };
+    match hands.sandbox.memory_bound() {
+        MemoryBound::Group => tracing::info!("the memory of each SPE is bounded by a control group"),
+        MemoryBound::Process(why) => {
+            let advice = MemoryBound::ADVICE;
+            tracing::info!("the memory of SPEs is bounded process by process, since {why}; better: {advice}");
+        }
+    }
     match found {
         Ok(missing) if missing.is_empty() => tracing::info!("user functions run in the whole sandbox"),
         Ok(missing) => {

@@ -23,7 +23,7 @@ use rustix::{
 use udf::{FunctionError, Input, Output, RecordFormat, Stopped};
 
 use super::{
-    death::{Death, Who},
+    death::{Death, Memory, Who},
     function::CallError,
     reporter::{Reporter, is_report},
     sandbox::Started,
@@ -114,9 +114,10 @@ impl Program {
         };
         let said = running.said.last_lines();
         if !status.code().is_some_and(|code| self.good_codes.contains(&code)) {
-            return Err(match Death::read(status, Who::Program(name), said.as_deref()) {
+            return Err(match Death::read(status, Who::Program(name), Memory::Unknown, said.as_deref()) {
                 Death::OfFunction(sentence) => CallError::Function(FunctionError::new(sentence)),
-                Death::OfProcess(sentence) => CallError::Broken(sentence),
+                // In here nobody knows of the machine's memory: the node does.
+                Death::OfProcess(sentence) | Death::Starved(sentence) => CallError::Broken(sentence),
             });
         }
         std::mem::take(&mut running.reporter)

@@ -20,12 +20,18 @@ use rustix::{
     thread::{CapabilitySet, capabilities},
 };
 
-use super::{Confinement, SpeError, interpreter::Python};
+use super::{
+    Confinement, SpeError,
+    cgroups::{Cgroup, Cgroups},
+    interpreter::Python,
+};
 
 /// How SPEs of this node are confined.
 #[derive(Debug)]
 pub struct Sandbox {
     limits: Confinement,
+    /// What bounds the memory of all processes of an SPE together, or why nothing does.
+    cgroups: Result<Arc<Cgroups>, String>,
     /// Bytes of the disk that results leave free.
     reserve_bytes: u64,
     /// Whether a function is refused where a layer is missing.
@@ -43,6 +49,26 @@ pub struct Sandbox {
     lent: Mutex<Lent>,
     /// What a process of this node found missing.
     missing: OnceLock<Vec<SandboxLayer>>,
+}
+
+/// What bounds the memory of an SPE.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum MemoryBound {
+    /// A control group: all of its processes together, with what the kernel keeps for them.
+    Group,
+    /// The limits of each process, each for itself; with a sentence on why there are no control groups.
+    Process(String),
+}
+
+impl MemoryBound {
+    /// What this process has by itself, without changing anything.
+    pub fn look(settings: &NodeSettings) -> Self {
+        Cgroups::look(settings.spe_cgroup.as_deref()).map_or_else(Self::Process, |_| Self::Group)
+    }
+
+    /// What an operator can do to get the better one.
+    pub const ADVICE: &str = "`Delegate=yes` in the unit of the node's service, or name a control group of version 2 that is \
+                              the node's alone as `spe_cgroup`";
 }
 
 #[derive(Debug, Default)]
@@ -76,6 +102,7 @@ impl Sandbox {
         let first = name.bytes().fold(0x811c_9dc5_u32, |sum, byte| (sum ^ u32::from(byte)).wrapping_mul(0x0100_0193));
         Self {
             limits,
+            cgroups: Cgroups::find(settings.spe_cgroup.as_deref()).map(Arc::new),
             reserve_bytes: settings.reserve_bytes,
             required: settings.spe_sandbox == SandboxDemand::Required,
             python: Python::new(settings.spe_python.clone(), settings.data_folders()),
@@ -91,6 +118,14 @@ impl Sandbox {
     /// Whether a missing layer refuses a function.
     pub fn is_required(&self) -> bool {
         self.required
+    }
+
+    /// What bounds the memory of SPEs.
+    pub fn memory_bound(&self) -> MemoryBound {
+        match &self.cgroups {
+            Ok(_) => MemoryBound::Group,
+            Err(why) => MemoryBound::Process(why.clone()),
+        }
     }
 
     /// How long a function may give no sign of life; `None`: for ever.
@@ -128,7 +163,9 @@ impl Sandbox {
             let room = statvfs(&folder).map(|found| found.f_bavail.saturating_mul(found.f_frsize));
             limits.file_bytes = file_share(room.unwrap_or(u64::MAX), self.reserve_bytes);
         }
-        let place = SandboxPlace { user, folder, limits };
+        let group = self.cgroups.as_ref().ok().map(|groups| groups.make(&limits)).transpose();
+        let group = group.map_err(|error| SpeError::Place(format!("a control group for an SPE: {error}")))?;
+        let place = SandboxPlace { group, user, folder, limits };
         let owned = chown(&place.folder, place.user.user, place.user.user);
         owned.map_err(|error| SpeError::Place(format!("the folder {}: {error}", place.folder.display())))?;
         Ok(place)
@@ -156,6 +193,8 @@ impl Sandbox {
 /// What an SPE has while it runs. Dropping it takes it back: the folder goes with all that is in it.
 #[derive(Debug)]
 pub struct SandboxPlace {
+    /// The first to go: it ends what is left of the processes.
+    group: Option<Cgroup>,
     user: LentUser,
     folder: PathBuf,
     limits: Confinement,
@@ -170,6 +209,11 @@ impl SandboxPlace {
     /// What it may have and use.
     pub fn limits(&self) -> &Confinement {
         &self.limits
+    }
+
+    /// Its control group, where there are some.
+    pub(super) fn cgroup(&self) -> Option<&Cgroup> {
+        self.group.as_ref()
     }
 
     /// The sandbox it is a place in.

@@ -9,10 +9,13 @@
 use std::path::PathBuf;
 
 use protocol::{
-    Counters, Digest, RecordFormat, Refusal,
+    Counters, RecordFormat, Refusal,
     message::spe::{AttemptId, Guide, PartOrder, SegmentOrder},
     sandbox::SandboxLayer,
-    wire::codec::{self, CodecError},
+    wire::{
+        codec::{self, CodecError},
+        few::few,
+    },
 };
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
@@ -38,8 +41,6 @@ pub(super) enum ToChild {
         attempt: AttemptId,
         /// Number of buckets of its output.
         buckets: u32,
-        /// Whether the scratch file's digest is wanted; only with a single bucket.
-        hash: bool,
     },
     /// A segment of the task. With the descriptors of its files.
     Segment(SegmentWord),
@@ -209,12 +210,9 @@ pub(super) struct FinishedWord {
     pub(super) bytes_in: u64,
     /// Records written.
     pub(super) records_out: u64,
-    /// What of the scratch file belongs to which bucket, in the order of the file.
+    /// What of the scratch file belongs to which bucket, in the order of the file; at most [`CHUNKS_MAX`].
+    #[serde(deserialize_with = "few::<CHUNKS_MAX, _, _>")]
     pub(super) chunks: Vec<Chunk>,
-    /// Length, digest and block checksums of the scratch file, where wanted.
-    pub(super) sums: Option<(u64, Digest, Vec<u32>)>,
-    /// CRC32C of what each bucket got, by its number.
-    pub(super) checksums: Vec<u32>,
     /// What the function counted.
     pub(super) counters: Counters,
 }
@@ -253,13 +251,38 @@ pub(super) fn body_bytes(first: [u8; LENGTH_BYTES]) -> Option<usize> {
 
 /// Bytes of a message's length.
 pub(super) const LENGTH_BYTES: usize = 4;
-/// Longest message in bytes: the chunk list of a task with tens of gigabytes of results in 4,096 buckets fits.
-pub(super) const MESSAGE_BYTES_MAX: usize = 64 * 1024 * 1024;
+/// Longest message in bytes: the longest list of chunks fits, at 15 bytes each where they are far into a long file.
+pub(super) const MESSAGE_BYTES_MAX: usize = 16 << 20;
+/// Most chunks of a task, at 24 bytes each in the node's memory: 24 MiB. Six gigabytes of results in 4,096 buckets have as
+/// many, and more than a hundred gigabytes in 256.
+pub(super) const CHUNKS_MAX: usize = 1 << 20;
 
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
+    use protocol::JobId;
+
     use super::*;
+
+    fn finished(count: usize) -> FromChild {
+        let chunk = Chunk { bucket: 1, offset: 0, bytes: 1 };
+        let attempt = AttemptId { job: JobId(1), stage: 0, run: 0, task: 0, attempt: 0 };
+        let chunks = vec![chunk; count];
+        let counters = Counters::new();
+        FromChild::Finished(FinishedWord { attempt, records_in: 0, bytes_in: 0, records_out: 0, chunks, counters })
+    }
+
+    #[test]
+    fn no_message_of_a_function_makes_its_node_hold_more_chunks_than_there_may_be() {
+        let most = encode(&finished(CHUNKS_MAX));
+        assert!(decode::<FromChild>(&most[LENGTH_BYTES..]).is_ok());
+        let more = encode(&finished(CHUNKS_MAX + 1));
+        assert!(more.len() < MESSAGE_BYTES_MAX / 4, "it is not its length by which it is refused");
+        assert_eq!(decode::<FromChild>(&more[LENGTH_BYTES..]).err(), Some(CodecError::Malformed));
+        let far = Chunk { bucket: 4_095, offset: 1 << 45, bytes: 1 << 20 };
+        let each = codec::encode(&far).len() - 1;
+        assert!(each * CHUNKS_MAX + (1 << 17) <= MESSAGE_BYTES_MAX, "{each} bytes each");
+    }
 
     #[test]
     fn a_message_travels_with_its_length_and_an_endless_one_is_refused() {

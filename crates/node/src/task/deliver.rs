@@ -77,7 +77,7 @@ async fn keep(
     scratch: Scratch,
     result: TaskOutput,
 ) -> Result<Vec<PieceResult>, NodeError> {
-    let bytes: u64 = result.chunks.iter().map(|chunk| chunk.bytes).sum();
+    let bytes = result.bytes();
     if bytes == 0 {
         let buckets = Arc::clone(&hands.buckets);
         let put_back = move || {
@@ -88,8 +88,11 @@ async fn keep(
     }
     let piece = PieceId { bucket: own_bucket(attempt), task: attempt.task, attempt: attempt.attempt };
     let buckets = Arc::clone(&hands.buckets);
-    blocking("keeping a task's results", move || buckets.take_file(piece, scratch, bytes, result.sums)).await?;
-    let checksum = result.checksums.first().copied().unwrap_or_default();
+    let take = move || {
+        let (sums, checksum) = buckets.sums_of(&scratch, bytes)?;
+        buckets.take_file(piece, scratch, bytes, Some(sums)).map(|()| checksum)
+    };
+    let checksum = blocking("keeping a task's results", take).await?;
     Ok(vec![PieceResult { bucket: attempt.task, bytes, checksum, is_delivered: true }])
 }
 
@@ -100,16 +103,21 @@ async fn spread(
     scratch: Scratch,
     result: TaskOutput,
 ) -> Result<Vec<PieceResult>, NodeError> {
-    let parts = Part::gather(result.chunks.clone());
-    let mut pieces: Vec<PieceResult> = parts.iter().map(|part| part.result(&result.checksums)).collect();
+    let results = Arc::new(Results::File { file: scratch.share()?, path: scratch.path().to_owned() });
+    let (from, chunks) = (Arc::clone(&results), result.chunks.clone());
+    let sum_up = move || {
+        let parts = Part::gather(chunks);
+        let pieces = parts.iter().map(|part| part.result(&from)).collect::<Result<Vec<_>, _>>()?;
+        Ok((parts, pieces))
+    };
+    let (parts, mut pieces) = blocking("reading a task's results", sum_up).await?;
     // The host of the SPE has checked that there is no bucket without a place.
     let placed = parts.into_iter().filter_map(|part| Some((places.get(part.bucket as usize)?.clone(), part)));
     let wanted: Vec<_> = placed.filter(|(place, _)| place.is_wanted).collect();
     let unwanted: BTreeSet<u32> =
         places.iter().zip(0..).filter(|(place, _)| !place.is_wanted).map(|(_, bucket)| bucket).collect();
     let is_all_here = unwanted.is_empty() && wanted.iter().all(|(place, _)| place.node == hands.node);
-    let results = Results::File { file: scratch.share()?, path: scratch.path().to_owned() };
-    let undelivered = send_all(hands, attempt, wanted, Arc::new(results)).await?;
+    let undelivered = send_all(hands, attempt, wanted, results).await?;
     // What is only in this node's buckets is lost with them, and nothing that is kept beside them would help.
     let (is_of_use, buckets) = (!is_all_here && !hands.buckets.is_forgotten(attempt.job), Arc::clone(&hands.buckets));
     let keep = move || {
@@ -309,9 +317,20 @@ impl Part {
         parts.into_values().collect()
     }
 
-    fn result(&self, checksums: &[u32]) -> PieceResult {
-        let checksum = checksums.get(self.bucket as usize).copied().unwrap_or_default();
-        PieceResult { bucket: self.bucket, bytes: self.bytes, checksum, is_delivered: false }
+    /// What it is, with its sum: a task that is done again must come to the same.
+    fn result(&self, from: &Results) -> Result<PieceResult, NodeError> {
+        let (mut checksum, mut buffer) = (0, Vec::new());
+        for chunk in &self.chunks {
+            let (mut at, until) = (chunk.offset, chunk.offset + chunk.bytes);
+            while at < until {
+                let bytes = usize::try_from(until - at).unwrap_or(SUM_BYTES).min(SUM_BYTES);
+                buffer.resize(bytes, 0);
+                from.read_exact_at(&mut buffer, at)?;
+                checksum = crc32c::crc32c_append(checksum, &buffer);
+                at += bytes as u64;
+            }
+        }
+        Ok(PieceResult { bucket: self.bucket, bytes: self.bytes, checksum, is_delivered: false })
     }
 }
 
@@ -379,6 +398,8 @@ impl FrameSource for PartSource {
     }
 }
 
+/// Bytes read at once to compute a sum: they stay in the processor's cache.
+const SUM_BYTES: usize = 256 << 10;
 /// Pieces of one task under way at once: enough to hide the waits for answers, few enough that a task's delivery does
 /// not take all of a node's transfers.
 const DELIVERIES_MAX: usize = 6;

@@ -24,6 +24,7 @@ use super::{
 };
 use crate::{
     NodeError, blocking,
+    bucket::Scratch,
     hands::Hands,
     rules::Completion,
     spe::{SpeOutcome, SpeProcess, TaskRun},
@@ -124,8 +125,7 @@ impl Engine {
             self.load_into_process(&function).await?;
         }
         let Some(spe) = self.spe.as_mut() else { return Err(NodeError::Spe("could not be started".into())) };
-        let hash = matches!(order.output, Output::Local);
-        let task = TaskRun { attempt: order.attempt, segments, output: scratch.share()?, buckets, hash };
+        let task = TaskRun { attempt: order.attempt, segments, output: scratch.share()?, buckets };
         let outcome = spe.process.run(task, &mut |read| bytes.store(read, Ordering::Relaxed)).await;
         // Another task may compute while this one delivers.
         drop((slot, running));
@@ -136,6 +136,7 @@ impl Engine {
             SpeOutcome::Finished(output) => {
                 let (records_in, bytes_in, records_out) = (output.records_in, output.bytes_in, output.records_out);
                 let counters = output.counters.clone();
+                let scratch = self.own_results(scratch, output.bytes()).await?;
                 let pieces = deliver(&self.hands, order.attempt, order.output, scratch, output).await?;
                 if let Some(input) = input {
                     self.hands.buckets.made_from(own_bucket(order.attempt), input);
@@ -143,12 +144,34 @@ impl Engine {
                 Ok(SpeReply::Finished(TaskResult { records_in, bytes_in, records_out, pieces, counters }))
             }
             SpeOutcome::FunctionFailed(error) => Ok(SpeReply::FunctionFailed(error)),
+            SpeOutcome::OutOfMemory(error) => Ok(SpeReply::OutOfMemory(error)),
             SpeOutcome::Refused(refusal) => Err(NodeError::Refused(refusal)),
             SpeOutcome::Died(why) => {
                 self.spe = None;
                 Err(NodeError::Spe(format!("died: {why}")))
             }
         }
+    }
+
+    /// The results of a task in a file that nobody but the node can write to. A library may have kept the descriptor that it
+    /// was given: a few bytes are copied, and for many its process is ended, which costs less than to write them twice.
+    async fn own_results(&mut self, scratch: Scratch, bytes: u64) -> Result<Scratch, NodeError> {
+        if !self.spe.as_ref().is_some_and(|spe| spe.process.may_hold_results()) {
+            return Ok(scratch);
+        }
+        if bytes > COPIED_BYTES_MAX
+            && let Some(spe) = self.spe.take()
+            && spe.process.end().await
+        {
+            // Until now it could still be cut or made longer.
+            let found = scratch.file().metadata().map_err(NodeError::io("read", scratch.path()))?.len();
+            if found == bytes {
+                return Ok(scratch);
+            }
+            return Err(NodeError::Spe("changed its results after it had said that they were whole".into()));
+        }
+        let (buckets, job) = (Arc::clone(&self.hands.buckets), self.job);
+        blocking("copying a task's results", move || buckets.copy_of(job, &scratch, bytes)).await
     }
 
     async fn publish(&mut self, bucket: BucketId, ticket: &SignedTicket) -> Result<SpeReply, NodeError> {
@@ -285,3 +308,7 @@ fn ticket_names(ticket: &SignedTicket, metadata: &protocol::SliceMetadata) -> bo
     let named = codec::decode::<Ticket>(&ticket.ticket).ok().map(|ticket| ticket.right);
     matches!(named, Some(Right::Write { header, .. }) if header.slice == metadata.header.slice)
 }
+
+/// Results that are copied where their SPE may still write to them: as many bytes take about as long as to start another
+/// process in its place.
+const COPIED_BYTES_MAX: u64 = 8 << 20;

@@ -160,11 +160,11 @@ static const char *stay(const char *unused) {
 }
 
 /* Takes memory a MiB at a time and touches it; says how many it got, up to the number given. */
-static const char *take(const char *number, int flags, int file) {
+static const char *take_at(const char *number, int flags, int file, off_t step) {
     long got = 0, most = atol(number);
     char *taken[1024];
     while (got < most) {
-        char *bytes = mmap(NULL, 1 << 20, PROT_READ | PROT_WRITE, flags, file, (off_t)got << 20);
+        char *bytes = mmap(NULL, 1 << 20, PROT_READ | PROT_WRITE, flags, file, got * step);
         if (bytes == MAP_FAILED) break;
         for (long at = 0; at < 1 << 20; at += 4096) bytes[at] = 1;
         taken[got++] = bytes;
@@ -173,6 +173,8 @@ static const char *take(const char *number, int flags, int file) {
     for (long at = 0; at < got; at++) munmap(taken[at], 1 << 20);
     return say("ok %ld", got);
 }
+
+static const char *take(const char *number, int flags, int file) { return take_at(number, flags, file, 1 << 20); }
 
 static const char *memory(const char *number) { return take(number, MAP_PRIVATE | MAP_ANONYMOUS, -1); }
 static const char *shared_memory(const char *number) { return take(number, MAP_SHARED | MAP_ANONYMOUS, -1); }
@@ -184,6 +186,70 @@ static const char *file_memory(const char *number) {
     if (file < 0) return failed();
     if (ftruncate(file, atol(number) << 20) < 0) return failed();
     return take(number, MAP_SHARED, file);
+}
+
+/* Shared anonymous memory by another name, which counts as nobody's. */
+static const char *zero_memory(const char *number) {
+    int file = open("/dev/zero", O_RDWR);
+    return file < 0 ? failed() : take_at(number, MAP_SHARED, file, 0);
+}
+
+/* The same as far as a descriptor for reading gets: what is only read must not become memory either. Keeps it. */
+static const char *zero_pages(const char *number) {
+    long got = 0, most = atol(number), seen = 0;
+    int file = open("/dev/zero", O_RDONLY);
+    if (file < 0) return failed();
+    while (got < most) {
+        volatile char *bytes = mmap(NULL, 1 << 20, PROT_READ, MAP_SHARED, file, 0);
+        if (bytes == MAP_FAILED) break;
+        for (long at = 0; at < 1 << 20; at += 4096) seen += bytes[at];
+        got++;
+    }
+    return say("ok %ld", got + seen);
+}
+
+/* Addresses without memory of their own, a GiB at a time, read here and there: each read makes a page of the kernel's
+ * tables. Keeps them; says how many GiB it got, up to the number given. */
+static const char *page_tables(const char *number) {
+    long got = 0, most = atol(number), seen = 0;
+    while (got < most) {
+        volatile char *bytes = mmap(NULL, 1 << 30, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        if (bytes == MAP_FAILED) break;
+        for (long at = 0; at < 1 << 30; at += 2 << 20) seen += bytes[at];
+        got++;
+    }
+    return say("ok %ld", got + seen);
+}
+
+/* Children that each take so many MiB and keep it, as many as it gets up to eight; says how many had all of it. */
+static const char *many_memories(const char *number) {
+    int ends[2], full = 0, started = 0;
+    pid_t children[8];
+    char one;
+    if (pipe(ends) < 0) return failed();
+    for (int at = 0; at < 8; at++) {
+        pid_t child = fork();
+        if (child < 0) break;
+        if (child > 0) {
+            children[started++] = child;
+            continue;
+        }
+        long most = atol(number);
+        for (long mib = 0; mib < most; mib++) {
+            char *bytes = mmap(NULL, 1 << 20, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+            if (bytes == MAP_FAILED) _exit(1);
+            memset(bytes, 1, 1 << 20);
+        }
+        if (write(ends[1], "x", 1) == 1) for (;;) pause();
+        _exit(1);
+    }
+    close(ends[1]);
+    while (full < 8 && read(ends[0], &one, 1) == 1) full++;
+    while (started-- > 0) {
+        kill(children[started], SIGKILL);
+        waitpid(children[started], NULL, 0);
+    }
+    return say("ok %ld", full);
 }
 
 /* Fills the working folder; says how many MiB it got, up to the number given. */
@@ -286,7 +352,8 @@ static const struct { const char *name; const char *(*attack)(const char *); } a
     {"read", read_file}, {"write", write_file}, {"reopen", reopen}, {"change_modes", change_modes}, {"tcp", tcp},
     {"udp", udp}, {"unix_path", unix_path}, {"unix_abstract", unix_abstract}, {"pair_to_abstract", pair_to_abstract},
     {"forks", forks}, {"threads", threads}, {"stay", stay}, {"memory", memory}, {"shared_memory", shared_memory},
-    {"stack_memory", stack_memory}, {"file_memory", file_memory}, {"fill", fill}, {"many_files", many_files},
+    {"stack_memory", stack_memory}, {"file_memory", file_memory}, {"zero_memory", zero_memory}, {"zero_pages", zero_pages},
+    {"page_tables", page_tables}, {"many_memories", many_memories}, {"fill", fill}, {"many_files", many_files},
     {"trace", trace}, {"peek", peek}, {"end", end_process}, {"limit", limit_process}, {"become_root", become_root},
     {"who", who}, {"mount", mounts}, {"run", run}, {"kernel", kernel}, {"ordinary", ordinary},
 };
@@ -310,6 +377,27 @@ int32_t attacker(const sector_input *input, sector_output *output);
 int32_t attacker(const sector_input *input, sector_output *output) {
     const char *got = attack(input->parameter(input, "attack"), input->parameter(input, "argument"));
     return output->emit(output, 0, (const uint8_t *)got, strlen(got));
+}
+/* Emits its text so many times, and writes over the results of all tasks before through copies of their descriptors. */
+int32_t rewrites(const sector_input *input, sector_output *output);
+int32_t rewrites(const sector_input *input, sector_output *output) {
+    static int kept[64], count;
+    const char *text = input->parameter(input, "text");
+    for (int at = 0; at < count; at++) {
+        long bytes = lseek(kept[at], 0, SEEK_END);
+        for (long place = 0; place < bytes; place++) if (pwrite(kept[at], "!", 1, place) != 1) break;
+    }
+    for (int number = 3; number < 64; number++) {
+        struct stat found;
+        /* What it may write to and is a file: the results. */
+        if (fstat(number, &found) < 0 || !S_ISREG(found.st_mode) || (fcntl(number, F_GETFL) & O_ACCMODE) != O_RDWR) continue;
+        if (count < 64) kept[count++] = dup(number);
+    }
+    for (long left = atol(input->parameter(input, "times")); left > 0; left--) {
+        int32_t closed = output->emit(output, 0, (const uint8_t *)text, strlen(text));
+        if (closed != 0) return closed;
+    }
+    return 0;
 }
 int32_t spins(const sector_input *input, sector_output *output);
 int32_t spins(const sector_input *input, sector_output *output) {

@@ -35,7 +35,7 @@ pub(crate) async fn run(
     let segments = texts.iter().zip(0..).map(|(text, number)| segment(number, text)).collect();
     let attempt = AttemptId { job: JobId(1), stage: 0, run: 0, task: 0, attempt: 0 };
     let mut output = tempfile::tempfile_in(scratch.path()).unwrap();
-    let task = TaskRun { attempt, segments, output: output.try_clone().unwrap(), buckets: 1, hash: false };
+    let task = TaskRun { attempt, segments, output: output.try_clone().unwrap(), buckets: 1 };
     match process.run(task, &mut |_| {}).await {
         SpeOutcome::Finished(result) => {
             let mut written = Vec::new();

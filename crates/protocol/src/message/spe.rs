@@ -12,8 +12,8 @@ use std::net::SocketAddr;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    Counters, Digest, JobId, NodeId, RecordFormat, Refusal, SectorPath, SideName, SliceId,
-    message::client_master::Source, ticket::SignedTicket, topology::Distance,
+    Counters, Digest, JobId, NodeId, RecordFormat, Refusal, SectorPath, SideName, SliceId, limits,
+    message::client_master::Source, ticket::SignedTicket, topology::Distance, wire::few::few,
 };
 
 /// What the driver asks of an SPE or of the node's buckets.
@@ -76,6 +76,9 @@ pub enum SpeReply {
     Bytes(Vec<u8>),
     /// Every piece that was to be delivered is with its bucket.
     Delivered,
+    /// The function's process was ended while the node's machine had no more memory: probably its fault, and perhaps not. To
+    /// be tried once more, and no oftener.
+    OutOfMemory(FunctionError),
 }
 
 /// See [`SpeRequest::Load`].
@@ -115,6 +118,7 @@ pub struct Function {
     /// Where its code comes from.
     pub code: FunctionCode,
     /// Parameters, as given with `--param`.
+    #[serde(deserialize_with = "few::<{ limits::ORDER_WORDS_MAX }, _, _>")]
     pub parameters: Vec<(String, String)>,
 }
 
@@ -136,6 +140,7 @@ pub enum FunctionCode {
     /// to its standard output are the results. No shell reads these words.
     Program {
         /// The program, by name or absolute path, and its arguments; at least one word.
+        #[serde(deserialize_with = "few::<{ limits::ORDER_WORDS_MAX }, _, _>")]
         words: Vec<String>,
     },
 }
@@ -149,6 +154,7 @@ pub struct PythonFunction {
     pub code: PythonCode,
     /// What must be importable where it runs: module names, and the exact version where only that one will do. Looked at
     /// before the function is loaded, so that what is missing is said in a sentence and not in a traceback.
+    #[serde(deserialize_with = "few::<{ limits::ORDER_WORDS_MAX }, _, _>")]
     pub requires: Vec<(String, Option<String>)>,
 }
 
@@ -232,6 +238,7 @@ pub struct TaskOrder {
     /// The task and which attempt at it this is.
     pub attempt: AttemptId,
     /// Its segments, in order; the function is called once for each.
+    #[serde(deserialize_with = "few::<{ limits::TASK_SEGMENTS_MAX }, _, _>")]
     pub segments: Vec<SegmentOrder>,
     /// Where results go.
     pub output: Output,
@@ -435,6 +442,7 @@ pub struct SealOrder {
     /// The bucket.
     pub bucket: BucketId,
     /// The winning attempt of each task that has a piece here, with the piece's length.
+    #[serde(deserialize_with = "few::<{ limits::BUCKET_WINNERS_MAX }, _, _>")]
     pub winners: Vec<Winner>,
     /// Whether the bucket will be published: its digest is needed.
     pub publish: bool,

@@ -480,12 +480,13 @@ fn the_words_of_driver_and_spe_have_their_bytes() {
         "loaded": SpeReply::Loaded => SpeReply::Loaded,
         "progress": SpeReply::Progress { .. } => SpeReply::Progress { bytes: 123_456 },
         "finished": SpeReply::Finished(_) => SpeReply::Finished(result),
-        "function-failed": SpeReply::FunctionFailed(_) => SpeReply::FunctionFailed(error),
+        "function-failed": SpeReply::FunctionFailed(_) => SpeReply::FunctionFailed(error.clone()),
         "refused": SpeReply::Refused(_) => SpeReply::Refused(refusal(Status::Usage)),
         "sealed": SpeReply::Sealed { .. } => SpeReply::Sealed { bytes: 5, order: vec![1, 0] },
         "published": SpeReply::Published { .. } => SpeReply::Published { bytes: 5, digest: digest() },
         "bytes": SpeReply::Bytes(_) => SpeReply::Bytes(vec![0, 255, 128]),
         "delivered": SpeReply::Delivered => SpeReply::Delivered,
+        "out-of-memory": SpeReply::OutOfMemory(_) => SpeReply::OutOfMemory(error),
     });
     vectors.finish();
 }

@@ -13,7 +13,7 @@ use std::{
 
 use client::Profile;
 use daemon::settings::NodeSettings;
-use node::spe::{Sandbox, SpeProgram, probe};
+use node::spe::{MemoryBound, Sandbox, SpeProgram, probe};
 use protocol::sandbox::SandboxLayer;
 use rustix::{
     fs::{StatVfsMountFlags, stat, statvfs},
@@ -42,6 +42,7 @@ pub(crate) async fn doctor(doctor: &Doctor, global: &Global) -> Result<(), Failu
     }
     findings.extend(shared_file_systems(&folders));
     findings.push(sandbox(look_at_sandbox().await));
+    findings.push(function_memory(MemoryBound::look(&NodeSettings::default())));
     if global.json {
         return show::json(&findings);
     }
@@ -117,6 +118,20 @@ fn sandbox(missing: Result<Vec<SandboxLayer>, String>) -> Finding {
         Err(error) => {
             let advice = "functions would be refused by a node here; mend what the sentence names".into();
             Finding::warning("sandbox", format!("no user function can run: {error}"), advice)
+        }
+    }
+}
+
+/// What bounds the memory of functions at a node that is started as this process was.
+fn function_memory(bound: MemoryBound) -> Finding {
+    match bound {
+        MemoryBound::Group => {
+            let found = "a control group bounds each SPE with all of its processes".into();
+            Finding::ok("function memory", found)
+        }
+        MemoryBound::Process(why) => {
+            let found = format!("bounded for each process alone, where a node is started as this was: {why}");
+            Finding::warning("function memory", found, MemoryBound::ADVICE.into())
         }
     }
 }
@@ -263,6 +278,7 @@ mod tests {
             (clock(Some(false)), clock(Some(true))),
             (sandbox(Ok(vec![SandboxLayer::Network])), sandbox(Ok(vec![]))),
             (sandbox(Err("no room".into())), sandbox(Ok(vec![]))),
+            (function_memory(MemoryBound::Process("none".into())), function_memory(MemoryBound::Group)),
             (room(Path::new("/x"), 1 << 30, 1 << 40), room(Path::new("/x"), 1 << 39, 1 << 40)),
             (
                 sync_time(Path::new("/x"), Some(Duration::from_millis(80))),

@@ -8,7 +8,7 @@
 //! else.
 
 use protocol::{
-    Now, limits,
+    Now, Refusal, Status, limits,
     message::spe::{AttemptId, FunctionError},
 };
 
@@ -51,6 +51,17 @@ impl Job {
                 self.end(Err(SphereError::Function(error)));
             }
         }
+    }
+
+    /// A machine that had no more memory ended an attempt's process. Whose fault that was nobody knows, so that the task is
+    /// tried again; but the next machine is not to be taken down as well by one that takes all there is. So the second time
+    /// is the function's error.
+    pub(super) fn hear_out_of_memory(&mut self, now: Now, attempt: AttemptId, error: FunctionError) {
+        let Some(spe) = self.spe_of(attempt) else { return };
+        if self.out_of_memory.insert((attempt.stage, attempt.task)) {
+            return self.lose_spe(now, spe, Refusal::new(Status::Unavailable, error.message));
+        }
+        self.hear_error(now, attempt, error);
     }
 
     /// The segments that this run has left out so far, in the order in which their errors came.

@@ -153,3 +153,23 @@ fn a_function_that_went_well_and_errs_when_it_is_done_again_costs_a_new_run() {
          run 0.1.0.0 on 3 at b: /x[0..100] to b,b",
     );
 }
+
+#[test]
+fn a_task_that_a_machine_without_memory_ended_is_tried_once_more_and_no_oftener() {
+    let mut script = script_with_errors(&[("a", 1)], ONE_FILE, LOCAL, FinalOutput::Return, 0);
+    script.play(
+        "start 1 at a
+         > ready 1
+         run 0.0.0.0 on 1 at a: /x[0..100]
+         > starved 0.0.0.0
+         drop 1
+         > wait 250
+         start 3 at a
+         > ready 3
+         > wait 750
+         run 0.0.0.1 on 3 at a: /x[0..100]
+         > starved 0.0.0.1
+         ended: the function `f` failed on `/x`, segment 0: no more memory",
+    );
+    assert_eq!(script.job.state(), JobState::Failed);
+}

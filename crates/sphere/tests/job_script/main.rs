@@ -130,6 +130,11 @@ impl Script {
                 let error = FunctionError { function, path, segment, record: None, message, record_start: vec![] };
                 Event::FunctionFailed { attempt: attempt(words[1]), error }
             }
+            "starved" => {
+                let (function, path, message) = ("f".into(), "/x".parse().unwrap(), "no more memory".into());
+                let error = FunctionError { function, path, segment: 0, record: None, message, record_start: vec![] };
+                Event::OutOfMemory { attempt: attempt(words[1]), error }
+            }
             "sealed" => {
                 let order = words[3..].iter().map(|task| task.parse().unwrap()).collect();
                 Event::Sealed { bucket: bucket(words[1]), bytes: number(2), order }

@@ -240,6 +240,7 @@ impl Running {
                 let attempt = order.attempt;
                 let event = match word {
                     Ok(SpeReply::FunctionFailed(error)) => Event::FunctionFailed { attempt, error },
+                    Ok(SpeReply::OutOfMemory(error)) => Event::OutOfMemory { attempt, error },
                     Ok(SpeReply::Refused(refusal)) | Err(refusal) => Event::TaskFailed { attempt, refusal },
                     Ok(_) => Event::TaskFailed { attempt, refusal: unavailable("it said something else") },
                 };

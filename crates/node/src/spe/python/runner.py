@@ -523,7 +523,8 @@ def view(descriptor, start, end):
     if start == end:
         return NOTHING
     base = start - start % mmap.ALLOCATIONGRANULARITY
-    mapped = mmap.mmap(descriptor, end - base, access=mmap.ACCESS_READ, offset=base)
+    # Private, since not every sandbox allows shared memory; nobody can write to it all the same.
+    mapped = mmap.mmap(descriptor, end - base, flags=mmap.MAP_PRIVATE, prot=mmap.PROT_READ, offset=base)
     return memoryview(mapped)[start - base:]
 
 

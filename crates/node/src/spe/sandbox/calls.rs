@@ -33,10 +33,19 @@ pub(super) enum Starts {
     Own,
 }
 
+/// What memory a process may share with others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Sharing {
+    /// That of files: those it may write to are bounded.
+    Files,
+    /// None: it may be able to open the device of zeros for writing, whose shared memory counts as nobody's.
+    Nothing,
+}
+
 /// Installs the lists; whether the kernel took them.
-pub(super) fn restrict(starts: Starts) -> io::Result<bool> {
+pub(super) fn restrict(starts: Starts, sharing: Sharing) -> io::Result<bool> {
     let refused = refused(starts)?;
-    let mut allowed = allowed()?;
+    let mut allowed = allowed(sharing)?;
     if starts == Starts::Own {
         allowed.insert(libc::SYS_seccomp, Vec::new());
         // By which the standard library hears of a program that could not be started. As connected as a stream.
@@ -74,7 +83,7 @@ fn compile(rules: Rules, otherwise: SeccompAction, on_list: SeccompAction) -> io
     filter.try_into().map_err(io::Error::other)
 }
 
-fn allowed() -> io::Result<Rules> {
+fn allowed(sharing: Sharing) -> io::Result<Rules> {
     let mut rules: Rules = ALLOWED
         .iter()
         .chain(ALLOWED_HERE)
@@ -89,8 +98,12 @@ fn allowed() -> io::Result<Rules> {
         Ok(())
     };
     let uncounted = (libc::MAP_SHARED | libc::MAP_ANONYMOUS | libc::MAP_GROWSDOWN | libc::MAP_HUGETLB) as u64;
-    let kinds = [0, libc::MAP_SHARED, libc::MAP_ANONYMOUS];
-    allow(libc::SYS_mmap, kinds.map(|kind| vec![Condition::masked(3, uncounted, kind as u64)]).into())?;
+    let kinds: &[i32] = match sharing {
+        Sharing::Files => &[0, libc::MAP_ANONYMOUS, libc::MAP_SHARED],
+        Sharing::Nothing => &[0, libc::MAP_ANONYMOUS],
+    };
+    let kinds = kinds.iter().map(|kind| vec![Condition::masked(3, uncounted, *kind as u64)]);
+    allow(libc::SYS_mmap, kinds.collect())?;
     allow(libc::SYS_ioctl, IOCTLS.iter().map(|word| vec![Condition::is(1, *word)]).collect())?;
     allow(libc::SYS_fcntl, FCNTLS.iter().map(|word| vec![Condition::is(1, *word as u64)]).collect())?;
     allow(libc::SYS_prlimit64, vec![vec![Condition::is(0, 0)], vec![Condition::is(0, own)]])?;
@@ -487,7 +500,7 @@ mod tests {
 
     #[test]
     fn no_call_is_both_allowed_and_refused() {
-        let allowed = allowed().unwrap_or_default();
+        let allowed = allowed(Sharing::Files).unwrap_or_default();
         let both: Vec<_> = REFUSED.iter().filter(|call| allowed.contains_key(call)).collect();
         assert!(both.is_empty() && allowed.len() > 100, "{both:?}");
     }
@@ -498,7 +511,7 @@ mod tests {
             let program = compile(rules, SeccompAction::Errno(libc::ENOSYS as u32), SeccompAction::Allow);
             program.map_or(0, |program| program.len())
         };
-        assert!(long(allowed().unwrap_or_default()) > 300);
+        assert!(long(allowed(Sharing::Files).unwrap_or_default()) > 300);
         assert!(
             [Starts::Nothing, Starts::Programs, Starts::Processes, Starts::Own]
                 .map(|starts| long(refused(starts).unwrap_or_default()))

@@ -32,7 +32,7 @@ use protocol::sandbox::SandboxLayer;
 use rustix::process::setsid;
 use serde::{Deserialize, Serialize};
 
-use calls::Starts;
+use calls::{Sharing, Starts};
 use spaces::Spaces;
 
 pub(super) use root::LIBRARIES;
@@ -107,13 +107,16 @@ pub(super) fn enter(confinement: &Confinement, socket: &UnixStream) -> io::Resul
     warden::split(socket, spaces.processes)?;
     note(SandboxLayer::Limits, bounds::set_limits(confinement, spaces.counts_threads()));
     let folder = scratch.clone().unwrap_or_else(|| ".".into());
-    note(SandboxLayer::FileRules, paths::restrict(confinement, &folder));
+    let file_rules = paths::restrict(confinement, &folder);
+    note(SandboxLayer::FileRules, file_rules);
     let starts = match (confinement.starts_programs, confinement.fork) {
         (true, _) => Starts::Own,
         (false, true) => Starts::Processes,
         (false, false) => Starts::Nothing,
     };
-    let system_calls = calls::restrict(starts)?;
+    // What may be opened for writing is only known where the rules of files hold.
+    let sharing = if file_rules { Sharing::Files } else { Sharing::Nothing };
+    let system_calls = calls::restrict(starts, sharing)?;
     note(SandboxLayer::SystemCalls, system_calls);
     missing.sort_unstable();
     let started = Started { fork: confinement.fork, apart: spaces.processes, system_calls };

@@ -10,7 +10,7 @@ use landlock::{
 
 use super::{
     Confinement,
-    root::{DEVICES, LIBRARIES},
+    root::{DEVICES, LIBRARIES, ZERO},
 };
 
 /// Allows reading libraries and what the settings name, and everything in `scratch`; nothing else, no port of TCP, no
@@ -30,6 +30,7 @@ fn rules(confinement: &Confinement, scratch: &Path) -> Result<RulesetStatus, Rul
         .create()?
         .add_rules(path_beneath_rules(readable, read))?
         .add_rules(path_beneath_rules(DEVICES, AccessFs::ReadFile | AccessFs::WriteFile))?
+        .add_rules(path_beneath_rules([ZERO], AccessFs::ReadFile))?
         .add_rules(path_beneath_rules([scratch], AccessFs::from_all(KNOWN)))?
         .restrict_self()?;
     Ok(status.ruleset)

@@ -49,7 +49,7 @@ impl Parts {
         for path in LIBRARIES.iter().map(Path::new).chain(confinement.read_paths.iter().map(PathBuf::as_path)) {
             parts.add(path, false)?;
         }
-        for path in DEVICES {
+        for path in DEVICES.iter().chain([&ZERO]) {
             parts.add(Path::new(path), true)?;
         }
         Ok(parts)
@@ -158,7 +158,9 @@ pub(in crate::spe) const LIBRARIES: &[&str] = &[
     "/etc/localtime",
 ];
 /// Devices that libraries open by name and that hold nothing of anybody.
-pub(super) const DEVICES: &[&str] = &["/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom"];
+pub(super) const DEVICES: &[&str] = &["/dev/null", "/dev/full", "/dev/random", "/dev/urandom"];
+/// The device of zeros, for reading alone: mapped for writing and shared, it is memory that counts as nobody's.
+pub(super) const ZERO: &str = "/dev/zero";
 /// Room for the folders and empty files on which the others are mounted.
 const ROOT_BYTES: u64 = 1 << 20;
 /// Most files and folders in the scratch folder: each takes about a kilobyte of the kernel's memory.

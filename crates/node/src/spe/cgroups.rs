@@ -1,0 +1,259 @@
+//! Control groups (cgroup v2) around SPEs, where the system has delegated a tree of them to this node: one each, so that
+//! the kernel counts all that an SPE makes it keep, of all its processes together. Serves the path *job*. Where there is
+//! none, the limits of each process hold alone, and [`Cgroups::find`] says why.
+//!
+//! It never changes a group that other processes live in, and gives a group nothing that its own does not have.
+
+use std::{
+    fs, io,
+    path::{Path, PathBuf},
+    process,
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
+};
+
+use super::Confinement;
+
+/// A delegated tree, in which the node makes groups for its SPEs.
+#[derive(Debug)]
+pub(super) struct Cgroups {
+    folder: PathBuf,
+    made: AtomicU64,
+    /// Groups whose processes were ended and had not gone yet.
+    ended: Mutex<Vec<PathBuf>>,
+}
+
+impl Cgroups {
+    /// The folder where this process could make groups: the one that the settings name, or its own.
+    ///
+    /// # Errors
+    /// A sentence on why there is none.
+    pub(super) fn look(named: Option<&Path>) -> Result<PathBuf, String> {
+        let folder = match named {
+            Some(folder) => folder.to_owned(),
+            None => own_group()?,
+        };
+        let read = |name: &str| fs::read_to_string(folder.join(name)).map_err(|error| unusable(&folder, &error));
+        let controllers = read("cgroup.controllers")?;
+        if !CONTROLLERS.iter().all(|name| controllers.split_whitespace().any(|found| found == *name)) {
+            return Err(format!(
+                "the control group {} does not have the controllers `memory` and `pids`",
+                folder.display()
+            ));
+        }
+        let own = process::id().to_string();
+        if read("cgroup.procs")?.split_whitespace().any(|id| id != own) {
+            return Err(format!("the control group {} has other processes in it", folder.display()));
+        }
+        let made = folder.join(format!("probe-{own}"));
+        match fs::create_dir(&made) {
+            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(unusable(&folder, &error)),
+            _ => fs::remove_dir(&made).map_err(|error| unusable(&folder, &error))?,
+        }
+        Ok(folder)
+    }
+
+    /// Makes the tree ready: where this process is in its root, it goes into a group of its own, since only groups without
+    /// processes divide what they have. What an earlier node left there is removed.
+    ///
+    /// # Errors
+    /// A sentence on why there is none.
+    pub(super) fn find(named: Option<&Path>) -> Result<Self, String> {
+        let folder = Self::look(named)?;
+        Self::prepare(&folder).map_err(|error| unusable(&folder, &error))?;
+        Ok(Self { folder, made: AtomicU64::new(0), ended: Mutex::default() })
+    }
+
+    fn prepare(folder: &Path) -> io::Result<()> {
+        let own = process::id().to_string();
+        for entry in fs::read_dir(folder)?.flatten() {
+            if entry.file_name().to_string_lossy().starts_with(PREFIX) {
+                end(&entry.path());
+            }
+        }
+        if fs::read_to_string(folder.join("cgroup.procs"))?.split_whitespace().any(|id| id == own) {
+            let node = folder.join(NODE);
+            match fs::create_dir(&node) {
+                Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
+                _ => fs::write(node.join("cgroup.procs"), &own)?,
+            }
+        }
+        let wanted = CONTROLLERS.map(|name| format!("+{name}")).join(" ");
+        fs::write(folder.join("cgroup.subtree_control"), wanted)
+    }
+
+    /// A group for an SPE with these limits.
+    pub(super) fn make(self: &Arc<Self>, limits: &Confinement) -> io::Result<Cgroup> {
+        self.remove_ended();
+        let number = self.made.fetch_add(1, Ordering::Relaxed);
+        let folder = self.folder.join(format!("{PREFIX}{}-{number}", process::id()));
+        fs::create_dir(&folder)?;
+        let group = Cgroup { folder, cgroups: Arc::clone(self) };
+        let memory = limits.memory_bytes.saturating_add(limits.scratch_bytes).saturating_add(OWN_BYTES);
+        group.set("memory.max", &memory.to_string())?;
+        // All of it is memory of one function: half of them would go on with what they do not understand.
+        group.set("memory.oom.group", "1")?;
+        group.set("pids.max", &limits.threads.saturating_add(OWN_PROCESSES).to_string())?;
+        // Kernels without swap have no such file; where there is swap, it must not be another way to as much again.
+        let swap = group.folder.join("memory.swap.max");
+        if swap.exists() {
+            fs::write(swap, "0")?;
+        }
+        Ok(group)
+    }
+
+    fn remove_ended(&self) {
+        let mut ended = self.ended.lock().unwrap_or_else(PoisonError::into_inner);
+        ended.retain(|folder| fs::remove_dir(folder).is_err_and(|error| error.kind() != io::ErrorKind::NotFound));
+    }
+}
+
+/// The group of one SPE. Dropping it ends what is in it.
+#[derive(Debug)]
+pub(super) struct Cgroup {
+    folder: PathBuf,
+    cgroups: Arc<Cgroups>,
+}
+
+impl Cgroup {
+    /// Takes a process in, with all that it will start.
+    pub(super) fn take(&self, process: u32) -> io::Result<()> {
+        self.set("cgroup.procs", &process.to_string())
+    }
+
+    /// Whether the kernel has ended processes of it, because they took more memory than it has.
+    pub(super) fn ran_out(&self) -> bool {
+        let events = fs::read_to_string(self.folder.join("memory.events")).unwrap_or_default();
+        let kills = events.lines().find_map(|line| line.strip_prefix("oom_kill "));
+        kills.is_some_and(|count| count.trim() != "0")
+    }
+
+    fn set(&self, name: &str, value: &str) -> io::Result<()> {
+        fs::write(self.folder.join(name), value)
+    }
+}
+
+impl Drop for Cgroup {
+    fn drop(&mut self) {
+        if !end(&self.folder) {
+            self.cgroups.ended.lock().unwrap_or_else(PoisonError::into_inner).push(std::mem::take(&mut self.folder));
+        }
+    }
+}
+
+/// Ends what is in a group and removes it; whether it is gone. Processes that were ended take a moment to go.
+fn end(folder: &Path) -> bool {
+    // Kernels before 5.14 have no such file: there, what ends an SPE ends all of it too.
+    if folder.join("cgroup.kill").exists() {
+        let _ = fs::write(folder.join("cgroup.kill"), "1");
+    }
+    match fs::remove_dir(folder) {
+        Ok(()) => true,
+        Err(error) => error.kind() == io::ErrorKind::NotFound,
+    }
+}
+
+/// The group of this process, in the one tree of cgroup v2.
+fn own_group() -> Result<PathBuf, String> {
+    let read = |path: &str| fs::read_to_string(path).map_err(|error| format!("{path} cannot be read: {error}"));
+    group_of(&read("/proc/self/cgroup")?, &read("/proc/self/mounts")?)
+        .ok_or_else(|| "this machine has no control groups of version 2".into())
+}
+
+fn group_of(groups: &str, mounts: &str) -> Option<PathBuf> {
+    let group = groups.lines().find_map(|line| line.strip_prefix("0::/"))?;
+    let mount = mounts.lines().find_map(|line| {
+        let mut words = line.split_whitespace();
+        let (_, place, system) = (words.next()?, words.next()?, words.next()?);
+        (system == "cgroup2").then_some(place)
+    })?;
+    Some(Path::new(mount).join(group))
+}
+
+fn unusable(folder: &Path, error: &io::Error) -> String {
+    format!("the control group {} is not this process's to divide: {error}", folder.display())
+}
+
+/// What a tree must be able to bound.
+const CONTROLLERS: [&str; 2] = ["memory", "pids"];
+/// How groups of SPEs are called: then the node's process, and a number.
+const PREFIX: &str = "spe-";
+/// The group into which the node itself goes.
+const NODE: &str = "node";
+/// What an SPE takes beside what a function may have: its warden, the first process of its space, the tables of the kernel.
+const OWN_BYTES: u64 = 32 << 20;
+/// Its processes beside those of the function: the warden and the first of its space.
+const OWN_PROCESSES: u32 = 2;
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use crate::spe::Sandbox;
+    use daemon::settings::NodeSettings;
+
+    /// A folder that looks like a delegated group.
+    fn tree(controllers: &str, processes: &str) -> tempfile::TempDir {
+        let folder = tempfile::tempdir().unwrap();
+        fs::write(folder.path().join("cgroup.controllers"), controllers).unwrap();
+        fs::write(folder.path().join("cgroup.procs"), processes).unwrap();
+        folder
+    }
+
+    fn content(folder: &Path, name: &str) -> String {
+        fs::read_to_string(folder.join(name)).unwrap()
+    }
+
+    #[test]
+    fn a_group_is_divided_only_where_it_is_this_nodes_alone_and_bounds_memory() {
+        let own = process::id().to_string();
+        let why = |controllers: &str, processes: &str| {
+            let folder = tree(controllers, processes);
+            Cgroups::find(Some(folder.path())).map(|_| ()).unwrap_err()
+        };
+        assert!(why("cpu pids", "").contains("`memory`"));
+        assert!(why("cpu memory pids", "1\n").contains("other processes"));
+        assert!(Cgroups::find(Some(Path::new("/nowhere"))).unwrap_err().contains("/nowhere"));
+        let folder = tree("cpu memory pids", &format!("{own}\n"));
+        fs::create_dir(folder.path().join("spe-1-1")).unwrap();
+        Cgroups::find(Some(folder.path())).unwrap();
+        assert_eq!(content(folder.path(), "cgroup.subtree_control"), "+memory +pids");
+        assert_eq!(content(&folder.path().join(NODE), "cgroup.procs"), own, "the root of what is divided is empty");
+        assert!(!folder.path().join("spe-1-1").exists(), "what an earlier node left is gone");
+    }
+
+    #[test]
+    fn an_spe_gets_a_group_with_its_limits_that_tells_when_its_memory_ran_out() {
+        let folder = tree("memory pids", "");
+        let settings = NodeSettings {
+            spe_cgroup: Some(folder.path().to_owned()),
+            spe_memory_bytes: 1 << 30,
+            spe_scratch_bytes: 1 << 20,
+            spe_threads_max: 10,
+            ..NodeSettings::default()
+        };
+        let place = Arc::new(Sandbox::new(&settings)).lend(folder.path()).unwrap();
+        let group = place.cgroup().unwrap();
+        let made = group.folder.clone();
+        assert_eq!(content(&made, "memory.max"), ((1u64 << 30) + (1 << 20) + OWN_BYTES).to_string());
+        assert_eq!((content(&made, "memory.oom.group"), content(&made, "pids.max")), ("1".into(), "12".into()));
+        group.take(77).unwrap();
+        assert_eq!(content(&made, "cgroup.procs"), "77");
+        assert!(!group.ran_out());
+        fs::write(made.join("memory.events"), "oom 3\noom_kill 0\n").unwrap();
+        assert!(!group.ran_out());
+        fs::write(made.join("memory.events"), "oom 3\noom_kill 2\n").unwrap();
+        assert!(group.ran_out());
+    }
+
+    #[test]
+    fn the_own_group_is_found_in_the_tree_of_version_2() {
+        let mounts = "cgroup /sys/fs/cgroup/memory cgroup rw 0 0\ncgroup2 /sys/fs/cgroup/unified cgroup2 rw 0 0\n";
+        let found = group_of("4:memory:/a\n0::/system.slice/sector-node.service\n", mounts);
+        assert_eq!(found.unwrap(), Path::new("/sys/fs/cgroup/unified/system.slice/sector-node.service"));
+        assert_eq!(group_of("4:memory:/a\n", mounts), None);
+        assert_eq!(group_of("0::/a\n", "tmpfs /sys/fs/cgroup tmpfs rw 0 0\n"), None);
+    }
+}
