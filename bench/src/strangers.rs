@@ -1,7 +1,7 @@
 //! What those of one address notice of thousands of strangers from another: `get`, `put` and `login` beside the same without
 //! them, in turn, in one run.
 
-use std::{fs, net::IpAddr, path::Path, thread::sleep, time::Duration};
+use std::{fs, net::IpAddr, path::Path, thread::park_timeout, time::Duration};
 
 use measure::strangers::{Door, Manner, Siege};
 
@@ -24,13 +24,13 @@ pub(crate) fn strangers(cloud: &Cloud, folder: &Path, rounds: usize) -> Result<(
         for (place, (_, manner)) in manners.iter().enumerate() {
             let siege = manner.map(|manner| Siege::lay(&doors, FROM, STRANGERS, manner, &pem)).transpose()?;
             // Until all of them have been there, and their first ten seconds are over.
-            sleep(SETTLING);
+            park_timeout(SETTLING);
             for turn in 0..TURNS {
                 let path = format!("/{round}-{place}-{turn}");
                 measure(cloud, folder, &path, (&master.to_string(), &authority), &mut seconds[place])?;
             }
             drop(siege);
-            sleep(LEAVING);
+            park_timeout(LEAVING);
         }
     }
     println!(
