@@ -254,7 +254,7 @@ fn a_backup_that_is_broken_off_or_finds_no_room_leaves_nothing_behind() {
     let child = cloud.command(&words).stdin(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
     let (mut told, _) = socket.accept().unwrap();
     told.write_all(b"SROW\x01\x01\x00\x00").unwrap();
-    watch("it writes what it heard", || fs::read_dir(&backups).ok()?.next());
+    let _seen = watch("it writes what it heard", || fs::read_dir(&backups).ok()?.next());
     let status = std::process::Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
     assert!(status.success());
     let ended = ended(child.wait_with_output().unwrap());

@@ -16,7 +16,10 @@ fn filled(folder: &Path) -> Journal {
     journal
 }
 
-fn rows_of(bytes: &[u8]) -> Result<Vec<(String, Vec<u8>, Vec<u8>)>, RowsError> {
+/// Table, key, value.
+type Row = (String, Vec<u8>, Vec<u8>);
+
+fn rows_of(bytes: &[u8]) -> Result<Vec<Row>, RowsError> {
     let mut rows = Vec::new();
     let mut take = |table: &str, key: &[u8], value: &[u8]| {
         rows.push((table.to_owned(), key.to_vec(), value.to_vec()));
