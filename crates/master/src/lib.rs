@@ -6,12 +6,14 @@
 //! replication.
 
 mod actions;
+mod arriving;
 mod aside;
 mod audit;
 mod checking;
 mod commits;
 mod config;
 mod copying;
+mod denied;
 mod dense;
 mod drain;
 mod drivers;
@@ -35,6 +37,7 @@ pub mod namespace;
 mod nodes;
 mod order_group;
 mod orders;
+mod per_user;
 mod placement;
 mod policies;
 mod questions;
@@ -61,6 +64,7 @@ mod together;
 mod topology;
 mod topology_watch;
 mod trash;
+mod turns;
 mod upkeep;
 mod wish;
 mod writes;

@@ -65,6 +65,7 @@ impl Master {
                     self.interrupted.learn(now.monotonic, user, *upload, key);
                 }
             }
+            Report::Arriving(arriving) => self.note_arriving(now, key, arriving),
             Report::TicketsRefused { refusals, left_out } => self.note_refused_tickets(now, key, refusals, left_out),
             Report::KeptMark { mark, all_seen } => self.note_kept_mark(now, key, mark, all_seen),
             Report::Kept { mark, after, rows, last } => self.note_kept_page(now, key, mark, after, rows, last),

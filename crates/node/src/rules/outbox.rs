@@ -146,7 +146,8 @@ fn slice_of(report: &Report) -> Option<SliceId> {
         | Report::Partials(_)
         | Report::KeptMark { .. }
         | Report::Kept { .. }
-        | Report::TicketsRefused { .. } => None,
+        | Report::TicketsRefused { .. }
+        | Report::Arriving(_) => None,
     }
 }
 
