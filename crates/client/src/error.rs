@@ -1,9 +1,11 @@
 //! What can go wrong at the client's door, each variant naming the operation and the thing.
 
-use std::{io, path::PathBuf};
+use std::{io, path::PathBuf, time::Duration};
 
 use net::NetError;
-use protocol::{Refusal, SectorPath, Status, ids::IdError, path::PathError, status::ErrorClass};
+use protocol::{
+    Refusal, SectorPath, Status, ids::IdError, message::client_master::TooMuch, path::PathError, status::ErrorClass,
+};
 use thiserror::Error;
 
 /// An error of a client call.
@@ -54,6 +56,9 @@ pub enum ClientError {
     /// A name is not one.
     #[error(transparent)]
     Id(#[from] IdError),
+    /// The user has a share of something already that others want too. Nothing was done.
+    #[error("{}", .0.refusal)]
+    TooMuch(TooMuch),
     /// A file has no copy that can be read now.
     #[error("no copy of `{path}` can be read now: {last}; {}", advice_for_lost(path))]
     NoCopy {
@@ -94,7 +99,7 @@ impl ClientError {
     /// The status for the outside: exit codes, HTTP statuses.
     pub fn status(&self) -> Status {
         match self {
-            Self::Refused(refusal) => refusal.status,
+            Self::Refused(refusal) | Self::TooMuch(TooMuch { refusal, .. }) => refusal.status,
             Self::Net { source, .. } => source.refusal().status,
             Self::File { source, .. } | Self::Stream { source, .. } => match source.kind() {
                 io::ErrorKind::NotFound => Status::NotFound,
@@ -115,10 +120,18 @@ impl ClientError {
         match self {
             Self::Net { source, .. } => source.class(),
             Self::Refused(refusal) if refusal.status == Status::Unavailable => ErrorClass::RetryElsewhere,
-            Self::NoCopy { .. } => ErrorClass::RetryHere,
+            Self::NoCopy { .. } | Self::TooMuch(_) => ErrorClass::RetryHere,
             Self::Corrupt { .. } => ErrorClass::Corrupt,
             Self::Unexpected { .. } => ErrorClass::Bug,
             _ => ErrorClass::Refuse,
+        }
+    }
+
+    /// How long to leave the master alone with the same request, where it said so.
+    pub fn retry_after(&self) -> Option<Duration> {
+        match self {
+            Self::TooMuch(too_much) => Some(Duration::from_secs(too_much.retry_after_seconds.into())),
+            _ => None,
         }
     }
 

@@ -218,6 +218,7 @@ impl Client {
         self.inner.answer_micros_min.fetch_min(micros, Ordering::Relaxed);
         match codec::decode(&bytes) {
             Ok(ClientReply::Refused(refusal)) => Err(refusal.into()),
+            Ok(ClientReply::TooMuch(too_much)) => Err(ClientError::TooMuch(too_much)),
             Ok(reply) => Ok(reply),
             Err(_) => Err(ClientError::Unexpected { who: "master", request: request_name(request) }),
         }

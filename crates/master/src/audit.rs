@@ -142,7 +142,7 @@ impl Master {
             AuditQuestion::Show(query) => AuditRequest::Show { by, query },
             AuditQuestion::Verify => AuditRequest::Verify { by, head: self.audit.head },
         };
-        self.ask_security(from, SecurityRequest::Audit(request))
+        self.ask_security(from, &client.rights.user, SecurityRequest::Audit(request))
     }
 
     /// Notes what a client asked, where that is worth remembering, and every refusal.

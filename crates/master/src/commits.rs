@@ -37,10 +37,10 @@ impl Master {
         digest: Digest,
     ) -> Result<Option<ClientReply>, Refusal> {
         // Asked again because the first answer was lost: the same answer, as long as it is still true.
-        if let Some(used) = self.leases.used(id)
-            && self.names.file_of_slice(used.slice) == Some(used.file)
+        if let Some(&Used { file, slice, .. }) = self.leases.used(id)
+            && self.names.file_of_slice(slice) == Some(file)
         {
-            return Ok(self.entry(used.file).map(ClientReply::Entry));
+            return Ok(self.entry(file).map(ClientReply::Entry));
         }
         self.own_lease(by, id)?;
         if let Some(lease) = self.leases.get_mut(id) {
@@ -55,6 +55,7 @@ impl Master {
         let slice = metadata.header.slice;
         self.set_replica(slice, key, ReplicaState::Staged);
         let Some(lease) = self.leases.of_slice(slice).and_then(|id| self.leases.get_mut(id)) else { return };
+        lease.last_byte = now.monotonic;
         lease.stored.insert(key, Stored { bytes: metadata.bytes, digest: metadata.digest });
         let id = lease.id;
         self.end_awaiting(id, key);
@@ -101,9 +102,8 @@ impl Master {
     fn end_awaiting(&mut self, id: LeaseId, key: NodeKey) -> bool {
         let Some(lease) = self.leases.get_mut(id) else { return false };
         let was_awaited = lease.awaited.remove(&key);
-        let promised = lease.bytes_promised;
         if was_awaited {
-            self.nodes.get_mut(key).end_incoming(promised);
+            self.nodes.get_mut(key).end_upload(&lease.by.user, lease.bytes_promised);
         }
         was_awaited
     }
@@ -184,7 +184,7 @@ impl Master {
         self.end_lease_with(now, id, Refusal::new(Status::Refused, sentence));
     }
 
-    fn end_lease_with(&mut self, now: Now, id: LeaseId, refusal: Refusal) {
+    pub(crate) fn end_lease_with(&mut self, now: Now, id: LeaseId, refusal: Refusal) {
         let Some(lease) = self.take_lease(id) else { return };
         // What the target has of it is kept there; where it has all, it is a slice, and removed as one.
         if let Some(key) = lease.resume
@@ -202,7 +202,7 @@ impl Master {
     fn take_lease(&mut self, id: LeaseId) -> Option<Lease> {
         let lease = self.leases.remove(id)?;
         for key in &lease.awaited {
-            self.nodes.get_mut(*key).end_incoming(lease.bytes_promised);
+            self.nodes.get_mut(*key).end_upload(&lease.by.user, lease.bytes_promised);
         }
         Some(lease)
     }
@@ -226,6 +226,7 @@ impl Master {
             return Err(self.being_rebuilt());
         }
         self.check_write(&lease.by, &header.path, lease.parents, lease.condition)?;
+        // What others will write counts when they publish it: who is first has the room.
         self.check_quotas(&header.path, &header.owner, written.bytes)?;
         let there = self.names.find(&header.path).and_then(|id| self.names.content(id));
         if let Some(newer) = there.filter(|content| content.version > header.version) {
@@ -249,7 +250,7 @@ impl Master {
         if let Some(key) = lease.resume {
             self.interrupted.forget(&lease.by.user, key);
         }
-        self.leases.remember_used(Used { lease: lease.id, file, slice: header.slice });
+        self.leases.remember_used(Used { by: lease.by.user.clone(), lease: lease.id, file, slice: header.slice });
         let mut effects = Vec::new();
         if let (Some(commit), Some(entry)) = (lease.commit, self.entry(file)) {
             effects.push(Effect::Reply(commit.caller, ClientReply::Entry(entry)));

@@ -118,6 +118,7 @@ impl Master {
         closed.extend(leaving);
         let wanted = Wanted {
             bytes,
+            user: None,
             reserve_bytes: self.config.reserve_bytes,
             terms: &terms,
             holders: &staying,

@@ -152,6 +152,7 @@ impl Master {
     ) -> Wanted<'a> {
         Wanted {
             bytes,
+            user: None,
             reserve_bytes: self.config.reserve_bytes,
             terms,
             holders,

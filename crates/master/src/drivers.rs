@@ -10,7 +10,7 @@ use std::time::Duration;
 use protocol::{
     JobId, NodeId, Now, Refusal, SectorPath, Status, limits,
     message::{
-        client_master::{ClientReply, DriverKey, JobState},
+        client_master::{ClientReply, DriverKey, JobState, TooMuch},
         cluster::Standing,
         master_security::HeldSession,
         node_master::DriveOrder,
@@ -21,6 +21,7 @@ use serde::{Deserialize, Serialize};
 use crate::{
     Master,
     actions::{Action, Caller},
+    denied::Denied,
     jobs::{not_yours, row},
     nodes::NodeKey,
     orders::Work,
@@ -78,18 +79,24 @@ impl Master {
         id: JobId,
         journal: SectorPath,
         keys: Vec<DriverKey>,
-    ) -> Result<Option<ClientReply>, Refusal> {
+    ) -> Result<Option<ClientReply>, Denied> {
         let job = self.jobs.get(id)?;
         if !acts_for(&client.rights, &job.record.user) {
-            return Err(not_yours(&client.rights, &job.record));
+            return Err(not_yours(&client.rights, &job.record).into());
         }
         if job.record.state != JobState::Running || job.detached.is_some() {
             let why = if job.detached.is_some() { "is driven by a node already" } else { "has ended" };
-            return Err(Refusal::new(Status::Refused, format!("the job {id} {why}")));
+            return Err(Refusal::new(Status::Refused, format!("the job {id} {why}")).into());
         }
         if keys.is_empty() || keys.len() > limits::DRIVERS_MAX {
             let sentence = format!("a detached job has 1 to {} drivers, not {}", limits::DRIVERS_MAX, keys.len());
-            return Err(Refusal::new(Status::Usage, sentence));
+            return Err(Refusal::new(Status::Usage, sentence).into());
+        }
+        let user = &job.record.user;
+        let (detached, nodes) = (self.jobs.per_user(|job| job.detached.is_some()), self.nodes.up_count() as u64);
+        if !detached.may_add(user, 1, nodes.max(1) * NODE_DRIVERS_MAX) {
+            let sentence = format!("nodes drive {} detached jobs of {user} already", detached.has(user));
+            return Err(TooMuch::new(sentence, DRIVER_RETRY_SECONDS).into());
         }
         let by = client.held();
         if let Some(job) = self.jobs.get_mut(id) {
@@ -99,7 +106,8 @@ impl Master {
             if let Some(job) = self.jobs.get_mut(id) {
                 job.detached = None;
             }
-            return Err(Refusal::new(Status::Unavailable, "no node is up to drive the job; `sector nodes` shows them"));
+            let sentence = "no node is up to drive the job; `sector nodes` shows them";
+            return Err(Refusal::new(Status::Unavailable, sentence).into());
         }
         self.save(now, Vec::new(), vec![Effect::Reply(caller, ClientReply::Done)]);
         Ok(None)
@@ -173,3 +181,7 @@ impl Master {
 const SILENCE_MAX: Duration = Duration::from_secs(10);
 /// Up to ten minutes and a half for one that never came: with all keys, some hours.
 const UNHEARD_DOUBLINGS_MAX: u32 = 6;
+/// Drivers at once for each node that is up: each is a process of some tens of megabytes. One user alone may have half.
+const NODE_DRIVERS_MAX: u64 = 64;
+/// Some of them end in that time, in seconds.
+const DRIVER_RETRY_SECONDS: u32 = 30;

@@ -6,7 +6,7 @@ use protocol::{
     disk::{DiskState, DiskStatus},
     message::{
         audit::RefusedTickets,
-        client_master::{ClientReply, Health, NodeState},
+        client_master::{ClientReply, Health, NEARLY_FULL_WHEN_LEFT, NodeState},
         cluster::Standing,
     },
     sandbox::SandboxLayer,
@@ -37,6 +37,7 @@ impl Master {
         if up == 0 {
             reasons.push("no node is up; start one".into());
         }
+        reasons.extend(self.room_reason());
         if lost > 0 {
             reasons.push(format!("{lost} files have no copy that can be reached; start the nodes that hold them"));
         }
@@ -92,6 +93,27 @@ impl Master {
             short_of_nodes,
             refused_tickets,
             insecure_sites,
+        })
+    }
+
+    /// Whether files can still be written, and will be: what an operator must hear before users do.
+    fn room_reason(&self) -> Option<String> {
+        let reserve_bytes = self.config.reserve_bytes;
+        let up = self.nodes.up_count();
+        let takers: Vec<_> =
+            self.nodes.iter().map(|(_, node)| node).filter(|node| node.is_up() && node.is_active()).collect();
+        if takers.is_empty() {
+            return (up > 0).then(|| "no node takes new files: all that are up are being drained; add one".into());
+        }
+        let advice = "add nodes or disks, remove files, or empty the trash (`sector trash empty`)";
+        if takers.iter().all(|node| node.is_full(reserve_bytes)) {
+            return Some(format!("no node has room for a new file; {advice}"));
+        }
+        let near =
+            takers.iter().filter(|node| node.is_full(reserve_bytes) || node.is_nearly_full(reserve_bytes)).count();
+        (near * 2 > takers.len()).then(|| {
+            let percent = 100 / NEARLY_FULL_WHEN_LEFT;
+            format!("{near} of {} nodes have less than {percent} % of their room left; {advice}", takers.len())
         })
     }
 

@@ -20,7 +20,9 @@ use crate::{
     Master,
     actions::{Caller, HISTORIES_TABLE, StoredRow},
     error::MasterError,
+    jobs::Jobs,
     namespace::{damaged, decode_row, encode_row},
+    per_user::PerUser,
     rights::acts_for,
     saves::Effect,
 };
@@ -53,20 +55,34 @@ impl Histories {
         self.by_job.insert(job, row);
     }
 
-    /// Keeps a history, and forgets the oldest when there are too many.
-    fn keep(&mut self, now: Now, job: JobId, history: JobHistory) -> Vec<RowChange> {
+    /// Keeps a history. Where there are too many, one is forgotten: of a job that is not known any more, else the oldest of
+    /// the user who has most.
+    fn keep(&mut self, now: Now, job: JobId, history: JobHistory, jobs: &Jobs) -> Vec<RowChange> {
         // After the newest, whatever the clock does: one that went back must not make the newest the oldest.
         let told_unix_millis = self.by_time.last().map_or(0, |(at, _)| *at).max(now.unix_millis);
         let row = HistoryRow { told_unix_millis, history };
         let mut changes = vec![RowChange::Set { table: HISTORIES_TABLE, key: key(job), value: encode_row(&row) }];
         self.insert(job, row);
         while self.by_job.len() > HISTORIES_MAX
-            && let Some((_, oldest)) = self.by_time.pop_first()
+            && let Some(oldest) = self.superfluous(jobs)
         {
-            self.by_job.remove(&oldest);
-            changes.push(RowChange::Remove { table: HISTORIES_TABLE, key: key(oldest) });
+            self.by_time.remove(&oldest);
+            self.by_job.remove(&oldest.1);
+            changes.push(RowChange::Remove { table: HISTORIES_TABLE, key: key(oldest.1) });
         }
         changes
+    }
+
+    fn superfluous(&self, jobs: &Jobs) -> Option<(u64, JobId)> {
+        let mut counted = PerUser::default();
+        for job in self.by_job.keys() {
+            match jobs.owner(*job) {
+                Ok(owner) => counted.add(owner, 1),
+                Err(_) => return self.by_time.iter().find(|(_, of)| of == job).copied(),
+            }
+        }
+        let greediest = counted.greediest()?;
+        self.by_time.iter().find(|(_, job)| jobs.owner(*job).is_ok_and(|owner| owner == greediest)).copied()
     }
 }
 
@@ -102,7 +118,7 @@ impl Master {
                 self.nodes.get_mut(key).marks.note(now, by.user.clone(), *marks);
             }
         }
-        let changes = self.histories.keep(now, job, history);
+        let changes = self.histories.keep(now, job, history, &self.jobs);
         self.save(now, changes, vec![Effect::Reply(caller, ClientReply::Done)]);
         Ok(None)
     }
@@ -138,7 +154,11 @@ impl Marks {
     fn note(&mut self, now: Now, by: UserName, marks: NodeMarks) {
         self.told.push_back(Word { when: now.monotonic, by, marks });
         if self.told.len() > MARKS_MAX {
-            self.told.pop_front();
+            // No user's many words push out those of others.
+            let mut counted = PerUser::default();
+            self.told.iter().for_each(|word| counted.add(&word.by, 1));
+            let oldest = self.told.iter().position(|word| Some(&word.by) == counted.greediest());
+            oldest.and_then(|at| self.told.remove(at));
         }
     }
 

@@ -9,13 +9,14 @@ use std::{
 
 use protocol::{ResumeKey, UserName, limits};
 
-use crate::nodes::NodeKey;
+use crate::{nodes::NodeKey, per_user::PerUser};
 
 /// See the module.
 #[derive(Debug, Default)]
 pub(crate) struct Interrupted {
     by_upload: BTreeMap<Upload, Kept>,
     by_age: BTreeSet<(Duration, Upload)>,
+    per_user: PerUser,
 }
 
 type Upload = (UserName, ResumeKey);
@@ -33,11 +34,12 @@ impl Interrupted {
     pub(crate) fn remember(&mut self, now: Duration, user: &UserName, key: ResumeKey, node: NodeKey) {
         self.forget(user, key);
         if self.by_upload.len() >= INTERRUPTED_MAX
-            && let Some((_, oldest)) = self.by_age.pop_first()
+            && let Some((user, key)) = self.oldest_of_greediest()
         {
-            self.by_upload.remove(&oldest);
+            self.forget(&user, key);
         }
         let upload = (user.clone(), key);
+        self.per_user.add(user, 1);
         self.by_age.insert((now, upload.clone()));
         self.by_upload.insert(upload, Kept { node, since: now, awaited_since: None });
     }
@@ -65,16 +67,22 @@ impl Interrupted {
         let upload = (user.clone(), key);
         if let Some(kept) = self.by_upload.remove(&upload) {
             self.by_age.remove(&(kept.since, upload));
+            self.per_user.take(user, 1);
         }
+    }
+
+    fn oldest_of_greediest(&self) -> Option<Upload> {
+        let greediest = self.per_user.greediest()?;
+        self.by_age.iter().find(|(_, (user, _))| user == greediest).map(|(_, upload)| upload.clone())
     }
 
     /// Forgets what the nodes have dropped by now.
     pub(crate) fn expire(&mut self, now: Duration) {
-        while let Some((since, _)) = self.by_age.first()
+        while let Some((since, (user, key))) = self.by_age.first()
             && now.saturating_sub(*since) > limits::PARTIAL_LIFE
-            && let Some((_, upload)) = self.by_age.pop_first()
         {
-            self.by_upload.remove(&upload);
+            let (user, key) = (user.clone(), *key);
+            self.forget(&user, key);
         }
     }
 }
@@ -134,5 +142,16 @@ mod tests {
         assert_eq!(interrupted.by_age.len(), INTERRUPTED_MAX);
         assert_eq!(interrupted.node(&user("ann"), ResumeKey(0)), None);
         assert!(interrupted.node(&user("ann"), ResumeKey(1)).is_some());
+    }
+
+    #[test]
+    fn what_one_user_breaks_off_makes_nobody_forget_where_anothers_bytes_are() {
+        let mut interrupted = Interrupted::default();
+        interrupted.remember(seconds(1), &user("bob"), ResumeKey(1), NodeKey::FIRST);
+        for number in 0..2 * INTERRUPTED_MAX as u128 {
+            interrupted.remember(seconds(2), &user("ann"), ResumeKey(number), NodeKey::FIRST);
+        }
+        assert_eq!(interrupted.by_upload.len(), INTERRUPTED_MAX);
+        assert!(interrupted.node(&user("bob"), ResumeKey(1)).is_some());
     }
 }

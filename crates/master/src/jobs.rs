@@ -9,7 +9,7 @@ use std::{
 use protocol::{
     Counters, JobId, Now, Refusal, SectorPath, Status, UserName, limits,
     message::{
-        client_master::{Admitted, ClientReply, JobRecord, JobState, SiteLink, SpeNode, StageRecord},
+        client_master::{Admitted, ClientReply, JobRecord, JobState, SiteLink, SpeNode, StageRecord, TooMuch},
         cluster::Standing,
         master_security::UserRights,
     },
@@ -20,12 +20,14 @@ use store::RowChange;
 use crate::{
     Master,
     actions::{Caller, JOBS_TABLE, StoredRow},
+    denied::Denied,
     drivers::Detached,
     error::MasterError,
     histories,
     namespace::{damaged, decode_row, encode_row},
     nodes::Node,
     orders::Work,
+    per_user::PerUser,
     rights::acts_for,
     saves::Effect,
     sessions::ClientSession,
@@ -80,16 +82,29 @@ impl Jobs {
         self.by_id.insert(record.job, Job { record, last_heard: now.monotonic, detached });
     }
 
-    /// Makes room for one more by forgetting the oldest that ended; `None` when all are running.
+    /// Makes room for one more by forgetting, of the user who has most of those that ended, the oldest one; `None` when all
+    /// are running.
     fn make_room(&mut self) -> Option<Vec<RowChange>> {
         let mut changes = Vec::new();
-        while self.by_id.len() >= JOBS_MAX {
-            let oldest = *self.by_start.iter().find(|(_, job)| !self.running.contains(job))?;
+        while self.by_id.len() >= JOBS_MAX as usize {
+            let ended = self.per_user(|job| job.record.state != JobState::Running);
+            let greediest = ended.greediest()?;
+            let is_theirs = |id: &JobId| self.by_id.get(id).is_some_and(|job| job.record.user == *greediest);
+            let oldest = *self.by_start.iter().find(|(_, job)| !self.running.contains(job) && is_theirs(job))?;
             self.by_start.remove(&oldest);
             self.by_id.remove(&oldest.1);
             changes.push(RowChange::Remove { table: JOBS_TABLE, key: key(oldest.1) });
         }
         Some(changes)
+    }
+
+    /// How many such jobs each user has. There are few enough to count them each time.
+    pub(crate) fn per_user(&self, is_such: impl Fn(&Job) -> bool) -> PerUser {
+        let mut counted = PerUser::default();
+        for job in self.by_id.values().filter(|job| is_such(job)) {
+            counted.add(&job.record.user, 1);
+        }
+        counted
     }
 
     pub(crate) fn get(&self, id: JobId) -> Result<&Job, Refusal> {
@@ -157,11 +172,17 @@ impl Master {
         caller: Caller,
         client: &ClientSession,
         title: &str,
-    ) -> Result<Option<ClientReply>, Refusal> {
+    ) -> Result<Option<ClientReply>, Denied> {
         let by = &client.rights;
         let nodes_up = self.nodes.up_count();
         if nodes_up == 0 {
-            return Err(Refusal::new(Status::Unavailable, "no node is up to run the job; `sector nodes` shows them"));
+            let sentence = "no node is up to run the job; `sector nodes` shows them";
+            return Err(Refusal::new(Status::Unavailable, sentence).into());
+        }
+        let running = self.jobs.per_user(|job| job.record.state == JobState::Running);
+        if !running.may_add(&by.user, 1, JOBS_MAX) {
+            let sentence = format!("{} has {} jobs running already", by.user, running.has(&by.user));
+            return Err(TooMuch::new(sentence, JOB_RETRY_SECONDS).into());
         }
         let mut changes = self.jobs.make_room().ok_or_else(|| {
             Refusal::new(Status::Unavailable, format!("{JOBS_MAX} jobs are running already; wait or cancel one"))
@@ -401,8 +422,10 @@ fn record_bytes(record: &JobRecord) -> usize {
     RECORD_FIXED_BYTES + record.title.len() + errors + slice + counters + record.stages.len() * STAGE_BYTES
 }
 
-/// Most jobs remembered; the oldest that ended goes first.
-const JOBS_MAX: usize = 1_000;
+/// Most jobs remembered; of those that ended, the oldest of the user who has most goes first. Of one user, half may run.
+const JOBS_MAX: u64 = 1_000;
+/// Some of a user's hundreds of jobs end in that time, in seconds.
+const JOB_RETRY_SECONDS: u32 = 30;
 /// Sites over which a job's buckets are placed by links: with more of them, finding places would take the driver too long.
 const LINKED_SITES_MAX: usize = 16;
 /// A driver reports every few seconds; after this long without a report its job is given up.

@@ -6,11 +6,11 @@ use std::{
 };
 
 use protocol::{
-    Digest, FileId, LeaseId, ResumeKey, SectorPath, SliceHeader, SliceId,
+    Digest, FileId, LeaseId, ResumeKey, SectorPath, SliceHeader, SliceId, UserName,
     message::{client_master::Condition, master_security::UserRights},
 };
 
-use crate::{actions::Caller, nodes::NodeKey};
+use crate::{actions::Caller, nodes::NodeKey, per_user::PerUser, upkeep::Tally};
 
 /// The right to write one path, and how far the write is.
 #[derive(Debug)]
@@ -28,6 +28,14 @@ pub(crate) struct Lease {
     pub(crate) awaited: BTreeSet<NodeKey>,
     /// Bytes promised to the disk of each of these.
     pub(crate) bytes_promised: u64,
+    /// Bytes that it begins with, of the file that is appended to: a node does not tell them.
+    pub(crate) base_bytes: u64,
+    /// Bytes that came at each node, as they last told it.
+    pub(crate) arrived: BTreeMap<NodeKey, u64>,
+    /// What the file's owner, and its folders, will have more than now. Counted against quotas as long as the lease lives.
+    pub(crate) more: Tally,
+    /// When its bytes last came to be more, at any node, on the monotonic clock.
+    pub(crate) last_byte: Duration,
     /// When those that are awaited then count as failed; set once one node has all bytes.
     pub(crate) chain_ends: Option<Duration>,
     /// Nodes that the chain did not reach: copies are made elsewhere if that is possible.
@@ -64,24 +72,63 @@ pub(crate) struct Leases {
     by_slice: BTreeMap<SliceId, LeaseId>,
     by_end: BTreeSet<(Duration, LeaseId)>,
     by_chain_end: BTreeSet<(Duration, LeaseId)>,
+    /// How many each user has.
+    per_user: PerUser,
+    /// What will be more of each owner's files.
+    promised: BTreeMap<UserName, Tally>,
     used: VecDeque<Used>,
+    used_per_user: PerUser,
 }
 
 /// A lease that was published, kept for clients that ask again because the answer was lost.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Used {
+    pub(crate) by: UserName,
     pub(crate) lease: LeaseId,
     pub(crate) file: FileId,
     pub(crate) slice: SliceId,
 }
 
 impl Leases {
-    /// Whether another lease can be given.
-    pub(crate) fn has_room(&self) -> bool {
-        self.by_id.len() < LEASES_MAX
+    /// Whether a user can be given another lease.
+    pub(crate) fn has_room(&self, user: &UserName) -> bool {
+        self.per_user.may_add(user, 1, LEASES_MAX)
+    }
+
+    /// How many a user has.
+    pub(crate) fn held_by(&self, user: &UserName) -> u64 {
+        self.per_user.has(user)
+    }
+
+    /// What an owner's files will be more, when all that is being written of them is published.
+    pub(crate) fn promised(&self, owner: &UserName) -> Tally {
+        self.promised.get(owner).copied().unwrap_or_default()
+    }
+
+    /// The same of what lies below a folder. Costs a step for each lease there.
+    pub(crate) fn promised_below(&self, folder: &SectorPath) -> Tally {
+        let below = self.by_path.range(folder.clone()..);
+        // In this order all that begins with the folder's path stands together; `/a-b` too, which is not below `/a`.
+        let below = below.take_while(|(path, _)| path.as_str().starts_with(folder.as_str()));
+        let mut promised = Tally::default();
+        for lease in below.filter(|(path, _)| path.is_within(folder)).filter_map(|(_, id)| self.by_id.get(id)) {
+            promised.add(lease.more);
+        }
+        promised
+    }
+
+    /// More came under a lease than was promised.
+    pub(crate) fn promise_more(&mut self, id: LeaseId, bytes: u64) {
+        if let Some(lease) = self.by_id.get_mut(&id) {
+            lease.more.bytes = lease.more.bytes.saturating_add(bytes);
+            let more = Tally { bytes, files: 0 };
+            self.promised.entry(lease.header.owner.clone()).or_default().add(more);
+        }
     }
 
     pub(crate) fn add(&mut self, lease: Lease) {
+        self.per_user.add(&lease.by.user, 1);
+        self.promised.entry(lease.header.owner.clone()).or_default().add(lease.more);
         self.by_path.insert(lease.header.path.clone(), lease.id);
         self.by_slice.insert(lease.header.slice, lease.id);
         self.by_end.insert((lease.ends, lease.id));
@@ -90,6 +137,13 @@ impl Leases {
 
     pub(crate) fn remove(&mut self, id: LeaseId) -> Option<Lease> {
         let lease = self.by_id.remove(&id)?;
+        self.per_user.take(&lease.by.user, 1);
+        if let Some(promised) = self.promised.get_mut(&lease.header.owner) {
+            promised.take(lease.more);
+            if *promised == Tally::default() {
+                self.promised.remove(&lease.header.owner);
+            }
+        }
         self.by_path.remove(&lease.header.path);
         self.by_slice.remove(&lease.header.slice);
         self.by_end.remove(&(lease.ends, id));
@@ -174,17 +228,26 @@ impl Leases {
 
     pub(crate) fn remember_used(&mut self, used: Used) {
         if self.used.len() == USED_LEASES_MAX {
-            self.used.pop_front();
+            let greediest = self.used_per_user.greediest().cloned();
+            let oldest = self.used.iter().position(|used| Some(&used.by) == greediest.as_ref());
+            if let Some(used) = oldest.and_then(|at| self.used.remove(at)) {
+                self.used_per_user.take(&used.by, 1);
+            }
         }
+        self.used_per_user.add(&used.by, 1);
         self.used.push_back(used);
     }
 
-    pub(crate) fn used(&self, id: LeaseId) -> Option<Used> {
-        self.used.iter().rev().find(|used| used.lease == id).copied()
+    pub(crate) fn used(&self, id: LeaseId) -> Option<&Used> {
+        self.used.iter().rev().find(|used| used.lease == id)
     }
 }
 
-/// Most leases at once, some 500 bytes each: far above what the nodes could take in parallel.
-const LEASES_MAX: usize = 16_384;
+/// Most leases at once, some 500 bytes each: far above what the nodes could take in parallel, and what one user alone may
+/// have of it, half, too.
+const LEASES_MAX: u64 = 16_384;
+/// A lease under which nothing comes ends although it is renewed. A node lets an uploader be still for 15 minutes, since the
+/// source may be a pipe; after these 20 nobody writes any more.
+pub(crate) const LEASE_STILL_MAX: Duration = Duration::from_secs(20 * 60);
 /// Most used leases remembered: a client asks again within seconds, and a master publishes some hundreds a second.
 const USED_LEASES_MAX: usize = 1_024;

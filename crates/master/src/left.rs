@@ -8,12 +8,14 @@ use protocol::{
     message::master_security::{HeldSession, KnownUser, UserRights},
 };
 
-use crate::standing::is_less;
+use crate::{per_user::PerUser, standing::is_less};
 
 /// Closed sessions, one for each user, proof and address.
 #[derive(Debug, Default)]
 pub(crate) struct Left {
     sessions: BTreeMap<HeldSession, Rest>,
+    /// How many of each user.
+    per_user: PerUser,
 }
 
 /// What is left of a session.
@@ -26,17 +28,32 @@ struct Rest {
 }
 
 impl Left {
-    /// Keeps a closed session in mind. Where there are too many, the one closed first is forgotten.
+    /// Keeps a closed session in mind. Where there are too many, one is forgotten: of the user who has most, the one closed
+    /// first.
     pub(crate) fn note(&mut self, now: Now, held: HeldSession, rights: UserRights) {
-        let first = || self.sessions.iter().min_by_key(|(_, rest)| rest.until).map(|(held, _)| held.clone());
         if self.sessions.len() >= LEFT_MAX
             && !self.sessions.contains_key(&held)
-            && let Some(first) = first()
+            && let Some(first) = self.first_of_greediest()
         {
-            self.sessions.remove(&first);
+            self.remove(&first);
         }
-        self.sessions
-            .insert(held, Rest { rights, until: now.monotonic + limits::TICKET_LIFE + limits::READING_TIME_MAX });
+        let rest = Rest { rights, until: now.monotonic + limits::TICKET_LIFE + limits::READING_TIME_MAX };
+        let user = held.user.clone();
+        if self.sessions.insert(held, rest).is_none() {
+            self.per_user.add(&user, 1);
+        }
+    }
+
+    fn first_of_greediest(&self) -> Option<HeldSession> {
+        let greediest = self.per_user.greediest()?;
+        let of_greediest = self.sessions.iter().filter(|(held, _)| held.user == *greediest);
+        of_greediest.min_by_key(|(_, rest)| rest.until).map(|(held, _)| held.clone())
+    }
+
+    fn remove(&mut self, held: &HeldSession) -> Option<Rest> {
+        let rest = self.sessions.remove(held)?;
+        self.per_user.take(&held.user, 1);
+        Some(rest)
     }
 
     /// Those of these users; all where there are none named.
@@ -47,7 +64,7 @@ impl Left {
 
     /// Takes over what the user may do now. Gives the user where that is less than it was.
     pub(crate) fn look(&mut self, held: &HeldSession, known: Option<KnownUser>) -> Option<UserName> {
-        let Some(known) = known else { return self.sessions.remove(held).map(|_| held.user.clone()) };
+        let Some(known) = known else { return self.remove(held).map(|_| held.user.clone()) };
         let rest = self.sessions.get_mut(held)?;
         let lost = is_less(&known.rights, &rest.rights).then(|| held.user.clone());
         rest.rights = known.rights;
@@ -56,7 +73,14 @@ impl Left {
 
     /// Forgets those of which nothing goes on any more.
     pub(crate) fn forget_old(&mut self, now: Now) {
-        self.sessions.retain(|_, rest| now.monotonic < rest.until);
+        let Self { sessions, per_user } = self;
+        sessions.retain(|held, rest| {
+            let goes_on = now.monotonic < rest.until;
+            if !goes_on {
+                per_user.take(&held.user, 1);
+            }
+            goes_on
+        });
     }
 }
 
@@ -103,6 +127,18 @@ mod tests {
         }
         let kept = left.of_users(None);
         assert!(kept.len() == LEFT_MAX && !kept.contains(&held(0)) && kept.contains(&held(LEFT_MAX as u64)));
+    }
+
+    #[test]
+    fn what_one_user_closes_makes_nobody_forget_what_another_closed() {
+        let mut left = Left::default();
+        let bobs = HeldSession { user: UserName::new("bob").unwrap(), ..held(0) };
+        left.note(at(0), bobs.clone(), rights());
+        for number in 1..=2 * LEFT_MAX as u64 {
+            left.note(at(1), held(number), rights());
+        }
+        let kept = left.of_users(None);
+        assert!(kept.len() == LEFT_MAX && kept.contains(&bobs));
     }
 
     #[test]

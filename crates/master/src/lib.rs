@@ -6,6 +6,7 @@
 //! replication.
 
 mod actions;
+mod arriving;
 mod aside;
 mod audit;
 mod checking;
@@ -13,6 +14,7 @@ mod clock_guard;
 mod commits;
 mod config;
 mod copying;
+mod denied;
 mod dense;
 mod drain;
 mod drivers;
@@ -37,6 +39,7 @@ pub mod namespace;
 mod nodes;
 mod order_group;
 mod orders;
+mod per_user;
 mod placement;
 mod policies;
 mod questions;
@@ -64,6 +67,7 @@ mod together;
 mod topology;
 mod topology_watch;
 mod trash;
+mod turns;
 mod upkeep;
 mod wish;
 mod writes;

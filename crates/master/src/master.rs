@@ -7,7 +7,7 @@ use std::{collections::VecDeque, time::Duration};
 use fastrand::Rng;
 use protocol::{
     CredentialId, Now, Refusal, SessionId, Version,
-    message::client_master::{ClientReply, ClientRequest},
+    message::client_master::{ClientReply, ClientRequest, TooMuch},
 };
 use store::RowChange;
 
@@ -20,6 +20,7 @@ use crate::{
     audit::{AuditQueue, audited},
     clock_guard::ClockGuard,
     config::MasterConfig,
+    denied::Denied,
     error::MasterError,
     histories::Histories,
     interrupted::Interrupted,
@@ -351,7 +352,7 @@ impl Master {
         );
         let noted = audited(&request);
         let outcome = match request {
-            ClientRequest::Create(create) => self.create(now, client, create).map(Some),
+            ClientRequest::Create(create) => Denied::outcome(self.create(now, client, create).map(Some)),
             ClientRequest::Renew(lease) => self.renew(now, by, lease).map(Some),
             ClientRequest::Commit { lease, bytes, digest } => self.commit(now, from, by, lease, bytes, digest),
             ClientRequest::Abandon(lease) => self.abandon(now, by, lease).map(Some),
@@ -368,9 +369,11 @@ impl Master {
             ClientRequest::Usage(path) => self.usage(by, &path).map(Some),
             ClientRequest::Nodes => Ok(Some(self.node_list(now))),
             ClientRequest::Health => Ok(Some(self.health())),
-            ClientRequest::AdmitJob { title, output: _ } => self.admit_job(now, from, client, &title),
+            ClientRequest::AdmitJob { title, output: _ } => Denied::outcome(self.admit_job(now, from, client, &title)),
             ClientRequest::ReportJob(report) => self.report_job(now, from, client, report),
-            ClientRequest::DetachJob { job, journal, keys } => self.detach_job(now, from, client, job, journal, keys),
+            ClientRequest::DetachJob { job, journal, keys } => {
+                Denied::outcome(self.detach_job(now, from, client, job, journal, keys))
+            }
             ClientRequest::Jobs => Ok(Some(self.job_list(by))),
             ClientRequest::Job(job) => self.job(by, job).map(Some),
             ClientRequest::CancelJob(job) => self.cancel_job(now, from, by, job),
@@ -404,7 +407,11 @@ impl Master {
                 Ok(None)
             }
         };
-        self.note_request(now, client, noted, outcome.as_ref().err());
+        let refused = match &outcome {
+            Err(refusal) | Ok(Some(ClientReply::TooMuch(TooMuch { refusal, .. }))) => Some(refusal),
+            Ok(_) => None,
+        };
+        self.note_request(now, client, noted, refused);
         match outcome {
             Ok(Some(reply)) if is_about_names => self.reply_saved(from, reply),
             Ok(Some(reply)) => self.reply(from, reply),

@@ -14,18 +14,18 @@ use std::{
 };
 
 use protocol::{
-    NodeId, Now, Place, Refusal, SessionId, Status, Topology,
+    NodeId, Now, Place, Refusal, SessionId, Status, Topology, UserName,
     disk::{DiskState, DiskStatus},
     message::{
         audit::RefusedTickets,
-        client_master::{NodeState, NodeStatus},
+        client_master::{NodeState, NodeStatus, is_nearly_full},
         cluster::Standing,
         node_master::{LinkShare, LinkUse},
     },
     sandbox::SandboxLayer,
 };
 
-use crate::{actions::NodeJoin, histories::Marks, replicas::EPOCHS};
+use crate::{actions::NodeJoin, histories::Marks, per_user::PerUser, replicas::EPOCHS};
 use sites::Sites;
 pub(crate) use sites::{Rack, RackKey, SiteKey};
 
@@ -107,6 +107,10 @@ pub(crate) struct Node {
     pub(crate) refused_tickets: RefusedTickets,
     /// Bytes that leases and copies under way will still bring.
     pub(crate) promised_bytes: u64,
+    /// How many of these were promised to uploads of which users.
+    promised_to: PerUser,
+    /// Whether it tells what is being written there.
+    pub(crate) tells_arriving: bool,
     /// Leases whose bytes it takes, and copies it makes.
     pub(crate) incoming: u32,
     /// Copies that others fetch from it.
@@ -154,8 +158,23 @@ impl Node {
 
     /// Bytes that one more slice may have here, as far as is known: a slice lies on one disk, whole.
     pub(crate) fn room_bytes(&self) -> u64 {
-        let largest = self.disks.iter().map(|disk| disk.free_bytes).max().unwrap_or(u64::MAX);
-        self.free_bytes.unwrap_or(u64::MAX).saturating_sub(self.promised_bytes).min(largest)
+        self.free_bytes.unwrap_or(u64::MAX).saturating_sub(self.promised_bytes).min(self.largest_free_bytes())
+    }
+
+    /// The same where what each other user was promised counts only up to a fair part of what is free: so nobody keeps room
+    /// from others by saying that he will write. `user` is who asks; `None`: a copy that the cloud makes.
+    fn fair_room_bytes(&self, user: Option<&UserName>, reserve_bytes: u64) -> u64 {
+        let free = self.free_bytes.unwrap_or(u64::MAX);
+        let is_among = user.is_some_and(|user| self.promised_to.has(user) > 0);
+        let part = free.saturating_sub(reserve_bytes) / (self.promised_to.users() + u64::from(!is_among)).max(1);
+        let counted = |(of, bytes): (&UserName, u64)| if Some(of) == user { bytes } else { bytes.min(part) };
+        let uploads = self.promised_to.iter().map(counted).fold(0, u64::saturating_add);
+        let copies = self.promised_bytes.saturating_sub(self.promised_to.total());
+        free.saturating_sub(uploads).saturating_sub(copies).min(self.largest_free_bytes())
+    }
+
+    fn largest_free_bytes(&self) -> u64 {
+        self.disks.iter().map(|disk| disk.free_bytes).max().unwrap_or(u64::MAX)
     }
 
     /// Whether one more slice of so many bytes fits here, as far as is known: on a disk above the reserve, or in memory.
@@ -163,13 +182,37 @@ impl Node {
         if in_memory {
             self.memory_free_bytes.is_none_or(|free| free > 0 && free >= bytes)
         } else {
-            self.room_bytes() >= bytes.saturating_add(reserve_bytes)
+            self.room_bytes() >= bytes.saturating_add(reserve_bytes).max(1)
         }
     }
 
-    /// Whether it has no more than `reserve_bytes` free.
+    /// The same for who has a fair part at least, whatever others were promised.
+    pub(crate) fn has_fair_room(
+        &self,
+        user: Option<&UserName>,
+        bytes: u64,
+        reserve_bytes: u64,
+        in_memory: bool,
+    ) -> bool {
+        let fits = || self.fair_room_bytes(user, reserve_bytes) >= bytes.saturating_add(reserve_bytes).max(1);
+        self.has_room(bytes, reserve_bytes, in_memory) || (!in_memory && fits())
+    }
+
+    /// Whether it would have room if nothing were promised, and what is promised to uploads: of all, and of this user.
+    pub(crate) fn promised_in_the_way(&self, user: &UserName, bytes: u64, reserve_bytes: u64) -> Option<(u64, u64)> {
+        let free = self.free_bytes?.min(self.largest_free_bytes());
+        let would_fit = free >= bytes.saturating_add(reserve_bytes).max(1);
+        would_fit.then(|| (self.promised_bytes, self.promised_to.has(user)))
+    }
+
+    /// Whether it gets no new slices: no disk has more than `reserve_bytes` free, or anything at all.
     pub(crate) fn is_full(&self, reserve_bytes: u64) -> bool {
-        self.free_bytes.is_some_and(|free| free < reserve_bytes)
+        self.free_bytes.is_some_and(|free| free.min(self.largest_free_bytes()) < reserve_bytes.max(1))
+    }
+
+    /// Whether it will soon be.
+    pub(crate) fn is_nearly_full(&self, reserve_bytes: u64) -> bool {
+        self.free_bytes.is_some_and(|free| is_nearly_full(self.used_bytes, free, reserve_bytes))
     }
 
     /// How busy it is: what it reported, or what we know it must be doing.
@@ -252,6 +295,17 @@ impl Node {
         self.promised_bytes = self.promised_bytes.saturating_add(bytes);
     }
 
+    /// An upload of a user was sent here.
+    pub(crate) fn begin_upload(&mut self, user: &UserName, bytes: u64) {
+        self.begin_incoming(bytes);
+        self.promised_to.add(user, bytes);
+    }
+
+    pub(crate) fn end_upload(&mut self, user: &UserName, bytes: u64) {
+        self.end_incoming(bytes);
+        self.promised_to.take(user, bytes);
+    }
+
     pub(crate) fn end_incoming(&mut self, bytes: u64) {
         self.incoming = self.incoming.saturating_sub(1);
         self.promised_bytes = self.promised_bytes.saturating_sub(bytes);
@@ -314,6 +368,8 @@ impl Node {
             link_shares: Vec::new(),
             reported_transfers: 0,
             promised_bytes: 0,
+            promised_to: PerUser::default(),
+            tells_arriving: false,
             incoming: 0,
             outgoing: 0,
             rate_bytes_per_second: 0.0,
@@ -376,6 +432,7 @@ impl Nodes {
             node.standing = Standing::Draining;
         }
         node.disks = Vec::new();
+        node.tells_arriving = false;
         if let Some(old) = old {
             self.by_session.remove(&old);
         }

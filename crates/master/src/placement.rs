@@ -6,7 +6,7 @@
 //! by lot and the cheapest of them is taken, which costs little and fills nodes nearly as evenly as looking at all.
 
 use fastrand::Rng;
-use protocol::{SliceId, topology::Spot};
+use protocol::{SliceId, UserName, topology::Spot};
 
 use crate::{
     links::Links,
@@ -19,6 +19,9 @@ use crate::{
 pub(crate) struct Wanted<'a> {
     /// Bytes that will come; 0 where nobody knows.
     pub(crate) bytes: u64,
+    /// For whom: where there is no room beside all that others were promised, there may still be a fair part. `None`: a copy
+    /// that the cloud makes.
+    pub(crate) user: Option<&'a UserName>,
     /// Bytes to leave free.
     pub(crate) reserve_bytes: u64,
     /// Where copies may stand.
@@ -50,13 +53,22 @@ pub(crate) enum Choice {
 
 /// Chooses a node that is up, stays and has room.
 pub(crate) fn choose(nodes: &Nodes, wanted: &Wanted<'_>, rng: &mut Rng) -> Choice {
+    match choose_with(nodes, wanted, false, rng) {
+        // Whether what others were promised will ever come is not known.
+        Choice::Nowhere => choose_with(nodes, wanted, true, rng),
+        choice => choice,
+    }
+}
+
+/// The same, with all the room that was promised to others, or with that beyond their fair part.
+fn choose_with(nodes: &Nodes, wanted: &Wanted<'_>, fair: bool, rng: &mut Rng) -> Choice {
     let mut busy = false;
     for shunned in [false, true] {
         if shunned && wanted.shunned.is_empty() {
             break;
         }
         for places in classes(nodes, wanted) {
-            match pick(nodes, wanted, &places, shunned, rng) {
+            match pick(nodes, wanted, &places, (shunned, fair), rng) {
                 Choice::Nowhere => {}
                 Choice::Busy => {
                     busy = true;
@@ -89,24 +101,24 @@ fn classes<'a>(nodes: &'a Nodes, wanted: &'a Wanted<'_>) -> Vec<Places<'a>> {
 }
 
 /// The cheapest of a few drawn by lot, or of all where there are few or those drawn are of no use.
-fn pick(nodes: &Nodes, wanted: &Wanted<'_>, places: &Places<'_>, shunned: bool, rng: &mut Rng) -> Choice {
+fn pick(nodes: &Nodes, wanted: &Wanted<'_>, places: &Places<'_>, how: (bool, bool), rng: &mut Rng) -> Choice {
     let mut best = Best::default();
     let count = places.len();
     if let Some(preferred) = wanted.preferred
         && (0..count).any(|index| places.at(index) == preferred)
     {
-        best.consider(nodes, wanted, preferred, shunned, rng);
+        best.consider(nodes, wanted, preferred, how, rng);
         if let Some((_, _, key)) = best.node {
             return Choice::Node(key);
         }
     }
     if count > SCANNED_MAX {
         for _ in 0..DRAWN {
-            best.consider(nodes, wanted, places.at(rng.usize(..count)), shunned, rng);
+            best.consider(nodes, wanted, places.at(rng.usize(..count)), how, rng);
         }
     }
     if best.node.is_none() {
-        (0..count).for_each(|index| best.consider(nodes, wanted, places.at(index), shunned, rng));
+        (0..count).for_each(|index| best.consider(nodes, wanted, places.at(index), how, rng));
     }
     match best.node {
         Some((_, _, key)) => Choice::Node(key),
@@ -154,9 +166,21 @@ struct Best {
 }
 
 impl Best {
-    fn consider(&mut self, nodes: &Nodes, wanted: &Wanted<'_>, key: NodeKey, shunned: bool, rng: &mut Rng) {
+    fn consider(
+        &mut self,
+        nodes: &Nodes,
+        wanted: &Wanted<'_>,
+        key: NodeKey,
+        (shunned, fair): (bool, bool),
+        rng: &mut Rng,
+    ) {
         let node = nodes.get(key);
-        let room = node.has_room(wanted.bytes, wanted.reserve_bytes, wanted.terms.is_in_memory);
+        let (bytes, reserve, in_memory) = (wanted.bytes, wanted.reserve_bytes, wanted.terms.is_in_memory);
+        let room = if fair {
+            node.has_fair_room(wanted.user, bytes, reserve, in_memory)
+        } else {
+            node.has_room(bytes, reserve, in_memory)
+        };
         let is_closed = wanted.holders.contains(&key) || wanted.closed.contains(&key);
         if !node.is_up() || !node.is_active() || !room || is_closed || wanted.shunned.contains(&key) != shunned {
             return;

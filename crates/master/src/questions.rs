@@ -2,11 +2,11 @@
 //! people ask about accounts (door 2 to door 3). Never decides anything, and keeps nothing of what passes.
 
 use protocol::{
-    Now, Refusal, Status,
+    Now, Refusal, Status, UserName,
     message::{
         accounts::AccountsRequest,
         admission::{AdmissionRequest, AdmissionVerb},
-        client_master::ClientReply,
+        client_master::{ClientReply, TooMuch},
         master_security::{Asker, SecurityReply, SecurityRequest},
     },
 };
@@ -14,6 +14,7 @@ use protocol::{
 use crate::{
     Master,
     actions::{Action, Caller},
+    per_user::PerUser,
     sessions::ClientSession,
     standing::{OWN, OWN_HEALTH},
 };
@@ -21,7 +22,9 @@ use crate::{
 /// The questions that wait for the security server.
 #[derive(Debug, Default)]
 pub(crate) struct Questions {
-    open: usize,
+    /// Who asked, and for whom.
+    open: Vec<(Caller, UserName)>,
+    per_user: PerUser,
 }
 
 impl Master {
@@ -33,7 +36,7 @@ impl Master {
         request: AccountsRequest,
     ) -> Result<Option<ClientReply>, Refusal> {
         let by = Asker { rights: client.rights.clone(), credential: client.credential, address: client.address };
-        self.ask_security(from, SecurityRequest::Accounts { by, request })
+        self.ask_security(from, &client.rights.user, SecurityRequest::Accounts { by, request })
     }
 
     /// Passes on what is wanted about machines that come in.
@@ -44,23 +47,25 @@ impl Master {
         verb: AdmissionVerb,
     ) -> Result<Option<ClientReply>, Refusal> {
         let by = Asker { rights: client.rights.clone(), credential: client.credential, address: client.address };
-        self.ask_security(from, SecurityRequest::Admission(AdmissionRequest::Administer { by, verb }))
+        let question = SecurityRequest::Admission(AdmissionRequest::Administer { by, verb });
+        self.ask_security(from, &client.rights.user, question)
     }
 
-    /// Asks the security server for `from`, who is answered when it has answered.
-    ///
-    /// # Errors
-    /// Where too many questions wait already.
+    /// Asks the security server for `from`, who is answered when it has answered, or at once where too many questions of
+    /// the same user wait already.
     pub(crate) fn ask_security(
         &mut self,
         from: Caller,
+        user: &UserName,
         request: SecurityRequest,
     ) -> Result<Option<ClientReply>, Refusal> {
-        if self.questions.open >= QUESTIONS_MAX {
-            let sentence = "too many questions wait for the security server; try again in a few seconds";
-            return Err(Refusal::new(Status::Unavailable, sentence));
+        let Questions { open, per_user } = &mut self.questions;
+        if !per_user.may_add(user, 1, QUESTIONS_MAX) {
+            let sentence = format!("{} questions of {user} wait for the security server", per_user.has(user));
+            return Ok(Some(ClientReply::TooMuch(TooMuch::new(sentence, QUESTION_RETRY_SECONDS))));
         }
-        self.questions.open += 1;
+        per_user.add(user, 1);
+        open.push((from, user.clone()));
         self.actions.push_back(Action::AskSecurity { to: from, request });
         Ok(None)
     }
@@ -73,7 +78,11 @@ impl Master {
         if to == OWN_HEALTH {
             return self.note_security_health(reply);
         }
-        self.questions.open = self.questions.open.saturating_sub(1);
+        let Questions { open, per_user } = &mut self.questions;
+        if let Some(at) = open.iter().position(|(asked, _)| *asked == to) {
+            let (_, user) = open.swap_remove(at);
+            per_user.take(&user, 1);
+        }
         let reply = match reply {
             Ok(SecurityReply::Accounts(reply)) => ClientReply::Accounts(reply),
             Ok(SecurityReply::Admission(reply)) => ClientReply::Admission(reply),
@@ -90,4 +99,6 @@ impl Master {
 
 /// Questions that wait for the security server at once. It answers eight at a time, a password among them in a good part
 /// of a second; so the last waits for about ten.
-const QUESTIONS_MAX: usize = 64;
+const QUESTIONS_MAX: u64 = 64;
+/// In that time some of them are answered, in seconds.
+const QUESTION_RETRY_SECONDS: u32 = 2;

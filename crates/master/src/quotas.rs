@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use protocol::{
     FileId, Now, Refusal, SectorPath, Status, UserName, limits,
     message::{
-        client_master::{ClientReply, QuotaOf, QuotaPage, QuotaStatus},
+        client_master::{ClientReply, QuotaOf, QuotaPage, QuotaStatus, TooMuch},
         master_security::UserRights,
     },
 };
@@ -19,6 +19,7 @@ use store::RowChange;
 use crate::{
     Master,
     actions::{Caller, QUOTAS_TABLE, StoredRow},
+    denied::Denied,
     error::MasterError,
     namespace::{ROOT, damaged, decode_row, encode_row},
     saves::Effect,
@@ -170,13 +171,59 @@ impl Master {
     /// Refuses a write after which a user or a folder would keep more than allowed. Asked before the write, so that
     /// nobody uploads in vain, and again when it is published.
     pub(crate) fn check_quotas(&self, path: &SectorPath, owner: &UserName, bytes: u64) -> Result<(), Refusal> {
-        let (nearest, missing) = self.names.nearest(path);
-        let there = if missing == 0 { self.tally_of_file(nearest) } else { None };
-        // Who writes less than was there may always do so.
-        let more = Tally { bytes, files: 1 }.beyond(there.unwrap_or_default());
+        let more = self.growth_at(path, bytes);
         self.check_user_quota(path, owner, more)?;
-        let folder = if missing == 0 { self.names.parent(nearest) } else { Some(nearest) };
-        folder.map_or(Ok(()), |folder| self.check_folder_quotas(path, folder, more, &[]))
+        self.folder_of(path).map_or(Ok(()), |folder| self.check_folder_quotas(path, folder, more, &[]))
+    }
+
+    /// The same for a write that begins: what is being written already counts too. Gives what there will be more.
+    pub(crate) fn check_quotas_of_write(
+        &self,
+        path: &SectorPath,
+        owner: &UserName,
+        bytes: u64,
+    ) -> Result<Tally, Denied> {
+        self.check_quotas(path, owner, bytes)?;
+        let more = self.growth_at(path, bytes);
+        match self.exceeded_with_promises(path, owner, more) {
+            Some(why) => Err(TooMuch::new(why, PROMISED_RETRY_SECONDS).into()),
+            None => Ok(more),
+        }
+    }
+
+    /// What there is more when a file of so many bytes is at a path. Who writes less than was there may always do so.
+    pub(crate) fn growth_at(&self, path: &SectorPath, bytes: u64) -> Tally {
+        let there = self.names.find(path).and_then(|id| self.tally_of_file(id));
+        Tally { bytes, files: 1 }.beyond(there.unwrap_or_default())
+    }
+
+    /// Whose quota would be exceeded if all that is being written were published, and `more` at `path` too.
+    pub(crate) fn exceeded_with_promises(&self, path: &SectorPath, owner: &UserName, more: Tally) -> Option<String> {
+        let with = |promised: Tally| Tally {
+            bytes: if more.bytes > 0 { more.bytes.saturating_add(promised.bytes) } else { 0 },
+            files: if more.files > 0 { more.files.saturating_add(promised.files) } else { 0 },
+        };
+        if let Some(most) = self.quotas.of_users.get(owner) {
+            let used = self.quotas.used.get(owner).copied().unwrap_or_default();
+            if let Some(why) = most.exceeded(used, with(self.leases.promised(owner))) {
+                return Some(format!("{owner} {why} with `{path}` and all that is being written"));
+            }
+        }
+        let folder = self.folder_of(path)?;
+        let itself = self.quotas.folders.contains_key(&folder).then_some(folder);
+        itself.into_iter().chain(self.counted_folders(folder)).find_map(|counted| {
+            let (used, policy) = (self.quotas.folder(counted)?, self.policies.get(counted)?);
+            let most = Most { bytes: policy.quota_bytes, files: policy.quota_files };
+            let counted = self.names.path(counted)?;
+            let why = most.exceeded(used, with(self.leases.promised_below(&counted)))?;
+            Some(format!("the folder `{counted}` {why} with `{path}` and all that is being written"))
+        })
+    }
+
+    /// The folder that a file at a path is in, or would be made below.
+    fn folder_of(&self, path: &SectorPath) -> Option<FileId> {
+        let (nearest, missing) = self.names.nearest(path);
+        if missing == 0 { self.names.parent(nearest) } else { Some(nearest) }
     }
 
     /// Refuses to move `more` to `path` in `folder`; the folders in `already` hold it as things are.
@@ -307,5 +354,7 @@ const USER_QUOTAS_MAX: usize = 262_144;
 const PAGE_BYTES_MAX: usize = limits::MESSAGE_BYTES_MAX / 2;
 /// An upper bound of a quota's length in a message, in bytes, without a folder's path.
 const QUOTA_FIXED_BYTES: usize = 120;
+/// Half the life of a lease that is not renewed: a write that was given up has ended in twice that, in seconds.
+const PROMISED_RETRY_SECONDS: u32 = 30;
 /// Files counted between two looks at the map of slices.
 const COUNT_STEP: usize = 4_096;

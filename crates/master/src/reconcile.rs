@@ -140,7 +140,7 @@ impl Master {
             // Whether it drives shows by its reports.
             (Ordered::Drive(_), _) => {}
             (Ordered::Keep, status) => self.note_kept(now, node, status.is_none()),
-            (Ordered::Revoke(number), Some(Status::Unavailable)) => self.revoke_again(node, number),
+            (Ordered::Revoke(number), Some(Status::Unavailable)) => self.revoke_later(retry_at, node, number),
             (Ordered::Revoke(_), _) => {}
             (Ordered::TicketKeys, Some(Status::Unavailable | Status::Failed)) => {
                 self.orders.delay(retry_at, node, Work::TicketKeys);

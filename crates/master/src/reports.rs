@@ -65,6 +65,7 @@ impl Master {
                     self.interrupted.learn(now.monotonic, user, *upload, key);
                 }
             }
+            Report::Arriving(arriving) => self.note_arriving(now, key, arriving),
             Report::TicketsRefused { refusals, left_out } => self.note_refused_tickets(now, key, refusals, left_out),
             Report::Clock { unix_millis, machine } => {
                 let node = self.nodes.get(key).id.clone();

@@ -1,11 +1,11 @@
 //! The master as a process part: sockets, journal and clock for the [rules](crate::Master). Serves every path. The one
 //! task that runs here owns the rules, so there is no lock; it must never wait for anything but the next event.
 
-use std::{io, net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
+use std::{future::ready, io, net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
 
 use daemon::{
     group_commit::GroupCommit,
-    ready,
+    ready as ready_line,
     settings::{Checked, MasterSettings, Settings},
     stop::Stopping,
     topology::TopologyFile,
@@ -24,7 +24,7 @@ use protocol::{
     gmp::Class,
     message::{
         audit::{AuditBatch, AuditHead, AuditReply, AuditRequest},
-        client_master::{ClientReply, ClientRequest},
+        client_master::{ClientReply, ClientRequest, TooMuch},
         master_security::{SecurityReply, SecurityRequest},
         node_master::{Ack, Order, Report},
     },
@@ -46,6 +46,7 @@ use crate::{
     security_door::SecurityDoor,
     sessions::Peer,
     topology_watch::TopologyWatch,
+    turns::Turns,
 };
 
 /// A master that has its port and its names, and serves once it [runs](Self::run).
@@ -69,7 +70,7 @@ pub struct Server {
 /// See [`Server::bind`] and [`Server::run`].
 pub async fn serve(settings: Checked<MasterSettings>, stopping: Stopping) -> Result<(), MasterError> {
     let server = Server::bind(&settings).await?;
-    ready::announce(server.address())?;
+    ready_line::announce(server.address())?;
     server.run(stopping).await
 }
 
@@ -155,6 +156,7 @@ impl Server {
             suspended_before: Clock::suspended(),
             master: self.master,
             messenger,
+            turns: Turns::default(),
             journal: GroupCommit::new(move |rows: &[RowChange]| self.journal.commit(rows)),
             orders: JoinSet::new(),
             security: self.security,
@@ -188,6 +190,8 @@ struct Desk {
     master: Master,
     messenger: Messenger,
     journal: GroupCommit<BatchId, RowChange, StoreError>,
+    /// Requests of clients that have come.
+    turns: Turns<Delivered>,
     /// Orders on their way; the rules bound them for each node.
     orders: JoinSet<(OrderId, OrderOutcome)>,
     security: Arc<SecurityDoor>,
@@ -219,7 +223,9 @@ impl Desk {
                         let Ok(event) = events.try_recv() else { break };
                         self.take(event);
                     }
+                    self.serve();
                 }
+                () = ready(()), if !self.turns.is_empty() && self.journal.waiting_rows() < WAITING_ROWS_MAX => self.serve(),
                 Some(admission) = admissions.recv() => self.open(admission),
                 Some(DriverQuestion { job, key, answer }) = driver_questions.recv() => {
                     // Who asked may have hung up.
@@ -298,9 +304,29 @@ impl Desk {
         let _ = opened.send(is_open.map(|()| self.master.ticket_keys()));
     }
 
+    /// Serves some of the requests that wait.
+    fn serve(&mut self) {
+        for _ in 0..EVENTS_AT_ONCE_MAX {
+            let Some(delivered) = self.turns.pop() else { break };
+            self.deliver(delivered);
+        }
+    }
+
+    /// Has a client's request wait for its turn; takes all else to the rules.
+    fn take_message(&mut self, delivered: Delivered) {
+        let Some(Peer::Client(rights)) = self.master.peer(delivered.session) else { return self.deliver(delivered) };
+        let user = rights.user.clone();
+        let bytes = delivered.body.len() as u64;
+        if let Err(Delivered { session, request, .. }) = self.turns.push(&user, delivered, bytes) {
+            let sentence = format!("{} requests of {user} wait for the master", self.turns.of(&user));
+            let too_much = ClientReply::TooMuch(TooMuch::new(sentence, REQUEST_RETRY_SECONDS));
+            self.answer(Caller { session, request }, Class::Ordinary, codec::encode(&too_much));
+        }
+    }
+
     fn take(&mut self, event: MessengerEvent) {
         match event {
-            MessengerEvent::Delivered(delivered) => self.deliver(delivered),
+            MessengerEvent::Delivered(delivered) => self.take_message(delivered),
             MessengerEvent::SessionLost(session) => self.master.close_session(self.clock.now(), session),
         }
     }
@@ -481,6 +507,8 @@ pub const JOURNAL_FILE: &str = "journal.redb";
 const WAITING_ROWS_MAX: usize = 16_384;
 /// Messages taken in one go, before saved rows, admissions and timers are looked at again: some 100 µs.
 const EVENTS_AT_ONCE_MAX: usize = 64;
+/// Some thousands of waiting requests are served in that time, in seconds.
+const REQUEST_RETRY_SECONDS: u32 = 1;
 /// Admissions that wait for the desk: no more than joins are under way at once.
 const ADMISSIONS_MAX: usize = 128;
 /// How long a node may take to answer an order. The longest is the placing of a slice on a busy disk; what takes

@@ -9,7 +9,7 @@ use protocol::{
     ticket::HolderKey,
 };
 
-use crate::{actions::ClientJoin, left::Left, standing::is_less};
+use crate::{actions::ClientJoin, left::Left, per_user::PerUser, standing::is_less};
 
 /// Who is at the other end of a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,6 +43,8 @@ pub(crate) struct ClientSession {
 #[derive(Debug, Default)]
 pub(crate) struct Sessions {
     clients: BTreeMap<SessionId, ClientSession>,
+    /// How many each user has.
+    per_user: PerUser,
     /// Those that were closed lately.
     pub(crate) left: Left,
 }
@@ -55,10 +57,10 @@ impl ClientSession {
 }
 
 impl Sessions {
-    /// Opens a session. Where there are too many, the one unheard of for longest is given up and returned.
+    /// Opens a session. Where there are too many, one is given up and returned: of the user who has most, the one unheard of
+    /// for longest. So nobody loses a session because somebody else has many.
     pub(crate) fn open(&mut self, now: Now, session: SessionId, who: ClientJoin) -> Option<SessionId> {
-        let longest_idle = || self.clients.iter().min_by_key(|(_, client)| client.last_heard).map(|(id, _)| *id);
-        let evicted = if self.clients.len() >= CLIENT_SESSIONS_MAX { longest_idle() } else { None };
+        let evicted = if self.clients.len() >= CLIENT_SESSIONS_MAX { self.longest_idle_of_greediest() } else { None };
         if let Some(evicted) = evicted {
             self.close(now, evicted);
         }
@@ -67,8 +69,23 @@ impl Sessions {
         let last_heard = now.monotonic;
         let client =
             ClientSession { rights, credential, address, holder, proved_from, drives, until_unix_millis, last_heard };
-        self.clients.insert(session, client);
+        self.per_user.add(&client.rights.user, 1);
+        if let Some(before) = self.clients.insert(session, client) {
+            self.per_user.take(&before.rights.user, 1);
+        }
         evicted
+    }
+
+    fn longest_idle_of_greediest(&self) -> Option<SessionId> {
+        let greediest = self.per_user.greediest()?;
+        let of_greediest = self.clients.iter().filter(|(_, client)| client.rights.user == *greediest);
+        of_greediest.min_by_key(|(_, client)| client.last_heard).map(|(id, _)| *id)
+    }
+
+    fn take(&mut self, session: SessionId) -> Option<ClientSession> {
+        let client = self.clients.remove(&session)?;
+        self.per_user.take(&client.rights.user, 1);
+        Some(client)
     }
 
     /// Notes that a client lives, and gives its session.
@@ -84,14 +101,14 @@ impl Sessions {
 
     /// Closes a session. What it began may go on for a while, so it is kept in mind.
     pub(crate) fn close(&mut self, now: Now, session: SessionId) -> bool {
-        let Some(client) = self.clients.remove(&session) else { return false };
+        let Some(client) = self.take(session) else { return false };
         self.left.note(now, client.held(), client.rights);
         true
     }
 
     /// Ends a session that stands no more.
     pub(crate) fn end(&mut self, session: SessionId) {
-        self.clients.remove(&session);
+        self.take(session);
     }
 
     /// The sessions whose time has passed.

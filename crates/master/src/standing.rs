@@ -49,6 +49,9 @@ pub(crate) struct Standing {
     next_health: Duration,
     /// Machines whose certificates are worthless, as far as the security server has told yet.
     struck_off: Option<Vec<NodeId>>,
+    /// Which nodes did not answer when they were told of which, and when they are told again: one entry at most for each
+    /// node and recent revocation, since it is not on its way meanwhile.
+    unheard: BTreeSet<(Duration, NodeKey, u64)>,
 }
 
 /// A session that is looked at.
@@ -72,6 +75,7 @@ impl Master {
             self.standing.waiting.extend(ending.into_iter().map(Looked::Open));
             self.sessions.left.forget_old(now);
         }
+        self.revoke_again(now);
         self.ask_standing();
         if !self.standing.is_polling && now.monotonic >= self.standing.next_poll {
             self.standing.is_polling = true;
@@ -230,11 +234,23 @@ impl Master {
         }
     }
 
-    /// A node did not answer when it was told of a revocation.
-    pub(crate) fn revoke_again(&mut self, node: NodeKey, number: u64) {
-        let revocation = self.standing.recent.iter().find(|(of, ..)| *of == number).map(|(_, told, _)| told.clone());
-        if let Some(revocation) = revocation {
-            self.order_now(node, Ordered::Revoke(number), Order::Revoke(revocation));
+    /// A node did not answer when it was told of a revocation. It is told again later, never at once: where the failure
+    /// comes at once too, the master would do nothing else.
+    pub(crate) fn revoke_later(&mut self, at: Duration, node: NodeKey, number: u64) {
+        self.standing.unheard.insert((at, node, number));
+    }
+
+    /// Tells again what nodes did not answer. Beside their queues: a revocation waits for no other order.
+    fn revoke_again(&mut self, now: Now) {
+        while let Some(&(at, node, number)) = self.standing.unheard.first()
+            && at <= now.monotonic
+        {
+            self.standing.unheard.pop_first();
+            let revocation =
+                self.standing.recent.iter().find(|(of, ..)| *of == number).map(|(_, told, _)| told.clone());
+            if let Some(revocation) = revocation {
+                self.order_now(node, Ordered::Revoke(number), Order::Revoke(revocation));
+            }
         }
     }
 }

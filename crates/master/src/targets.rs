@@ -5,13 +5,14 @@
 use protocol::{
     FileId, Now, Refusal, SectorPath, SliceId, Status, Version,
     message::{
-        client_master::{Condition, CreateRequest, FileContent},
+        client_master::{Condition, CreateRequest, FileContent, TooMuch},
         master_security::UserRights,
     },
 };
 
 use crate::{
     Master,
+    denied::Denied,
     nodes::NodeKey,
     placement::{Choice, Wanted, choose},
     spread::Terms,
@@ -53,12 +54,12 @@ impl Master {
         base: Option<&Base>,
         bytes: u64,
         copies: (u8, u8),
-    ) -> Result<Vec<NodeKey>, Refusal> {
+    ) -> Result<Vec<NodeKey>, Denied> {
         let (copies, sync_copies) = (copies.0, usize::from(copies.1));
         let terms = self.terms_at(now, &request.path, copies);
         let synced = self.nodes.takers_count(&terms.forbidden, sync_copies).max(1);
         if let Some(base) = base {
-            return self.choose_among_holders(base, request, &terms, bytes, synced);
+            return Ok(self.choose_among_holders((by, base), request, &terms, bytes, synced)?);
         }
         if request.at.is_none()
             && let Some(node) = self.choose_again(now, by, request, bytes)?
@@ -66,12 +67,13 @@ impl Master {
             // What is there already cannot be passed on by frames; further copies are fetched when it is complete.
             return Ok(vec![node]);
         }
-        let mut targets = vec![self.choose_target(now, request, copies, bytes)?];
+        let mut targets = vec![self.choose_target(now, by, request, copies, bytes)?];
         // Results of a job are published from where they were made, without frames that a chain could pass on.
         let chained = if request.at.is_some() { 1 } else { synced };
         while targets.len() < chained {
             let wanted = Wanted {
                 bytes,
+                user: Some(&by.user),
                 reserve_bytes: self.config.reserve_bytes,
                 terms: &terms,
                 holders: &targets,
@@ -100,7 +102,8 @@ impl Master {
         let node = self.nodes.get(there);
         if node.is_up() {
             // What arrived already lies on the same disk: asking for room for all of it is on the safe side.
-            let room = node.has_room(bytes, self.config.reserve_bytes, request.path.is_in_memory());
+            let (reserve, in_memory) = (self.config.reserve_bytes, request.path.is_in_memory());
+            let room = node.has_fair_room(Some(&by.user), bytes, reserve, in_memory);
             return Ok(room.then_some(there));
         }
         if self.interrupted.is_worth_waiting(now.monotonic, &by.user, key) {
@@ -117,7 +120,7 @@ impl Master {
     /// farthest from it.
     fn choose_among_holders(
         &mut self,
-        base: &Base,
+        (by, base): (&UserRights, &Base),
         request: &CreateRequest,
         terms: &Terms,
         bytes: u64,
@@ -126,7 +129,8 @@ impl Master {
         let replicas = self.replicas.of(base.slice);
         let fits = |key: &NodeKey| {
             let node = self.nodes.get(*key);
-            let has_room = node.has_room(bytes, self.config.reserve_bytes, terms.is_in_memory);
+            let reserve = self.config.reserve_bytes;
+            let has_room = node.has_fair_room(Some(&by.user), bytes, reserve, terms.is_in_memory);
             node.is_up() && terms.is_fit(&self.nodes, *key) && has_room
         };
         let mut holders: Vec<_> =
@@ -154,12 +158,13 @@ impl Master {
     pub(crate) fn choose_target(
         &mut self,
         now: Now,
+        by: &UserRights,
         request: &CreateRequest,
         copies: u8,
         bytes: u64,
-    ) -> Result<NodeKey, Refusal> {
+    ) -> Result<NodeKey, Denied> {
         if request.at.is_some() {
-            return self.check_target(request, bytes);
+            return Ok(self.check_target(by, request, bytes)?);
         }
         let terms = self.terms_at(now, &request.path, copies);
         // Where the wish leaves no node with room, the file goes where there is some, and is moved when that changes; but
@@ -168,6 +173,7 @@ impl Master {
         for terms in [&terms, &at_large] {
             let wanted = Wanted {
                 bytes,
+                user: Some(&by.user),
                 reserve_bytes: self.config.reserve_bytes,
                 terms,
                 holders: &[],
@@ -182,6 +188,9 @@ impl Master {
             }
         }
         let path = &request.path;
+        if let Some(too_much) = self.promised_elsewhere(by, &terms, path, bytes) {
+            return Err(too_much.into());
+        }
         let sentence = if self.nodes.up_count() == 0 {
             "no node is up; start one, or wait until those that were started have joined".to_owned()
         } else if self.nodes.takers_count(&terms.forbidden, 1) == 0 {
@@ -190,7 +199,23 @@ impl Master {
             let (room, reserve) = if terms.is_in_memory { ("room in memory", "") } else { ("room", " and a reserve") };
             format!("no node has {room} for `{path}` ({bytes} bytes{reserve}); add a node or remove files")
         };
-        Err(Refusal::new(Status::Unavailable, sentence))
+        Err(Refusal::new(Status::Unavailable, sentence).into())
+    }
+
+    /// Who hears that there is no room only because it is promised to uploads under way, and when it may not be any more.
+    fn promised_elsewhere(&self, by: &UserRights, terms: &Terms, path: &SectorPath, bytes: u64) -> Option<TooMuch> {
+        let reserve_bytes = self.config.reserve_bytes;
+        let takers = self.nodes.iter().filter(|(_, node)| {
+            node.is_up() && node.is_active() && !terms.forbidden.contains(&node.site) && !terms.is_in_memory
+        });
+        let in_the_way = takers.filter_map(|(_, node)| node.promised_in_the_way(&by.user, bytes, reserve_bytes));
+        let (all, own) = in_the_way.reduce(|a, b| (a.0.saturating_add(b.0), a.1.saturating_add(b.1)))?;
+        let sentence = format!(
+            "no node has room for `{path}` ({bytes} bytes and a reserve) beside the {all} bytes that are promised to writes \
+             under way, {own} of them to {}",
+            by.user
+        );
+        Some(TooMuch::new(sentence, ROOM_RETRY_SECONDS))
     }
 
     /// What is wanted of a file's copies.
@@ -212,7 +237,7 @@ impl Master {
     }
 
     /// The node that the client itself names: what a job made lies there already.
-    fn check_target(&self, request: &CreateRequest, bytes: u64) -> Result<NodeKey, Refusal> {
+    fn check_target(&self, by: &UserRights, request: &CreateRequest, bytes: u64) -> Result<NodeKey, Refusal> {
         let unavailable = |sentence: String| Err(Refusal::new(Status::Unavailable, sentence));
         let Some(id) = &request.at else { return unavailable("no node was named".into()) };
         let unknown = || Refusal::new(Status::NotFound, format!("there is no node {id}; `sector nodes` shows them"));
@@ -221,10 +246,14 @@ impl Master {
         if !node.is_up() {
             return unavailable(format!("the node {id} cannot be reached now"));
         }
-        if !node.has_room(bytes, self.config.reserve_bytes, request.path.is_in_memory()) {
+        let (reserve, in_memory) = (self.config.reserve_bytes, request.path.is_in_memory());
+        if !node.has_fair_room(Some(&by.user), bytes, reserve, in_memory) {
             let room = if request.path.is_in_memory() { "room in memory" } else { "room" };
             return unavailable(format!("the node {id} has no {room} for {bytes} bytes"));
         }
         Ok(key)
     }
 }
+
+/// A write that was given up ends after as long, and its room is free again; in seconds.
+const ROOM_RETRY_SECONDS: u32 = 60;

@@ -61,6 +61,7 @@ impl Master {
         while members.len() < terms.copies {
             let wanted = Wanted {
                 bytes,
+                user: None,
                 reserve_bytes: self.config.reserve_bytes,
                 terms,
                 holders: members,

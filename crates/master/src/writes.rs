@@ -6,13 +6,14 @@ use std::collections::BTreeMap;
 use protocol::{
     LeaseId, Now, RecordFormat, Refusal, SectorPath, SliceHeader, SliceId, Status, limits,
     message::{
-        client_master::{ClientReply, Condition, CreateRequest, Created, Source},
+        client_master::{ClientReply, Condition, CreateRequest, Created, Source, TooMuch},
         master_security::UserRights,
     },
 };
 
 use crate::{
     Master,
+    denied::Denied,
     leases::Lease,
     memory::check_memory_name,
     namespace::is_a_folder,
@@ -29,19 +30,20 @@ impl Master {
         now: Now,
         client: &ClientSession,
         request: CreateRequest,
-    ) -> Result<ClientReply, Refusal> {
+    ) -> Result<ClientReply, Denied> {
         let (by, address) = (&client.rights, client.address);
         check_request(&request)?;
         let (base, condition) = self.base_of(&request);
         self.check_write(by, &request.path, request.parents, condition)?;
         if let Some(lease) = self.leases.of_path(&request.path) {
             if !is_same_upload(lease, by, &request) {
-                return Err(being_written(lease, now));
+                return Err(being_written(lease, now).into());
             }
             self.take_over(now, lease.id);
         }
-        if !self.leases.has_room() {
-            return Err(Refusal::new(Status::Unavailable, "too many files are being written; try again in a minute"));
+        if !self.leases.has_room(&by.user) {
+            let sentence = format!("{} writes {} files at once already", by.user, self.leases.held_by(&by.user));
+            return Err(TooMuch::new(sentence, LEASE_RETRY_SECONDS).into());
         }
         let base_bytes = base.as_ref().map_or(0, |base| base.content.bytes);
         let bytes = request.bytes_expected.unwrap_or(0).saturating_add(base_bytes);
@@ -57,7 +59,7 @@ impl Master {
         let owner = there.and_then(|id| self.names.owner(id)).unwrap_or(&by.user).clone();
         let acl = there.and_then(|id| self.names.own_acl(id)).cloned();
         let own_copies = there.and_then(|id| self.names.content(id)).map_or(0, |content| content.copies);
-        self.check_quotas(path, &owner, bytes)?;
+        let more = self.check_quotas_of_write(path, &owner, bytes)?;
         let header = SliceHeader {
             slice: SliceId(self.rng.u128(..)),
             path: request.path,
@@ -88,7 +90,7 @@ impl Master {
                 None => self.for_client(&at, node),
             };
             chain.push(self.tickets.write(now, node, of, id, header.clone(), from));
-            self.nodes.get_mut(*target).begin_incoming(bytes);
+            self.nodes.get_mut(*target).begin_upload(&by.user, bytes);
         }
         let local = self.nodes.get(targets[0]).local_for(address);
         let target = Source { local, ..chain.remove(0) };
@@ -102,6 +104,10 @@ impl Master {
             target: targets[0],
             awaited: targets.into_iter().collect(),
             bytes_promised: bytes,
+            base_bytes,
+            arrived: BTreeMap::new(),
+            more,
+            last_byte: now.monotonic,
             chain_ends: None,
             failed: Vec::new(),
             resume: request.resume,
@@ -114,7 +120,11 @@ impl Master {
 
     /// Lets a lease live on.
     pub(crate) fn renew(&mut self, now: Now, by: &UserRights, id: LeaseId) -> Result<ClientReply, Refusal> {
-        self.own_lease(by, id)?;
+        let lease = self.own_lease(by, id)?;
+        if let Some(refusal) = self.refuse_still(now, lease) {
+            self.end_lease_with(now, id, refusal.clone());
+            return Err(refusal);
+        }
         self.leases.renew(id, now.monotonic + limits::LEASE_LIFE);
         Ok(ClientReply::Done)
     }
@@ -231,3 +241,6 @@ fn being_written(lease: &Lease, now: Now) -> Refusal {
         ),
     )
 }
+
+/// In that time some of a user's many writes have ended, in seconds.
+const LEASE_RETRY_SECONDS: u32 = 10;

@@ -86,7 +86,7 @@ async fn go_on(hands: &Hands, order: CopyOrder) -> Result<SliceWriter, CopyFaile
         Err(error) => return Err(CopyFailed { error, kept_bytes: keep(writer, Some(turn)).await }),
     };
     let mut sent = Sent { stream: &mut stream, toll: &Toll::free(), stall: STALL_MAX };
-    match intake::receive(&mut sent, writer, &mut None, turn.replaced()).await? {
+    match intake::receive(&mut sent, writer, &mut None, None, turn.replaced()).await? {
         (writer, Ended::Whole) => {
             hands.peers.give_back(peer, stream);
             Ok(writer)

@@ -18,7 +18,7 @@ use tokio::{
     time::timeout,
 };
 
-use crate::{NodeError, flow::FrameSink, forward::Forward};
+use crate::{NodeError, arriving::ArrivingSlice, flow::FrameSink, forward::Forward};
 
 /// How the data of a slice ended.
 #[derive(Debug)]
@@ -66,6 +66,7 @@ pub(crate) async fn receive(
     arrival: &mut impl Arrival,
     writer: SliceWriter,
     forward: &mut Option<Forward>,
+    arriving: Option<&ArrivingSlice>,
     stop: impl Future<Output = ()>,
 ) -> Result<(SliceWriter, Ended), NodeError> {
     let (file, digest) = writer.split();
@@ -75,15 +76,21 @@ pub(crate) async fn receive(
     let mut stop = std::pin::pin!(stop);
     let ended = loop {
         let mut frame = ring.spare();
+        arriving.inspect(|arriving| arriving.wait());
         let received = tokio::select! {
             received = arrival.next(&mut frame) => received,
             () = &mut stop => break Ended::Broken(stopped()),
         };
         match received {
             Ok(true) => {}
-            Ok(false) => break Ended::Whole,
+            Ok(false) => {
+                // What is left to do is ours.
+                arriving.inspect(|arriving| arriving.came(0));
+                break Ended::Whole;
+            }
             Err(error) => break Ended::Broken(error),
         }
+        arriving.inspect(|arriving| arriving.came(frame.payload.len() as u64));
         let frame = ring.share(frame);
         if let Some(next) = forward
             && !next.give(&frame).await

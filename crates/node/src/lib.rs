@@ -5,6 +5,7 @@
 //! functions in child processes. It takes orders from its master alone, gives and takes bytes only for a ticket that the
 //! master signed, and never runs a user's code in its own process.
 
+mod arriving;
 pub mod bucket;
 mod copy;
 mod disks;

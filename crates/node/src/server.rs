@@ -207,6 +207,7 @@ impl Server {
             joining: None,
             work: JoinSet::new(),
             status_out: Gauge::default(),
+            arriving_due: Duration::ZERO,
         };
         let broken = |_| NodeError::Panicked { operation: "serving the transfer port" };
         let outcome = tokio::select! {
@@ -252,6 +253,8 @@ struct Desk {
     work: JoinSet<()>,
     /// Status reports on their way: one at most.
     status_out: Gauge,
+    /// When the next one tells what is being written, on the monotonic clock.
+    arriving_due: Duration,
 }
 
 impl Desk {

@@ -24,7 +24,11 @@ use protocol::{
     ticket::{Right, SignedTicket, Ticket, TicketFault, TicketKeys},
 };
 
-use crate::{NodeError, revoked::Revoked};
+use crate::{
+    NodeError,
+    arriving::{Arrivals, ArrivingSlice},
+    revoked::Revoked,
+};
 
 /// Checks tickets, and remembers which slices were written with one.
 pub(crate) struct TicketDoor {
@@ -36,6 +40,7 @@ pub(crate) struct TicketDoor {
     refusals: Mutex<Refusals>,
     revoked: Revoked,
     used: Arc<Mutex<Used>>,
+    arrivals: Arrivals,
 }
 
 /// What was refused.
@@ -58,7 +63,13 @@ impl TicketDoor {
             refusals: Mutex::default(),
             revoked: Revoked::default(),
             used: Arc::default(),
+            arrivals: Arrivals::default(),
         }
+    }
+
+    /// What is being written with tickets.
+    pub(crate) fn arrivals(&self) -> &Arrivals {
+        &self.arrivals
     }
 
     /// From now on tickets signed with these keys' other halves are good.
@@ -104,6 +115,7 @@ impl TicketDoor {
             slice: header.slice,
             until_unix_millis: ticket.until_unix_millis,
             used: Arc::clone(&self.used),
+            arriving: self.arrivals.begin(header.slice),
         };
         Ok((WriteGrant { header, user: ticket.user, resume, base }, claim))
     }
@@ -320,9 +332,15 @@ pub(crate) struct WriteClaim {
     slice: SliceId,
     until_unix_millis: u64,
     used: Arc<Mutex<Used>>,
+    arriving: ArrivingSlice,
 }
 
 impl WriteClaim {
+    /// How far the write is, for the master.
+    pub(crate) fn arriving(&self) -> &ArrivingSlice {
+        &self.arriving
+    }
+
     /// The slice is stored: its ticket is good for nothing more, even if the slice is removed again.
     pub(crate) fn used(self) {
         lock(&self.used).until_unix_millis.insert(self.slice, self.until_unix_millis);

@@ -43,7 +43,12 @@ impl Attempts {
         if self.made >= self.most || !may_repeat() {
             return None;
         }
-        Some(ATTEMPT_PAUSE_MIN.saturating_mul(1 << self.made.min(16)).min(ATTEMPT_PAUSE_MAX))
+        let pause = ATTEMPT_PAUSE_MIN.saturating_mul(1 << self.made.min(16)).min(ATTEMPT_PAUSE_MAX);
+        match error.retry_after() {
+            // Sooner the answer would be the same. A person who waits for longer should know why.
+            Some(after) if after > RETRY_AFTER_MAX => None,
+            after => Some(pause.max(after.unwrap_or_default())),
+        }
     }
 }
 
@@ -79,10 +84,13 @@ const ATTEMPTS_AFTER_BREAK_MAX: u32 = 10;
 const ATTEMPT_PAUSE_MIN: Duration = Duration::from_millis(125);
 const ATTEMPT_PAUSE_MAX: Duration = Duration::from_secs(4);
 
+/// The longest pause that a master asks for and gets without a word to the person; after that the refusal is told.
+const RETRY_AFTER_MAX: Duration = Duration::from_secs(10);
+
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
-    use protocol::{Refusal, Status};
+    use protocol::{Refusal, Status, message::client_master::TooMuch};
 
     use super::*;
 
@@ -99,6 +107,17 @@ mod tests {
         assert_eq!(made as u32, ATTEMPTS_MAX - 1);
         let mut attempts = Attempts::default();
         assert!((1..100).all(|kept_bytes| attempts.pause_after(&refused(), kept_bytes, || true).is_some()));
+    }
+
+    #[test]
+    fn a_pause_that_the_master_asks_for_is_kept_and_a_long_one_is_left_to_the_person() {
+        let too_much = |seconds| ClientError::TooMuch(TooMuch::new("ann writes too many files", seconds));
+        let mut attempts = Attempts::default();
+        let pauses: Vec<_> = (0..100).map_while(|_| attempts.pause_after(&too_much(10), 0, || true)).collect();
+        assert_eq!(pauses, [Duration::from_secs(10); ATTEMPTS_MAX as usize - 1]);
+        assert_eq!(Attempts::default().pause_after(&too_much(11), 0, || true), None);
+        assert_eq!(too_much(11).status(), Status::Unavailable);
+        assert_eq!(too_much(11).to_string(), "ann writes too many files; try again in 11 s");
     }
 
     #[test]

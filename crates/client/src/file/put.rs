@@ -283,6 +283,8 @@ impl Tries {
             return false;
         }
         match error.class() {
+            // Nothing was begun.
+            _ if matches!(error, ClientError::TooMuch(_)) => true,
             ErrorClass::RetryElsewhere => true,
             ErrorClass::RetryHere => request.resume.is_some(),
             _ => false,

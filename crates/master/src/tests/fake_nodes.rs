@@ -187,6 +187,15 @@ impl Bench {
         self.run();
     }
 
+    /// The orders that this node has not answered fail, without a moment's delay.
+    pub(super) fn fail_orders(&mut self, id: &str) {
+        for (order, _) in std::mem::take(&mut self.node_mut(id).unanswered) {
+            let failed = Completion::Ordered { order, outcome: OrderOutcome::Unanswered };
+            self.master.handle_completion(self.now, failed);
+        }
+        self.run();
+    }
+
     pub(super) fn obey(&mut self, id: &NodeId, order: OrderId, body: &Order) {
         let mut report = None;
         let ack = match body {

@@ -18,6 +18,7 @@ mod histories;
 mod jobs;
 mod memory;
 mod nodes;
+mod per_user;
 mod policies;
 mod questions;
 mod quotas;
@@ -319,6 +320,7 @@ impl Bench {
     pub(super) fn refused(&mut self, user: &str, request: ClientRequest) -> Refusal {
         match self.ask(user, request.clone()) {
             ClientReply::Refused(refusal) => refusal,
+            ClientReply::TooMuch(too_much) => too_much.refusal,
             other => panic!("{request:?} was not refused: {other:?}"),
         }
     }

@@ -197,3 +197,54 @@ fn whose_certificates_are_worthless_every_node_hears_at_once_and_one_that_comes_
     bench.join(other);
     assert_eq!(told(&bench, other).last(), Some(&Vec::new()));
 }
+
+#[test]
+fn a_revocation_that_no_node_answers_is_told_again_later_and_never_at_once() {
+    let mut bench = Bench::with_nodes(&["a/1"]);
+    bench.settled("ann");
+    bench.advance(seconds(3));
+    bench.changed(Some(&["ann"]));
+    assert!(bench.rechecking().is_some());
+    let id = bench.nodes.keys().next().unwrap().to_string();
+    bench.node_mut(&id).answers = false;
+    bench.rechecked(vec![None]);
+    // Each order fails at once, as where the messenger's queue is full; no time passes.
+    for _ in 0..100 {
+        bench.fail_orders(&id);
+    }
+    assert_eq!(bench.revoked_at(&id), ["ann"]);
+    bench.advance(seconds(4));
+    assert_eq!(bench.revoked_at(&id), ["ann", "ann"]);
+    bench.node_mut(&id).answers = true;
+    bench.fail_orders(&id);
+    bench.advance(seconds(10));
+    assert_eq!(bench.revoked_at(&id), ["ann", "ann", "ann"], "once it has answered it is told no more");
+}
+
+#[test]
+fn no_order_is_repeated_before_time_has_passed() {
+    let mut bench = Bench::with_nodes(&["a/1", "b/1"]);
+    bench.put("ann", create("/placed"), 100);
+    let removed = bench.put("ann", create("/removed"), 100);
+    for id in ["n1", "n2"] {
+        bench.node_mut(id).answers = false;
+        bench.node_mut(id).orders.clear();
+    }
+    bench.done("ann", ClientRequest::Remove { path: removed.path, recursive: false, now: true });
+    bench.done("ann", policies::rename("/placed", "/moved"));
+    bench.settled("ann");
+    bench.advance(seconds(3));
+    bench.changed(Some(&["ann"]));
+    bench.rechecked(vec![None]);
+    let ordered = |bench: &Bench| bench.node("n1").orders.len() + bench.node("n2").orders.len();
+    for id in ["n1", "n2"] {
+        bench.fail_orders(id);
+    }
+    let before = ordered(&bench);
+    assert!(before >= 6, "places, removals and revocations: {before}");
+    for _ in 0..100 {
+        bench.fail_orders("n1");
+        bench.fail_orders("n2");
+    }
+    assert_eq!(ordered(&bench), before);
+}

@@ -75,7 +75,7 @@ pub(super) async fn store(
         None
     };
     let mut passed = Passed { stream, file, next: from, until: bytes, untold: 0 };
-    let writer = take_arriving(hands, &mut passed, (writer, turn), &mut forward, stopping, pending()).await?;
+    let writer = take_arriving(hands, &mut passed, &claim, (writer, turn), &mut forward, stopping, pending()).await?;
     if let Some(forward) = forward {
         forward.end();
     }

@@ -78,7 +78,7 @@ pub(super) async fn pull(
     let making = async {
         let made = async {
             let begun = (writer, turn);
-            let writer = take_arriving(hands, &mut pulled, begun, &mut forward, stopping, talk.gone()).await?;
+            let writer = take_arriving(hands, &mut pulled, &claim, begun, &mut forward, stopping, talk.gone()).await?;
             if let Some(forward) = forward.take() {
                 forward.end();
             }

@@ -111,7 +111,7 @@ async fn take(
     stream.send(&TransferReply::Ready).await?;
     let stop = let_go(turn.as_ref(), stopping);
     let mut sent = Sent { stream: &mut *stream, toll, stall: UPLOAD_STALL_MAX };
-    let writer = match intake::receive(&mut sent, writer, &mut forward, stop).await {
+    let writer = match intake::receive(&mut sent, writer, &mut forward, Some(claim.arriving()), stop).await {
         Ok((writer, Ended::Whole)) => writer,
         Ok((writer, Ended::Broken(error))) => {
             drop(forward);
@@ -143,6 +143,7 @@ async fn take(
 pub(super) async fn take_arriving(
     hands: &Hands,
     arrival: &mut impl Arrival,
+    claim: &WriteClaim,
     (writer, turn): (SliceWriter, Option<UploadTurn>),
     forward: &mut Option<Forward>,
     stopping: &Stopping,
@@ -154,7 +155,7 @@ pub(super) async fn take_arriving(
             () = gone => {}
         }
     };
-    match intake::receive(arrival, writer, forward, stop).await {
+    match intake::receive(arrival, writer, forward, Some(claim.arriving()), stop).await {
         Ok((writer, Ended::Whole)) => Ok(writer),
         Ok((writer, Ended::Broken(error))) => {
             drop(forward.take());

@@ -147,7 +147,8 @@ fn slice_of(report: &Report) -> Option<SliceId> {
         | Report::KeptMark { .. }
         | Report::Kept { .. }
         | Report::TicketsRefused { .. }
-        | Report::Clock { .. } => None,
+        | Report::Clock { .. }
+        | Report::Arriving(_) => None,
     }
 }
 

@@ -8,7 +8,7 @@ use protocol::{
     gmp::Class,
     limits,
     message::{
-        node_master::{Ack, Order, Report},
+        node_master::{ARRIVING_EVERY, Ack, Order, Report},
         rebuild::{Keep, KeptKey},
     },
     wire::codec,
@@ -143,6 +143,11 @@ impl Desk {
         }
         let counted = self.status_out.count();
         let (messenger, hands) = (self.messenger.clone(), Arc::clone(&self.hands));
+        let now = self.clock.now().monotonic;
+        let tells_arriving = now >= self.arriving_due;
+        if tells_arriving {
+            self.arriving_due = now + ARRIVING_EVERY;
+        }
         self.work.spawn(async move {
             let status = codec::encode(&status(&hands).await);
             let asked = messenger.request_as(Class::Urgent, session, status, STATUS_ANSWER_TIME_MAX);
@@ -153,6 +158,12 @@ impl Desk {
                 is_answered = told.is_ok();
                 if !is_answered {
                     hands.tickets.give_back(&untold);
+                }
+            }
+            if tells_arriving {
+                for page in hands.tickets.arrivals().reports() {
+                    let told = || messenger.request(session, codec::encode(&page), STATUS_ANSWER_TIME_MAX);
+                    is_answered = is_answered && told().await.is_ok();
                 }
             }
             if !is_answered {

@@ -9,7 +9,7 @@ use super::cluster::{
 };
 use crate::{
     Counters, Digest, FileId, JobId, LeaseId, NodeId, Place, Policy, RecordFormat, Refusal, ResumeKey, SectorPath,
-    SliceId, UserName, Version,
+    SliceId, Status, UserName, Version,
     disk::DiskStatus,
     message::{
         accounts::{AccountsReply, AccountsRequest},
@@ -264,6 +264,25 @@ pub enum ClientReply {
     Audit(AuditReply),
     /// What became of a job's attempts.
     History(JobHistory),
+    /// Not now: the user has a share of something already that others want too. Nothing was done.
+    TooMuch(TooMuch),
+}
+
+/// See [`ClientReply::TooMuch`].
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TooMuch {
+    /// What is too much; its status is [`Unavailable`](crate::Status::Unavailable), and its sentence ends with when to try again.
+    pub refusal: Refusal,
+    /// The same for programs, in seconds: before that the answer will hardly be another one.
+    pub retry_after_seconds: u32,
+}
+
+impl TooMuch {
+    /// A refusal of what `sentence` says, for so long.
+    pub fn new(sentence: impl std::fmt::Display, retry_after_seconds: u32) -> Self {
+        let sentence = format!("{sentence}; try again in {retry_after_seconds} s");
+        Self { refusal: Refusal::new(Status::Unavailable, sentence), retry_after_seconds }
+    }
 }
 
 /// See [`ClientRequest::Create`].
@@ -577,6 +596,22 @@ pub struct NodeStatus {
     /// Attempts of jobs that came to nothing there lately.
     pub marks: NodeMarks,
 }
+
+impl NodeStatus {
+    /// Whether it will soon get no new slices for lack of room.
+    pub fn is_nearly_full(&self) -> bool {
+        is_nearly_full(self.used_bytes, self.free_bytes, self.reserve_bytes)
+    }
+}
+
+/// Whether only one byte in [`NEARLY_FULL_WHEN_LEFT`] is left of what slices take and could take.
+pub fn is_nearly_full(used_bytes: u64, free_bytes: u64, reserve_bytes: u64) -> bool {
+    free_bytes.saturating_sub(reserve_bytes) < used_bytes.saturating_add(free_bytes) / NEARLY_FULL_WHEN_LEFT
+}
+
+/// A node is nearly full when one byte in so many is left: late enough that it is not said for months of a large disk, early
+/// enough to add one.
+pub const NEARLY_FULL_WHEN_LEFT: u64 = 20;
 
 /// How a node is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -2,7 +2,7 @@
 //! the outcome of an order that takes time comes back as a report. No one else orders a node (Sector/Sphere paper,
 //! 2.3: "slave nodes only accept commands from the Sector master").
 
-use std::net::SocketAddr;
+use std::{net::SocketAddr, time::Duration};
 
 use serde::{Deserialize, Serialize};
 
@@ -212,6 +212,20 @@ pub enum Report {
         /// operating system does not say.
         machine: Option<u128>,
     },
+    /// What is being written here by clients, in pages; sent every [`ARRIVING_EVERY`] also where it is nothing, so that the
+    /// master knows that this node tells it.
+    Arriving(Vec<Arriving>),
+}
+
+/// A slice that is being written, under a lease of the master.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Arriving {
+    /// Which.
+    pub slice: SliceId,
+    /// Bytes that have come since its conversation began.
+    pub bytes: u64,
+    /// Whether the node itself is at work on it (it copies what the slice begins with, or syncs it), so that no byte can come.
+    pub at_work: bool,
 }
 
 /// A ticket that a node has refused.
@@ -228,6 +242,11 @@ pub struct TicketRefusal {
     /// What was refused, in a sentence.
     pub why: String,
 }
+
+/// How often a node tells what is being written: far more often than a master gives up a write to which nothing comes.
+pub const ARRIVING_EVERY: Duration = Duration::from_secs(20);
+/// Most slices of one such report, some 30 bytes each.
+pub const ARRIVING_PAGE_MAX: usize = 1_000;
 
 /// Most refusals told in one report.
 pub const REFUSALS_MAX: usize = 32;

@@ -21,7 +21,7 @@ use super::{
     client_master::{
         Admitted, ClientReply, ClientRequest, Condition, Copies, CopyState, CopyStatus, CreateRequest, Created,
         DriverKey, Entry, EntryKind, EntryStatus, FileContent, FoundCopy, Health, JobRecord, JobState, Located,
-        NodeState, NodeStatus, Page, QuotaOf, QuotaPage, QuotaStatus, SiteLink, Source, SpeNode, StageRecord,
+        NodeState, NodeStatus, Page, QuotaOf, QuotaPage, QuotaStatus, SiteLink, Source, SpeNode, StageRecord, TooMuch,
         TrashItem, TrashKey, TrashPage, Usage,
     },
     cluster::{
@@ -30,7 +30,9 @@ use super::{
     },
     history::NodeMarks,
     master_security::{KnownUser, UserRights},
-    node_master::{Ack, DriveOrder, HeldPartial, HeldSlice, HeldState, LinkShare, LinkUse, Order, Report, Revocation},
+    node_master::{
+        Ack, Arriving, DriveOrder, HeldPartial, HeldSlice, HeldState, LinkShare, LinkUse, Order, Report, Revocation,
+    },
     rebuild::{
         Conflict, ConflictKind, Keep, KeptBase, KeptKey, KeptMark, KeptRow, RebuildRequest, RebuildState, RebuildStatus,
     },
@@ -292,6 +294,7 @@ fn the_replies_to_a_client_have_their_bytes() {
         "admission": ClientReply::Admission(_) => ClientReply::Admission(AdmissionReply::Done),
         "audit": ClientReply::Audit(_) => ClientReply::Audit(AuditReply::Recorded(AuditHead::EMPTY)),
         "history": ClientReply::History(_) => ClientReply::History(history::history()),
+        "too-much": ClientReply::TooMuch(_) => ClientReply::TooMuch(TooMuch::new("ann has 8192 writes under way", 10)),
     });
     compare!(vectors, RebuildState {
         "new": RebuildState::New => RebuildState::New,
@@ -367,6 +370,8 @@ fn the_words_of_node_and_master_have_their_bytes() {
         "tickets-refused": Report::TicketsRefused { .. } =>
             Report::TicketsRefused { refusals: vec![audit::refusal()], left_out: 3 },
         "clock": Report::Clock { .. } => Report::Clock { unix_millis: 1_800_000_000_000, machine: Some(1 << 100) },
+        "arriving": Report::Arriving(_) =>
+            Report::Arriving(vec![Arriving { slice: slice(), bytes: 1 << 30, at_work: true }]),
     });
     compare!(vectors, Ack {
         "done": Ack::Done => Ack::Done,

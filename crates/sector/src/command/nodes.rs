@@ -33,6 +33,8 @@ pub(crate) async fn nodes(cloud: &Client, global: &Global) -> Result<(), Failure
             }
             if view.full {
                 state.push_str(", full");
+            } else if view.nearly_full {
+                state.push_str(", nearly full");
             }
             state.push_str(&view.marks.in_words());
             let fill = format!("{:.1} %", view.fill_percent);
@@ -123,6 +125,8 @@ struct NodeView {
     reserve_bytes: u64,
     /// Whether it gets no new slices for lack of room.
     full: bool,
+    /// Whether it will soon be.
+    nearly_full: bool,
     slices: u64,
     disks: Vec<DiskView>,
     /// Layers of the sandbox around user functions that it does not have; `null` while that is not known.
@@ -156,6 +160,7 @@ struct LinkView {
 impl From<NodeStatus> for NodeView {
     fn from(node: NodeStatus) -> Self {
         let capacity_bytes = node.used_bytes.saturating_add(node.free_bytes);
+        let nearly_full = !node.is_full && node.is_nearly_full();
         Self {
             id: node.node.to_string(),
             site: node.place.site,
@@ -178,6 +183,7 @@ impl From<NodeStatus> for NodeView {
             fill_percent: (node.used_bytes as f64 * 1_000.0 / capacity_bytes.max(1) as f64).round() / 10.0,
             reserve_bytes: node.reserve_bytes,
             full: node.is_full,
+            nearly_full,
             slices: node.slices,
             disks: node.disks.into_iter().map(DiskView::new).collect(),
             sandbox_missing: node.sandbox_missing.map(|layers| layers.into_iter().map(SandboxLayer::name).collect()),

@@ -1,0 +1,54 @@
+//! What nodes tell of writes under way. Serves upload, and owns two rules: a lease under which nothing comes ends although
+//! it is renewed, and more comes under none than its owner and its folders may keep. Never ends a write at which a node is at
+//! work itself.
+
+use protocol::{Now, Refusal, Status, message::node_master::Arriving};
+
+use crate::{
+    Master,
+    leases::{LEASE_STILL_MAX, Lease},
+    nodes::NodeKey,
+    upkeep::Tally,
+};
+
+impl Master {
+    /// Takes what is being written at a node.
+    pub(crate) fn note_arriving(&mut self, now: Now, key: NodeKey, arriving: Vec<Arriving>) {
+        self.nodes.get_mut(key).tells_arriving = true;
+        for Arriving { slice, bytes, at_work } in arriving {
+            let Some(id) = self.leases.of_slice(slice) else { continue };
+            let Some(lease) = self.leases.get_mut(id) else { continue };
+            let before = lease.arrived.insert(key, bytes).unwrap_or(0);
+            if bytes != before || at_work {
+                lease.last_byte = now.monotonic;
+            }
+            let Some(lease) = self.leases.get(id) else { continue };
+            let (path, owner) = (&lease.header.path, &lease.header.owner);
+            // Nobody knew how much would come, or more comes than was said.
+            let all = lease.base_bytes.saturating_add(bytes).max(lease.bytes_promised);
+            let beyond = self.growth_at(path, all).bytes.saturating_sub(lease.more.bytes);
+            if beyond == 0 {
+                continue;
+            }
+            if let Some(why) = self.exceeded_with_promises(path, owner, Tally { bytes: beyond, files: 0 }) {
+                let sentence = format!("{why}; remove something, or ask an administrator for a larger quota");
+                self.end_lease_with(now, id, Refusal::new(Status::Refused, sentence));
+            } else {
+                self.leases.promise_more(id, beyond);
+            }
+        }
+    }
+
+    /// Why a lease is not renewed: nothing came under it for long. Where a node does not tell what comes, nobody knows.
+    pub(crate) fn refuse_still(&self, now: Now, lease: &Lease) -> Option<Refusal> {
+        let is_still = now.monotonic.saturating_sub(lease.last_byte) > LEASE_STILL_MAX;
+        let is_known = || lease.awaited.iter().all(|key| self.nodes.get(*key).tells_arriving);
+        if !is_still || lease.commit.is_some() || !is_known() {
+            return None;
+        }
+        let (path, minutes) = (&lease.header.path, LEASE_STILL_MAX.as_secs() / 60);
+        let sentence =
+            format!("nothing of `{path}` came for {minutes} minutes, so the right to write it ended; write it again");
+        Some(Refusal::new(Status::Unavailable, sentence))
+    }
+}

@@ -1,0 +1,323 @@
+//! Shares of users: who has too much hears so and when to try again, and others go on.
+
+#![allow(clippy::unwrap_used)]
+
+use std::net::Ipv4Addr;
+
+use protocol::{
+    JobId,
+    message::{
+        client_master::{Admitted, DriverKey, JobRecord, JobState, TooMuch},
+        history::{HistoryRequest, JobHistory},
+        node_master::Arriving,
+    },
+};
+
+use super::*;
+
+impl Bench {
+    /// The answer of one who has too much.
+    fn too_much(&mut self, user: &str, request: ClientRequest) -> TooMuch {
+        match self.ask(user, request) {
+            ClientReply::TooMuch(too_much) => {
+                assert_eq!(too_much.refusal.status.exit_code(), 5);
+                let when = format!("try again in {} s", too_much.retry_after_seconds);
+                assert!(too_much.refusal.sentence.ends_with(&when), "{too_much:?}");
+                too_much
+            }
+            other => panic!("not too much: {other:?}"),
+        }
+    }
+
+    fn admitted(&mut self, user: &str) -> JobId {
+        match self.ask(user, ClientRequest::AdmitJob { title: "sort".into(), output: None }) {
+            ClientReply::Admitted(Admitted { job, .. }) => job,
+            other => panic!("not admitted: {other:?}"),
+        }
+    }
+
+    fn end_job(&mut self, user: &str, job: JobId) {
+        let ClientReply::Jobs(jobs) = self.ask(user, ClientRequest::Job(job)) else { panic!("no job") };
+        let record = JobRecord { state: JobState::Done, ..jobs[0].clone() };
+        assert!(matches!(self.ask(user, ClientRequest::ReportJob(record)), ClientReply::Admitted(_)));
+    }
+
+    /// Lets time pass in which a write is renewed, and its node tells how far it is.
+    fn renewed_for(&mut self, minutes: u64, lease: LeaseId, told: impl Fn(u64) -> Option<Arriving>) -> ClientReply {
+        for minute in 0..minutes {
+            self.advance(seconds(30));
+            self.report("n1", Report::Arriving(told(minute).into_iter().collect()));
+            self.ask("ann", ClientRequest::Renew(lease));
+            self.advance(seconds(30));
+            self.ask("ann", ClientRequest::Renew(lease));
+        }
+        self.ask("ann", ClientRequest::Renew(lease))
+    }
+}
+
+fn sized(at: &str, bytes: u64) -> CreateRequest {
+    CreateRequest { bytes_expected: Some(bytes), ..create(at) }
+}
+
+fn ask_sized(at: &str, bytes: u64) -> ClientRequest {
+    ClientRequest::Create(sized(at, bytes))
+}
+
+fn admit() -> ClientRequest {
+    ClientRequest::AdmitJob { title: "sort".into(), output: None }
+}
+
+fn quota(bytes: u64) -> ClientRequest {
+    ClientRequest::SetQuota { user: UserName::new("ann").unwrap(), bytes: Some(bytes), files: None }
+}
+
+#[test]
+fn who_writes_too_many_files_hears_so_and_another_goes_on() {
+    let mut bench = Bench::with_nodes(&["a/1"]);
+    let leases: Vec<_> = (0..8_192).map(|index| bench.created("ann", sized(&format!("/a{index}"), 0)).lease).collect();
+    let said = bench.too_much("ann", ask_sized("/more", 0)).refusal.sentence;
+    assert!(said.contains("ann writes 8192 files at once already"), "{said}");
+    for index in 0..100 {
+        bench.put("bob", sized(&format!("/b{index}"), 1), 1);
+    }
+    // With one of them given back there is room for one; an upload that comes again takes none.
+    bench.done("ann", ClientRequest::Abandon(leases[0]));
+    bench.created("ann", sized("/more", 0));
+    bench.too_much("ann", ask_sized("/still-more", 0));
+}
+
+#[test]
+fn what_one_user_was_promised_leaves_others_a_fair_part_of_the_room() {
+    let mut bench = Bench::with_nodes(&["a/1"]);
+    // Alone a user may have all: 1,000,000 are free, 1,000 in reserve.
+    let large = bench.created("ann", sized("/large", 990_000));
+    let said = bench.too_much("ann", ask_sized("/more", 100_000)).refusal.sentence;
+    assert!(said.contains("990000 bytes that are promised") && said.contains("990000 of them to ann"), "{said}");
+    bench.created("bob", sized("/bobs", 400_000));
+    // More than the half that is his he has not, as long as ann may still come.
+    bench.too_much("bob", ask_sized("/bobs-too", 200_000));
+    bench.done("ann", ClientRequest::Abandon(large.lease));
+    bench.created("bob", sized("/bobs-too", 590_000));
+}
+
+#[test]
+fn two_users_at_the_bound_each_get_what_they_need() {
+    let mut bench = Bench::with_nodes(&["a/1"]);
+    for user in ["ann", "bob"] {
+        bench.created(user, sized(&format!("/{user}"), 499_000));
+    }
+    for user in ["ann", "bob"] {
+        bench.too_much(user, ask_sized(&format!("/{user}-too"), 10_000));
+    }
+    // A third finds the third that is his, although nothing is left beside what was promised.
+    bench.put("eve", sized("/eve", 300_000), 300_000);
+}
+
+#[test]
+fn promises_keep_no_copy_from_being_made() {
+    let mut bench = Bench::with_nodes(&["a/1"]);
+    bench.put("bob", sized("/f", 1_000), 1_000);
+    bench.add_node("n2", "b/1");
+    bench.advance(seconds(1));
+    let at = |node_of: &str| CreateRequest { at: Some(node(node_of)), ..sized("/large", 995_000) };
+    bench.created("ann", at("n2"));
+    bench.advance(seconds(120));
+    let slice = match bench.stat("/f").entry.kind {
+        EntryKind::File(content) => content.slice,
+        EntryKind::Folder => panic!("a folder"),
+    };
+    assert_eq!(bench.holders(slice), ["n1", "n2"]);
+}
+
+#[test]
+fn what_is_being_written_counts_for_the_quotas_of_user_and_folder() {
+    let mut bench = Bench::with_nodes(&["a/1"]);
+    bench.done("admin", quota(100));
+    let first = bench.created("ann", sized("/a", 60));
+    let said = bench.too_much("ann", ask_sized("/b", 60)).refusal.sentence;
+    assert!(said.contains("ann may keep 100 bytes, has 0 and would have 120"), "{said}");
+    assert_eq!(bench.status_of("ann", ask_sized("/b", 101)), Status::Refused, "that will never do");
+    bench.done("ann", ClientRequest::Abandon(first.lease));
+    bench.put("ann", sized("/b", 60), 60);
+    // The same file again takes nothing more.
+    bench.created("ann", sized("/b", 60));
+
+    bench.done("bob", ClientRequest::MakeFolder { path: path("/d"), parents: false });
+    bench.done("bob", ClientRequest::MakeFolder { path: path("/d-beside"), parents: false });
+    bench.set_policy("admin", "/d", protocol::Policy { quota_bytes: Some(100), ..protocol::Policy::default() });
+    bench.created("bob", sized("/d/x", 60));
+    bench.created("bob", sized("/d-beside/x", 1_000));
+    let said = bench.too_much("bob", ask_sized("/d/y", 60)).refusal.sentence;
+    assert!(said.contains("the folder `/d` may keep 100 bytes"), "{said}");
+    bench.created("bob", sized("/d/y", 40));
+}
+
+#[test]
+fn a_write_of_unknown_length_ends_when_more_came_than_its_owner_may_keep() {
+    let mut bench = Bench::with_nodes(&["a/1"]);
+    bench.done("admin", quota(1_000));
+    let created = bench.created("ann", CreateRequest { bytes_expected: None, ..create("/a") });
+    let came = |bytes| Report::Arriving(vec![Arriving { slice: created.slice, bytes, at_work: false }]);
+    bench.report("n1", came(900));
+    bench.too_much("ann", ask_sized("/b", 200));
+    bench.done("ann", ClientRequest::Renew(created.lease));
+    bench.report("n1", came(1_001));
+    assert_eq!(bench.status_of("ann", ClientRequest::Renew(created.lease)), Status::NotFound);
+    bench.created("ann", sized("/b", 1_000));
+}
+
+#[test]
+fn a_lease_under_which_nothing_comes_ends_although_it_is_renewed() {
+    let mut bench = Bench::with_nodes(&["a/1"]);
+    let still = bench.created("ann", sized("/still", 900_000));
+    let ended = bench.renewed_for(21, still.lease, |_| None);
+    assert!(matches!(&ended, ClientReply::Refused(refusal) if refusal.status == Status::NotFound), "{ended:?}");
+    bench.created("bob", sized("/still", 900_000));
+    // As long as something comes, or its node is at work on it, it goes on.
+    let slow = bench.created("ann", sized("/slow", 10));
+    let told = |bytes, at_work| Some(Arriving { slice: slow.slice, bytes, at_work });
+    assert_eq!(bench.renewed_for(41, slow.lease, |minute| told(minute / 15, false)), ClientReply::Done);
+    assert_eq!(bench.renewed_for(41, slow.lease, |_| told(3, true)), ClientReply::Done);
+    // What has come but is not published holds its room no longer.
+    bench.write(&slow, 10);
+    assert!(matches!(bench.renewed_for(21, slow.lease, |_| None), ClientReply::Refused(_)));
+    bench.advance(seconds(5));
+    assert!(bench.holders(slow.slice).is_empty());
+}
+
+#[test]
+fn a_lease_goes_on_where_its_node_does_not_tell_what_comes() {
+    let mut bench = Bench::with_nodes(&["a/1"]);
+    let created = bench.created("ann", sized("/a", 10));
+    for _ in 0..60 {
+        bench.advance(seconds(30));
+        bench.done("ann", ClientRequest::Renew(created.lease));
+    }
+}
+
+#[test]
+fn an_answer_that_was_lost_is_given_again_however_much_another_publishes() {
+    let mut bench = Bench::with_nodes(&["a/1"]);
+    let created = bench.created("bob", create("/b"));
+    bench.write(&created, 10);
+    let number = bench.commit_later("bob", created.lease, 10);
+    let first = bench.answer(number);
+    for index in 0..1_100 {
+        bench.put("ann", sized(&format!("/{index}"), 1), 1);
+    }
+    let number = bench.commit_later("bob", created.lease, 10);
+    assert_eq!(bench.answer(number), first);
+}
+
+#[test]
+fn one_users_many_sessions_put_out_his_own_and_no_others() {
+    let mut bench = Bench::new(config(), 1);
+    let from = IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1));
+    let bobs = bench.login("bob", from);
+    let anns: Vec<_> = (0..16_383).map(|_| bench.login("ann", from)).collect();
+    bench.run();
+    assert!(bench.closed.is_empty());
+    bench.now = bench.now.after(seconds(60));
+    for index in 0..20 {
+        bench.login("ann", from);
+        // Her oldest are heard of; his is not.
+        let asked = Caller { session: anns[index], request: Some(1) };
+        bench.master.handle_message(bench.now, asked, Message::Client(ClientRequest::Jobs));
+    }
+    let eves = bench.login("eve", from);
+    bench.run();
+    assert!(bench.master.peer(bobs).is_some() && bench.master.peer(eves).is_some());
+    assert_eq!(bench.closed.len(), 21);
+    assert!(bench.closed.iter().all(|closed| anns.contains(closed)));
+}
+
+#[test]
+fn who_has_too_many_jobs_running_hears_so_and_another_goes_on() {
+    let mut bench = Bench::with_nodes(&["a/1"]);
+    let jobs: Vec<_> = (0..500).map(|_| bench.admitted("ann")).collect();
+    let said = bench.too_much("ann", admit()).refusal.sentence;
+    assert!(said.contains("ann has 500 jobs running already"), "{said}");
+    for _ in 0..100 {
+        bench.admitted("bob");
+    }
+    // There are others now: ann may have as many as are left.
+    bench.done("ann", ClientRequest::CancelJob(jobs[0]));
+    bench.too_much("ann", admit());
+    for job in &jobs[1..101] {
+        bench.done("ann", ClientRequest::CancelJob(*job));
+    }
+    bench.admitted("ann");
+}
+
+#[test]
+fn one_users_many_jobs_make_nobody_forget_anothers() {
+    let mut bench = Bench::with_nodes(&["a/1"]);
+    let bobs = bench.admitted("bob");
+    bench.end_job("bob", bobs);
+    let tell = |job| ClientRequest::History(HistoryRequest::Tell { job, history: JobHistory::default() });
+    bench.done("bob", tell(bobs));
+    let mut first = None;
+    for _ in 0..1_100 {
+        bench.now.unix_millis += 1;
+        let job = bench.admitted("ann");
+        first.get_or_insert(job);
+        bench.end_job("ann", job);
+        bench.done("ann", tell(job));
+    }
+    assert!(matches!(bench.ask("bob", ClientRequest::Job(bobs)), ClientReply::Jobs(_)));
+    assert!(matches!(bench.ask("bob", ClientRequest::History(HistoryRequest::Of(bobs))), ClientReply::History(_)));
+    assert_eq!(bench.status_of("ann", ClientRequest::Job(first.unwrap())), Status::NotFound);
+    assert_eq!(bench.rows.keys().filter(|(table, _)| *table == "jobs").count(), 1_000);
+}
+
+#[test]
+fn nodes_drive_only_so_many_detached_jobs_of_one_user() {
+    let mut bench = Bench::with_nodes(&["a/1"]);
+    let detach = |job| ClientRequest::DetachJob { job, journal: path("/journal"), keys: vec![DriverKey([1; 32])] };
+    for _ in 0..32 {
+        let job = bench.admitted("ann");
+        bench.done("ann", detach(job));
+    }
+    let job = bench.admitted("ann");
+    let said = bench.too_much("ann", detach(job)).refusal.sentence;
+    assert!(said.contains("nodes drive 32 detached jobs of ann already"), "{said}");
+    let job = bench.admitted("bob");
+    bench.done("bob", detach(job));
+}
+
+#[test]
+fn health_warns_when_no_node_has_room_and_when_most_nearly_have_none() {
+    let mut bench = Bench::with_nodes(&["a/1", "b/1", "c/1"]);
+    assert!(bench.health().reasons.is_empty());
+    let free = |bench: &mut Bench, id: &str, bytes| {
+        bench.node_mut(id).free_bytes = bytes;
+        bench.advance(seconds(2));
+        bench.health().reasons
+    };
+    for id in ["n1", "n2", "n3"] {
+        bench.put(
+            "ann",
+            CreateRequest { at: Some(node(id)), copies: Some(1), ..sized(&format!("/{id}"), 900_000) },
+            900_000,
+        );
+    }
+    // Above the reserve of 1,000 not one byte in twenty is left.
+    assert!(free(&mut bench, "n1", 40_000).is_empty());
+    let near = free(&mut bench, "n2", 40_000);
+    assert!(near.len() == 1 && near[0].starts_with("2 of 3 nodes have less than 5 % of their room left"), "{near:?}");
+    for id in ["n1", "n2"] {
+        free(&mut bench, id, 999);
+    }
+    let all = free(&mut bench, "n3", 999);
+    assert!(all.iter().any(|reason| reason.starts_with("no node has room for a new file; add nodes")), "{all:?}");
+}
+
+#[test]
+fn a_node_without_a_free_byte_is_full_also_where_nothing_is_kept_in_reserve() {
+    let mut bench = Bench::configured(MasterConfig { reserve_bytes: 0, ..config() }, &["a/1"]);
+    bench.node_mut("n1").free_bytes = 0;
+    bench.advance(seconds(2));
+    let reasons = bench.health().reasons;
+    assert!(reasons.iter().any(|reason| reason.starts_with("no node has room")), "{reasons:?}");
+    assert_eq!(bench.status_of("ann", ask_sized("/f", 0)), Status::Unavailable);
+}
