@@ -120,7 +120,7 @@ pub enum SpeOutcome {
     FunctionFailed(FunctionError),
     /// The process was ended while the machine had no more memory, probably because of the function: may be tried again
     /// once.
-    OutStarved(FunctionError),
+    OutOfMemory(FunctionError),
     /// This node could not give it its input or keep its output: may be tried elsewhere. The SPE lives.
     Refused(Refusal),
     /// The process is gone, or of no more use, through no fault of the function: drop it and try again.
@@ -483,7 +483,7 @@ impl SpeOutcome {
     /// An error of the function that may be tried once more, since it is not certain to be its own.
     fn for_want_of_memory(self) -> Self {
         match self {
-            Self::FunctionFailed(error) => Self::OutStarved(error),
+            Self::FunctionFailed(error) => Self::OutOfMemory(error),
             other => other,
         }
     }
