@@ -108,3 +108,9 @@ fn paths_that_are_mixed_up_are_found_by_the_recovery() {
     let violations = sabotaged_seeds(Sabotage::PathsAreMixedUp, 4 * SEEDS);
     assert!(finds(&violations, "was never there"), "{violations:?}");
 }
+
+#[test]
+fn a_file_that_nobody_wrote_there_is_found_by_the_bytes() {
+    let violations = sabotaged(Sabotage::OutputGoesAstray);
+    assert!(finds(&violations, "a file that nobody wrote there"), "{violations:?}");
+}

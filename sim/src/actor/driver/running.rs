@@ -4,7 +4,7 @@
 use std::{collections::BTreeMap, time::Duration};
 
 use protocol::{
-    Digest, JobId, LeaseId, NodeId, Refusal, SliceId, Status,
+    Digest, JobId, LeaseId, NodeId, Refusal, SectorPath, SliceId, Status,
     message::{
         client_master::{
             Admitted, ClientReply, ClientRequest, Condition, CreateRequest, EntryKind, JobRecord, JobState, Source,
@@ -22,6 +22,7 @@ use sphere::{
 
 use super::sources;
 use crate::{
+    Sabotage,
     actor::{COMMIT_PATIENCE, PATIENCE, ask, output::JobPlanned, upload::create_request},
     calls::{CallId, CallReply, Wish},
     environment::Environment,
@@ -149,9 +150,10 @@ impl Running {
                     self.step(env, seat, &node, bucket, SpeRequest::Fetch(bucket), Doing::Fetching(bucket));
                 }
                 Action::Publish { node, bucket, records } => {
-                    let name = format!("/out/{}-{}/part-{:05}", self.id, bucket.run, bucket.bucket);
-                    let mut request =
-                        CreateRequest { records, at: Some(node.clone()), ..create_request(path(&name), 0) };
+                    let name = path(&format!("/out/{}-{}/part-{:05}", self.id, bucket.run, bucket.bucket));
+                    self.note_attempt(env, &name);
+                    let name = if env.sabotage == Some(Sabotage::OutputGoesAstray) { path(ASTRAY) } else { name };
+                    let mut request = CreateRequest { records, at: Some(node.clone()), ..create_request(name, 0) };
                     request.bytes_expected = None;
                     request.condition = Condition::Any;
                     self.ask(env, seat, tag, &ClientRequest::Create(request), Asked::Create(bucket, node));
@@ -511,6 +513,14 @@ impl Running {
         self.report(env, seat, tag, state, Asked::End);
     }
 
+    /// A part of the output will be written there: which one, only the bucket knows.
+    fn note_attempt(&self, env: &mut Environment, at: &SectorPath) {
+        for expected in &self.planned.expected {
+            let content = env.book.contents.add(expected.clone());
+            env.book.attempted.push((at.clone(), content));
+        }
+    }
+
     /// From now on the published files are to be kept like anyone's.
     fn remember_output(&self, env: &mut Environment, outcome: &Outcome) {
         if !self.planned.is_published() {
@@ -561,6 +571,8 @@ fn refusal_of(reply: Option<ClientReply>) -> Refusal {
     }
 }
 
+/// Where a sabotaged driver writes, and tells nobody.
+const ASTRAY: &str = "/astray";
 /// As in `client::job::driver`.
 const REPORT_PERIOD: Duration = Duration::from_secs(1);
 const ABSENCES_MAX: u32 = 3;
