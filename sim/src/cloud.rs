@@ -57,8 +57,8 @@ impl Cloud {
         let config = draw_config(&mut env.rng);
         let nodes = env.rng.usize(NODES_MIN..6);
         env.note(format_args!("seed {}: {nodes} nodes, {config:?}", options.seed));
-        let master = MasterRole::new(config, options.sabotage);
-        let nodes: Vec<_> = (0..nodes).map(|node| NodeRole::new(node, env.rng.u64(..))).collect();
+        let master = MasterRole::new(config, env.rng.u64(..), options.sabotage);
+        let nodes: Vec<_> = (0..nodes).map(|node| NodeRole::new(node, env.rng.usize(1..4), env.rng.u64(..))).collect();
         let actors = draw_actors(&mut env, nodes.len());
         let faults = Faults::draw(&mut env.rng);
         Self { env, master, nodes, actors, faults, events: 0 }
@@ -175,7 +175,10 @@ impl Cloud {
             }
             Event::Saved(life) if self.master.life == life && self.master.is_up() => {
                 self.env.look_at_clock_of(Who::Master);
-                self.master.saved(&mut self.env);
+                if let Err(why) = self.master.saved(&mut self.env) {
+                    self.env.note(format_args!("{why}"));
+                    self.crash(Who::Master);
+                }
             }
             Event::CallArrives(id) => self.call_arrives(id),
             Event::CallGoesOn(id) => self.call_goes_on(id),
@@ -204,7 +207,9 @@ impl Cloud {
                 self.env.network.mend(cut);
             }
             Event::ClockSet(who) => self.set_clock_right(who),
-            Event::DiskHasRoom(node) => self.nodes[node].disk.set_free_bytes(disks::PLENTY_BYTES),
+            Event::DiskHasRoom(node) => self.nodes[node].disks.set_free_bytes(disks::PLENTY_BYTES),
+            Event::JournalHasRoom => self.master.disk().set_free_bytes(disks::PLENTY_BYTES),
+            Event::DiskSeenTo { node, disk } => self.see_to_disk(node, disk),
             // What is left was meant for a process that is no more.
             _ => {}
         }
@@ -359,9 +364,8 @@ impl Cloud {
             _ => return,
         };
         match (who, started) {
-            (Who::Master, Err(why)) => self.env.violate(Kind::Safety, why),
             (_, Err(why)) => {
-                // A disk that fails once: whoever looks after the node starts it again.
+                // A disk that fails: whoever looks after the process starts it again.
                 self.env.note(format_args!("{why}"));
                 self.env.after(Duration::from_secs(1), Event::Restart(who));
             }
@@ -383,15 +387,17 @@ impl Cloud {
         self.env.note(format_args!("the faults are over"));
         self.env.is_healing = true;
         self.env.network.heal();
+        self.master.disk().set_free_bytes(disks::PLENTY_BYTES);
         (0..self.nodes.len()).for_each(|node| self.set_clock_right(Who::Node(node)));
         for node in 0..self.nodes.len() {
             if self.env.sabotage == Some(Sabotage::DisksForget) {
                 self.crash(Who::Node(node));
-                self.nodes[node].disk = store::MemoryDisk::new(0);
+                (0..self.nodes[node].disks.count()).for_each(|disk| self.nodes[node].disks.replace(disk, 0));
             } else if self.nodes[node].is_failing() {
+                self.see_to_disks(node);
                 self.crash(Who::Node(node));
             }
-            self.nodes[node].disk.set_free_bytes(disks::PLENTY_BYTES);
+            self.nodes[node].disks.set_free_bytes(disks::PLENTY_BYTES);
         }
         // Nodes that come in any order, some of them late, are what a master without a journal has to cope with.
         let latest_ms = if self.faults.journal_is_lost { 20_000 } else { 1_000 };

@@ -54,6 +54,7 @@ fn the_cloud_holds_what_it_promises_and_faults_did_fire() {
     assert!(sum(|report| report.fired.clock_jumps) > 0 && sum(|report| report.fired.lost_journals) > 0);
     assert!(sum(|report| report.fired.site_cuts) > 0 && sum(|report| report.fired.one_way_cuts) > 0);
     assert!(sum(|report| report.fired.destroyed_disks) > 0 && sum(|report| report.fired.full_disks) > 0);
+    assert!(sum(|report| report.fired.broken_disks) > 0);
     assert!(sum(|report| report.network.lost) > 100);
     assert!(sum(|report| report.appended.into()) > 0);
 }

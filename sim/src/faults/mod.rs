@@ -29,7 +29,7 @@ pub(crate) struct Faults {
     flipped: BTreeSet<SliceId>,
     /// By how much the master's clock was ahead at most.
     clock_ahead_max_millis: i64,
-    /// When a disk was last destroyed.
+    /// When a disk was last destroyed or broken.
     destroyed_at: Option<Duration>,
     /// Whether the last fault of the run is that the master loses its journal.
     pub(crate) journal_is_lost: bool,
@@ -58,17 +58,23 @@ pub struct Fired {
     pub full_disks: u64,
     /// Disks that were replaced by empty ones.
     pub destroyed_disks: u64,
+    /// Disks that answered with errors until somebody saw to them.
+    pub broken_disks: u64,
     /// Copies in which a bit was turned over.
     pub flips: u64,
     /// Wall clocks that jumped.
     pub clock_jumps: u64,
+    /// Changes of the journal's disk that failed.
+    pub journal_failures: u64,
+    /// Disks of the journal that were full for a while.
+    pub full_journals: u64,
     /// Masters that lost their journal.
     pub lost_journals: u64,
 }
 
 impl Fired {
     /// Each fault's count, with its name in the plural.
-    pub fn by_name(&self) -> [(&'static str, u64); 12] {
+    pub fn by_name(&self) -> [(&'static str, u64); 15] {
         [
             ("node crashes", self.node_crashes),
             ("power cuts among them", self.power_cuts),
@@ -79,8 +85,11 @@ impl Fired {
             ("disk failures", self.disk_failures),
             ("full disks", self.full_disks),
             ("destroyed disks", self.destroyed_disks),
+            ("broken disks", self.broken_disks),
             ("turned bits", self.flips),
             ("clock jumps", self.clock_jumps),
+            ("journal failures", self.journal_failures),
+            ("full journals", self.full_journals),
             ("lost journals", self.lost_journals),
         ]
     }
@@ -98,8 +107,11 @@ enum Fault {
     DiskFailure,
     DiskFull,
     DiskDestroyed,
+    DiskBroken,
     Flip,
     ClockJump,
+    JournalFails,
+    JournalFull,
     /// Every process dies.
     AllCrash,
 }
@@ -116,8 +128,11 @@ impl Faults {
             (Fault::DiskFailure, 2),
             (Fault::DiskFull, 1),
             (Fault::DiskDestroyed, 2),
+            (Fault::DiskBroken, 2),
             (Fault::Flip, 2),
             (Fault::ClockJump, 2),
+            (Fault::JournalFails, 1),
+            (Fault::JournalFull, 1),
             (Fault::AllCrash, 1),
         ];
         let mut kinds: Vec<_> = all
@@ -171,7 +186,8 @@ impl Cloud {
             Fault::NodeCrash => self.crash_node(node),
             Fault::PowerCut if self.nodes[node].is_up() => {
                 let changes = self.env.rng.u64(..40);
-                self.nodes[node].cut_power_after(changes);
+                let disk = self.env.rng.usize(..self.nodes[node].disks.count());
+                self.nodes[node].cut_power_after(disk, changes);
                 self.faults.fired.power_cuts += 1;
                 self.faults.fired.node_crashes += 1;
                 // A disk at rest is cut off too, a little later.
@@ -188,14 +204,18 @@ impl Cloud {
             }
             Fault::DiskFailure if self.nodes[node].is_up() => {
                 let changes = self.env.rng.u64(..30);
-                self.nodes[node].fail_disk_after(changes);
-                self.env.note(format_args!("the disk of n{node} will fail once"));
+                let disk = self.env.rng.usize(..self.nodes[node].disks.count());
+                self.nodes[node].fail_disk_after(disk, changes);
+                self.env.note(format_args!("disk {disk} of n{node} will fail once"));
                 self.faults.fired.disk_failures += 1;
             }
             Fault::DiskFull => self.fill_disk(node),
             Fault::DiskDestroyed => self.destroy_disk(node),
+            Fault::DiskBroken => self.break_disk(node),
             Fault::Flip => self.flip(node),
             Fault::ClockJump => self.jump_clock(node),
+            Fault::JournalFails => self.fail_journal(),
+            Fault::JournalFull => self.fill_journal(),
             Fault::AllCrash => {
                 self.crash_master();
                 (0..self.nodes.len()).for_each(|node| self.crash_node(node));

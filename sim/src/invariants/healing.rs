@@ -10,7 +10,7 @@ use protocol::{
         node_master::HeldState,
     },
 };
-use store::SliceStore;
+use store::DiskSet;
 
 use crate::model::Book;
 
@@ -47,7 +47,7 @@ pub(crate) fn check_copies(reply: &ClientReply, nodes: usize) -> Result<(), Stri
 }
 
 /// Whether a node holds exactly slices of files, each at its path; and, where the journal was lost, what is older.
-pub(crate) fn check_held(store: &SliceStore, files: &BTreeMap<SliceId, SectorPath>, book: &Book) -> Result<(), String> {
+pub(crate) fn check_held(store: &DiskSet, files: &BTreeMap<SliceId, SectorPath>, book: &Book) -> Result<(), String> {
     let all = store.held();
     // A slice without a name that is kept lies where a folder must be: what is below cannot come to its path.
     let is_kept = |slice| book.recovered.is_some() && !files.contains_key(&slice);

@@ -15,10 +15,11 @@ use protocol::{
     ticket::TicketKeys,
     wire::codec,
 };
-use store::{Journal, MemoryDisk, SliceStore};
+use store::{DiskSet, Journal, LostDisk, MemoryDisk};
 
 use super::{
     bucket::Buckets,
+    disks::Disks,
     master::node_id,
     seat::Seat,
     spe::Task,
@@ -37,11 +38,11 @@ use crate::{
 pub(crate) struct NodeRole {
     number: usize,
     pub(crate) life: Life,
-    pub(crate) disk: MemoryDisk,
+    pub(crate) disks: Disks,
     /// Where it keeps the master's small rows: a disk of its own, so that faults of the other hit slices.
     kept_disk: MemoryDisk,
-    /// The change of the disk at which the power goes.
-    cut_at: Option<u64>,
+    /// The change of one of its disks at which the power goes.
+    cut_at: Option<(usize, u64)>,
     /// Whether a call to the disk will fail.
     disk_fails: bool,
     pub(crate) process: Option<Process>,
@@ -52,9 +53,9 @@ pub(crate) struct Process {
     pub(super) number: usize,
     pub(super) rules: Node,
     pub(super) seat: Seat,
-    pub(crate) store: Arc<SliceStore>,
+    pub(crate) store: Arc<DiskSet>,
     kept: KeptRows,
-    pub(super) disk: MemoryDisk,
+    pub(super) disks: Disks,
     pub(super) buckets: Buckets,
     pub(super) door: TicketDoor,
     /// What others want of this node.
@@ -84,16 +85,18 @@ pub(crate) enum Hand {
         to: Asker,
         keep: Box<Keep>,
     },
+    /// It looks whether a disk has failed.
+    LookAtDisks,
     /// An SPE is through with its function.
     Compute(CallId),
 }
 
 impl NodeRole {
-    pub(crate) fn new(number: usize, disk_seed: u64) -> Self {
+    pub(crate) fn new(number: usize, disks: usize, disk_seed: u64) -> Self {
         Self {
             number,
             life: 0,
-            disk: MemoryDisk::new(disk_seed),
+            disks: Disks::new(disks, disk_seed),
             kept_disk: MemoryDisk::new(disk_seed),
             cut_at: None,
             disk_fails: false,
@@ -111,20 +114,25 @@ impl NodeRole {
     /// When the store cannot be opened.
     pub(crate) fn start(&mut self, env: &mut Environment) -> Result<(), String> {
         self.life += 1;
-        let opened = SliceStore::open(Arc::new(self.disk.clone()), Path::new(DATA_FOLDER));
-        let (store, found) = opened.map_err(|error| format!("n{} cannot open its folder: {error}", self.number))?;
+        let (store, put_aside) =
+            self.disks.open().map_err(|error| format!("n{} cannot open its folders: {error}", self.number))?;
         let kept = Journal::open_on(Arc::new(self.kept_disk.clone()), Path::new("/kept.redb"));
         let kept = kept.map_err(|error| format!("n{} cannot open its kept rows: {error}", self.number))?;
         let kept =
             KeptRows::on(kept).map_err(|error| format!("n{} cannot read its kept rows: {error}", self.number))?;
-        env.note(format_args!("n{} starts (life {}): {found:?}", self.number, self.life));
+        env.note(format_args!(
+            "n{} starts (life {}): {:?}, put aside: {put_aside:?}",
+            self.number,
+            self.life,
+            states(&store)
+        ));
         let mut process = Process {
             number: self.number,
             rules: Node::new(NodeLimits { status_interval: STATUS_INTERVAL, copies_max: COPIES_MAX }),
             seat: Seat::new(Who::Node(self.number), self.life),
             store,
             kept,
-            disk: self.disk.clone(),
+            disks: self.disks.clone(),
             buckets: Buckets::new(env.sabotage == Some(Sabotage::BucketRepeatsRecord)),
             door: TicketDoor::new(node_id(self.number)),
             transfers: BTreeMap::new(),
@@ -136,6 +144,7 @@ impl NodeRole {
             status_is_out: false,
         };
         process.seat.start_joining(env);
+        process.look_later(env);
         self.process = Some(process);
         Ok(())
     }
@@ -143,7 +152,7 @@ impl NodeRole {
     /// Kills the process; the disk keeps what the crash model says.
     pub(crate) fn crash(&mut self, env: &mut Environment) {
         // The disk first: what the dying process still does to it has no effect.
-        self.disk = self.disk.crash();
+        self.disks.crash();
         self.kept_disk = self.kept_disk.crash();
         (self.cut_at, self.disk_fails) = (None, false);
         if self.process.take().is_some() {
@@ -151,26 +160,27 @@ impl NodeRole {
         }
     }
 
-    /// Lets the power go after so many more changes of the disk.
-    pub(crate) fn cut_power_after(&mut self, changes: u64) {
-        self.disk.cut_after(changes);
-        self.cut_at = Some(self.disk.changes() + changes);
+    /// Lets the power go after so many more changes of a disk.
+    pub(crate) fn cut_power_after(&mut self, disk: usize, changes: u64) {
+        let cut = self.disks.disk(disk);
+        cut.cut_after(changes);
+        self.cut_at = Some((disk, cut.changes() + changes));
     }
 
-    /// Lets one change of the disk fail, after so many more.
-    pub(crate) fn fail_disk_after(&mut self, changes: u64) {
-        self.disk.fail_one_after(changes);
+    /// Lets one change of a disk fail, after so many more.
+    pub(crate) fn fail_disk_after(&mut self, disk: usize, changes: u64) {
+        self.disks.disk(disk).fail_one_after(changes);
         self.disk_fails = true;
     }
 
     /// Whether something is about to go wrong with it.
     pub(crate) fn is_failing(&self) -> bool {
-        self.cut_at.is_some() || self.disk_fails
+        self.cut_at.is_some() || self.disk_fails || self.disks.is_any_broken()
     }
 
     /// Whether the power is gone: the process has to die before it does anything else.
     pub(crate) fn lost_power(&self) -> bool {
-        self.process.is_some() && self.cut_at.is_some_and(|at| self.disk.changes() >= at)
+        self.process.is_some() && self.cut_at.is_some_and(|(disk, at)| self.disks.disk(disk).changes() >= at)
     }
 
     /// Ends an event: what the rules want is done, what is to be said leaves.
@@ -232,6 +242,7 @@ impl Process {
                 let result = self.kept.keep(&keep).map_err(|error| error.refusal());
                 self.rules.handle_completion(env.now, Completion::Kept { to, result });
             }
+            Hand::LookAtDisks => self.look_at_disks(env),
             Hand::Compute(task) => self.compute(env, task),
         }
     }
@@ -240,8 +251,29 @@ impl Process {
     pub(super) fn found_corrupt(&mut self, env: &mut Environment, slice: protocol::SliceId) {
         env.note(format_args!("n{} found {slice} corrupt", self.number));
         // Reported all the same where the disk fails: the master must replace it.
-        let _ = self.store.mark_corrupt(slice);
+        let marked = self.store.mark_corrupt(slice);
         self.rules.handle_completion(env.now, Completion::FoundCorrupt(slice));
+        // Another disk may have a spare of it.
+        if let (Ok(()), Ok(spare)) = (marked, self.store.open_slice(slice)) {
+            self.rules.handle_completion(env.now, Completion::Stored(spare.metadata().clone()));
+        }
+    }
+
+    /// As `node::disks::DiskWatch`.
+    fn look_at_disks(&mut self, env: &mut Environment) {
+        for LostDisk { folder, why, gone, replaced } in self.store.look() {
+            env.note(format_args!("n{} lost {}: {why}, {} slices", self.number, folder.display(), gone.len()));
+            self.rules.handle_completion(env.now, Completion::Gone(gone));
+            for metadata in replaced {
+                self.rules.handle_completion(env.now, Completion::Stored(metadata));
+            }
+        }
+        self.look_later(env);
+    }
+
+    fn look_later(&self, env: &mut Environment) {
+        let (node, life) = (self.number, self.seat.life);
+        env.after(LOOK_PERIOD, Event::Hand { node, life, hand: Hand::LookAtDisks });
     }
 
     fn settle(&mut self, env: &mut Environment) {
@@ -316,10 +348,10 @@ impl Process {
         self.status_is_out = true;
         let report = Report::Status {
             used_bytes: self.store.used_bytes(),
-            free_bytes: self.store.free_bytes().unwrap_or(0),
+            free_bytes: self.store.room_bytes(),
             transfers: self.transfers.len() as u32,
             spes: self.tasks.len() as u32,
-            disks: Vec::new(),
+            disks: self.store.statuses(),
             sandbox_missing: None,
             refused_tickets: BTreeMap::new(),
             links: Vec::new(),
@@ -414,10 +446,14 @@ fn report_line(report: &Report) -> String {
     }
 }
 
-/// Where a node keeps its slices on its disk.
-pub(crate) const DATA_FOLDER: &str = "/node";
+fn states(store: &DiskSet) -> Vec<protocol::disk::DiskState> {
+    store.statuses().into_iter().map(|status| status.state).collect()
+}
+
 /// As operators set it.
 const STATUS_INTERVAL: Duration = Duration::from_secs(1);
+/// As in `node::disks`.
+const LOOK_PERIOD: Duration = Duration::from_secs(1);
 /// As in `node::server`.
 const COPIES_MAX: usize = 4;
 const ANSWER_TIME_MAX: Duration = Duration::from_secs(20);
