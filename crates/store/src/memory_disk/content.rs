@@ -9,6 +9,8 @@ pub(super) struct Content {
     synced_bytes: u64,
     /// By page number; a page that had no bytes then is empty.
     before: BTreeMap<u64, Box<[u8]>>,
+    /// A page that cannot be read, by its number. It stays with the file whatever its name is, also across a crash.
+    bad_page: Option<u64>,
 }
 
 impl Content {
@@ -16,11 +18,21 @@ impl Content {
         self.now.len() as u64
     }
 
-    pub(super) fn read(&self, buffer: &mut [u8], offset: u64) -> usize {
+    /// Copies out what is there from an offset on; an input/output error where that touches the page that cannot be read.
+    pub(super) fn read(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+        let end = offset.saturating_add(buffer.len() as u64).min(self.bytes());
+        if self.bad_page.is_some_and(|page| page * PAGE_BYTES < end && offset < (page + 1) * PAGE_BYTES) {
+            return Err(rustix::io::Errno::IO.into());
+        }
         let rest = usize::try_from(offset).ok().and_then(|offset| self.now.get(offset..)).unwrap_or_default();
         let count = rest.len().min(buffer.len());
         buffer[..count].copy_from_slice(&rest[..count]);
-        count
+        Ok(count)
+    }
+
+    /// Makes the page around an offset unreadable, or all pages readable again.
+    pub(super) fn set_bad_sector(&mut self, offset: Option<u64>) {
+        self.bad_page = offset.map(|offset| offset / PAGE_BYTES);
     }
 
     /// Writes within the length; what would lie beyond is not written.

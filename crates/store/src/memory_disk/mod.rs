@@ -5,9 +5,10 @@ mod content;
 mod names;
 
 use std::{
+    collections::BTreeSet,
     fs::File,
     io,
-    path::Path,
+    path::{Path, PathBuf},
     sync::{Arc, Mutex},
 };
 
@@ -57,6 +58,7 @@ impl MemoryDisk {
             changes_max: u64::MAX,
             failing_change: None,
             fault: None,
+            bad_folders: BTreeSet::new(),
         };
         Self { disk: Arc::new(Mutex::new(state)), life: 0 }
     }
@@ -92,6 +94,23 @@ impl MemoryDisk {
     pub fn flip_bit(&self, path: &Path, offset: u64) -> io::Result<()> {
         let state = lock(&self.disk);
         lock(state.names.file(path)?).flip_bit(offset)
+    }
+
+    /// Makes one page of a file unreadable, the one around `offset`, or the whole file readable again (`None`): a read
+    /// that touches it gives `EIO`, as a bad sector does, while everything else goes on. The sector stays with the file
+    /// whatever it is renamed to, also across a crash, and is gone with it. Of a folder nothing can be listed; there the
+    /// offset does not matter, and it is the name that is bad.
+    pub fn set_bad_sector(&self, path: &Path, offset: Option<u64>) -> io::Result<()> {
+        let mut state = lock(&self.disk);
+        if state.names.is_folder(path) {
+            match offset {
+                Some(_) => state.bad_folders.insert(path.to_owned()),
+                None => state.bad_folders.remove(path),
+            };
+            return Ok(());
+        }
+        lock(state.names.file(path)?).set_bad_sector(offset);
+        Ok(())
     }
 
     /// Number of changes (writes, syncs, changes of names) so far; reads do not count.
@@ -197,7 +216,11 @@ impl Disk for MemoryDisk {
     }
 
     fn list(&self, folder: &Path) -> io::Result<Vec<FolderItem>> {
-        self.read()?.names.list(folder)
+        let state = self.read()?;
+        if state.bad_folders.contains(folder) {
+            return Err(rustix::io::Errno::IO.into());
+        }
+        state.names.list(folder)
     }
 
     fn bytes(&self, path: &Path) -> io::Result<Option<u64>> {
@@ -242,7 +265,7 @@ impl MemoryFile {
 impl DiskFile for MemoryFile {
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
         let _state = self.disk.read()?;
-        Ok(lock(&self.content).read(buffer, offset))
+        lock(&self.content).read(buffer, offset)
     }
 
     fn write_all_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
@@ -303,6 +326,8 @@ struct State {
     /// The change that fails, and nothing else does.
     failing_change: Option<u64>,
     fault: Option<DiskFault>,
+    /// Folders that cannot be listed.
+    bad_folders: BTreeSet<PathBuf>,
 }
 
 /// How a disk in memory is broken, with the system's error number (`EIO`, `EROFS`, …) that it answers with.

@@ -172,3 +172,24 @@ fn it_refuses_what_a_real_disk_refuses() {
     assert_eq!(file.read_at(&mut [0; 2], 0).unwrap(), 1, "an open file outlives its name");
     assert_eq!(kind(file.write_all_at(b"y", 0)), io::ErrorKind::PermissionDenied);
 }
+
+#[test]
+fn a_bad_sector_stays_with_its_file_through_renames_and_crashes_and_spoils_nothing_else() {
+    let disk = with_file(0, &[7; 10_000]);
+    disk.set_bad_sector(Path::new("/f"), Some(5000)).unwrap();
+    disk.rename(Path::new("/f"), Path::new("/g")).unwrap();
+    disk.sync_folder(Path::new("/")).unwrap();
+    let disk = disk.crash();
+    let file = disk.open(Path::new("/g")).unwrap();
+    let errno = |offset| file.read_at(&mut [0; 100], offset).map_err(|error| error.raw_os_error().unwrap());
+    let bad = Err(rustix::io::Errno::IO.raw_os_error());
+    assert_eq!([errno(0), errno(4000), errno(8191), errno(8192), errno(9950)], [Ok(100), bad, bad, Ok(100), Ok(50)]);
+    file.write_all_at(b"changes go on", 0).unwrap();
+    write(&disk, "/other", b"x");
+    assert_eq!(read(&disk, "/other").unwrap(), b"x");
+    disk.set_bad_sector(Path::new("/g"), None).unwrap();
+    assert_eq!(errno(4000), Ok(100));
+    disk.create_folder_all(Path::new("/d")).unwrap();
+    disk.set_bad_sector(Path::new("/d"), Some(0)).unwrap();
+    assert!(disk.list(Path::new("/d")).is_err() && disk.list(Path::new("/")).is_ok());
+}
