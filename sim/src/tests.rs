@@ -42,7 +42,7 @@ fn a_seed_is_one_run_and_another_seed_is_another() {
 
 #[test]
 fn the_cloud_holds_what_it_promises_and_faults_did_fire() {
-    let reports: Vec<_> = (0..SEEDS).map(seed).collect();
+    let reports: Vec<_> = (0..3 * SEEDS).map(seed).collect();
     for report in &reports {
         assert_eq!(report.violation, None, "seed {}", report.seed);
         assert!(report.jobs_done > 0, "seed {}", report.seed);
@@ -108,6 +108,12 @@ fn slices_that_are_hidden_from_a_master_without_a_journal_are_found_by_the_recov
 fn paths_that_are_mixed_up_are_found_by_the_recovery() {
     let violations = sabotaged_seeds(Sabotage::PathsAreMixedUp, 4 * SEEDS);
     assert!(finds(&violations, "was never there"), "{violations:?}");
+}
+
+#[test]
+fn folders_that_do_not_come_back_are_found_by_the_recovery() {
+    let violations = sabotaged_seeds(Sabotage::FoldersAreForgotten, 4 * SEEDS);
+    assert!(finds(&violations, "the folder"), "{violations:?}");
 }
 
 #[test]

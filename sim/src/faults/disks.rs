@@ -32,7 +32,16 @@ impl Cloud {
         self.env.note(format_args!("disk {disk} of n{node} is destroyed"));
         self.faults.fired.destroyed_disks += 1;
         self.crash(Who::Node(node));
+        self.replace_disk(node, disk);
+    }
+
+    /// Puts an empty disk in the place of one. The first one has the small rows of the master too; these are lost only
+    /// where they are not what a master without a journal relies on.
+    fn replace_disk(&mut self, node: usize, disk: usize) {
         self.nodes[node].disks.replace(disk, self.env.rng.u64(..));
+        if disk == 0 && self.env.book.recovered.is_none() {
+            self.nodes[node].lose_kept_rows(self.env.rng.u64(..));
+        }
     }
 
     /// Breaks a node's disk, if others have good copies of all that lies on it: from now on it answers everything, or
@@ -56,12 +65,15 @@ impl Cloud {
             return;
         }
         self.crash(Who::Node(node));
-        if self.env.rng.bool() {
+        // Once a journal was lost, a disk with an older mark has the node's slices believed anew, and what the node had
+        // removed, which a crash may undo, comes back (`docs/paths/rebuild.md`).
+        if !self.env.book.has_lost_journal() && self.env.rng.bool() {
             self.env.note(format_args!("disk {disk} of n{node} is repaired"));
             self.nodes[node].disks.repair(disk);
+            self.nodes[node].may_bring_back();
         } else {
             self.env.note(format_args!("disk {disk} of n{node} is replaced"));
-            self.nodes[node].disks.replace(disk, self.env.rng.u64(..));
+            self.replace_disk(node, disk);
         }
     }
 
@@ -77,8 +89,20 @@ impl Cloud {
         let may = !is_soon && self.is_dispensable(node);
         if may {
             self.faults.destroyed_at = Some(now);
+            self.doubt(node, |_| true);
         }
         may
+    }
+
+    /// What only copies of this node made certain is so no longer.
+    fn doubt(&mut self, node: usize, which: impl Fn(SliceId) -> bool) {
+        let (Some(process), Some(recovered)) = (&self.nodes[node].process, &mut self.env.book.recovered) else {
+            return;
+        };
+        let held = process.store.held();
+        let held = held.iter().filter(|held| which(held.metadata.header.slice));
+        let contents = held.filter_map(|held| self.env.book.contents.find(held.metadata.digest)).collect();
+        recovered.doubt(&contents);
     }
 
     /// Whether every slice at a node lies, good, at another one too.
@@ -121,6 +145,8 @@ impl Cloud {
         if self.nodes[node].disks.flip_bit(&file, offset).is_ok() {
             self.env.note(format_args!("a bit of {} on n{node} turns over", header.slice));
             self.faults.flipped.insert(header.slice);
+            let flipped = header.slice;
+            self.doubt(node, |slice| slice == flipped);
             self.faults.fired.flips += 1;
         }
     }

@@ -1,6 +1,8 @@
 //! The worst that can happen to the master: it starts with an empty journal. What may be found again follows from what
 //! lies on the disks at that moment.
 
+use std::time::Duration;
+
 use protocol::message::node_master::HeldSlice;
 
 use crate::{
@@ -46,14 +48,30 @@ impl Cloud {
         self.env.set_clock(Who::Master, ahead_millis);
         self.env.look_at_clock_of(Who::Master);
         let held = self.all_held();
-        self.env.book.recovered = Some(Recovered::new(&self.env.book, self.env.now.monotonic, &held));
+        let now = self.env.now.monotonic;
+        self.env.book.recovered = Some(match self.env.book.recovered.take() {
+            Some(recovered) => recovered.again(&held),
+            None => Recovered::new(&self.env.book, now, self.kept_until(), &held),
+        });
+        self.env.book.losses += 1;
+        self.env.is_quiet = true;
         for actor in &mut self.actors {
-            actor.journal_lost(&self.env);
+            actor.journal_lost(&mut self.env);
         }
+    }
+
+    /// What small rows were acknowledged before this moment, some node keeps.
+    fn kept_until(&self) -> Duration {
+        let nodes = self.nodes.iter().enumerate();
+        let in_use = nodes.filter(|(number, _)| self.env.book.in_keeping != Some(*number));
+        in_use.map(|(_, node)| node.kept_until()).max().unwrap_or_default()
     }
 
     /// All slices on all disks, those of dead nodes too.
     fn all_held(&mut self) -> Vec<Held> {
+        if let Some(node) = self.env.book.in_keeping {
+            self.nodes[node].may_bring_back();
+        }
         let mut found = Vec::new();
         for node in &mut self.nodes {
             let slices = match &node.process {
@@ -62,9 +80,13 @@ impl Cloud {
                 None => node.disks.open().map(|(store, _)| store.held()).unwrap_or_default(),
             };
             let is_dead = !node.is_up();
-            found.extend(slices.into_iter().map(|slice| (slice, is_dead)));
+            let away_since = |slice: &HeldSlice| node.away_with(slice.metadata.header.slice);
+            found.extend(slices.into_iter().map(|slice| (away_since(&slice), slice, is_dead)));
         }
-        found.into_iter().filter_map(|(slice, is_dead)| self.held(slice, is_dead)).collect()
+        found
+            .into_iter()
+            .filter_map(|(away_since, slice, is_dead)| Some(Held { away_since, ..self.held(slice, is_dead)? }))
+            .collect()
     }
 
     fn held(&self, HeldSlice { metadata, state }: HeldSlice, is_dead: bool) -> Option<Held> {
@@ -77,6 +99,8 @@ impl Cloud {
             // An order of the old master may still reach a process that lives.
             is_certain: is_dead && !self.faults.flipped.contains(&header.slice),
             path: header.path,
+            away_since: None,
+            journal: header.journal,
         })
     }
 }

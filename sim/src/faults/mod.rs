@@ -31,8 +31,10 @@ pub(crate) struct Faults {
     clock_ahead_max_millis: i64,
     /// When a disk was last destroyed or broken.
     destroyed_at: Option<Duration>,
-    /// Whether the last fault of the run is that the master loses its journal.
-    pub(crate) journal_is_lost: bool,
+    /// How often this round ends with the master's journal being lost.
+    losses: u32,
+    /// Rounds that follow this one.
+    rounds: u32,
     /// The faults that fired.
     pub(crate) fired: Fired,
 }
@@ -151,7 +153,8 @@ impl Faults {
             flipped: BTreeSet::new(),
             clock_ahead_max_millis: 0,
             destroyed_at: None,
-            journal_is_lost: rng.u8(..4) == 0,
+            losses: draw_losses(rng),
+            rounds: [0, 0, 0, 1, 1, 2][rng.usize(..6)],
             fired: Fired::default(),
         }
     }
@@ -159,6 +162,36 @@ impl Faults {
     /// When the faults stop.
     pub(crate) fn until(&self) -> Duration {
         self.until
+    }
+
+    /// Whether faults follow once all is well.
+    pub(crate) fn has_more_rounds(&self) -> bool {
+        self.rounds > 0
+    }
+
+    /// Begins the next round.
+    pub(crate) fn begin_round(&mut self, env: &mut Environment) {
+        self.rounds -= 1;
+        self.losses = draw_losses(&mut env.rng);
+        self.until = env.now.monotonic + env.span(15_000, 50_000);
+        env.note(format_args!("faults until {:?}, {} losses of the journal", self.until, self.losses));
+    }
+
+    /// Whether the journal is to be lost now.
+    pub(crate) fn takes_journal(&mut self) -> bool {
+        let takes = self.losses > 0;
+        self.losses -= u32::from(takes);
+        takes
+    }
+
+    /// Whether faults go on while names are put together: always where the journal is to be lost once more.
+    pub(crate) fn goes_on(&mut self, env: &mut Environment) -> bool {
+        let goes_on = self.losses > 0 || env.chance(50);
+        if goes_on {
+            self.until = env.now.monotonic + env.span(1_000, 40_000);
+            env.note(format_args!("faults go on until {:?}", self.until));
+        }
+        goes_on
     }
 
     /// How long a process that died stays away.
@@ -173,6 +206,11 @@ impl Faults {
             _ => env.span(50, 5_000),
         }
     }
+}
+
+/// How often the journal is lost at the end of a round, mostly not at all.
+fn draw_losses(rng: &mut Rng) -> u32 {
+    [0, 0, 0, 0, 0, 1, 1, 2][rng.usize(..8)]
 }
 
 impl Cloud {

@@ -2,8 +2,15 @@
 //! [`DiskSet`] as `node::disks` does. One may break alone; whoever looks after the machines repairs it, or puts an empty
 //! one in its place.
 
-use std::{io, path::Path, path::PathBuf, sync::Arc};
+use std::{
+    cell::Cell,
+    io,
+    path::{Path, PathBuf},
+    rc::Rc,
+    sync::Arc,
+};
 
+use protocol::{JournalId, disk::DiskState};
 use store::{DataFolder, Disk, DiskFault, DiskSet, MemoryDisk, StoreError};
 
 /// See the module.
@@ -17,6 +24,10 @@ struct NodeDisk {
     /// Whether slices were kept there before, as the node's note says.
     is_known: bool,
     is_broken: bool,
+    /// Whether the process that runs now uses it.
+    is_open: bool,
+    /// The journal whose master was told all that lies there, as the file on the disk says.
+    seen: Rc<Cell<Option<JournalId>>>,
 }
 
 impl Disks {
@@ -26,6 +37,8 @@ impl Disks {
             folder: PathBuf::from(format!("/disk{number}")),
             is_known: false,
             is_broken: false,
+            is_open: false,
+            seen: Rc::default(),
         };
         Self((0..count).map(disk).collect())
     }
@@ -43,9 +56,20 @@ impl Disks {
         });
         let opened = DiskSet::open(folders.collect(), 0)?;
         for (slot, status) in self.0.iter_mut().zip(opened.0.statuses()) {
-            slot.is_known |= status.state == protocol::disk::DiskState::Ok;
+            slot.is_open = status.state == DiskState::Ok;
+            slot.is_known |= slot.is_open;
         }
         Ok(opened)
+    }
+
+    /// Whether a master with this journal was told all that lies on the disks in use; as `node::keeping`.
+    pub(crate) fn is_all_seen(&self, journal: Option<JournalId>) -> bool {
+        journal.is_some() && self.0.iter().filter(|slot| slot.is_open).all(|slot| slot.seen.get() == journal)
+    }
+
+    /// Notes that it was.
+    pub(crate) fn note_seen(&self, journal: JournalId) {
+        self.0.iter().filter(|slot| slot.is_open && !slot.is_broken).for_each(|slot| slot.seen.set(Some(journal)));
     }
 
     /// All lose their power.
@@ -81,7 +105,8 @@ impl Disks {
         self.0[number].disk.set_fault(None);
     }
 
-    /// An empty one takes the place of another. Whoever puts it there knows that it is empty.
+    /// An empty one takes the place of another. Whoever puts it there knows that it is empty, and leaves it the mark:
+    /// without it the slices on the other disks would be believed anew too.
     pub(crate) fn replace(&mut self, number: usize, seed: u64) {
         let slot = &mut self.0[number];
         (slot.disk, slot.is_known, slot.is_broken) = (MemoryDisk::new(seed), false, false);

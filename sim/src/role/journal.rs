@@ -15,6 +15,8 @@ pub(crate) struct Journal {
     disk: MemoryDisk,
     /// The open file, while the process lives.
     open: Option<store::Journal>,
+    /// Whether it was ever opened: before, the file may be half made, and a person moves it away.
+    is_made: bool,
     waiting: Vec<RowChange>,
     newest: BatchId,
     writing: Option<(BatchId, Vec<RowChange>)>,
@@ -29,6 +31,7 @@ impl Journal {
         Self {
             disk: MemoryDisk::new(seed),
             open: None,
+            is_made: false,
             waiting: Vec::new(),
             newest: BatchId(0),
             writing: None,
@@ -42,7 +45,12 @@ impl Journal {
     /// # Errors
     /// Those of the real journal.
     pub(crate) fn open(&mut self) -> Result<Vec<StoredRow>, StoreError> {
-        let journal = store::Journal::open_on(Arc::new(self.disk.clone()), Path::new(FILE))?;
+        let opened = store::Journal::open_on(Arc::new(self.disk.clone()), Path::new(FILE));
+        if let (Err(StoreError::NotAJournal { .. }), false) = (&opened, self.is_made) {
+            let _ = self.disk.remove_file(Path::new(FILE));
+        }
+        let journal = opened?;
+        self.is_made = true;
         let is_kept = |table: &str| self.sabotage != Some(Sabotage::VersionsAreForgotten) || table != "versions";
         let mut rows = Vec::new();
         for table in TABLES.into_iter().filter(|table| is_kept(table)) {
@@ -96,6 +104,11 @@ impl Journal {
         *self = Self::new(seed, self.sabotage);
     }
 
+    /// Whether there ever was a whole journal on the disk.
+    pub(crate) fn is_made(&self) -> bool {
+        self.is_made
+    }
+
     /// The disk, to let it fail.
     pub(crate) fn disk(&self) -> &MemoryDisk {
         &self.disk
@@ -114,6 +127,7 @@ impl Journal {
     /// Puts such a copy in the place of the file. The process must be dead.
     pub(crate) fn put_back(&self, copy: &[u8]) {
         let write = || {
+            let _ = self.disk.remove_file(Path::new(FILE));
             let file = self.disk.create(Path::new(FILE))?;
             file.write_all_at(copy, 0)?;
             file.sync_data()?;

@@ -17,7 +17,7 @@ use protocol::{
         audit::AuditHead,
         client_master::ClientRequest,
         master_security::{KnownUser, UserRights},
-        node_master::Report,
+        node_master::{Order, Report},
     },
     ticket::{HolderKey, TicketKeys},
     wire::codec,
@@ -25,7 +25,7 @@ use protocol::{
 
 use store::{MemoryDisk, StoreError};
 
-use super::{journal::Journal, seat::wake, tickets::Signer};
+use super::{journal::Journal, node::mark_key, seat::wake, tickets::Signer};
 use crate::{
     Kind, Sabotage,
     environment::Environment,
@@ -67,7 +67,7 @@ impl MasterRole {
         self.life += 1;
         let (seed, ticket_key) = (env.rng.u64(..), env.rng.u64(..));
         let rows = self.journal.open().map_err(|error| {
-            if matches!(error, StoreError::NotAJournal { .. }) {
+            if self.journal.is_made() && matches!(error, StoreError::NotAJournal { .. }) {
                 env.violate(Kind::Safety, format!("a crash has damaged the journal: {error}"));
             }
             format!("the master cannot open its journal: {error}")
@@ -205,6 +205,9 @@ impl Process {
             Action::Reply { to, reply } => self.answer(env, to, codec::encode(&reply)),
             Action::Ack { to, ack } => self.answer(env, to, codec::encode(&ack)),
             Action::Order { session, order, body } => {
+                if let Order::Keep(keep) = &body {
+                    env.book.keeps.insert(mark_key(&keep.mark), env.now.monotonic);
+                }
                 env.note(format_args!("master orders {:?}: {}", self.peers.get(&session), order_line(&body)));
                 self.words.ask(env.now, session, codec::encode(&body), order.0, ORDER_MAX);
             }
@@ -305,8 +308,7 @@ fn known() -> KnownUser {
     KnownUser { rights, credential: CredentialId(0), until_unix_millis: None }
 }
 
-fn order_line(order: &protocol::message::node_master::Order) -> String {
-    use protocol::message::node_master::Order;
+fn order_line(order: &Order) -> String {
     match order {
         Order::Replicate { header, from, .. } => format!("replicate {} from {}", header.slice, from.node),
         Order::Place { header } => format!("place {} at {}", header.slice, header.path),

@@ -1,15 +1,22 @@
 //! A node's process: its real rules and its real store on a disk in memory. It mirrors `node::server`. Disk work takes a
 //! moment; a power cut in the middle of it leaves the disk as the crash model says, and nothing that came after is said.
 
-use std::{collections::BTreeMap, path::Path, sync::Arc, time::Duration};
+use std::{
+    cell::{Cell, RefCell},
+    collections::BTreeMap,
+    path::Path,
+    rc::Rc,
+    sync::Arc,
+    time::Duration,
+};
 
 use ::node::keeping::KeptRows;
 use ::node::rules::{Action, Asker, Completion, CopyOrder, Move, MoveId, Node, NodeLimits, ReportId};
 use protocol::{
-    JobId, Refusal, SessionId, Status,
+    Digest, JobId, Refusal, SessionId, SliceId, Status,
     message::{
         node_master::{HeldSlice, Order, Report},
-        rebuild::Keep,
+        rebuild::{Keep, KeptMark},
         spe::Function,
     },
     ticket::TicketKeys,
@@ -41,6 +48,12 @@ pub(crate) struct NodeRole {
     pub(crate) disks: Disks,
     /// Where it keeps the master's small rows: a disk of its own, so that faults of the other hit slices.
     kept_disk: MemoryDisk,
+    /// What small rows were acknowledged before this moment, it keeps.
+    kept_until: Rc<Cell<Duration>>,
+    /// Slices that it removed, and that a crash may bring back.
+    removed: Rc<RefCell<Removed>>,
+    /// When its process died last.
+    died_at: Duration,
     /// The change of one of its disks at which the power goes.
     cut_at: Option<(usize, u64)>,
     /// Whether a call to the disk will fail.
@@ -55,6 +68,8 @@ pub(crate) struct Process {
     pub(super) seat: Seat,
     pub(crate) store: Arc<DiskSet>,
     kept: KeptRows,
+    kept_until: Rc<Cell<Duration>>,
+    removed: Rc<RefCell<Removed>>,
     pub(super) disks: Disks,
     pub(super) buckets: Buckets,
     pub(super) door: TicketDoor,
@@ -70,6 +85,14 @@ pub(crate) struct Process {
     /// Pieces under way again, by who asked: how many.
     pub(super) deliveries: BTreeMap<CallId, usize>,
     status_is_out: bool,
+}
+
+/// What a node was told to remove.
+#[derive(Debug, Default)]
+struct Removed {
+    slices: BTreeMap<SliceId, Digest>,
+    /// Slices went another way, with a disk or with the node.
+    is_unknown: bool,
 }
 
 /// What a node's hands do in a while.
@@ -98,6 +121,9 @@ impl NodeRole {
             life: 0,
             disks: Disks::new(disks, disk_seed),
             kept_disk: MemoryDisk::new(disk_seed),
+            kept_until: Rc::default(),
+            removed: Rc::default(),
+            died_at: Duration::ZERO,
             cut_at: None,
             disk_fails: false,
             process: None,
@@ -132,6 +158,8 @@ impl NodeRole {
             seat: Seat::new(Who::Node(self.number), self.life),
             store,
             kept,
+            kept_until: Rc::clone(&self.kept_until),
+            removed: Rc::clone(&self.removed),
             disks: self.disks.clone(),
             buckets: Buckets::new(env.sabotage == Some(Sabotage::BucketRepeatsRecord)),
             door: TicketDoor::new(node_id(self.number)),
@@ -156,6 +184,7 @@ impl NodeRole {
         self.kept_disk = self.kept_disk.crash();
         (self.cut_at, self.disk_fails) = (None, false);
         if self.process.take().is_some() {
+            self.died_at = env.now.monotonic;
             env.note(format_args!("n{} dies", self.number));
         }
     }
@@ -171,6 +200,36 @@ impl NodeRole {
     pub(crate) fn fail_disk_after(&mut self, disk: usize, changes: u64) {
         self.disks.disk(disk).fail_one_after(changes);
         self.disk_fails = true;
+    }
+
+    /// Up to when it certainly keeps the small rows of the master.
+    pub(crate) fn kept_until(&self) -> Duration {
+        self.kept_until.get()
+    }
+
+    /// Since when it is dead, where it never said that this slice is not here any more: then a master that loses its
+    /// journal must know from others what became of it.
+    pub(crate) fn away_with(&self, slice: SliceId) -> Option<Duration> {
+        let removed = self.removed.borrow();
+        let never_removed = !removed.is_unknown && !removed.slices.contains_key(&slice);
+        (!self.is_up() && never_removed).then_some(self.died_at)
+    }
+
+    /// The master was told of slices that are not here any more, and they may come back: with a disk that is repaired, or
+    /// since the node was taken away and let in again.
+    pub(crate) fn may_bring_back(&self) {
+        self.removed.borrow_mut().is_unknown = true;
+    }
+
+    /// What the slices hold that it removed: a crash may undo that, for nothing is synced.
+    pub(crate) fn removed(&self) -> Vec<Digest> {
+        self.removed.borrow().slices.values().copied().collect()
+    }
+
+    /// The disk with the small rows was lost, and an empty one took its place. The process must be dead.
+    pub(crate) fn lose_kept_rows(&mut self, seed: u64) {
+        self.kept_disk = MemoryDisk::new(seed);
+        self.kept_until.set(Duration::ZERO);
     }
 
     /// Whether something is about to go wrong with it.
@@ -225,6 +284,11 @@ impl Process {
     pub(crate) fn hand(&mut self, env: &mut Environment, hand: Hand) {
         match hand {
             Hand::Move { id, work } => {
+                if let Move::Remove(slice) = &work
+                    && let Ok(reader) = self.store.open_slice(*slice)
+                {
+                    self.removed.borrow_mut().slices.insert(*slice, reader.metadata().digest);
+                }
                 let moved = match &work {
                     Move::Place { header } => self.store.place(header),
                     Move::Remove(slice) => self.store.remove(*slice),
@@ -240,6 +304,12 @@ impl Process {
             }
             Hand::Keep { to, keep } => {
                 let result = self.kept.keep(&keep).map_err(|error| error.refusal());
+                let mark = self.kept.mark().filter(|mark| result.is_ok() && *mark == keep.mark);
+                if let Some(mark) = mark {
+                    self.disks.note_seen(mark.journal);
+                    let sent = env.book.keeps.get(&mark_key(&mark)).copied();
+                    self.kept_until.set(sent.unwrap_or_default().max(self.kept_until.get()));
+                }
                 self.rules.handle_completion(env.now, Completion::Kept { to, result });
             }
             Hand::LookAtDisks => self.look_at_disks(env),
@@ -248,7 +318,7 @@ impl Process {
     }
 
     /// Says that a slice is bad, after it was put aside.
-    pub(super) fn found_corrupt(&mut self, env: &mut Environment, slice: protocol::SliceId) {
+    pub(super) fn found_corrupt(&mut self, env: &mut Environment, slice: SliceId) {
         env.note(format_args!("n{} found {slice} corrupt", self.number));
         // Reported all the same where the disk fails: the master must replace it.
         let marked = self.store.mark_corrupt(slice);
@@ -298,7 +368,9 @@ impl Process {
             }
             Action::ReportStatus { session } => self.report_status(env, session),
             Action::TakeInventory => {
-                let told = Completion::KeptMark { mark: self.kept.mark(), all_seen: self.kept.is_all_seen() };
+                let mark = self.kept.mark();
+                let all_seen = self.disks.is_all_seen(mark.map(|mark| mark.journal));
+                let told = Completion::KeptMark { mark, all_seen };
                 self.rules.handle_completion(env.now, told);
                 let held = sabotaged(env, self.store.held());
                 self.rules.handle_completion(env.now, Completion::Inventory(held));
@@ -329,6 +401,7 @@ impl Process {
             Action::TakeLinkShares(_) => {}
             Action::ReadKept { after } => {
                 if let Ok(Some(page)) = self.kept.page(after) {
+                    let page = forgotten(env, page);
                     self.rules.handle_completion(env.now, Completion::KeptPage(page));
                 }
             }
@@ -423,6 +496,21 @@ fn sabotaged(env: &Environment, mut held: Vec<HeldSlice>) -> Vec<HeldSlice> {
         _ => {}
     }
     held
+}
+
+/// A page of kept rows as it is told to a master that lost its journal, where that is sabotaged.
+fn forgotten(env: &Environment, mut page: Report) -> Report {
+    if env.sabotage == Some(Sabotage::FoldersAreForgotten)
+        && let Report::Kept { rows, .. } = &mut page
+    {
+        rows.retain(|row| row.table != "names");
+    }
+    page
+}
+
+/// Names a state of the small rows.
+pub(crate) fn mark_key(mark: &KeptMark) -> (u64, u64, u64) {
+    (mark.journal.0, mark.generation, mark.sequence)
 }
 
 /// A refusal because a conversation broke.

@@ -37,8 +37,8 @@ pub(super) struct Running {
     id: JobId,
     job: Job,
     planned: JobPlanned,
-    /// Whether it was admitted by a master that had lost its journal.
-    is_of_new_master: bool,
+    /// How often the journal had been lost when the job was admitted.
+    losses: u32,
     /// The job's nodes when it was admitted.
     nodes: Vec<NodeId>,
     /// Where each is, with its newest ticket.
@@ -91,14 +91,14 @@ struct Locating {
 }
 
 impl Running {
-    pub(super) fn new(job: Job, planned: JobPlanned, admitted: Admitted, is_of_new_master: bool) -> Self {
+    pub(super) fn new(job: Job, planned: JobPlanned, admitted: Admitted, losses: u32) -> Self {
         let id = admitted.job;
         let sources = sources(admitted);
         Self {
             id,
             job,
             planned,
-            is_of_new_master,
+            losses,
             nodes: sources.keys().cloned().collect(),
             sources,
             absences: BTreeMap::new(),
@@ -530,8 +530,9 @@ impl Running {
             let name = format!("/out/{}-{}/part-{:05}", self.id, outcome.run, output.bucket.bucket);
             let content = env.book.contents.add(expected.clone());
             env.book.outputs.push((path(&name), content));
+            let is_of_this_master = self.losses == env.book.losses;
             if let Some(recovered) = &mut env.book.recovered {
-                recovered.note_output(&path(&name), content, self.is_of_new_master);
+                recovered.note_output(&path(&name), content, is_of_this_master);
             }
         }
     }
