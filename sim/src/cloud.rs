@@ -13,7 +13,7 @@ use crate::{
     calls::{CallId, CallReply, STALL_MAX},
     environment::Environment,
     faults::{Faults, disks},
-    invariants::{healing, recovery},
+    invariants::{healing, names, recovery},
     model::{Region, Register, path},
     queue::{Event, Life, Who},
     role::{MasterRole, NodeRole},
@@ -57,8 +57,8 @@ impl Cloud {
         let config = draw_config(&mut env.rng);
         let nodes = env.rng.usize(NODES_MIN..6);
         env.note(format_args!("seed {}: {nodes} nodes, {config:?}", options.seed));
-        let master = MasterRole::new(config, options.sabotage);
-        let nodes: Vec<_> = (0..nodes).map(|node| NodeRole::new(node, env.rng.u64(..))).collect();
+        let master = MasterRole::new(config, env.rng.u64(..), options.sabotage);
+        let nodes: Vec<_> = (0..nodes).map(|node| NodeRole::new(node, env.rng.usize(1..4), env.rng.u64(..))).collect();
         let actors = draw_actors(&mut env, nodes.len());
         let faults = Faults::draw(&mut env.rng);
         Self { env, master, nodes, actors, faults, events: 0 }
@@ -77,10 +77,9 @@ impl Cloud {
     }
 
     fn live(&mut self) {
-        let faults_until = self.faults.until();
         while let Some((at, event)) = self.env.queue.pop() {
-            if at >= faults_until && !self.env.is_healing {
-                self.heal();
+            if at >= self.faults.until() && !self.env.is_healing {
+                self.end_faults();
             }
             self.env.set_time(at.max(self.env.now.monotonic));
             self.events += 1;
@@ -122,7 +121,14 @@ impl Cloud {
         if unwell.is_none() {
             recovery::check_owed(&mut self.env, &self.nodes, files);
         }
+        if self.env.violation().is_some() {
+            return true;
+        }
         match unwell {
+            None if self.faults.has_more_rounds() => {
+                self.begin_round();
+                false
+            }
             None => {
                 self.env.note(format_args!("all is well"));
                 true
@@ -175,7 +181,10 @@ impl Cloud {
             }
             Event::Saved(life) if self.master.life == life && self.master.is_up() => {
                 self.env.look_at_clock_of(Who::Master);
-                self.master.saved(&mut self.env);
+                if let Err(why) = self.master.saved(&mut self.env) {
+                    self.env.note(format_args!("{why}"));
+                    self.crash(Who::Master);
+                }
             }
             Event::CallArrives(id) => self.call_arrives(id),
             Event::CallGoesOn(id) => self.call_goes_on(id),
@@ -204,7 +213,9 @@ impl Cloud {
                 self.env.network.mend(cut);
             }
             Event::ClockSet(who) => self.set_clock_right(who),
-            Event::DiskHasRoom(node) => self.nodes[node].disk.set_free_bytes(disks::PLENTY_BYTES),
+            Event::DiskHasRoom(node) => self.nodes[node].disks.set_free_bytes(disks::PLENTY_BYTES),
+            Event::JournalHasRoom => self.master.disk().set_free_bytes(disks::PLENTY_BYTES),
+            Event::DiskSeenTo { node, disk } => self.see_to_disk(node, disk),
             // What is left was meant for a process that is no more.
             _ => {}
         }
@@ -325,6 +336,7 @@ impl Cloud {
             Who::Node(number) => {
                 let life = self.nodes[number].life;
                 self.nodes[number].crash(&mut self.env);
+                self.env.book.may_bring_back(&self.nodes[number].removed());
                 self.break_conversations(number, life);
             }
         }
@@ -359,9 +371,8 @@ impl Cloud {
             _ => return,
         };
         match (who, started) {
-            (Who::Master, Err(why)) => self.env.violate(Kind::Safety, why),
             (_, Err(why)) => {
-                // A disk that fails once: whoever looks after the node starts it again.
+                // A disk that fails: whoever looks after the process starts it again.
                 self.env.note(format_args!("{why}"));
                 self.env.after(Duration::from_secs(1), Event::Restart(who));
             }
@@ -374,27 +385,58 @@ impl Cloud {
         }
     }
 
-    /// The faults stop; the last of them may be that the master's journal is lost.
+    /// The time of a round's faults is over: the last of them may be that the master's journal is lost. Then faults go on
+    /// for a while, during which it may be lost again.
+    fn end_faults(&mut self) {
+        if self.faults.takes_journal() {
+            self.lose_journal();
+            if self.faults.goes_on(&mut self.env) {
+                return;
+            }
+        }
+        self.heal();
+    }
+
+    /// All is well, and faults begin anew.
+    fn begin_round(&mut self) {
+        let now = self.env.now.monotonic;
+        self.env.note(format_args!("all is well; the next round begins"));
+        let entries = self.actors.iter().find_map(Actor::as_auditor).map(Auditor::entries).unwrap_or_default();
+        let items = entries
+            .iter()
+            .filter_map(|entry| names::item_of(&self.env.book.contents, entry).map(|item| (entry.path.clone(), item)));
+        let items: Vec<_> = items.collect();
+        self.env.book.settle(now, &items);
+        (self.env.is_healing, self.env.is_quiet) = (false, false);
+        self.faults.begin_round(&mut self.env);
+        for actor in &mut self.actors {
+            actor.begin_round(&mut self.env);
+        }
+        let first = self.env.span(500, 5_000);
+        self.env.after(first, Event::Fault);
+    }
+
+    /// The faults stop, for this round.
     fn heal(&mut self) {
         self.env.queue.retain(|event| !matches!(event, Event::Fault | Event::Crash(..)));
-        if self.faults.journal_is_lost {
-            self.lose_journal();
-        }
+        self.env.is_last = !self.faults.has_more_rounds();
         self.env.note(format_args!("the faults are over"));
         self.env.is_healing = true;
         self.env.network.heal();
+        self.master.disk().set_free_bytes(disks::PLENTY_BYTES);
         (0..self.nodes.len()).for_each(|node| self.set_clock_right(Who::Node(node)));
         for node in 0..self.nodes.len() {
             if self.env.sabotage == Some(Sabotage::DisksForget) {
                 self.crash(Who::Node(node));
-                self.nodes[node].disk = store::MemoryDisk::new(0);
+                (0..self.nodes[node].disks.count()).for_each(|disk| self.nodes[node].disks.replace(disk, 0));
             } else if self.nodes[node].is_failing() {
+                self.see_to_disks(node);
                 self.crash(Who::Node(node));
             }
-            self.nodes[node].disk.set_free_bytes(disks::PLENTY_BYTES);
+            self.nodes[node].disks.set_free_bytes(disks::PLENTY_BYTES);
         }
         // Nodes that come in any order, some of them late, are what a master without a journal has to cope with.
-        let latest_ms = if self.faults.journal_is_lost { 20_000 } else { 1_000 };
+        let latest_ms = if self.env.book.recovered.is_some() { 20_000 } else { 1_000 };
         for who in (0..self.nodes.len()).map(Who::Node).chain([Who::Master]) {
             let span = self.env.span(100, latest_ms);
             self.env.after(span, Event::Restart(who));

@@ -27,6 +27,10 @@ pub(crate) struct Environment {
     pub(crate) sabotage: Option<Sabotage>,
     /// The faults are over: clients finish what they do and begin nothing new.
     pub(crate) is_healing: bool,
+    /// The master lost its journal: until all is well again, clients begin nothing new.
+    pub(crate) is_quiet: bool,
+    /// No faults follow this healing.
+    pub(crate) is_last: bool,
     /// By how many milliseconds someone's wall clock is ahead of the true time.
     clocks: BTreeMap<Who, i64>,
     violation: Option<Violation>,
@@ -45,6 +49,8 @@ impl Environment {
             book: Book::default(),
             sabotage,
             is_healing: false,
+            is_quiet: false,
+            is_last: false,
             clocks: BTreeMap::new(),
             violation: None,
             rng,

@@ -55,6 +55,10 @@ pub enum Sabotage {
     SlicesAreHidden,
     /// Nodes name other paths in their inventories once the master has lost its journal.
     PathsAreMixedUp,
+    /// Nodes tell a master that lost its journal nothing of folders.
+    FoldersAreForgotten,
+    /// The driver of jobs writes its output where nobody knows of it.
+    OutputGoesAstray,
 }
 
 /// How a simulation went.

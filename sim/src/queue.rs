@@ -66,6 +66,10 @@ pub(crate) enum Event {
     ClockSet(Who),
     /// A full disk has room again.
     DiskHasRoom(usize),
+    /// The full disk of the journal has room again.
+    JournalHasRoom,
+    /// A node's broken disk is seen to.
+    DiskSeenTo { node: usize, disk: usize },
 }
 
 /// See the module.

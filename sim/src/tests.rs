@@ -42,7 +42,7 @@ fn a_seed_is_one_run_and_another_seed_is_another() {
 
 #[test]
 fn the_cloud_holds_what_it_promises_and_faults_did_fire() {
-    let reports: Vec<_> = (0..SEEDS).map(seed).collect();
+    let reports: Vec<_> = (0..3 * SEEDS).map(seed).collect();
     for report in &reports {
         assert_eq!(report.violation, None, "seed {}", report.seed);
         assert!(report.jobs_done > 0, "seed {}", report.seed);
@@ -54,6 +54,7 @@ fn the_cloud_holds_what_it_promises_and_faults_did_fire() {
     assert!(sum(|report| report.fired.clock_jumps) > 0 && sum(|report| report.fired.lost_journals) > 0);
     assert!(sum(|report| report.fired.site_cuts) > 0 && sum(|report| report.fired.one_way_cuts) > 0);
     assert!(sum(|report| report.fired.destroyed_disks) > 0 && sum(|report| report.fired.full_disks) > 0);
+    assert!(sum(|report| report.fired.broken_disks) > 0);
     assert!(sum(|report| report.network.lost) > 100);
     assert!(sum(|report| report.appended.into()) > 0);
 }
@@ -107,4 +108,16 @@ fn slices_that_are_hidden_from_a_master_without_a_journal_are_found_by_the_recov
 fn paths_that_are_mixed_up_are_found_by_the_recovery() {
     let violations = sabotaged_seeds(Sabotage::PathsAreMixedUp, 4 * SEEDS);
     assert!(finds(&violations, "was never there"), "{violations:?}");
+}
+
+#[test]
+fn folders_that_do_not_come_back_are_found_by_the_recovery() {
+    let violations = sabotaged_seeds(Sabotage::FoldersAreForgotten, 4 * SEEDS);
+    assert!(finds(&violations, "the folder"), "{violations:?}");
+}
+
+#[test]
+fn a_file_that_nobody_wrote_there_is_found_by_the_bytes() {
+    let violations = sabotaged(Sabotage::OutputGoesAstray);
+    assert!(finds(&violations, "a file that nobody wrote there"), "{violations:?}");
 }

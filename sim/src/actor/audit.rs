@@ -34,6 +34,7 @@ pub(crate) struct Auditor {
     last: String,
     /// The files found in this round, by slice.
     files: BTreeMap<SliceId, SectorPath>,
+    entries: Vec<Entry>,
     to_stat: VecDeque<SectorPath>,
     to_read: VecDeque<SectorPath>,
     /// Files that could not be read in this round, and why.
@@ -66,6 +67,7 @@ impl Auditor {
             unwell: String::new(),
             last: "nobody has looked yet".into(),
             files: BTreeMap::new(),
+            entries: Vec::new(),
             to_stat: VecDeque::new(),
             to_read: VecDeque::new(),
             unreadable: Vec::new(),
@@ -77,6 +79,16 @@ impl Auditor {
     /// Whether a round found nothing wrong; then these are all files.
     pub(crate) fn found_well(&self) -> Option<&BTreeMap<SliceId, SectorPath>> {
         matches!(self.step, Step::Done).then_some(&self.files)
+    }
+
+    /// All names that were found in this round.
+    pub(crate) fn entries(&self) -> Vec<Entry> {
+        self.entries.clone()
+    }
+
+    /// Faults begin anew, and then it looks again.
+    pub(crate) fn begin_round(&mut self, env: &mut Environment, seat: &Seat) {
+        self.wait(env, seat);
     }
 
     /// What was wrong at last.
@@ -134,7 +146,7 @@ impl Auditor {
                 Ok(()) => self.ask(env, seat, &ClientRequest::Health, Step::Health),
                 Err(why) => self.give_up(env, seat, why),
             },
-            Step::Health => match healing::check_health(&reply, env.book.recovered.is_some()) {
+            Step::Health => match healing::check_health(&reply, env.book.has_lost_journal()) {
                 Ok(()) => self.look_at_region(env, seat, 0),
                 Err(why) => {
                     // Files are read all the same: those that cannot be are what to say first.
@@ -185,7 +197,7 @@ impl Auditor {
         ask(env, seat, request, self.tag, PATIENCE);
     }
 
-    fn wait(&mut self, env: &mut Environment, seat: &mut Seat) {
+    fn wait(&mut self, env: &mut Environment, seat: &Seat) {
         self.tag += 1;
         self.step = Step::Waiting;
         later(env, seat, ROUND_PAUSE, self.tag);
@@ -240,6 +252,7 @@ impl Auditor {
         };
         self.files = entries.iter().filter_map(file).collect();
         self.missing = recovery::missing(env, &entries);
+        self.entries = entries;
         self.to_read = self.files.values().cloned().collect();
         self.to_stat = self.to_read.clone();
         // What must be there is asked for by name, also when the list does not have it.

@@ -48,6 +48,11 @@ impl Driver {
         Self { planned, region, paths, phase: Phase::Waiting, tag: TICK }
     }
 
+    /// Goes on after a rest; its timer rings always.
+    pub(crate) fn begin_round(&mut self) {
+        self.phase = Phase::Waiting;
+    }
+
     pub(crate) fn is_at_rest(&self) -> bool {
         matches!(self.phase, Phase::AtRest)
     }
@@ -173,12 +178,8 @@ impl Driver {
         let plan = JobPlan { links: admitted.links.clone(), ..self.planned.plan(admitted.job) };
         match Job::new(env.now, plan, inputs, &nodes) {
             Ok(job) => {
-                self.phase = Phase::Running(Box::new(Running::new(
-                    job,
-                    self.planned.clone(),
-                    admitted,
-                    env.book.recovered.is_some(),
-                )))
+                self.phase =
+                    Phase::Running(Box::new(Running::new(job, self.planned.clone(), admitted, env.book.losses)))
             }
             Err(error) => env.note(format_args!("the job cannot begin: {error}")),
         }

@@ -65,9 +65,18 @@ impl Keeper {
 
     /// The master lost its journal, and with it perhaps the last moment's small rows: that the node is in use again
     /// may be among them, as an operator would see in `sector nodes`.
-    pub(crate) fn journal_lost(&mut self) {
+    pub(crate) fn journal_lost(&mut self, env: &mut Environment, seat: &Seat) {
         if self.node.is_none() && self.last.is_some() {
             (self.node, self.next) = (self.last, Next::Admit);
+            self.begin_round(env, seat);
+        }
+    }
+
+    /// Goes on after a rest.
+    pub(crate) fn begin_round(&mut self, env: &mut Environment, seat: &Seat) {
+        if self.is_at_rest() {
+            env.book.people_at_work += 1;
+            self.wait(env, seat);
         }
     }
 
@@ -143,6 +152,7 @@ impl Keeper {
             return self.come_to_rest(env);
         }
         let node = *self.node.get_or_insert_with(|| env.rng.usize(..self.nodes));
+        env.book.in_keeping = Some(node);
         let Ok(node) = NodeId::new(format!("n{node}")) else { return };
         let is_drain = self.next == Next::Drain;
         let request = match self.next {
@@ -163,7 +173,7 @@ impl Keeper {
 
     /// Whether the next node that is drained stays so.
     fn is_last(&self, env: &Environment) -> bool {
-        env.is_healing && self.leaves_one && env.book.recovered.is_none()
+        env.is_healing && env.is_last && self.leaves_one && !env.book.has_lost_journal()
     }
 
     fn come_to_rest(&mut self, env: &mut Environment) {

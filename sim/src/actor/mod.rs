@@ -113,11 +113,21 @@ impl Actor {
     }
 
     /// The master lost its journal.
-    pub(crate) fn journal_lost(&mut self, env: &Environment) {
+    pub(crate) fn journal_lost(&mut self, env: &mut Environment) {
         match &mut self.part {
-            Part::Person(person) => person.journal_lost(env),
-            Part::Keeper(keeper) => keeper.journal_lost(),
+            Part::Person(person) => person.journal_lost(env, &self.seat),
+            Part::Keeper(keeper) => keeper.journal_lost(env, &self.seat),
             Part::Driver(_) | Part::Auditor(_) => {}
+        }
+    }
+
+    /// All is well, and faults begin anew: it goes on.
+    pub(crate) fn begin_round(&mut self, env: &mut Environment) {
+        match &mut self.part {
+            Part::Person(person) => person.begin_round(env, &self.seat),
+            Part::Keeper(keeper) => keeper.begin_round(env, &self.seat),
+            Part::Driver(driver) => driver.begin_round(),
+            Part::Auditor(auditor) => auditor.begin_round(env, &self.seat),
         }
     }
 

@@ -77,10 +77,21 @@ impl Person {
     }
 
     /// The master lost its journal: what was planned and cannot be relied on is written again.
-    pub(crate) fn journal_lost(&mut self, env: &Environment) {
+    pub(crate) fn journal_lost(&mut self, env: &mut Environment, seat: &Seat) {
         let Some(recovered) = &env.book.recovered else { return };
         let is_gone = |(request, _): &&(CreateRequest, ContentId)| !recovered.must_be_there(&request.path);
         self.planned = self.inputs.iter().filter(is_gone).cloned().collect();
+        if !self.planned.is_empty() {
+            self.begin_round(env, seat);
+        }
+    }
+
+    /// Goes on after a rest.
+    pub(crate) fn begin_round(&mut self, env: &mut Environment, seat: &Seat) {
+        if self.is_at_rest() {
+            env.book.people_at_work += 1;
+            self.rest(env, seat);
+        }
     }
 
     pub(crate) fn is_at_rest(&self) -> bool {
@@ -175,7 +186,7 @@ impl Person {
     /// Begins the next thing, if there is a session.
     fn next(&mut self, env: &mut Environment, seat: &mut Seat) {
         self.tag += 1;
-        if env.is_healing && self.planned.is_empty() {
+        if (env.is_healing || env.is_quiet) && self.planned.is_empty() {
             self.step = Step::AtRest;
             env.book.people_at_work -= 1;
             return;
@@ -212,7 +223,7 @@ impl Person {
     }
 
     /// Waits a moment.
-    fn rest(&mut self, env: &mut Environment, seat: &mut Seat) {
+    fn rest(&mut self, env: &mut Environment, seat: &Seat) {
         self.tag += 1;
         self.step = Step::Idle;
         let span = env.span(1, 250);

@@ -4,11 +4,11 @@
 use std::{path::PathBuf, time::Duration};
 
 use protocol::{SliceId, message::node_master::HeldState};
+use store::DiskFault;
 
 use crate::{
     cloud::Cloud,
     queue::{Event, Who},
-    role::DATA_FOLDER,
 };
 
 impl Cloud {
@@ -16,7 +16,8 @@ impl Cloud {
     pub(super) fn fill_disk(&mut self, node: usize) {
         let bytes = if self.env.rng.bool() { 0 } else { self.env.rng.u64(..200_000) };
         self.env.note(format_args!("the disk of n{node} has room for {bytes} bytes more"));
-        self.nodes[node].disk.set_free_bytes(bytes);
+        let disk = self.env.rng.usize(..self.nodes[node].disks.count());
+        self.nodes[node].disks.disk(disk).set_free_bytes(bytes);
         self.faults.fired.full_disks += 1;
         let span = self.env.span(3_000, 40_000);
         self.env.after(span, Event::DiskHasRoom(node));
@@ -24,16 +25,84 @@ impl Cloud {
 
     /// Replaces a node's disk by an empty one, if others have good copies of all that lies on it. The node dies of it.
     pub(super) fn destroy_disk(&mut self, node: usize) {
-        let now = self.env.now.monotonic;
-        let is_soon = self.faults.destroyed_at.is_some_and(|at| now.saturating_sub(at) < BETWEEN_DESTROYED_MIN);
-        if is_soon || !self.is_dispensable(node) {
+        if !self.may_lose_disk(node) {
             return;
         }
-        self.env.note(format_args!("the disk of n{node} is destroyed"));
-        self.faults.destroyed_at = Some(now);
+        let disk = self.env.rng.usize(..self.nodes[node].disks.count());
+        self.env.note(format_args!("disk {disk} of n{node} is destroyed"));
         self.faults.fired.destroyed_disks += 1;
         self.crash(Who::Node(node));
-        self.nodes[node].disk = store::MemoryDisk::new(self.env.rng.u64(..));
+        self.replace_disk(node, disk);
+    }
+
+    /// Puts an empty disk in the place of one. The first one has the small rows of the master too; these are lost only
+    /// where they are not what a master without a journal relies on.
+    fn replace_disk(&mut self, node: usize, disk: usize) {
+        self.nodes[node].disks.replace(disk, self.env.rng.u64(..));
+        if disk == 0 && self.env.book.recovered.is_none() {
+            self.nodes[node].lose_kept_rows(self.env.rng.u64(..));
+        }
+    }
+
+    /// Breaks a node's disk, if others have good copies of all that lies on it: from now on it answers everything, or
+    /// each change, with an error. The node goes on without it, or cannot start, until somebody sees to it.
+    pub(super) fn break_disk(&mut self, node: usize) {
+        if self.nodes[node].disks.is_any_broken() || !self.may_lose_disk(node) {
+            return;
+        }
+        let disk = self.env.rng.usize(..self.nodes[node].disks.count());
+        let fault = if self.env.rng.bool() { DiskFault::Everything(EIO) } else { DiskFault::Changes(EROFS) };
+        self.env.note(format_args!("disk {disk} of n{node} breaks: {fault:?}"));
+        self.faults.fired.broken_disks += 1;
+        self.nodes[node].disks.break_one(disk, fault);
+        let span = self.env.span(2_000, 30_000);
+        self.env.after(span, Event::DiskSeenTo { node, disk });
+    }
+
+    /// Somebody repairs a broken disk, or puts an empty one in its place, and starts the node again.
+    pub(crate) fn see_to_disk(&mut self, node: usize, disk: usize) {
+        if !self.nodes[node].disks.is_broken(disk) {
+            return;
+        }
+        self.crash(Who::Node(node));
+        // Once a journal was lost, a disk with an older mark has the node's slices believed anew, and what the node had
+        // removed, which a crash may undo, comes back (`docs/paths/rebuild.md`).
+        if !self.env.book.has_lost_journal() && self.env.rng.bool() {
+            self.env.note(format_args!("disk {disk} of n{node} is repaired"));
+            self.nodes[node].disks.repair(disk);
+            self.nodes[node].may_bring_back();
+        } else {
+            self.env.note(format_args!("disk {disk} of n{node} is replaced"));
+            self.replace_disk(node, disk);
+        }
+    }
+
+    /// Sees to all broken disks of a node.
+    pub(crate) fn see_to_disks(&mut self, node: usize) {
+        (0..self.nodes[node].disks.count()).for_each(|disk| self.see_to_disk(node, disk));
+    }
+
+    /// Whether a disk of this node may go now.
+    fn may_lose_disk(&mut self, node: usize) -> bool {
+        let now = self.env.now.monotonic;
+        let is_soon = self.faults.destroyed_at.is_some_and(|at| now.saturating_sub(at) < BETWEEN_DESTROYED_MIN);
+        let may = !is_soon && self.is_dispensable(node);
+        if may {
+            self.faults.destroyed_at = Some(now);
+            self.doubt(node, |_| true);
+        }
+        may
+    }
+
+    /// What only copies of this node made certain is so no longer.
+    fn doubt(&mut self, node: usize, which: impl Fn(SliceId) -> bool) {
+        let (Some(process), Some(recovered)) = (&self.nodes[node].process, &mut self.env.book.recovered) else {
+            return;
+        };
+        let held = process.store.held();
+        let held = held.iter().filter(|held| which(held.metadata.header.slice));
+        let contents = held.filter_map(|held| self.env.book.contents.find(held.metadata.digest)).collect();
+        recovered.doubt(&contents);
     }
 
     /// Whether every slice at a node lies, good, at another one too.
@@ -69,13 +138,15 @@ impl Cloud {
         let held = &candidates[self.env.rng.usize(..candidates.len())];
         let header = &held.metadata.header;
         let file = match held.state {
-            HeldState::Placed => PathBuf::from(format!("{DATA_FOLDER}/slices{}", header.path)),
-            _ => PathBuf::from(format!("{DATA_FOLDER}/staging/{}", header.slice)),
+            HeldState::Placed => PathBuf::from(format!("slices{}", header.path)),
+            _ => PathBuf::from(format!("staging/{}", header.slice)),
         };
         let offset = self.env.rng.u64(..held.metadata.bytes);
-        if self.nodes[node].disk.flip_bit(&file, offset).is_ok() {
+        if self.nodes[node].disks.flip_bit(&file, offset).is_ok() {
             self.env.note(format_args!("a bit of {} on n{node} turns over", header.slice));
             self.faults.flipped.insert(header.slice);
+            let flipped = header.slice;
+            self.doubt(node, |slice| slice == flipped);
             self.faults.fired.flips += 1;
         }
     }
@@ -83,6 +154,9 @@ impl Cloud {
 
 /// What a disk has room for when nothing is wrong, in bytes.
 pub(crate) const PLENTY_BYTES: u64 = 1 << 50;
-/// Between two destroyed disks: copies that were found superfluous while the first disk lived have been removed by then
+/// What a broken disk says, and one that can only be read (Linux).
+const EIO: i32 = 5;
+const EROFS: i32 = 30;
+/// Between two disks that are lost: copies that were found superfluous while the first disk lived have been removed by then
 /// (an order lives for 20 s), and so cannot be what the second one relies on.
 const BETWEEN_DESTROYED_MIN: Duration = Duration::from_secs(40);

@@ -1,56 +1,92 @@
 //! The worst that can happen to the master: it starts with an empty journal. What may be found again follows from what
 //! lies on the disks at that moment.
 
-use std::{path::Path, sync::Arc};
+use std::time::Duration;
 
 use protocol::message::node_master::HeldSlice;
-use store::SliceStore;
 
 use crate::{
     cloud::Cloud,
     model::{Held, Recovered},
-    queue::Who,
-    role::DATA_FOLDER,
+    queue::{Event, Who},
 };
 
 impl Cloud {
+    /// One change of the journal's disk will fail; the master dies of it, and is started again.
+    pub(super) fn fail_journal(&mut self) {
+        let changes = self.env.rng.u64(..40);
+        self.master.disk().fail_one_after(changes);
+        self.env.note(format_args!("the journal's disk will fail once"));
+        self.faults.fired.journal_failures += 1;
+    }
+
+    /// Leaves the journal's disk no room, for a while.
+    pub(super) fn fill_journal(&mut self) {
+        let bytes = if self.env.rng.bool() { 0 } else { self.env.rng.u64(..100_000) };
+        self.master.disk().set_free_bytes(bytes);
+        self.env.note(format_args!("the journal's disk has room for {bytes} bytes more"));
+        self.faults.fired.full_journals += 1;
+        let span = self.env.span(1_000, 15_000);
+        self.env.after(span, Event::JournalHasRoom);
+    }
+
     /// The master dies and its journal is gone; some nodes die with it.
     pub(crate) fn lose_journal(&mut self) {
         self.crash_master();
         for node in 0..self.nodes.len() {
+            // What lies on a broken disk comes back with it.
+            self.see_to_disks(node);
             if self.nodes[node].is_failing() || self.env.chance(40) {
                 self.crash_node(node);
             }
         }
         self.env.note(format_args!("the master's journal is lost"));
         self.faults.fired.lost_journals += 1;
-        self.master.lose_journal();
+        self.master.lose_journal(&mut self.env);
         // As documented: the new master's clock must not be behind the lost one's.
         let ahead_millis = self.faults.clock_ahead_max_millis.max(self.env.clock_ahead(Who::Master));
         self.env.set_clock(Who::Master, ahead_millis);
         self.env.look_at_clock_of(Who::Master);
         let held = self.all_held();
-        self.env.book.recovered = Some(Recovered::new(&self.env.book, self.env.now.monotonic, &held));
+        let now = self.env.now.monotonic;
+        self.env.book.recovered = Some(match self.env.book.recovered.take() {
+            Some(recovered) => recovered.again(&held),
+            None => Recovered::new(&self.env.book, now, self.kept_until(), &held),
+        });
+        self.env.book.losses += 1;
+        self.env.is_quiet = true;
         for actor in &mut self.actors {
-            actor.journal_lost(&self.env);
+            actor.journal_lost(&mut self.env);
         }
     }
 
+    /// What small rows were acknowledged before this moment, some node keeps.
+    fn kept_until(&self) -> Duration {
+        let nodes = self.nodes.iter().enumerate();
+        let in_use = nodes.filter(|(number, _)| self.env.book.in_keeping != Some(*number));
+        in_use.map(|(_, node)| node.kept_until()).max().unwrap_or_default()
+    }
+
     /// All slices on all disks, those of dead nodes too.
-    fn all_held(&self) -> Vec<Held> {
-        let mut all = Vec::new();
-        for node in &self.nodes {
+    fn all_held(&mut self) -> Vec<Held> {
+        if let Some(node) = self.env.book.in_keeping {
+            self.nodes[node].may_bring_back();
+        }
+        let mut found = Vec::new();
+        for node in &mut self.nodes {
             let slices = match &node.process {
                 Some(process) => process.store.held(),
                 // As the node will when it starts; a disk that cannot be opened now holds nothing certain.
-                None => SliceStore::open(Arc::new(node.disk.clone()), Path::new(DATA_FOLDER))
-                    .map(|(store, _)| store.held())
-                    .unwrap_or_default(),
+                None => node.disks.open().map(|(store, _)| store.held()).unwrap_or_default(),
             };
             let is_dead = !node.is_up();
-            all.extend(slices.into_iter().filter_map(|slice| self.held(slice, is_dead)));
+            let away_since = |slice: &HeldSlice| node.away_with(slice.metadata.header.slice);
+            found.extend(slices.into_iter().map(|slice| (away_since(&slice), slice, is_dead)));
         }
-        all
+        found
+            .into_iter()
+            .filter_map(|(away_since, slice, is_dead)| Some(Held { away_since, ..self.held(slice, is_dead)? }))
+            .collect()
     }
 
     fn held(&self, HeldSlice { metadata, state }: HeldSlice, is_dead: bool) -> Option<Held> {
@@ -63,6 +99,8 @@ impl Cloud {
             // An order of the old master may still reach a process that lives.
             is_certain: is_dead && !self.faults.flipped.contains(&header.slice),
             path: header.path,
+            away_since: None,
+            journal: header.journal,
         })
     }
 }

@@ -29,10 +29,12 @@ pub(crate) struct Faults {
     flipped: BTreeSet<SliceId>,
     /// By how much the master's clock was ahead at most.
     clock_ahead_max_millis: i64,
-    /// When a disk was last destroyed.
+    /// When a disk was last destroyed or broken.
     destroyed_at: Option<Duration>,
-    /// Whether the last fault of the run is that the master loses its journal.
-    pub(crate) journal_is_lost: bool,
+    /// How often this round ends with the master's journal being lost.
+    losses: u32,
+    /// Rounds that follow this one.
+    rounds: u32,
     /// The faults that fired.
     pub(crate) fired: Fired,
 }
@@ -58,17 +60,23 @@ pub struct Fired {
     pub full_disks: u64,
     /// Disks that were replaced by empty ones.
     pub destroyed_disks: u64,
+    /// Disks that answered with errors until somebody saw to them.
+    pub broken_disks: u64,
     /// Copies in which a bit was turned over.
     pub flips: u64,
     /// Wall clocks that jumped.
     pub clock_jumps: u64,
+    /// Changes of the journal's disk that failed.
+    pub journal_failures: u64,
+    /// Disks of the journal that were full for a while.
+    pub full_journals: u64,
     /// Masters that lost their journal.
     pub lost_journals: u64,
 }
 
 impl Fired {
     /// Each fault's count, with its name in the plural.
-    pub fn by_name(&self) -> [(&'static str, u64); 12] {
+    pub fn by_name(&self) -> [(&'static str, u64); 15] {
         [
             ("node crashes", self.node_crashes),
             ("power cuts among them", self.power_cuts),
@@ -79,8 +87,11 @@ impl Fired {
             ("disk failures", self.disk_failures),
             ("full disks", self.full_disks),
             ("destroyed disks", self.destroyed_disks),
+            ("broken disks", self.broken_disks),
             ("turned bits", self.flips),
             ("clock jumps", self.clock_jumps),
+            ("journal failures", self.journal_failures),
+            ("full journals", self.full_journals),
             ("lost journals", self.lost_journals),
         ]
     }
@@ -98,8 +109,11 @@ enum Fault {
     DiskFailure,
     DiskFull,
     DiskDestroyed,
+    DiskBroken,
     Flip,
     ClockJump,
+    JournalFails,
+    JournalFull,
     /// Every process dies.
     AllCrash,
 }
@@ -116,8 +130,11 @@ impl Faults {
             (Fault::DiskFailure, 2),
             (Fault::DiskFull, 1),
             (Fault::DiskDestroyed, 2),
+            (Fault::DiskBroken, 2),
             (Fault::Flip, 2),
             (Fault::ClockJump, 2),
+            (Fault::JournalFails, 1),
+            (Fault::JournalFull, 1),
             (Fault::AllCrash, 1),
         ];
         let mut kinds: Vec<_> = all
@@ -136,7 +153,8 @@ impl Faults {
             flipped: BTreeSet::new(),
             clock_ahead_max_millis: 0,
             destroyed_at: None,
-            journal_is_lost: rng.u8(..4) == 0,
+            losses: draw_losses(rng),
+            rounds: [0, 0, 0, 1, 1, 2][rng.usize(..6)],
             fired: Fired::default(),
         }
     }
@@ -144,6 +162,36 @@ impl Faults {
     /// When the faults stop.
     pub(crate) fn until(&self) -> Duration {
         self.until
+    }
+
+    /// Whether faults follow once all is well.
+    pub(crate) fn has_more_rounds(&self) -> bool {
+        self.rounds > 0
+    }
+
+    /// Begins the next round.
+    pub(crate) fn begin_round(&mut self, env: &mut Environment) {
+        self.rounds -= 1;
+        self.losses = draw_losses(&mut env.rng);
+        self.until = env.now.monotonic + env.span(15_000, 50_000);
+        env.note(format_args!("faults until {:?}, {} losses of the journal", self.until, self.losses));
+    }
+
+    /// Whether the journal is to be lost now.
+    pub(crate) fn takes_journal(&mut self) -> bool {
+        let takes = self.losses > 0;
+        self.losses -= u32::from(takes);
+        takes
+    }
+
+    /// Whether faults go on while names are put together: always where the journal is to be lost once more.
+    pub(crate) fn goes_on(&mut self, env: &mut Environment) -> bool {
+        let goes_on = self.losses > 0 || env.chance(50);
+        if goes_on {
+            self.until = env.now.monotonic + env.span(1_000, 40_000);
+            env.note(format_args!("faults go on until {:?}", self.until));
+        }
+        goes_on
     }
 
     /// How long a process that died stays away.
@@ -160,6 +208,11 @@ impl Faults {
     }
 }
 
+/// How often the journal is lost at the end of a round, mostly not at all.
+fn draw_losses(rng: &mut Rng) -> u32 {
+    [0, 0, 0, 0, 0, 1, 1, 2][rng.usize(..8)]
+}
+
 impl Cloud {
     /// Lets one thing go wrong, and decides when the next does.
     pub(crate) fn fault(&mut self) {
@@ -171,7 +224,8 @@ impl Cloud {
             Fault::NodeCrash => self.crash_node(node),
             Fault::PowerCut if self.nodes[node].is_up() => {
                 let changes = self.env.rng.u64(..40);
-                self.nodes[node].cut_power_after(changes);
+                let disk = self.env.rng.usize(..self.nodes[node].disks.count());
+                self.nodes[node].cut_power_after(disk, changes);
                 self.faults.fired.power_cuts += 1;
                 self.faults.fired.node_crashes += 1;
                 // A disk at rest is cut off too, a little later.
@@ -188,14 +242,18 @@ impl Cloud {
             }
             Fault::DiskFailure if self.nodes[node].is_up() => {
                 let changes = self.env.rng.u64(..30);
-                self.nodes[node].fail_disk_after(changes);
-                self.env.note(format_args!("the disk of n{node} will fail once"));
+                let disk = self.env.rng.usize(..self.nodes[node].disks.count());
+                self.nodes[node].fail_disk_after(disk, changes);
+                self.env.note(format_args!("disk {disk} of n{node} will fail once"));
                 self.faults.fired.disk_failures += 1;
             }
             Fault::DiskFull => self.fill_disk(node),
             Fault::DiskDestroyed => self.destroy_disk(node),
+            Fault::DiskBroken => self.break_disk(node),
             Fault::Flip => self.flip(node),
             Fault::ClockJump => self.jump_clock(node),
+            Fault::JournalFails => self.fail_journal(),
+            Fault::JournalFull => self.fill_journal(),
             Fault::AllCrash => {
                 self.crash_master();
                 (0..self.nodes.len()).for_each(|node| self.crash_node(node));

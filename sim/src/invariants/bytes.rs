@@ -8,7 +8,7 @@ use protocol::{Digest, SectorPath};
 use crate::{
     Kind,
     environment::Environment,
-    model::{ContentId, digest_of},
+    model::{ContentId, Region, digest_of},
 };
 
 /// The master says what stands at a path (`None`: no file), in answer to a question asked at `since`. Whether it may.
@@ -25,7 +25,11 @@ pub(crate) fn check_seen(env: &mut Environment, path: &SectorPath, digest: Optio
     };
     let is_possible = may_be(env, path, content, since);
     if !is_possible {
-        let what = if content.is_some() { "a content that cannot be the current one" } else { "no file" };
+        let what = match content {
+            None => "no file",
+            Some(_) if is_known(env, path) => "a content that cannot be the current one",
+            Some(_) => "a file that nobody wrote there",
+        };
         env.violate(Kind::Safety, format!("{path} is said to have {what}: {content:?} (asked at {since:?})"));
     }
     is_possible
@@ -63,7 +67,29 @@ fn may_be(env: &Environment, path: &SectorPath, content: Option<ContentId>, sinc
     }
     match env.book.outputs.iter().find(|(output, _)| output == path) {
         Some((_, expected)) => content == Some(*expected),
-        // Nobody knows anything of other paths.
-        None => true,
+        None => content.is_none_or(|content| was_written(env, path, content)),
     }
 }
+
+/// Whether anybody ever began to write this there, or it was removed from where it may have been.
+fn was_written(env: &Environment, path: &SectorPath, content: ContentId) -> bool {
+    let was_begun = |path: &SectorPath| env.book.attempted.iter().any(|(at, what)| at == path && *what == content);
+    let may_have_been = |origin: &SectorPath| {
+        let recovered = env.book.recovered.as_ref();
+        let mut seen = env.book.regions.iter().flat_map(Region::ever_seen);
+        was_begun(origin)
+            || recovered.is_some_and(|recovered| recovered.could_be(origin, Some(content)))
+            || seen.any(|(at, what)| at == origin && what == content)
+    };
+    was_begun(path) || origin_of(path).is_some_and(|origin| may_have_been(&origin))
+}
+
+/// Where something in the trash was before: behind its owner and the time.
+fn origin_of(path: &SectorPath) -> Option<SectorPath> {
+    let (_, below) = path.as_str().strip_prefix(TRASH)?.split_once('/')?;
+    let (_, origin) = below.split_once('/')?;
+    SectorPath::parse(&format!("/{origin}")).ok()
+}
+
+/// What is in the trash lies below it.
+const TRASH: &str = "/.trash/";

@@ -10,7 +10,7 @@ use protocol::{
         node_master::HeldState,
     },
 };
-use store::SliceStore;
+use store::DiskSet;
 
 use crate::model::Book;
 
@@ -47,10 +47,10 @@ pub(crate) fn check_copies(reply: &ClientReply, nodes: usize) -> Result<(), Stri
 }
 
 /// Whether a node holds exactly slices of files, each at its path; and, where the journal was lost, what is older.
-pub(crate) fn check_held(store: &SliceStore, files: &BTreeMap<SliceId, SectorPath>, book: &Book) -> Result<(), String> {
+pub(crate) fn check_held(store: &DiskSet, files: &BTreeMap<SliceId, SectorPath>, book: &Book) -> Result<(), String> {
     let all = store.held();
     // A slice without a name that is kept lies where a folder must be: what is below cannot come to its path.
-    let is_kept = |slice| book.recovered.is_some() && !files.contains_key(&slice);
+    let is_kept = |slice| book.has_lost_journal() && !files.contains_key(&slice);
     let is_blocked = |path: &SectorPath| {
         let mut kept = all.iter().map(|held| &held.metadata.header).filter(|header| is_kept(header.slice));
         kept.any(|header| header.path != *path && (header.path.is_within(path) || path.is_within(&header.path)))
@@ -58,7 +58,7 @@ pub(crate) fn check_held(store: &SliceStore, files: &BTreeMap<SliceId, SectorPat
     for held in &all {
         let header = &held.metadata.header;
         match files.get(&header.slice) {
-            None if book.recovered.as_ref().is_some_and(|recovered| recovered.may_be_kept(header)) => {}
+            None if book.may_be_kept(header) => {}
             None => return Err(format!("{} of {} is nobody's", header.slice, header.path)),
             // What had been removed and was found again may stand in the way of what is kept without a name.
             Some(_) if is_doubtful(book, &held.metadata) => {}
@@ -73,8 +73,7 @@ pub(crate) fn check_held(store: &SliceStore, files: &BTreeMap<SliceId, SectorPat
 }
 
 fn is_doubtful(book: &Book, metadata: &SliceMetadata) -> bool {
-    let content = book.contents.find(metadata.digest);
-    book.recovered.as_ref().is_some_and(|recovered| content.is_none_or(|content| !recovered.owed().contains(&content)))
+    book.is_doubtful(book.contents.find(metadata.digest))
 }
 
 /// How the master begins to say that a node is not up.

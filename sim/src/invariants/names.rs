@@ -100,7 +100,7 @@ pub(crate) fn check_look(env: &mut Environment, region: usize, look: &Look, repl
 }
 
 /// What an entry is in the terms of the model; `None` for a content that nobody wrote.
-pub(super) fn item_of(contents: &Contents, entry: &Entry) -> Option<Item> {
+pub(crate) fn item_of(contents: &Contents, entry: &Entry) -> Option<Item> {
     match &entry.kind {
         EntryKind::Folder => Some(Item::Folder),
         EntryKind::File(file) => contents.find(file.digest).map(Item::File),

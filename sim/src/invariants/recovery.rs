@@ -37,9 +37,9 @@ pub(crate) fn check_look(env: &mut Environment, reply: &ClientReply) {
 
 /// The path of a file that a client had removed or replaced, and that was found again. Perhaps no copy of it is good.
 pub(crate) fn doubtful<'a>(env: &Environment, reply: &'a ClientReply) -> Option<&'a SectorPath> {
-    let (Some(recovered), ClientReply::Status(status)) = (&env.book.recovered, reply) else { return None };
+    let ClientReply::Status(status) = reply else { return None };
     match item_of(&env.book.contents, &status.entry) {
-        Some(Item::File(content)) if !recovered.owed().contains(&content) => Some(&status.entry.path),
+        Some(Item::File(content)) if env.book.is_doubtful(Some(content)) => Some(&status.entry.path),
         _ => None,
     }
 }
@@ -62,7 +62,10 @@ pub(crate) fn missing(env: &Environment, entries: &[Entry]) -> Vec<String> {
         let there = found.get(path);
         format!("after the journal was lost {path} must hold {content:?} and there is {there:?}")
     };
-    recovered.firm().iter().filter(is_missing).map(sentence).collect()
+    let is_folder = |path: &&SectorPath| matches!(found.get(path), Some(Some(Item::Folder)));
+    let gone = recovered.folders().iter().filter(|path| !is_folder(path));
+    let gone = gone.map(|path| format!("after the journal was lost the folder {path} is missing"));
+    recovered.firm().iter().filter(is_missing).map(sentence).chain(gone).collect()
 }
 
 /// At the end: each acknowledged content is a file's, or is kept on a disk.

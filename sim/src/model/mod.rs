@@ -9,7 +9,7 @@ mod tree;
 mod version;
 
 pub(crate) use content::{ContentId, Contents, digest_of};
-pub(crate) use recovered::{Held, Recovered};
+pub(crate) use recovered::{Held, Recovered, Remains};
 pub(crate) use region::{Outcome, Region};
 pub(crate) use register::Register;
 pub(crate) use tree::{Change, Item, Tree, path};
@@ -29,6 +29,14 @@ pub(crate) struct Book {
     pub(crate) outputs: Vec<(protocol::SectorPath, ContentId)>,
     /// Once the master has lost its journal: what may be found again. Regions and registers count no longer.
     pub(crate) recovered: Option<Recovered>,
+    /// What earlier losses of a journal left: what then stood there counts again, but for these.
+    pub(crate) remains: Remains,
+    /// How often the master lost its journal.
+    pub(crate) losses: u32,
+    /// When nodes were last sent a state of the small rows.
+    pub(crate) keeps: std::collections::BTreeMap<(u64, u64, u64), std::time::Duration>,
+    /// The node that whoever keeps the nodes is busy with: it may not be given small rows.
+    pub(crate) in_keeping: Option<usize>,
     /// Versions that clients were told.
     pub(crate) versions: Versions,
     /// People who are not at rest: what they are changing is seen before they are told.
@@ -43,4 +51,61 @@ pub(crate) struct Book {
     pub(crate) jobs_done: u32,
     /// Deliveries of kept results that ended well.
     pub(crate) delivered_again: u32,
+}
+
+impl Book {
+    /// Whether the master ever lost its journal.
+    pub(crate) fn has_lost_journal(&self) -> bool {
+        self.losses > 0
+    }
+
+    /// Whether a file's content had been removed or replaced, and was found again: perhaps no copy of it is good.
+    pub(crate) fn is_doubtful(&self, content: Option<ContentId>) -> bool {
+        let Some(content) = content else { return self.has_lost_journal() };
+        self.remains.is_doubtful(content)
+            || self.recovered.as_ref().is_some_and(|recovered| !recovered.owed().contains(&content))
+    }
+
+    /// Whether a slice without a name may stay on a disk.
+    pub(crate) fn may_be_kept(&self, header: &protocol::SliceHeader) -> bool {
+        self.remains.may_be_kept(header)
+            || self.recovered.as_ref().is_some_and(|recovered| recovered.may_be_kept(header))
+    }
+
+    /// A node died while names are put together, and with it perhaps what it had removed and not synced.
+    pub(crate) fn may_bring_back(&mut self, removed: &[protocol::Digest]) {
+        let Some(recovered) = &mut self.recovered else { return };
+        let contents: Vec<_> = removed.iter().filter_map(|digest| self.contents.find(*digest)).collect();
+        for region in &self.regions {
+            for (at, content) in region.ever_seen().filter(|(_, content)| contents.contains(content)) {
+                region.renamed(at).into_iter().for_each(|at| recovered.may_be(at, content));
+            }
+        }
+    }
+
+    /// All is well again after a journal was lost: what stands there now (files with their contents, and folders) is
+    /// what counts from now on.
+    pub(crate) fn settle(&mut self, now: std::time::Duration, entries: &[(protocol::SectorPath, Item)]) {
+        let Some(recovered) = self.recovered.take() else { return };
+        let file = |path: &protocol::SectorPath| match entries.iter().find(|(at, _)| at == path) {
+            Some((_, Item::File(content))) => Some(*content),
+            _ => None,
+        };
+        for region in &mut self.regions {
+            let below = entries.iter().filter(|(path, _)| path.is_within(&region.root)).cloned();
+            region.settle(now, Tree(below.collect()));
+        }
+        for register in &mut self.registers {
+            let content = file(&register.path);
+            register.settle(now, content);
+        }
+        self.outputs.retain(|(path, content)| file(path) == Some(*content));
+        let files = entries.iter().filter_map(|(path, item)| match item {
+            Item::File(content) => Some((path.clone(), *content)),
+            Item::Folder => None,
+        });
+        let files: Vec<_> = files.collect();
+        self.remains.add(&recovered, files.iter().map(|(_, content)| *content));
+        self.attempted.extend(files);
+    }
 }

@@ -3,17 +3,22 @@
 //! may come back only where its bytes still lie somewhere; what was not yet at its path, and perhaps never published, may
 //! come too.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
 
-use protocol::{SectorPath, SliceHeader, SliceId, Version, message::node_master::HeldState};
+use protocol::{JournalId, SectorPath, SliceHeader, SliceId, Version, message::node_master::HeldState};
 
-use super::{Book, Change, ContentId, Outcome};
+use super::{Book, Change, ContentId, Item, Outcome, Region, Tree};
 
 /// See the module.
 #[derive(Debug)]
 pub(crate) struct Recovered {
     /// Versions from here on were given by the new master, once it was started.
     birth: Option<Version>,
+    /// The journals under which slices on the disks were written.
+    journals: BTreeSet<JournalId>,
     /// Files that must be there, and with what.
     firm: BTreeMap<SectorPath, ContentId>,
     /// What may be seen.
@@ -22,6 +27,35 @@ pub(crate) struct Recovered {
     owed: BTreeSet<ContentId>,
     /// Files that are written to the new master.
     begun: BTreeSet<(SectorPath, ContentId)>,
+    /// Folders that must be there.
+    folders: BTreeSet<SectorPath>,
+}
+
+/// What is left of earlier losses once all is well.
+#[derive(Debug, Default)]
+pub(crate) struct Remains {
+    /// Versions below were given by a master that lost its journal.
+    birth: Version,
+    journals: BTreeSet<JournalId>,
+    /// Contents of files that were found again after they had been removed or replaced.
+    doubtful: BTreeSet<ContentId>,
+}
+
+impl Remains {
+    pub(crate) fn is_doubtful(&self, content: ContentId) -> bool {
+        self.doubtful.contains(&content)
+    }
+
+    pub(crate) fn may_be_kept(&self, header: &SliceHeader) -> bool {
+        header.version < self.birth || self.journals.contains(&header.journal)
+    }
+
+    /// Takes over what one loss has left.
+    pub(crate) fn add(&mut self, recovered: &Recovered, files: impl Iterator<Item = ContentId>) {
+        self.birth = self.birth.max(recovered.birth.unwrap_or_default());
+        self.journals.extend(&recovered.journals);
+        self.doubtful.extend(files.filter(|content| !recovered.owed.contains(content)));
+    }
 }
 
 /// A slice as it lies on a disk when the journal is lost.
@@ -34,13 +68,19 @@ pub(crate) struct Held {
     pub(crate) version: Version,
     /// Whether the node will find it again just so: its process is dead, and no bit of it was turned over.
     pub(crate) is_certain: bool,
+    /// Since when the node is dead, where it was never asked to remove it.
+    pub(crate) away_since: Option<Duration>,
+    /// The journal under which it was written.
+    pub(crate) journal: JournalId,
 }
 
 impl Recovered {
     /// What may be found again, with what is known and what lies on disks now.
-    pub(crate) fn new(book: &Book, now: std::time::Duration, held: &[Held]) -> Self {
+    /// Small rows that were acknowledged before `kept_until` are kept by a node.
+    pub(crate) fn new(book: &Book, now: Duration, kept_until: Duration, held: &[Held]) -> Self {
         let mut truth: Vec<(SectorPath, ContentId)> = Vec::new();
         let mut seen: BTreeMap<SectorPath, BTreeSet<ContentId>> = BTreeMap::new();
+        let gone = Gone::find(book, kept_until, held);
         let on_disks: BTreeSet<_> = held.iter().map(|held| held.content).collect();
         let mut note = |path: &SectorPath, content| _ = seen.entry(path.clone()).or_default().insert(content);
         for region in &book.regions {
@@ -53,7 +93,7 @@ impl Recovered {
             }
             region
                 .ever_seen()
-                .filter(|(_, content)| on_disks.contains(content))
+                .filter(|(path, content)| on_disks.contains(content) && !gone.contains(path, *content))
                 .flat_map(|(path, content)| region.renamed(path).into_iter().map(move |path| (path, content)))
                 .for_each(|(path, content)| note(&path, content));
         }
@@ -66,31 +106,24 @@ impl Recovered {
         }
         book.outputs.iter().for_each(|(path, content)| note(path, *content));
         // What was never committed looks, staged on a disk, like what was (`docs/decisions/0012-lost-journal.md`).
-        book.attempted.iter().for_each(|(path, content)| note(path, *content));
+        let attempted = book.attempted.iter().filter(|(path, content)| !gone.contains(path, *content));
+        attempted.for_each(|(path, content)| note(path, *content));
         truth.extend(book.outputs.iter().cloned());
-        let is_firm = |(path, content): &&(SectorPath, ContentId)| {
-            let at_path = || held.iter().filter(|held| held.path == *path);
-            // A removed file that is found first keeps its place, although a newer one needs a folder there.
-            let is_in_the_way =
-                |held: &Held| held.path != *path && (path.is_within(&held.path) || held.path.is_within(path));
-            if held.iter().any(is_in_the_way) {
-                return false;
-            }
-            // A node that was away when a file was renamed has it at its old path, and may be the first to come.
-            let is_elsewhere = |slice| held.iter().any(|other| other.slice == slice && other.path != *path);
-            let is_there = |held: &Held| held.is_certain && held.content == *content && held.state == HeldState::Placed;
-            at_path().any(|held| is_there(held) && !is_elsewhere(held.slice))
-        };
-        // The newest version of a path wins (`docs/semantics.md`). So a file that was renamed to where a newer one stood
-        // gives way to that one, where a node was away when the newer one was to be removed.
-        truth.retain(|(path, content)| {
-            let at_path = || held.iter().filter(|held| held.path == *path);
-            let newest = at_path().filter(|held| held.content == *content).map(|held| held.version).max();
-            newest.is_none() || at_path().all(|other| Some(other.version) <= newest)
-        });
-        let firm: BTreeMap<_, _> = truth.iter().filter(is_firm).cloned().collect();
-        let owed = truth.into_iter().map(|(_, content)| content).collect();
-        Self { birth: None, firm, seen, owed, begun: BTreeSet::new() }
+        let owed = truth.iter().map(|(_, content)| *content).collect();
+        let firm = firm(truth, held);
+        let folders = book.regions.iter().flat_map(|region| firm_folders(region, kept_until, held)).collect();
+        let journals = held.iter().map(|held| held.journal).collect();
+        Self { birth: None, journals, firm, seen, owed, begun: BTreeSet::new(), folders }
+    }
+
+    /// The journal is lost again, before all was well: what lies on disks now.
+    pub(crate) fn again(mut self, held: &[Held]) -> Self {
+        self.birth = None;
+        self.begun.clear();
+        self.journals.extend(held.iter().map(|held| held.journal));
+        self.firm = firm(self.firm.into_iter().collect(), held);
+        self.folders.retain(|folder| !is_blocked(folder, held));
+        self
     }
 
     /// The new master was started, for the first time or again.
@@ -132,6 +165,11 @@ impl Recovered {
         }
     }
 
+    /// A path may have this content from now on.
+    pub(crate) fn may_be(&mut self, path: SectorPath, content: ContentId) {
+        self.seen.entry(path).or_default().insert(content);
+    }
+
     /// Whether a path may have this content (`None`: no file).
     pub(crate) fn could_be(&self, path: &SectorPath, content: Option<ContentId>) -> bool {
         content.is_none_or(|content| self.seen.get(path).is_some_and(|seen| seen.contains(&content)))
@@ -140,6 +178,16 @@ impl Recovered {
     /// Whether there must be a file at a path.
     pub(crate) fn must_be_there(&self, path: &SectorPath) -> bool {
         self.firm.contains_key(path)
+    }
+
+    /// The folders that must be there.
+    pub(crate) fn folders(&self) -> &BTreeSet<SectorPath> {
+        &self.folders
+    }
+
+    /// A disk with some copies is lost, or a bit of one turned over: what only these made certain is so no longer.
+    pub(crate) fn doubt(&mut self, contents: &BTreeSet<ContentId>) {
+        self.firm.retain(|_, content| !contents.contains(content));
     }
 
     /// The files that must be there.
@@ -154,17 +202,95 @@ impl Recovered {
 
     /// Whether a slice without a name may stay on a disk: nobody knows whether it was published.
     pub(crate) fn may_be_kept(&self, header: &SliceHeader) -> bool {
-        self.birth.is_none_or(|birth| header.version < birth)
+        self.birth.is_none_or(|birth| header.version < birth) || self.journals.contains(&header.journal)
     }
 }
+
+/// What was removed or replaced while a node was away that still has it; the small rows that some node keeps
+/// say so, and it must not come back.
+struct Gone<'a>(BTreeSet<(&'a SectorPath, ContentId)>);
+
+impl<'a> Gone<'a> {
+    fn find(book: &'a Book, kept_until: Duration, held: &[Held]) -> Self {
+        let mut gone = BTreeSet::new();
+        let mut away: BTreeMap<Duration, BTreeSet<ContentId>> = BTreeMap::new();
+        for held in held.iter().filter(|held| held.is_certain) {
+            if let Some(since) = held.away_since {
+                away.entry(since + NOTICED_AFTER).or_default().insert(held.content);
+            }
+        }
+        for region in &book.regions {
+            let alive: BTreeSet<_> =
+                region.seen_since(kept_until).flat_map(Tree::files).map(|(_, content)| content).collect();
+            for (since, contents) in &away {
+                // It was still a file when the node was known to be away.
+                let then = region.seen_since(*since).next().into_iter().flat_map(Tree::files);
+                let then: BTreeSet<_> = then.map(|(_, content)| content).collect();
+                let is_gone =
+                    |content| contents.contains(&content) && then.contains(&content) && !alive.contains(&content);
+                gone.extend(region.ever_seen().filter(|(_, content)| is_gone(*content)));
+            }
+        }
+        // What was sent twice may lie staged once, and looks then like what was just acknowledged.
+        gone.retain(|(path, content)| {
+            book.attempted.iter().filter(|one| (&one.0, one.1) == (*path, *content)).count() == 1
+        });
+        Self(gone)
+    }
+
+    fn contains(&self, path: &SectorPath, content: ContentId) -> bool {
+        self.0.contains(&(path, content))
+    }
+}
+
+/// Which of the files that are certainly there have a copy that is certainly found, and that nothing else can displace.
+fn firm(mut truth: Vec<(SectorPath, ContentId)>, held: &[Held]) -> BTreeMap<SectorPath, ContentId> {
+    // The newest version of a path wins (`docs/semantics.md`). So a file that was renamed to where a newer one stood
+    // gives way to that one, where a node was away when the newer one was to be removed.
+    truth.retain(|(path, content)| {
+        let at_path = || held.iter().filter(|held| held.path == *path);
+        let newest = at_path().filter(|held| held.content == *content).map(|held| held.version).max();
+        newest.is_none() || at_path().all(|other| Some(other.version) <= newest)
+    });
+    truth.retain(|(path, content)| {
+        let mut at_path = held.iter().filter(|held| held.path == *path);
+        // A removed file that is found first keeps its place, although a newer one needs a folder there.
+        let is_in_the_way =
+            |held: &Held| held.path != *path && (path.is_within(&held.path) || held.path.is_within(path));
+        if held.iter().any(is_in_the_way) {
+            return false;
+        }
+        // A node that was away when a file was renamed has it at its old path, and may be the first to come.
+        let is_elsewhere = |slice| held.iter().any(|other| other.slice == slice && other.path != *path);
+        let is_there = |held: &Held| held.is_certain && held.content == *content && held.state == HeldState::Placed;
+        at_path.any(|held| is_there(held) && !is_elsewhere(held.slice))
+    });
+    truth.into_iter().collect()
+}
+
+/// The folders of a region that were there when some node was last given the small rows, and are there still.
+fn firm_folders(region: &Region, kept_until: Duration, held: &[Held]) -> Vec<SectorPath> {
+    let mut trees = region.seen_since(kept_until);
+    let Some(first) = trees.next() else { return Vec::new() };
+    let folders = first.0.iter().filter(|(_, item)| **item == Item::Folder).map(|(path, _)| path.clone());
+    let mut folders: Vec<_> = folders.filter(|folder| !is_blocked(folder, held)).collect();
+    trees.for_each(|tree| folders.retain(|folder| tree.0.get(folder) == Some(&Item::Folder)));
+    folders
+}
+
+/// Whether a file that is found may stand where a folder was.
+fn is_blocked(folder: &SectorPath, held: &[Held]) -> bool {
+    held.iter().any(|held| folder.is_within(&held.path))
+}
+
+/// How long a node is away before the master counts it as such, at most: what is removed before, it is merely told.
+const NOTICED_AFTER: Duration = Duration::from_secs(10);
 
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
-    use std::time::Duration;
-
     use super::*;
-    use crate::model::{Region, path};
+    use crate::model::path;
 
     fn at(seconds: u64) -> Duration {
         Duration::from_secs(seconds)
@@ -189,14 +315,23 @@ mod tests {
     }
 
     fn held(name: &str, content: ContentId, state: HeldState) -> Held {
-        Held { slice: SliceId(1), path: path(name), content, state, version: Version(1), is_certain: true }
+        Held {
+            slice: SliceId(1),
+            path: path(name),
+            content,
+            state,
+            version: Version(1),
+            is_certain: true,
+            away_since: None,
+            journal: JournalId(1),
+        }
     }
 
     #[test]
     fn what_stands_at_its_path_must_come_back_and_what_is_only_staged_must_be_kept() {
         let (book, kept, _) = book();
         for (state, is_firm) in [(HeldState::Placed, true), (HeldState::Staged, false)] {
-            let recovered = Recovered::new(&book, at(3), &[held("/r/kept", kept, state)]);
+            let recovered = Recovered::new(&book, at(3), at(0), &[held("/r/kept", kept, state)]);
             assert_eq!(recovered.must_be_there(&path("/r/kept")), is_firm);
             assert!(recovered.owed().contains(&kept));
         }
@@ -206,16 +341,16 @@ mod tests {
     fn a_file_that_also_lies_at_an_older_path_must_be_kept_but_may_be_there() {
         let (book, kept, _) = book();
         let disks = [held("/r/kept", kept, HeldState::Placed), held("/r/gone", kept, HeldState::Placed)];
-        let recovered = Recovered::new(&book, at(3), &disks);
+        let recovered = Recovered::new(&book, at(3), at(0), &disks);
         assert!(!recovered.must_be_there(&path("/r/kept")) && recovered.owed().contains(&kept));
     }
 
     #[test]
     fn a_removed_file_may_come_back_only_where_its_bytes_still_lie_somewhere() {
         let (book, kept, removed) = book();
-        let nowhere = Recovered::new(&book, at(3), &[held("/r/kept", kept, HeldState::Placed)]);
+        let nowhere = Recovered::new(&book, at(3), at(0), &[held("/r/kept", kept, HeldState::Placed)]);
         assert!(!nowhere.could_be(&path("/r/gone"), Some(removed)));
-        let somewhere = Recovered::new(&book, at(3), &[held("/r/gone", removed, HeldState::Placed)]);
+        let somewhere = Recovered::new(&book, at(3), at(0), &[held("/r/gone", removed, HeldState::Placed)]);
         assert!(somewhere.could_be(&path("/r/gone"), Some(removed)));
         assert!(!somewhere.could_be(&path("/r/kept"), Some(removed)));
         assert!(!somewhere.must_be_there(&path("/r/gone")));

@@ -75,6 +75,18 @@ impl Region {
         places
     }
 
+    /// From now on these are the names, whatever was known before.
+    pub(crate) fn settle(&mut self, now: Duration, tree: Tree) {
+        self.possible = vec![Rc::new(tree)];
+        self.note(now, self.possible.clone());
+    }
+
+    /// The trees that could be seen at some moment from `since` on.
+    pub(crate) fn seen_since(&self, since: Duration) -> impl Iterator<Item = &Tree> {
+        let first = self.history.partition_point(|(from, _)| *from < since).saturating_sub(1);
+        self.history[first..].iter().flat_map(|(_, trees)| trees).map(Rc::as_ref)
+    }
+
     /// A change is about to be asked for: from now on others may see it.
     pub(crate) fn begin(&mut self, now: Duration, change: &Change) {
         if let Change::Rename { from, to } = change {

@@ -45,6 +45,12 @@ impl Register {
         self.writes[write].is_void = true;
     }
 
+    /// From now on this content (`None`: no file) counts, and nothing that was written before.
+    pub(crate) fn settle(&mut self, now: Duration, content: Option<ContentId>) {
+        let write = |content| Write { content, asked: now, answered: Some(now), is_void: false };
+        self.writes = content.into_iter().map(write).collect();
+    }
+
     /// Whether this content (`None`: no file) may be read between two moments.
     pub(crate) fn could_be(&self, content: Option<ContentId>, since: Duration, until: Duration) -> bool {
         // The latest moment before `since` at which some write was certainly there.

@@ -4,7 +4,6 @@
 use std::{
     cell::RefCell,
     collections::{BTreeMap, BTreeSet},
-    path::Path,
     rc::Rc,
 };
 
@@ -13,7 +12,9 @@ use protocol::{
     JobId, Refusal, SliceHeader, SliceMetadata, Status,
     message::spe::{BucketId, PieceId, SealOrder},
 };
-use store::{Disk, MemoryDisk, SliceHasher, SliceStore};
+use store::{DiskSet, SliceHasher};
+
+use super::disks::Disks;
 
 /// See the module.
 #[derive(Debug, Default)]
@@ -140,8 +141,8 @@ impl Buckets {
         &mut self,
         id: BucketId,
         header: SliceHeader,
-        store: &SliceStore,
-        disk: &MemoryDisk,
+        store: &DiskSet,
+        disks: &Disks,
     ) -> Result<SliceMetadata, Refusal> {
         let bucket = self.known(id)?;
         if let Some(published) = &bucket.published {
@@ -153,10 +154,15 @@ impl Buckets {
         if bucket.pieces.sealed_bytes().is_none() {
             return Err(Refusal::new(Status::Refused, "the bucket is not sealed"));
         }
-        let path = store.jobs_folder().join(header.slice.to_string());
+        let folder = store.roomiest_jobs_folder().map_err(|error| error.refusal())?;
+        let path = folder.join(header.slice.to_string());
         let mut hasher = SliceHasher::new();
         hasher.update(&bucket.file.borrow());
-        write_file(disk, &path, &bucket.file.borrow())?;
+        let written = disks.write_file(&path, &bucket.file.borrow());
+        written.map_err(|error| {
+            store.note_error(&path, &error);
+            Refusal::new(Status::Failed, error.to_string())
+        })?;
         let metadata = store.adopt(header, &path, hasher.finish()).map_err(|error| error.refusal())?;
         bucket.published = Some(metadata.clone());
         Ok(metadata)
@@ -198,13 +204,6 @@ impl Buckets {
         let missing = || Refusal::new(Status::NotFound, "the bucket is not on this node");
         job.and_then(|job| job.buckets.get_mut(&id)).ok_or_else(missing)
     }
-}
-
-fn write_file(disk: &MemoryDisk, path: &Path, bytes: &[u8]) -> Result<(), Refusal> {
-    // An earlier try may have left the file.
-    let _ = disk.remove_file(path);
-    let written = disk.create(path).and_then(|file| file.write_all_at(bytes, 0));
-    written.map_err(|error| Refusal::new(Status::Failed, error.to_string()))
 }
 
 /// What a bucket that takes a piece's record twice looks like to everyone but the one who counts.

@@ -17,15 +17,17 @@ use protocol::{
         audit::AuditHead,
         client_master::ClientRequest,
         master_security::{KnownUser, UserRights},
-        node_master::Report,
+        node_master::{Order, Report},
     },
     ticket::{HolderKey, TicketKeys},
     wire::codec,
 };
 
-use super::{journal::Journal, seat::wake, tickets::Signer};
+use store::{MemoryDisk, StoreError};
+
+use super::{journal::Journal, node::mark_key, seat::wake, tickets::Signer};
 use crate::{
-    Sabotage,
+    Kind, Sabotage,
     environment::Environment,
     queue::{Event, Life, Who},
     words::{Heard, Words},
@@ -49,8 +51,8 @@ struct Process {
 }
 
 impl MasterRole {
-    pub(crate) fn new(config: MasterConfig, sabotage: Option<Sabotage>) -> Self {
-        Self { config, life: 0, journal: Journal::new(sabotage), process: None }
+    pub(crate) fn new(config: MasterConfig, disk_seed: u64, sabotage: Option<Sabotage>) -> Self {
+        Self { config, life: 0, journal: Journal::new(disk_seed, sabotage), process: None }
     }
 
     pub(crate) fn is_up(&self) -> bool {
@@ -60,12 +62,21 @@ impl MasterRole {
     /// Starts the process from what the journal has.
     ///
     /// # Errors
-    /// When the rules cannot read their own rows.
+    /// When the journal's disk fails. A journal that cannot be read is a broken promise.
     pub(crate) fn start(&mut self, env: &mut Environment) -> Result<(), String> {
         self.life += 1;
         let (seed, ticket_key) = (env.rng.u64(..), env.rng.u64(..));
-        let rules = Master::new(env.now, self.config, seed, Box::new(Signer(ticket_key)), self.journal.rows());
-        let rules = rules.map_err(|error| format!("the master cannot start from its journal: {error}"))?;
+        let rows = self.journal.open().map_err(|error| {
+            if self.journal.is_made() && matches!(error, StoreError::NotAJournal { .. }) {
+                env.violate(Kind::Safety, format!("a crash has damaged the journal: {error}"));
+            }
+            format!("the master cannot open its journal: {error}")
+        })?;
+        let rules = Master::new(env.now, self.config, seed, Box::new(Signer(ticket_key)), rows);
+        let rules = rules.map_err(|error| {
+            env.violate(Kind::Safety, format!("the master cannot read its own rows: {error}"));
+            error.to_string()
+        })?;
         let (words, peers) = (Words::default(), BTreeMap::new());
         self.process = Some(Process { rules, words, peers, wake_at: None });
         env.note(format_args!("master starts (life {})", self.life));
@@ -82,8 +93,13 @@ impl MasterRole {
     }
 
     /// Loses all that was ever saved. The process must be dead.
-    pub(crate) fn lose_journal(&mut self) {
-        self.journal.lose();
+    pub(crate) fn lose_journal(&mut self, env: &mut Environment) {
+        self.journal.lose(env.rng.u64(..));
+    }
+
+    /// The disk of its journal.
+    pub(crate) fn disk(&self) -> &MemoryDisk {
+        self.journal.disk()
     }
 
     /// A datagram came.
@@ -106,8 +122,12 @@ impl MasterRole {
     }
 
     /// A transaction is on the disk.
-    pub(crate) fn saved(&mut self, env: &mut Environment) {
-        let Some((batch, begins)) = self.journal.complete() else { return };
+    ///
+    /// # Errors
+    /// When the disk refused it: the process has to die.
+    pub(crate) fn saved(&mut self, env: &mut Environment) -> Result<(), String> {
+        let completed = self.journal.complete().map_err(|error| format!("the master cannot save: {error}"))?;
+        let Some((batch, begins)) = completed else { return Ok(()) };
         if begins {
             self.write(env);
         }
@@ -115,6 +135,7 @@ impl MasterRole {
             process.rules.handle_completion(env.now, Completion::Saved { batch });
             self.settle(env);
         }
+        Ok(())
     }
 
     /// Lets someone in. Keys stand before the joiner hears of it.
@@ -184,6 +205,9 @@ impl Process {
             Action::Reply { to, reply } => self.answer(env, to, codec::encode(&reply)),
             Action::Ack { to, ack } => self.answer(env, to, codec::encode(&ack)),
             Action::Order { session, order, body } => {
+                if let Order::Keep(keep) = &body {
+                    env.book.keeps.insert(mark_key(&keep.mark), env.now.monotonic);
+                }
                 env.note(format_args!("master orders {:?}: {}", self.peers.get(&session), order_line(&body)));
                 self.words.ask(env.now, session, codec::encode(&body), order.0, ORDER_MAX);
             }
@@ -214,7 +238,7 @@ impl Process {
                 };
                 match message {
                     Ok(message) => self.rules.handle_message(env.now, from, message),
-                    Err(error) => env.violate(crate::Kind::Safety, format!("the master got nonsense: {error}")),
+                    Err(error) => env.violate(Kind::Safety, format!("the master got nonsense: {error}")),
                 }
             }
             Heard::Answered { tag, body, .. } => {
@@ -284,8 +308,7 @@ fn known() -> KnownUser {
     KnownUser { rights, credential: CredentialId(0), until_unix_millis: None }
 }
 
-fn order_line(order: &protocol::message::node_master::Order) -> String {
-    use protocol::message::node_master::Order;
+fn order_line(order: &Order) -> String {
     match order {
         Order::Replicate { header, from, .. } => format!("replicate {} from {}", header.slice, from.node),
         Order::Place { header } => format!("place {} at {}", header.slice, header.path),

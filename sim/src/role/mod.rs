@@ -2,6 +2,7 @@
 //! What `server.rs` does in a role's crate with tasks, sockets and files is done here with events.
 
 mod bucket;
+mod disks;
 mod journal;
 mod master;
 mod node;
@@ -11,5 +12,5 @@ mod tickets;
 mod transfer;
 
 pub(crate) use self::master::{MasterRole, node_id, node_number, site_of, user};
-pub(crate) use self::node::{DATA_FOLDER, Hand, NodeRole, Process};
+pub(crate) use self::node::{Hand, NodeRole, Process};
 pub(crate) use self::seat::Seat;

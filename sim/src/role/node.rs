@@ -1,24 +1,32 @@
 //! A node's process: its real rules and its real store on a disk in memory. It mirrors `node::server`. Disk work takes a
 //! moment; a power cut in the middle of it leaves the disk as the crash model says, and nothing that came after is said.
 
-use std::{collections::BTreeMap, path::Path, sync::Arc, time::Duration};
+use std::{
+    cell::{Cell, RefCell},
+    collections::BTreeMap,
+    path::Path,
+    rc::Rc,
+    sync::Arc,
+    time::Duration,
+};
 
 use ::node::keeping::KeptRows;
 use ::node::rules::{Action, Asker, Completion, CopyOrder, Move, MoveId, Node, NodeLimits, ReportId};
 use protocol::{
-    JobId, Refusal, SessionId, Status,
+    Digest, JobId, Refusal, SessionId, SliceId, Status,
     message::{
         node_master::{HeldSlice, Order, Report},
-        rebuild::Keep,
+        rebuild::{Keep, KeptMark},
         spe::Function,
     },
     ticket::TicketKeys,
     wire::codec,
 };
-use store::{Journal, MemoryDisk, SliceStore};
+use store::{DiskSet, Journal, LostDisk, MemoryDisk};
 
 use super::{
     bucket::Buckets,
+    disks::Disks,
     master::node_id,
     seat::Seat,
     spe::Task,
@@ -37,11 +45,17 @@ use crate::{
 pub(crate) struct NodeRole {
     number: usize,
     pub(crate) life: Life,
-    pub(crate) disk: MemoryDisk,
+    pub(crate) disks: Disks,
     /// Where it keeps the master's small rows: a disk of its own, so that faults of the other hit slices.
     kept_disk: MemoryDisk,
-    /// The change of the disk at which the power goes.
-    cut_at: Option<u64>,
+    /// What small rows were acknowledged before this moment, it keeps.
+    kept_until: Rc<Cell<Duration>>,
+    /// Slices that it removed, and that a crash may bring back.
+    removed: Rc<RefCell<Removed>>,
+    /// When its process died last.
+    died_at: Duration,
+    /// The change of one of its disks at which the power goes.
+    cut_at: Option<(usize, u64)>,
     /// Whether a call to the disk will fail.
     disk_fails: bool,
     pub(crate) process: Option<Process>,
@@ -52,9 +66,11 @@ pub(crate) struct Process {
     pub(super) number: usize,
     pub(super) rules: Node,
     pub(super) seat: Seat,
-    pub(crate) store: Arc<SliceStore>,
+    pub(crate) store: Arc<DiskSet>,
     kept: KeptRows,
-    pub(super) disk: MemoryDisk,
+    kept_until: Rc<Cell<Duration>>,
+    removed: Rc<RefCell<Removed>>,
+    pub(super) disks: Disks,
     pub(super) buckets: Buckets,
     pub(super) door: TicketDoor,
     /// What others want of this node.
@@ -71,6 +87,14 @@ pub(crate) struct Process {
     status_is_out: bool,
 }
 
+/// What a node was told to remove.
+#[derive(Debug, Default)]
+struct Removed {
+    slices: BTreeMap<SliceId, Digest>,
+    /// Slices went another way, with a disk or with the node.
+    is_unknown: bool,
+}
+
 /// What a node's hands do in a while.
 #[derive(Debug)]
 pub(crate) enum Hand {
@@ -84,17 +108,22 @@ pub(crate) enum Hand {
         to: Asker,
         keep: Box<Keep>,
     },
+    /// It looks whether a disk has failed.
+    LookAtDisks,
     /// An SPE is through with its function.
     Compute(CallId),
 }
 
 impl NodeRole {
-    pub(crate) fn new(number: usize, disk_seed: u64) -> Self {
+    pub(crate) fn new(number: usize, disks: usize, disk_seed: u64) -> Self {
         Self {
             number,
             life: 0,
-            disk: MemoryDisk::new(disk_seed),
+            disks: Disks::new(disks, disk_seed),
             kept_disk: MemoryDisk::new(disk_seed),
+            kept_until: Rc::default(),
+            removed: Rc::default(),
+            died_at: Duration::ZERO,
             cut_at: None,
             disk_fails: false,
             process: None,
@@ -111,20 +140,27 @@ impl NodeRole {
     /// When the store cannot be opened.
     pub(crate) fn start(&mut self, env: &mut Environment) -> Result<(), String> {
         self.life += 1;
-        let opened = SliceStore::open(Arc::new(self.disk.clone()), Path::new(DATA_FOLDER));
-        let (store, found) = opened.map_err(|error| format!("n{} cannot open its folder: {error}", self.number))?;
+        let (store, put_aside) =
+            self.disks.open().map_err(|error| format!("n{} cannot open its folders: {error}", self.number))?;
         let kept = Journal::open_on(Arc::new(self.kept_disk.clone()), Path::new("/kept.redb"));
         let kept = kept.map_err(|error| format!("n{} cannot open its kept rows: {error}", self.number))?;
         let kept =
             KeptRows::on(kept).map_err(|error| format!("n{} cannot read its kept rows: {error}", self.number))?;
-        env.note(format_args!("n{} starts (life {}): {found:?}", self.number, self.life));
+        env.note(format_args!(
+            "n{} starts (life {}): {:?}, put aside: {put_aside:?}",
+            self.number,
+            self.life,
+            states(&store)
+        ));
         let mut process = Process {
             number: self.number,
             rules: Node::new(NodeLimits { status_interval: STATUS_INTERVAL, copies_max: COPIES_MAX }),
             seat: Seat::new(Who::Node(self.number), self.life),
             store,
             kept,
-            disk: self.disk.clone(),
+            kept_until: Rc::clone(&self.kept_until),
+            removed: Rc::clone(&self.removed),
+            disks: self.disks.clone(),
             buckets: Buckets::new(env.sabotage == Some(Sabotage::BucketRepeatsRecord)),
             door: TicketDoor::new(node_id(self.number)),
             transfers: BTreeMap::new(),
@@ -136,6 +172,7 @@ impl NodeRole {
             status_is_out: false,
         };
         process.seat.start_joining(env);
+        process.look_later(env);
         self.process = Some(process);
         Ok(())
     }
@@ -143,34 +180,66 @@ impl NodeRole {
     /// Kills the process; the disk keeps what the crash model says.
     pub(crate) fn crash(&mut self, env: &mut Environment) {
         // The disk first: what the dying process still does to it has no effect.
-        self.disk = self.disk.crash();
+        self.disks.crash();
         self.kept_disk = self.kept_disk.crash();
         (self.cut_at, self.disk_fails) = (None, false);
         if self.process.take().is_some() {
+            self.died_at = env.now.monotonic;
             env.note(format_args!("n{} dies", self.number));
         }
     }
 
-    /// Lets the power go after so many more changes of the disk.
-    pub(crate) fn cut_power_after(&mut self, changes: u64) {
-        self.disk.cut_after(changes);
-        self.cut_at = Some(self.disk.changes() + changes);
+    /// Lets the power go after so many more changes of a disk.
+    pub(crate) fn cut_power_after(&mut self, disk: usize, changes: u64) {
+        let cut = self.disks.disk(disk);
+        cut.cut_after(changes);
+        self.cut_at = Some((disk, cut.changes() + changes));
     }
 
-    /// Lets one change of the disk fail, after so many more.
-    pub(crate) fn fail_disk_after(&mut self, changes: u64) {
-        self.disk.fail_one_after(changes);
+    /// Lets one change of a disk fail, after so many more.
+    pub(crate) fn fail_disk_after(&mut self, disk: usize, changes: u64) {
+        self.disks.disk(disk).fail_one_after(changes);
         self.disk_fails = true;
+    }
+
+    /// Up to when it certainly keeps the small rows of the master.
+    pub(crate) fn kept_until(&self) -> Duration {
+        self.kept_until.get()
+    }
+
+    /// Since when it is dead, where it never said that this slice is not here any more: then a master that loses its
+    /// journal must know from others what became of it.
+    pub(crate) fn away_with(&self, slice: SliceId) -> Option<Duration> {
+        let removed = self.removed.borrow();
+        let never_removed = !removed.is_unknown && !removed.slices.contains_key(&slice);
+        (!self.is_up() && never_removed).then_some(self.died_at)
+    }
+
+    /// The master was told of slices that are not here any more, and they may come back: with a disk that is repaired, or
+    /// since the node was taken away and let in again.
+    pub(crate) fn may_bring_back(&self) {
+        self.removed.borrow_mut().is_unknown = true;
+    }
+
+    /// What the slices hold that it removed: a crash may undo that, for nothing is synced.
+    pub(crate) fn removed(&self) -> Vec<Digest> {
+        self.removed.borrow().slices.values().copied().collect()
+    }
+
+    /// The disk with the small rows was lost, and an empty one took its place. The process must be dead.
+    pub(crate) fn lose_kept_rows(&mut self, seed: u64) {
+        self.kept_disk = MemoryDisk::new(seed);
+        self.kept_until.set(Duration::ZERO);
     }
 
     /// Whether something is about to go wrong with it.
     pub(crate) fn is_failing(&self) -> bool {
-        self.cut_at.is_some() || self.disk_fails
+        self.cut_at.is_some() || self.disk_fails || self.disks.is_any_broken()
     }
 
     /// Whether the power is gone: the process has to die before it does anything else.
     pub(crate) fn lost_power(&self) -> bool {
-        self.process.is_some() && self.cut_at.is_some_and(|at| self.disk.changes() >= at)
+        self.process.is_some() && self.cut_at.is_some_and(|(disk, at)| self.disks.disk(disk).changes() >= at)
     }
 
     /// Ends an event: what the rules want is done, what is to be said leaves.
@@ -215,6 +284,11 @@ impl Process {
     pub(crate) fn hand(&mut self, env: &mut Environment, hand: Hand) {
         match hand {
             Hand::Move { id, work } => {
+                if let Move::Remove(slice) = &work
+                    && let Ok(reader) = self.store.open_slice(*slice)
+                {
+                    self.removed.borrow_mut().slices.insert(*slice, reader.metadata().digest);
+                }
                 let moved = match &work {
                     Move::Place { header } => self.store.place(header),
                     Move::Remove(slice) => self.store.remove(*slice),
@@ -230,18 +304,46 @@ impl Process {
             }
             Hand::Keep { to, keep } => {
                 let result = self.kept.keep(&keep).map_err(|error| error.refusal());
+                let mark = self.kept.mark().filter(|mark| result.is_ok() && *mark == keep.mark);
+                if let Some(mark) = mark {
+                    self.disks.note_seen(mark.journal);
+                    let sent = env.book.keeps.get(&mark_key(&mark)).copied();
+                    self.kept_until.set(sent.unwrap_or_default().max(self.kept_until.get()));
+                }
                 self.rules.handle_completion(env.now, Completion::Kept { to, result });
             }
+            Hand::LookAtDisks => self.look_at_disks(env),
             Hand::Compute(task) => self.compute(env, task),
         }
     }
 
     /// Says that a slice is bad, after it was put aside.
-    pub(super) fn found_corrupt(&mut self, env: &mut Environment, slice: protocol::SliceId) {
+    pub(super) fn found_corrupt(&mut self, env: &mut Environment, slice: SliceId) {
         env.note(format_args!("n{} found {slice} corrupt", self.number));
         // Reported all the same where the disk fails: the master must replace it.
-        let _ = self.store.mark_corrupt(slice);
+        let marked = self.store.mark_corrupt(slice);
         self.rules.handle_completion(env.now, Completion::FoundCorrupt(slice));
+        // Another disk may have a spare of it.
+        if let (Ok(()), Ok(spare)) = (marked, self.store.open_slice(slice)) {
+            self.rules.handle_completion(env.now, Completion::Stored(spare.metadata().clone()));
+        }
+    }
+
+    /// As `node::disks::DiskWatch`.
+    fn look_at_disks(&mut self, env: &mut Environment) {
+        for LostDisk { folder, why, gone, replaced } in self.store.look() {
+            env.note(format_args!("n{} lost {}: {why}, {} slices", self.number, folder.display(), gone.len()));
+            self.rules.handle_completion(env.now, Completion::Gone(gone));
+            for metadata in replaced {
+                self.rules.handle_completion(env.now, Completion::Stored(metadata));
+            }
+        }
+        self.look_later(env);
+    }
+
+    fn look_later(&self, env: &mut Environment) {
+        let (node, life) = (self.number, self.seat.life);
+        env.after(LOOK_PERIOD, Event::Hand { node, life, hand: Hand::LookAtDisks });
     }
 
     fn settle(&mut self, env: &mut Environment) {
@@ -270,7 +372,9 @@ impl Process {
                 self.seat.words.ask(env.now, session, told, CLOCK_TAG, STATUS_ANSWER_TIME_MAX);
             }
             Action::TakeInventory => {
-                let told = Completion::KeptMark { mark: self.kept.mark(), all_seen: self.kept.is_all_seen() };
+                let mark = self.kept.mark();
+                let all_seen = self.disks.is_all_seen(mark.map(|mark| mark.journal));
+                let told = Completion::KeptMark { mark, all_seen };
                 self.rules.handle_completion(env.now, told);
                 let held = sabotaged(env, self.store.held());
                 self.rules.handle_completion(env.now, Completion::Inventory(held));
@@ -303,6 +407,7 @@ impl Process {
             Action::StrikeOff(_) => {}
             Action::ReadKept { after } => {
                 if let Ok(Some(page)) = self.kept.page(after) {
+                    let page = forgotten(env, page);
                     self.rules.handle_completion(env.now, Completion::KeptPage(page));
                 }
             }
@@ -322,10 +427,10 @@ impl Process {
         self.status_is_out = true;
         let report = Report::Status {
             used_bytes: self.store.used_bytes(),
-            free_bytes: self.store.free_bytes().unwrap_or(0),
+            free_bytes: self.store.room_bytes(),
             transfers: self.transfers.len() as u32,
             spes: self.tasks.len() as u32,
-            disks: Vec::new(),
+            disks: self.store.statuses(),
             sandbox_missing: None,
             refused_tickets: BTreeMap::new(),
             links: Vec::new(),
@@ -399,6 +504,21 @@ fn sabotaged(env: &Environment, mut held: Vec<HeldSlice>) -> Vec<HeldSlice> {
     held
 }
 
+/// A page of kept rows as it is told to a master that lost its journal, where that is sabotaged.
+fn forgotten(env: &Environment, mut page: Report) -> Report {
+    if env.sabotage == Some(Sabotage::FoldersAreForgotten)
+        && let Report::Kept { rows, .. } = &mut page
+    {
+        rows.retain(|row| row.table != "names");
+    }
+    page
+}
+
+/// Names a state of the small rows.
+pub(crate) fn mark_key(mark: &KeptMark) -> (u64, u64, u64) {
+    (mark.journal.0, mark.generation, mark.sequence)
+}
+
 /// A refusal because a conversation broke.
 pub(super) fn broken() -> Refusal {
     Refusal::new(Status::Unavailable, "the conversation broke")
@@ -420,10 +540,14 @@ fn report_line(report: &Report) -> String {
     }
 }
 
-/// Where a node keeps its slices on its disk.
-pub(crate) const DATA_FOLDER: &str = "/node";
+fn states(store: &DiskSet) -> Vec<protocol::disk::DiskState> {
+    store.statuses().into_iter().map(|status| status.state).collect()
+}
+
 /// As operators set it.
 const STATUS_INTERVAL: Duration = Duration::from_secs(1);
+/// As in `node::disks`.
+const LOOK_PERIOD: Duration = Duration::from_secs(1);
 /// As in `node::server`.
 const COPIES_MAX: usize = 4;
 const ANSWER_TIME_MAX: Duration = Duration::from_secs(20);

@@ -328,7 +328,7 @@ impl Process {
             SpeRequest::Publish { bucket, ticket } => {
                 let metadata = match self.door.write(env.now, &ticket) {
                     Ok(grant) => {
-                        let metadata = self.buckets.publish(bucket, grant.header, &self.store, &self.disk)?;
+                        let metadata = self.buckets.publish(bucket, grant.header, &self.store, &self.disks)?;
                         self.door.use_up(metadata.header.slice, grant.until_unix_millis);
                         self.rules.handle_completion(env.now, Completion::Stored(metadata.clone()));
                         metadata

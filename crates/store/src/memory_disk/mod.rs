@@ -303,9 +303,11 @@ impl DiskFile for MemoryFile {
         let mut state = self.disk.change()?;
         let before = lock(&self.content).bytes();
         if bytes > before {
-            if self.grow(&mut state, bytes) < bytes {
+            // As on a real disk: a file is made longer whole, or not at all.
+            if bytes - before > state.free_bytes {
                 return Err(io::ErrorKind::StorageFull.into());
             }
+            self.grow(&mut state, bytes);
         } else {
             state.free_bytes += before - bytes;
             lock(&self.content).set_len(bytes);

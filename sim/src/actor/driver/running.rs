@@ -4,7 +4,7 @@
 use std::{collections::BTreeMap, time::Duration};
 
 use protocol::{
-    Digest, JobId, LeaseId, NodeId, Refusal, SliceId, Status,
+    Digest, JobId, LeaseId, NodeId, Refusal, SectorPath, SliceId, Status,
     message::{
         client_master::{
             Admitted, ClientReply, ClientRequest, Condition, CreateRequest, EntryKind, JobRecord, JobState, Source,
@@ -22,6 +22,7 @@ use sphere::{
 
 use super::sources;
 use crate::{
+    Sabotage,
     actor::{COMMIT_PATIENCE, PATIENCE, ask, output::JobPlanned, upload::create_request},
     calls::{CallId, CallReply, Wish},
     environment::Environment,
@@ -36,8 +37,8 @@ pub(super) struct Running {
     id: JobId,
     job: Job,
     planned: JobPlanned,
-    /// Whether it was admitted by a master that had lost its journal.
-    is_of_new_master: bool,
+    /// How often the journal had been lost when the job was admitted.
+    losses: u32,
     /// The job's nodes when it was admitted.
     nodes: Vec<NodeId>,
     /// Where each is, with its newest ticket.
@@ -90,14 +91,14 @@ struct Locating {
 }
 
 impl Running {
-    pub(super) fn new(job: Job, planned: JobPlanned, admitted: Admitted, is_of_new_master: bool) -> Self {
+    pub(super) fn new(job: Job, planned: JobPlanned, admitted: Admitted, losses: u32) -> Self {
         let id = admitted.job;
         let sources = sources(admitted);
         Self {
             id,
             job,
             planned,
-            is_of_new_master,
+            losses,
             nodes: sources.keys().cloned().collect(),
             sources,
             absences: BTreeMap::new(),
@@ -149,9 +150,10 @@ impl Running {
                     self.step(env, seat, &node, bucket, SpeRequest::Fetch(bucket), Doing::Fetching(bucket));
                 }
                 Action::Publish { node, bucket, records } => {
-                    let name = format!("/out/{}-{}/part-{:05}", self.id, bucket.run, bucket.bucket);
-                    let mut request =
-                        CreateRequest { records, at: Some(node.clone()), ..create_request(path(&name), 0) };
+                    let name = path(&format!("/out/{}-{}/part-{:05}", self.id, bucket.run, bucket.bucket));
+                    self.note_attempt(env, &name);
+                    let name = if env.sabotage == Some(Sabotage::OutputGoesAstray) { path(ASTRAY) } else { name };
+                    let mut request = CreateRequest { records, at: Some(node.clone()), ..create_request(name, 0) };
                     request.bytes_expected = None;
                     request.condition = Condition::Any;
                     self.ask(env, seat, tag, &ClientRequest::Create(request), Asked::Create(bucket, node));
@@ -512,6 +514,14 @@ impl Running {
         self.report(env, seat, tag, state, Asked::End);
     }
 
+    /// A part of the output will be written there: which one, only the bucket knows.
+    fn note_attempt(&self, env: &mut Environment, at: &SectorPath) {
+        for expected in &self.planned.expected {
+            let content = env.book.contents.add(expected.clone());
+            env.book.attempted.push((at.clone(), content));
+        }
+    }
+
     /// From now on the published files are to be kept like anyone's.
     fn remember_output(&self, env: &mut Environment, outcome: &Outcome) {
         if !self.planned.is_published() {
@@ -521,8 +531,9 @@ impl Running {
             let name = format!("/out/{}-{}/part-{:05}", self.id, outcome.run, output.bucket.bucket);
             let content = env.book.contents.add(expected.clone());
             env.book.outputs.push((path(&name), content));
+            let is_of_this_master = self.losses == env.book.losses;
             if let Some(recovered) = &mut env.book.recovered {
-                recovered.note_output(&path(&name), content, self.is_of_new_master);
+                recovered.note_output(&path(&name), content, is_of_this_master);
             }
         }
     }
@@ -562,6 +573,8 @@ fn refusal_of(reply: Option<ClientReply>) -> Refusal {
     }
 }
 
+/// Where a sabotaged driver writes, and tells nobody.
+const ASTRAY: &str = "/astray";
 /// As in `client::job::driver`.
 const REPORT_PERIOD: Duration = Duration::from_secs(1);
 const ABSENCES_MAX: u32 = 3;

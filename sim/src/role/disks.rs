@@ -1,0 +1,140 @@
+//! The disks of a node: one to three, each a disk in memory with a folder of its own, put together by the real
+//! [`DiskSet`] as `node::disks` does. One may break alone; whoever looks after the machines repairs it, or puts an empty
+//! one in its place.
+
+use std::{
+    cell::Cell,
+    io,
+    path::{Path, PathBuf},
+    rc::Rc,
+    sync::Arc,
+};
+
+use protocol::{JournalId, disk::DiskState};
+use store::{DataFolder, Disk, DiskFault, DiskSet, MemoryDisk, StoreError};
+
+/// See the module.
+#[derive(Clone)]
+pub(crate) struct Disks(Vec<NodeDisk>);
+
+#[derive(Clone)]
+struct NodeDisk {
+    disk: MemoryDisk,
+    folder: PathBuf,
+    /// Whether slices were kept there before, as the node's note says.
+    is_known: bool,
+    is_broken: bool,
+    /// Whether the process that runs now uses it.
+    is_open: bool,
+    /// The journal whose master was told all that lies there, as the file on the disk says.
+    seen: Rc<Cell<Option<JournalId>>>,
+}
+
+impl Disks {
+    pub(crate) fn new(count: usize, seed: u64) -> Self {
+        let disk = |number: usize| NodeDisk {
+            disk: MemoryDisk::new(seed.wrapping_add(number as u64)),
+            folder: PathBuf::from(format!("/disk{number}")),
+            is_known: false,
+            is_broken: false,
+            is_open: false,
+            seen: Rc::default(),
+        };
+        Self((0..count).map(disk).collect())
+    }
+
+    /// Opens them as a node does when it starts.
+    ///
+    /// # Errors
+    /// When none can be opened.
+    pub(crate) fn open(&mut self) -> Result<(Arc<DiskSet>, Vec<PathBuf>), StoreError> {
+        let folders = self.0.iter().map(|slot| DataFolder {
+            disk: Arc::new(slot.disk.clone()),
+            folder: slot.folder.clone(),
+            known: slot.is_known,
+            memory_bytes: None,
+        });
+        let opened = DiskSet::open(folders.collect(), 0)?;
+        for (slot, status) in self.0.iter_mut().zip(opened.0.statuses()) {
+            slot.is_open = status.state == DiskState::Ok;
+            slot.is_known |= slot.is_open;
+        }
+        Ok(opened)
+    }
+
+    /// Whether a master with this journal was told all that lies on the disks in use; as `node::keeping`.
+    pub(crate) fn is_all_seen(&self, journal: Option<JournalId>) -> bool {
+        journal.is_some() && self.0.iter().filter(|slot| slot.is_open).all(|slot| slot.seen.get() == journal)
+    }
+
+    /// Notes that it was.
+    pub(crate) fn note_seen(&self, journal: JournalId) {
+        self.0.iter().filter(|slot| slot.is_open && !slot.is_broken).for_each(|slot| slot.seen.set(Some(journal)));
+    }
+
+    /// All lose their power.
+    pub(crate) fn crash(&mut self) {
+        self.0.iter_mut().for_each(|slot| slot.disk = slot.disk.crash());
+    }
+
+    pub(crate) fn count(&self) -> usize {
+        self.0.len()
+    }
+
+    pub(crate) fn disk(&self, number: usize) -> &MemoryDisk {
+        &self.0[number].disk
+    }
+
+    /// Breaks one until it is repaired or replaced.
+    pub(crate) fn break_one(&mut self, number: usize, fault: DiskFault) {
+        self.0[number].is_broken = true;
+        self.0[number].disk.set_fault(Some(fault));
+    }
+
+    pub(crate) fn is_broken(&self, number: usize) -> bool {
+        self.0[number].is_broken
+    }
+
+    pub(crate) fn is_any_broken(&self) -> bool {
+        self.0.iter().any(|slot| slot.is_broken)
+    }
+
+    /// A broken one works again, with what it had.
+    pub(crate) fn repair(&mut self, number: usize) {
+        self.0[number].is_broken = false;
+        self.0[number].disk.set_fault(None);
+    }
+
+    /// An empty one takes the place of another. Whoever puts it there knows that it is empty, and leaves it the mark:
+    /// without it the slices on the other disks would be believed anew too.
+    pub(crate) fn replace(&mut self, number: usize, seed: u64) {
+        let slot = &mut self.0[number];
+        (slot.disk, slot.is_known, slot.is_broken) = (MemoryDisk::new(seed), false, false);
+    }
+
+    /// Sets what each has room for.
+    pub(crate) fn set_free_bytes(&self, bytes: u64) {
+        self.0.iter().for_each(|slot| slot.disk.set_free_bytes(bytes));
+    }
+
+    /// Turns a bit over in a file below the folder of whichever disk has it.
+    ///
+    /// # Errors
+    /// Where none has it.
+    pub(crate) fn flip_bit(&self, below: &Path, offset: u64) -> io::Result<()> {
+        let flipped = self.0.iter().any(|slot| slot.disk.flip_bit(&slot.folder.join(below), offset).is_ok());
+        if flipped { Ok(()) } else { Err(io::ErrorKind::NotFound.into()) }
+    }
+
+    /// Writes a file of a job, where its folder lies.
+    ///
+    /// # Errors
+    /// Those of the disk.
+    pub(crate) fn write_file(&self, file: &Path, bytes: &[u8]) -> io::Result<()> {
+        let slot = self.0.iter().find(|slot| file.starts_with(&slot.folder));
+        let disk = &slot.ok_or(io::ErrorKind::NotFound)?.disk;
+        // An earlier try may have left the file.
+        let _ = disk.remove_file(file);
+        disk.create(file)?.write_all_at(bytes, 0)
+    }
+}
