@@ -160,7 +160,7 @@ impl Buckets {
         hasher.update(&bucket.file.borrow());
         let written = disks.write_file(&path, &bucket.file.borrow());
         written.map_err(|error| {
-            store.note_error(&path, &error);
+            store.note_error(&path, &error, false);
             Refusal::new(Status::Failed, error.to_string())
         })?;
         let metadata = store.adopt(header, &path, hasher.finish()).map_err(|error| error.refusal())?;
