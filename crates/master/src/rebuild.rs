@@ -411,7 +411,6 @@ impl Master {
         self.rebuild.version_floor = self.names.last_version();
         self.rebuild.retired.clear();
         self.rebuild.renamed.clear();
-        changes.extend(self.forget_lost_losers());
         changes.extend(own::clear_rows(&self.rebuild.own));
         self.rebuild.own = Own::default();
         changes.extend(self.rebuild.fork.take().map(|_| rows::no_fork()));
@@ -423,17 +422,6 @@ impl Master {
         self.wait_for_copies(now);
         self.sweeps.push_back(Sweep::All(0));
         self.sweeps.extend(up.into_iter().map(|key| Sweep::Node(key, 0)));
-    }
-
-    /// What lies aside according to the list, and at no node, was replaced before and is gone: nobody need decide on it.
-    /// Where a node has not told, it may still be there.
-    fn forget_lost_losers(&mut self) -> Vec<RowChange> {
-        if !self.rebuild.absent.is_empty() {
-            return Vec::new();
-        }
-        let conflicts = self.rebuild.conflicts.iter().filter(|(_, conflict)| conflict.aside);
-        let gone: Vec<_> = conflicts.map(|(slice, _)| *slice).filter(|it| self.replicas.of(*it).is_empty()).collect();
-        gone.into_iter().filter_map(|slice| self.forget_conflict(slice)).collect()
     }
 }
 

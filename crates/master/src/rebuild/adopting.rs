@@ -183,8 +183,11 @@ impl Master {
     }
 
     /// Takes off the list what only an old journal named, and no node has: there is nothing to be decided. A node that
-    /// comes later and has it tells of it, and then it is listed.
+    /// comes later and has it tells of it, and then it is listed; where one is known that has not told, it stays so.
     pub(super) fn forget_conflicts_of_nothing(&mut self, now: Now) -> Vec<RowChange> {
+        if !self.rebuild.absent.is_empty() {
+            return Vec::new();
+        }
         let of_nothing = |conflict: &&Conflict| {
             let slice = conflict.metadata.header.slice;
             conflict.aside && self.replicas.of(slice).is_empty()

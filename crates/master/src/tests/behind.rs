@@ -14,7 +14,7 @@ type Backup = BTreeMap<(&'static str, Vec<u8>), Vec<u8>>;
 
 impl Bench {
     /// An older journal is put back while the master is stopped.
-    fn put_back(&mut self, backup: &Backup) {
+    fn bring_back(&mut self, backup: &Backup) {
         self.rows = backup.clone();
         self.restart_master();
     }
@@ -125,7 +125,7 @@ fn a_journal_from_a_backup_costs_no_file_no_right_and_no_quota() {
     for ids in [["n1", "n2"], ["n2", "n1"]] {
         let (mut bench, backup) = gone_on(&["a/1", "b/1"]);
         let held: Vec<_> = bench.nodes.values().map(|fake| fake.held.clone()).collect();
-        bench.put_back(&backup);
+        bench.bring_back(&backup);
         bench.join_each(&ids[..1]);
         let reasons = bench.health().reasons;
         assert!(reasons.iter().any(|reason| reason.contains("older than what the nodes know")), "{reasons:?}");
@@ -160,7 +160,7 @@ fn an_upload_that_was_under_way_at_the_backup_is_known_although_its_version_is_o
     let number = bench.commit_later("ann", long.lease, 10);
     assert!(matches!(bench.answer(number), Some(ClientReply::Entry(_))));
     bench.advance(seconds(3));
-    bench.put_back(&backup);
+    bench.bring_back(&backup);
     bench.come(&["n1", "n2"]);
     bench.advance(seconds(100));
     assert_eq!(content(&bench.stat("/long").entry).bytes, 10);
@@ -179,7 +179,7 @@ fn what_the_disk_lost_in_the_last_moment_shows_by_what_is_placed() {
     for (fake, kept) in bench.nodes.values_mut().zip(kept) {
         fake.kept = kept;
     }
-    bench.put_back(&backup);
+    bench.bring_back(&backup);
     bench.come(&["n1", "n2"]);
     bench.advance(seconds(100));
     assert_eq!(content(&bench.stat("/last").entry).bytes, 2);
@@ -205,7 +205,7 @@ fn nodes_that_lag_come_first_and_the_one_that_knows_more_an_hour_later() {
     let only = bench.put("ann", at("/only", "n3"), 3);
     bench.limit("bob", 9);
     bench.advance(seconds(3));
-    bench.put_back(&backup);
+    bench.bring_back(&backup);
     bench.forget_orders();
     bench.join_each(&["n1", "n2"]);
     // An hour of work on the old state, over a restart of the master too.
@@ -241,13 +241,13 @@ fn nodes_that_lag_come_first_and_the_one_that_knows_more_an_hour_later() {
 #[test]
 fn the_same_backup_put_back_twice_loses_nothing_either() {
     let (mut bench, backup) = gone_on(&["a/1", "b/1"]);
-    bench.put_back(&backup);
+    bench.bring_back(&backup);
     bench.come(&["n1", "n2"]);
     bench.put("ann", create("/since"), 8);
     bench.mkdir("ann", "/folder-since");
     bench.close_to_others("ann", "/folder-since");
     bench.advance(seconds(3));
-    bench.put_back(&backup);
+    bench.bring_back(&backup);
     bench.come(&["n1", "n2"]);
     bench.advance(seconds(100));
     let paths = bench.all_paths();
@@ -262,13 +262,13 @@ fn the_same_backup_put_back_twice_loses_nothing_either() {
 fn a_master_that_dies_or_loses_its_journal_again_in_the_midst_loses_nothing() {
     for what in ["restarted", "put back again", "lost", "lost and restarted"] {
         let (mut bench, backup) = gone_on(&["a/1", "b/1", "c/1"]);
-        bench.put_back(&backup);
+        bench.bring_back(&backup);
         bench.join_each(&["n1"]);
         bench.join_each(&["n1"]);
         assert_eq!(bench.rebuild_status().state, RebuildState::Running, "{what}");
         match what {
             "restarted" => bench.restart_master(),
-            "put back again" => bench.put_back(&backup),
+            "put back again" => bench.bring_back(&backup),
             _ => bench.lose_journal(-86_400 * 3),
         }
         bench.join_each(&["n2"]);
@@ -448,7 +448,7 @@ fn an_old_journal_ends_no_lifetime_before_a_node_has_come() {
     let backup = bench.rows.clone();
     bench.keep_for("/short", 99_999);
     bench.advance(seconds(3));
-    bench.put_back(&backup);
+    bench.bring_back(&backup);
     bench.advance(seconds(3_600));
     bench.come(&["n1", "n2"]);
     bench.advance(seconds(10));

@@ -354,7 +354,7 @@ async fn open(carrier: impl Carrier, address: SocketAddr) -> Result<TransferStre
 async fn a_shared_carrier_is_a_carrier() {
     let authority = Authority::create("cloud").unwrap();
     let listener = listen(role(&authority, "node-1")).await;
-    let carrier = std::sync::Arc::new(TcpCarrier::new(client(&authority)));
+    let carrier = Arc::new(TcpCarrier::new(client(&authority)));
     let accepting = async { listener.accept().await.unwrap().handshake().await };
     let (opened, accepted) = tokio::join!(open(carrier, listener.address()), accepting);
     assert!(opened.is_ok() && accepted.is_ok());
