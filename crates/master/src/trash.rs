@@ -75,6 +75,11 @@ impl Trash {
         old.items.into_keys().map(|id| RowChange::Remove { table: TRASH_TABLE, key: file_key(id) }).collect()
     }
 
+    /// When an entry was removed, where it was.
+    pub(crate) fn removed_at(&self, id: FileId) -> Option<u64> {
+        self.items.get(&id).map(|item| item.removed_unix_millis)
+    }
+
     /// What the folders of something removed said of its copies, where it was.
     pub(crate) fn inherited(&self, id: FileId) -> Option<&Policy> {
         self.items.get(&id).map(|item| &item.inherited)

@@ -240,8 +240,12 @@ impl Master {
         let Some(header) = before.header_of_slice(slice, self.rebuild.id).filter(|_| !is_decided) else {
             return Vec::new();
         };
-        // A folder that has another path by now has its files with it.
+        // A folder that has another path by now has its files with it; but one that was removed has not what was written
+        // at its path since.
         let folder = entry.path.parent().and_then(|folder| moved.get(&before.find(&folder)?).copied());
+        let above = |folder| std::iter::successors(Some(folder), |at| self.names.parent(*at));
+        let was_removed = |folder| above(folder).find_map(|at| self.trash.removed_at(at));
+        let folder = folder.filter(|folder| was_removed(*folder).is_none_or(|at| content.version.0 <= at));
         let path = folder.and_then(|folder| self.names.path(folder)?.join(entry.path.name()?).ok());
         let path = path.unwrap_or_else(|| entry.path.clone());
         let metadata = protocol::SliceMetadata { header, bytes: content.bytes, digest: content.digest };

@@ -455,3 +455,21 @@ fn an_old_journal_ends_no_lifetime_before_a_node_has_come() {
     assert_eq!((bench.lifetime("/short"), bench.exists("/short/f")), (Some(99_999), true));
     assert_eq!(bench.holders(file).len(), 2);
 }
+
+#[test]
+fn what_is_written_where_a_folder_was_removed_stays_when_a_node_that_knew_the_old_one_comes_first() {
+    let mut bench = Bench::with_nodes(&["a/1", "b/1"]);
+    bench.mkdir("ann", "/p/a");
+    bench.put("ann", create("/p/a/old"), 1);
+    bench.advance(seconds(3));
+    let kept = bench.node("n2").kept.clone();
+    bench.done("ann", ClientRequest::Remove { path: path("/p/a"), recursive: true, now: false });
+    bench.advance(seconds(1));
+    bench.mkdir("ann", "/p/a");
+    bench.put("ann", create("/p/a/new"), 2);
+    bench.advance(seconds(3));
+    bench.node_mut("n2").kept = kept;
+    bench.lose_journal(0);
+    bench.join_each(&["n2", "n1"]);
+    assert!(bench.exists("/p/a/new") && !bench.exists("/p/a/old"), "{:?}", bench.all_paths());
+}

@@ -114,7 +114,14 @@ impl FakeCloud {
                 if let MessengerEvent::Delivered(delivered) = event {
                     let report = codec::decode::<Report>(&delivered.body).unwrap();
                     answering.reply(delivered.session, delivered.request.unwrap(), codec::encode(&Ack::Done));
-                    if !matches!(report, Report::Status { .. } | Report::TicketsRefused { .. } | Report::Clock { .. }) {
+                    let is_upkeep = matches!(
+                        report,
+                        Report::Status { .. }
+                            | Report::TicketsRefused { .. }
+                            | Report::Clock { .. }
+                            | Report::Arriving(_)
+                    );
+                    if !is_upkeep {
                         let _ = reported.send((delivered.session, report)).await;
                     }
                 }
