@@ -287,6 +287,8 @@ impl Master {
         match (replica.state, self.names.header_of_slice(slice, self.rebuild.id)) {
             (ReplicaState::Corrupt { put_aside: true }, _) => None,
             (ReplicaState::Corrupt { put_aside: false }, _) => Some(Due::Remove),
+            // A copy that was made while a node is missed: nothing is known better by what has no place yet.
+            (ReplicaState::Staged, Some(header)) if !self.is_uncovered(node) => Some(Due::Place(header)),
             // Nodes that are still to come may know more of it than the journal: its sidecar is kept as it is.
             _ if self.is_left_alone(slice, node) => None,
             (ReplicaState::Placed(mark), Some(header)) if mark == HeaderMark::of(&header) => None,

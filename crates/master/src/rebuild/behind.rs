@@ -101,7 +101,7 @@ impl Master {
     }
 
     /// Whether a node has a copy of another journal that knows what was never taken from it.
-    pub(super) fn is_uncovered(&self, node: NodeKey) -> bool {
+    pub(crate) fn is_uncovered(&self, node: NodeKey) -> bool {
         self.rebuild.marks.get(&node).is_some_and(|mark| self.is_new_knowledge(mark))
     }
 

@@ -473,3 +473,19 @@ fn what_is_written_where_a_folder_was_removed_stays_when_a_node_that_knew_the_ol
     bench.join_each(&["n2", "n1"]);
     assert!(bench.exists("/p/a/new") && !bench.exists("/p/a/old"), "{:?}", bench.all_paths());
 }
+
+#[test]
+fn a_copy_that_is_made_while_a_node_is_missed_gets_its_place() {
+    let mut bench = Bench::with_nodes(&["a/1", "b/1", "c/1"]);
+    let slice = content(&bench.put("ann", create("/a"), 1)).slice;
+    bench.advance(seconds(3));
+    let missed = bench.holders(slice).remove(0);
+    bench.crash(&missed);
+    bench.restart_master();
+    let others: Vec<_> = ["n1", "n2", "n3"].into_iter().filter(|id| *id != missed).collect();
+    bench.join_each(&others);
+    bench.advance(config().replicate_after + seconds(60));
+    for id in others {
+        assert_eq!(bench.node(id).paths(), ["/a"], "{id}");
+    }
+}
