@@ -1,7 +1,7 @@
 //! What those of one address notice of thousands of strangers from another: `get`, `put` and `login` beside the same without
 //! them, in turn, in one run.
 
-use std::{fs, net::IpAddr, path::Path, thread::park_timeout, time::Duration};
+use std::{fs, net::IpAddr, path::Path, thread::sleep, time::Duration};
 
 use measure::strangers::{Door, Manner, Siege};
 
@@ -24,13 +24,13 @@ pub(crate) fn strangers(cloud: &Cloud, folder: &Path, rounds: usize) -> Result<(
         for (place, (_, manner)) in manners.iter().enumerate() {
             let siege = manner.map(|manner| Siege::lay(&doors, FROM, STRANGERS, manner, &pem)).transpose()?;
             // Until all of them have been there, and their first ten seconds are over.
-            park_timeout(SETTLING);
+            sleep(SETTLING);
             for turn in 0..TURNS {
                 let path = format!("/{round}-{place}-{turn}");
                 measure(cloud, folder, &path, (&master.to_string(), &authority), &mut seconds[place])?;
             }
             drop(siege);
-            park_timeout(LEAVING);
+            sleep(LEAVING);
         }
     }
     println!(
@@ -57,7 +57,7 @@ fn measure(
     let [puts, gets, logins] = seconds;
     let words = |path: &Path| path.to_string_lossy().into_owned();
     let (input, output, profile) = (folder.join("megabyte"), folder.join("back"), folder.join("ann.toml"));
-    puts.push(timed(|| cloud.sector_over_network(&["put", "--overwrite", &words(&input), path]).map(drop))?);
+    puts.push(timed(|| cloud.sector_over_network(&["put", &words(&input), path]).map(drop))?);
     let _ = fs::remove_file(&output);
     gets.push(timed(|| cloud.sector_over_network(&["get", path, &words(&output)]).map(drop))?);
     let _ = fs::remove_file(&profile);

@@ -396,7 +396,9 @@ impl Master {
 
     /// Ends a rebuild for which there is nobody left to wait.
     fn settle_if_all_told(&mut self, now: Now) {
-        let knows_all = self.rebuild.copy.is_some() && self.rebuild.absent.is_empty();
+        // A journal that was behind names its nodes itself.
+        let knows_nodes = self.rebuild.copy.is_some() || self.rebuild.fork.is_some();
+        let knows_all = knows_nodes && self.rebuild.absent.is_empty();
         if self.rebuild.is_running() && knows_all && self.best_copy().is_none() && self.rebuild.gather.is_none() {
             self.settle_names(now);
         }

@@ -10,7 +10,7 @@ use store::Journal;
 
 use crate::{
     MasterError,
-    actions::{JOURNAL_TABLE, NAMES_TABLE, StoredRow},
+    actions::{JOURNAL_TABLE, LINEAGE_TABLE, NAMES_TABLE, StoredRow},
     rebuild,
 };
 
@@ -54,9 +54,11 @@ pub fn mark_restored(file: &Path, number: u64) -> Result<(), MasterError> {
     let failed = |operation| move |source| MasterError::Journal { operation, source };
     let journal = Journal::open(file).map_err(failed("open"))?;
     let mut rows = Vec::new();
-    let mut take = |key: &[u8], value: &[u8]| {
-        rows.push(StoredRow { table: JOURNAL_TABLE, key: key.into(), value: value.into() });
-    };
-    journal.load(JOURNAL_TABLE, &mut take).map_err(failed("read"))?;
-    journal.commit(&[rebuild::restored_identity(&rows, JournalId(number.max(1)))]).map_err(failed("write"))
+    for table in [JOURNAL_TABLE, LINEAGE_TABLE] {
+        let mut take = |key: &[u8], value: &[u8]| {
+            rows.push(StoredRow { table, key: key.into(), value: value.into() });
+        };
+        journal.load(table, &mut take).map_err(failed("read"))?;
+    }
+    journal.commit(&rebuild::restored_identity(&rows, JournalId(number.max(1)))?).map_err(failed("write"))
 }

@@ -18,6 +18,7 @@ use crate::{
     MasterError,
     actions::{CONFLICTS_TABLE, JOURNAL_TABLE, MEMBERS_TABLE, REMOVED_TABLE, StoredRow},
     keeping::SEQUENCE_KEY,
+    lineage::Lineage,
     namespace::{damaged, decode_row, encode_row},
 };
 
@@ -121,13 +122,25 @@ pub(crate) fn new_identity(id: JournalId, generation: u64, state: RebuildState) 
     StateRow { generation, state, ..StateRow::born(id) }.change()
 }
 
-/// The row that makes a journal with these rows one that was put back: names are put together from it and from what nodes
-/// hold, and no version is given that it had given.
-pub(crate) fn restored_identity(rows: &[StoredRow], id: JournalId) -> RowChange {
-    let stored = rows.iter().find(|row| row.table == JOURNAL_TABLE && row.key == STATE_KEY);
-    let before: Option<StateRow> = stored.and_then(|row| decode_row(&row.value));
-    let (generation, version_floor) = before.map_or((0, Version(0)), |row| (row.generation, row.version_floor));
-    StateRow { generation: generation + 1, state: RebuildState::Running, version_floor, ..StateRow::born(id) }.change()
+/// The rows that make a journal with these rows one that was put back: names are put together from it and from what nodes
+/// know beyond it, and no version is given that it had given.
+///
+/// # Errors
+/// When a row cannot be read.
+pub(crate) fn restored_identity(rows: &[StoredRow], id: JournalId) -> Result<Vec<RowChange>, MasterError> {
+    let read = Read::of(rows)?;
+    let Some(before) = read.state else {
+        return Ok(vec![StateRow { state: RebuildState::Running, ..StateRow::born(id) }.change()]);
+    };
+    let state = StateRow {
+        generation: before.generation.saturating_add(1),
+        state: RebuildState::Running,
+        version_floor: before.version_floor,
+        ..StateRow::born(id)
+    };
+    let known = Lineage::load(before.id, read.sequence, rows)?.end(before.id, read.sequence);
+    let was = Fork { journal: before.id, base: read.sequence, life: None, merges: false };
+    Ok(vec![state.change(), known, fork(&was)])
 }
 
 /// The number of the last change of a small row, where this row says it; else 0.

@@ -181,6 +181,7 @@ fn what_the_disk_lost_in_the_last_moment_shows_by_what_is_placed() {
     }
     bench.bring_back(&backup);
     bench.come(&["n1", "n2"]);
+    assert_eq!(bench.rebuild_status().state, RebuildState::Settled, "its own rows are the newest copy");
     bench.advance(seconds(100));
     assert_eq!(content(&bench.stat("/last").entry).bytes, 2);
 }

@@ -21,9 +21,11 @@ impl Bench {
             .iter()
             .map(|((table, key), value)| StoredRow { table, key: key.clone(), value: value.clone() })
             .collect();
-        match rebuild::restored_identity(&stored, JournalId(id)) {
-            RowChange::Set { table, key, value } => drop(self.rows.insert((table, key), value)),
-            RowChange::Remove { .. } => panic!("an identity is a row"),
+        for change in rebuild::restored_identity(&stored, JournalId(id)).unwrap() {
+            match change {
+                RowChange::Set { table, key, value } => drop(self.rows.insert((table, key), value)),
+                RowChange::Remove { .. } => panic!("nothing is taken away"),
+            }
         }
         self.restart_master();
     }
