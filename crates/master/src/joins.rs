@@ -100,19 +100,25 @@ impl Gate {
     async fn converse(&self, incoming: Incoming) -> Result<(), net::NetError> {
         let mut stream = incoming.handshake().await?;
         let request = stream.receive_at_most(limits::JOIN_BYTES_MAX).await?;
-        let Some(place) = stream.place() else { return self.answer(stream, request).await };
+        let Some(place) = stream.place() else {
+            let reply = self.judge(&mut stream, request).await;
+            return say(stream, &reply).await;
+        };
         // What is awaited from here on is ours to do: its ten seconds have been enough. Nobody's questions keep those of
         // another address waiting; and where its address needs the place for another, it goes.
         let peer = stream.peer();
         let answered = place.unless_it_gives_way(async {
-            let _turn = place.turn().await;
-            self.answer(stream, request).await
+            let turn = place.turn().await;
+            let reply = self.judge(&mut stream, request).await;
+            // Who is slow to hear it keeps nobody waiting.
+            drop(turn);
+            say(stream, &reply).await
         });
         answered.await.map_err(|over| net::NetError::Stranger { peer, over })?
     }
 
-    /// Judges one join, and says what came of it.
-    async fn answer(&self, mut stream: TransferStream, request: JoinRequest) -> Result<(), net::NetError> {
+    /// Judges one join.
+    async fn judge(&self, stream: &mut TransferStream, request: JoinRequest) -> JoinReply {
         let address = stream.peer().ip().to_canonical();
         let decided = match request {
             JoinRequest::Enrol(enrolment) => {
@@ -121,24 +127,16 @@ impl Gate {
             }
             JoinRequest::Login { user, secret, machine } => self.log_in(address, user, secret, machine).await,
             JoinRequest::Device(request) => self.log_in_with_browser(address, request).await,
-            request => self.decide(&mut stream, request).await.map(|(session, ticket_keys)| JoinReply::Accepted {
+            request => self.decide(stream, request).await.map(|(session, ticket_keys)| JoinReply::Accepted {
                 session,
                 ticket_keys,
                 gone_token: self.gone_key.token(session),
             }),
         };
-        let reply = match decided {
-            Ok(reply) => reply,
-            Err(refusal) => {
-                tracing::info!(peer = %stream.peer(), %refusal, "a join was refused");
-                JoinReply::Refused(refusal)
-            }
-        };
-        // Whatever it is: the answer has all of the join's time.
-        stream.admit();
-        stream.send(&reply).await?;
-        stream.close().await;
-        Ok(())
+        decided.unwrap_or_else(|refusal| {
+            tracing::info!(peer = %stream.peer(), %refusal, "a join was refused");
+            JoinReply::Refused(refusal)
+        })
     }
 
     /// Passes on what a machine says about its certificate, with what it has shown.
@@ -252,6 +250,14 @@ impl Gate {
             JoinRequest::Enrol(_) => Err(Refusal::new(Status::Usage, "a certificate is no reason to begin a session")),
         }
     }
+}
+
+/// Says what came of a join. Whatever it is: the answer has all of the join's time.
+async fn say(mut stream: TransferStream, reply: &JoinReply) -> Result<(), net::NetError> {
+    stream.admit();
+    stream.send(reply).await?;
+    stream.close().await;
+    Ok(())
 }
 
 fn stopped() -> Refusal {

@@ -8,7 +8,7 @@
 
 use std::collections::BTreeMap;
 
-use protocol::JournalId;
+use protocol::{JournalId, message::rebuild::KeptMark};
 use serde::{Deserialize, Serialize};
 use store::RowChange;
 
@@ -121,6 +121,14 @@ impl Ranges {
             self.0[0].0 = from;
         }
     }
+}
+
+/// Whether a copy with this mark and these rows goes back to a change of a journal; to any change of it for `None`.
+pub(crate) fn copy_knows(mark: &KeptMark, stored: &[StoredRow], journal: JournalId, sequence: Option<u64>) -> bool {
+    let mut of_copy = Lineage::default();
+    of_copy.take(mark.journal, mark.sequence, stored);
+    let ranges = of_copy.journals.get(&journal);
+    ranges.is_some_and(|ranges| sequence.is_none_or(|at| ranges.0.iter().any(|(from, to)| (*from..=*to).contains(&at))))
 }
 
 /// Whether a row can be read.

@@ -40,7 +40,7 @@ use crate::{
     Master, MasterConfig, MasterError, actions::MEMBERS_TABLE, loading::Loading, nodes::NodeKey, reconcile::Sweep,
     saves::Effect,
 };
-use behind::{Decided, Fork, is_absurd};
+use behind::{Decided, Fork, GENERATION_MAX, is_absurd};
 use copy::Gather;
 use own::{Own, Touched};
 
@@ -221,23 +221,26 @@ impl Master {
                 return self.fall_behind(now, key, mark.generation, false);
             }
             self.rebuild.marks.insert(key, mark);
-            return;
-        }
-        let is_of_successor = mark.generation > self.rebuild.generation && self.is_new_knowledge(&mark);
-        let has_past = self.rebuild.has_past || self.rebuild.state == RebuildState::Settled;
-        if has_past && is_of_successor && !self.rebuild.is_running() {
-            // Perhaps it was put together from this one, which has been put back since.
-            return self.fall_behind(now, key, mark.generation, true);
+            // It was given away, and the row that says it was not saved any more.
+            return self.raise_generation(now, mark.generation);
         }
         self.rebuild.marks.insert(key, mark);
         // Ours knows all that the others knew, or will: it counts as newer.
-        if mark.generation >= self.rebuild.generation {
-            self.rebuild.generation = mark.generation.saturating_add(1);
+        self.raise_generation(now, mark.generation.saturating_add(1));
+        // Where this journal has a past, what the node kept is read before anything is decided: it may have been put
+        // together from this one, which has been put back since, or be of another cloud.
+        if !(self.rebuild.has_past && self.rebuild.state == RebuildState::New && self.is_uncovered(key)) {
+            self.begin_rebuild(now);
+        }
+        self.advance_gather(now);
+    }
+
+    fn raise_generation(&mut self, now: Now, generation: u64) {
+        if generation > self.rebuild.generation {
+            self.rebuild.generation = generation.min(GENERATION_MAX);
             let row = self.rebuild.state_row();
             self.save(now, vec![row], Vec::new());
         }
-        self.begin_rebuild(now);
-        self.advance_gather(now);
     }
 
     /// A node has told all that it holds.
@@ -369,8 +372,7 @@ impl Master {
                     self.settle_names(now);
                 }
             }
-            RebuildState::Running | RebuildState::Settled => self.advance_gather(now),
-            RebuildState::New => {}
+            RebuildState::New | RebuildState::Running | RebuildState::Settled => self.advance_gather(now),
         }
     }
 
@@ -396,8 +398,9 @@ impl Master {
 
     /// Ends a rebuild for which there is nobody left to wait.
     fn settle_if_all_told(&mut self, now: Now) {
-        // A journal that was behind names its nodes itself.
-        let knows_nodes = self.rebuild.copy.is_some() || self.rebuild.fork.is_some();
+        // A journal that was behind names its nodes itself, if any had told when it was as old as it is.
+        let names_nodes = self.rebuild.fork.is_some() && !self.rebuild.members.is_empty();
+        let knows_nodes = self.rebuild.copy.is_some() || names_nodes;
         let knows_all = knows_nodes && self.rebuild.absent.is_empty();
         if self.rebuild.is_running() && knows_all && self.best_copy().is_none() && self.rebuild.gather.is_none() {
             self.settle_names(now);

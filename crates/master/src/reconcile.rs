@@ -289,14 +289,14 @@ impl Master {
             (ReplicaState::Corrupt { put_aside: false }, _) => Some(Due::Remove),
             // A copy that was made while a node is missed: nothing is known better by what has no place yet.
             (ReplicaState::Staged, Some(header)) if !self.is_uncovered(node) => Some(Due::Place(header)),
-            // Nodes that are still to come may know more of it than the journal: its sidecar is kept as it is.
-            _ if self.is_left_alone(slice, node) => None,
-            (ReplicaState::Placed(mark), Some(header)) if mark == HeaderMark::of(&header) => None,
-            (ReplicaState::Leaving, Some(header)) => {
+            (ReplicaState::Leaving, Some(header)) if !self.is_uncovered(node) => {
                 // The others may have been lost since this one was found to be one too many.
                 let is_superfluous = self.certain_holders(slice).len() >= self.copies_kept(slice);
                 Some(if is_superfluous { Due::Remove } else { Due::Place(header) })
             }
+            // Nodes that are still to come may know more of it than the journal: its sidecar is kept as it is.
+            _ if self.is_left_alone(slice, node) => None,
+            (ReplicaState::Placed(mark), Some(header)) if mark == HeaderMark::of(&header) => None,
             (_, Some(header)) => Some(Due::Place(header)),
             (_, None) => {
                 let is_needed =

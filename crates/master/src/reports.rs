@@ -141,6 +141,10 @@ impl Master {
         }
         for held in slices {
             self.note_held(now, key, held);
+            // It showed that the journal is behind: it comes again, and tells all of it anew.
+            if self.nodes.get(key).session.is_none() {
+                return;
+            }
         }
         if !last {
             return;

@@ -218,8 +218,9 @@ impl Desk {
                 saved = self.journal.saved() => self.note_saved(saved?),
                 event = events.recv(), if self.journal.waiting_rows() < WAITING_ROWS_MAX => {
                     self.take(event.ok_or(MasterError::Ended("messenger"))?);
-                    // What came meanwhile is taken along: its rows then share a sync, its answers a datagram.
-                    for _ in 1..EVENTS_AT_ONCE_MAX {
+                    // What came meanwhile is taken along: its rows then share a sync, its answers a datagram. All of it, so
+                    // that users have turns among all that waits.
+                    for _ in 1..EVENTS_TAKEN_MAX {
                         let Ok(event) = events.try_recv() else { break };
                         self.take(event);
                     }
@@ -505,7 +506,9 @@ pub const JOURNAL_FILE: &str = "journal.redb";
 /// Rows that wait before clients are listened to no more: about 4 MiB. One batch may exceed it, such as the removal of a
 /// large folder.
 const WAITING_ROWS_MAX: usize = 16_384;
-/// Messages taken in one go, before saved rows, admissions and timers are looked at again: some 100 µs.
+/// Events that are taken before some are served: as many as wait for us at most.
+const EVENTS_TAKEN_MAX: usize = 1_024;
+/// Requests served in one go, before saved rows, admissions and timers are looked at again: some 100 µs.
 const EVENTS_AT_ONCE_MAX: usize = 64;
 /// Some thousands of waiting requests are served in that time, in seconds.
 const REQUEST_RETRY_SECONDS: u32 = 1;

@@ -97,7 +97,7 @@ impl Master {
     /// A node's copy is of this journal: is it one that was given away in this line of its lives?
     pub(super) fn is_ahead(&self, mark: &KeptMark) -> bool {
         let (id, last) = (self.rebuild.id, self.keeping.sequence());
-        mark.generation > self.rebuild.generation || !self.lineage.knows(id, last, id, mark.sequence)
+        !self.lineage.knows(id, last, id, mark.sequence)
     }
 
     /// Whether a node has a copy of another journal that knows what was never taken from it.
@@ -139,13 +139,15 @@ impl Master {
         changes.extend(own::set_rows(&self.rebuild.own));
         let last = self.keeping.sequence();
         let life = self.lineage.begun().map(|first| (first, last));
+        // Of too many changes nobody knows which were this life's: then nothing of the journal is replaced.
+        let merges = merges || self.rebuild.touched.is_full();
         let fork = Fork { journal: old, base: self.rebuild.sequence_at_start, life, merges };
         changes.push(self.lineage.end(old, last));
         changes.push(rows::fork(&fork));
         let rebuild = &mut self.rebuild;
         rebuild.fork = Some(fork);
         rebuild.id = JournalId(self.rng.u64(1..));
-        rebuild.generation = rebuild.generation.max(generation).saturating_add(1);
+        rebuild.generation = rebuild.generation.max(generation).saturating_add(1).min(GENERATION_MAX);
         rebuild.state = RebuildState::Running;
         rebuild.ends = now.monotonic + self.config.rebuild_wait;
         rebuild.last_told = now.monotonic;
@@ -175,6 +177,6 @@ const DECIDED_MAX: usize = 1_000_000;
 /// cloud that starts are there.
 const EXPIRY_WAITS: Duration = Duration::from_secs(600);
 /// Journals that one cloud can have had; a larger number is an error or a lie, and would leave no number for the next.
-const GENERATION_MAX: u64 = 1 << 40;
+pub(super) const GENERATION_MAX: u64 = 1 << 40;
 /// Changes that can have been counted.
 const SEQUENCE_MAX: u64 = 1 << 62;

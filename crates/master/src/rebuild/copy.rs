@@ -9,7 +9,7 @@ use protocol::{
     message::{
         client_master::Entry,
         node_master::Order,
-        rebuild::{ConflictKind, KeptKey, KeptMark, KeptRow, RebuildState},
+        rebuild::{ConflictKind, KeptKey, KeptMark, KeptRow},
     },
 };
 use store::RowChange;
@@ -17,10 +17,12 @@ use store::RowChange;
 use super::{Master, rows};
 use crate::{
     actions::{
-        MEMBERS_TABLE, NAMES_TABLE, NODES_TABLE, POLICIES_TABLE, QUOTAS_TABLE, REMOVED_TABLE, StoredRow, TRASH_TABLE,
+        LINEAGE_TABLE, MEMBERS_TABLE, NAMES_TABLE, NODES_TABLE, POLICIES_TABLE, QUOTAS_TABLE, REMOVED_TABLE, StoredRow,
+        TRASH_TABLE,
     },
     keeping::kept_table,
     lifetimes::Lifetimes,
+    lineage,
     namespace::{self, Namespace, ROOT},
     nodes::NodeKey,
     orders::Ordered,
@@ -40,7 +42,7 @@ pub(super) struct Gather {
 impl Master {
     /// Asks for the best copy there is, unless it is taken already or on its way.
     pub(super) fn advance_gather(&mut self, now: Now) {
-        if self.rebuild.state == RebuildState::New || self.rebuild.gather.is_some() {
+        if self.rebuild.gather.is_some() {
             return;
         }
         let Some((node, mark)) = self.best_copy() else { return self.settle_if_all_told(now) };
@@ -98,7 +100,14 @@ impl Master {
                 stored.push(StoredRow { table, key, value });
             }
         }
-        let replaces = self.replaces(&mark);
+        let replaces = self.replaces(&mark, &stored);
+        // Of a build that kept no such rows, nobody can say.
+        let is_silent = stored.iter().all(|row| row.table != LINEAGE_TABLE);
+        let is_successor = is_silent || lineage::copy_knows(&mark, &stored, self.rebuild.id, None);
+        if !self.rebuild.is_running() && self.rebuild.has_past && is_successor {
+            // It was put together from this journal, which has been put back since.
+            return self.fall_behind(now, key, mark.generation, true);
+        }
         let mut changes = self.lineage.take(mark.journal, mark.sequence, &stored);
         let mut gone = Vec::new();
         for row in stored.iter().filter(|row| row.table == MEMBERS_TABLE) {
@@ -115,8 +124,9 @@ impl Master {
             if !replaces && self.names.file_of_slice(slice).is_some() {
                 continue;
             }
-            changes.push(rows::removed(slice, &nodes));
-            self.rebuild.removed.entry(slice).or_default().extend(nodes);
+            let missed = self.rebuild.removed.entry(slice).or_default();
+            missed.extend(nodes);
+            changes.push(rows::removed(slice, missed));
             gone.push(slice);
             changes.extend(self.forget_conflict(slice));
         }
@@ -152,10 +162,12 @@ impl Master {
 
     /// Whether a copy takes the place of the names that stand here: the newest of the journal that was lost does. One of
     /// yet another journal, or one that comes when the names stand, only adds to them.
-    fn replaces(&self, mark: &KeptMark) -> bool {
-        let is_first = self.rebuild.copy.as_ref().is_none_or(|(_, taken)| taken.journal == mark.journal);
-        let merges = self.rebuild.fork.as_ref().is_some_and(|fork| fork.merges);
-        self.rebuild.is_running() && is_first && !merges
+    fn replaces(&self, mark: &KeptMark, stored: &[StoredRow]) -> bool {
+        let knows = |journal, sequence| lineage::copy_knows(mark, stored, journal, Some(sequence));
+        let goes_on = self.rebuild.copy.as_ref().is_none_or(|(_, taken)| knows(taken.journal, taken.sequence));
+        // What two lines of one journal counted since they parted has the same ids and means different things.
+        let from_here = self.rebuild.fork.as_ref().is_none_or(|fork| !fork.merges && knows(fork.journal, fork.base));
+        self.rebuild.is_running() && goes_on && from_here
     }
 
     /// Adds a copy's rows to what is here.

@@ -36,24 +36,36 @@ pub(super) struct OwnFolder {
 
 /// What has been changed in this master's life, as long as it may turn out that its journal is behind.
 #[derive(Debug, Default)]
-pub(super) struct Touched(BTreeSet<(&'static str, Vec<u8>)>);
+pub(super) struct Touched {
+    rows: BTreeSet<(&'static str, Vec<u8>)>,
+    is_full: bool,
+}
 
 impl Touched {
     pub(super) fn add(&mut self, changes: &[RowChange]) {
         for change in changes {
             let (RowChange::Set { table, key, .. } | RowChange::Remove { table, key }) = change;
-            if self.0.len() < TOUCHED_MAX && [NAMES_TABLE, POLICIES_TABLE, QUOTAS_TABLE].contains(table) {
-                self.0.insert((table, key.clone()));
+            if ![NAMES_TABLE, POLICIES_TABLE, QUOTAS_TABLE].contains(table) {
+                continue;
+            }
+            if self.rows.len() < TOUCHED_MAX {
+                self.rows.insert((table, key.clone()));
+            } else {
+                self.is_full = true;
             }
         }
     }
 
     pub(super) fn clear(&mut self) {
-        self.0.clear();
+        *self = Self::default();
+    }
+
+    pub(super) fn is_full(&self) -> bool {
+        self.is_full
     }
 
     fn has(&self, table: &'static str, key: Vec<u8>) -> bool {
-        self.0.contains(&(table, key))
+        self.rows.contains(&(table, key))
     }
 }
 
@@ -156,9 +168,10 @@ pub(super) fn set_rows(own: &Own) -> Vec<RowChange> {
 
 /// Takes these rows away.
 pub(super) fn clear_rows(own: &Own) -> Vec<RowChange> {
-    rows::own(own).map(|(key, _)| rows::no_own_row(key)).collect()
+    let before = own.folders.keys().map(rows::own_folder_key_before);
+    rows::own(own).map(|(key, _)| key).chain(before).map(rows::no_own_row).collect()
 }
 
-/// Changed rows remembered while some node has not told, about 10 MiB. What is changed beyond them is treated as what was
-/// there before.
+/// Changed rows remembered while some node has not told, about 10 MiB. With more,
+/// a copy that knows more replaces nothing.
 const TOUCHED_MAX: usize = 100_000;

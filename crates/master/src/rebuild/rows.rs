@@ -197,6 +197,11 @@ pub(super) fn own(own: &Own) -> impl Iterator<Item = (Vec<u8>, Vec<u8>)> + '_ {
     slices.chain(folders).chain(policies).chain(quotas)
 }
 
+/// The key under which builds before wrote a folder that stands.
+pub(super) fn own_folder_key_before(path: &SectorPath) -> Vec<u8> {
+    [&[OWN_FOLDER_BEFORE][..], path.as_str().as_bytes()].concat()
+}
+
 /// The row of something that stands.
 pub(super) fn own_row(key: Vec<u8>, value: Vec<u8>) -> RowChange {
     RowChange::Set { table: JOURNAL_TABLE, key, value }

@@ -516,3 +516,110 @@ fn a_copy_that_is_made_while_a_node_is_missed_gets_its_place() {
         assert_eq!(bench.node(id).paths(), ["/a"], "{id}");
     }
 }
+
+#[test]
+fn work_of_several_lives_on_an_old_journal_stands_and_no_folders_are_mixed_up() {
+    let mut bench = Bench::with_nodes(&["a/1", "b/1", "c/1"]);
+    bench.put("ann", create("/a"), 1);
+    bench.advance(seconds(3));
+    let backup = bench.rows.clone();
+    bench.crash("n1");
+    bench.crash("n2");
+    bench.advance(seconds(12));
+    let at =
+        |at: &str, id: &str| CreateRequest { copies: Some(1), sync_copies: Some(1), at: Some(node(id)), ..create(at) };
+    // Both lines give their next folder the same id.
+    bench.mkdir("bob", "/bobs");
+    bench.put("bob", at("/bobs/hers-not", "n3"), 2);
+    bench.advance(seconds(3));
+    bench.bring_back(&backup);
+    bench.join_each(&["n1", "n2"]);
+    bench.mkdir("eve", "/eves");
+    bench.close_to_others("eve", "/eves");
+    bench.put("eve", at("/eves/secret", "n1"), 3);
+    bench.limit("eve", 3);
+    bench.keep_for("/eves", 77_777);
+    bench.advance(seconds(3));
+    bench.restart_master();
+    bench.join_each(&["n1", "n2"]);
+    bench.put("eve", at("/eves/later", "n2"), 4);
+    bench.advance(seconds(3));
+    bench.come(&["n1", "n2", "n3"]);
+    let paths = bench.all_paths();
+    for at in ["/a", "/bobs/hers-not", "/eves/secret", "/eves/later"] {
+        assert!(paths.contains(&at.to_owned()), "{at} is not in {paths:?}");
+    }
+    assert!(bench.is_closed_to("bob", "/eves/secret") && bench.is_closed_to("bob", "/eves/later"));
+    assert_eq!(bench.lifetime("/eves"), Some(77_777));
+    let ClientReply::Quotas(quotas) = bench.ask("admin", ClientRequest::Quotas { after: None }) else { panic!() };
+    assert!(quotas.quotas.iter().any(|quota| quota.files == Some(3)), "{quotas:?}");
+}
+
+#[test]
+fn a_single_node_that_shows_the_loss_in_its_inventory_tells_all_of_it_anew() {
+    let mut bench = Bench::configured(MasterConfig { copies: 1, sync_copies: 1, ..config() }, &["a/1"]);
+    bench.put("ann", create("/a"), 1);
+    bench.put("ann", create("/before"), 2);
+    bench.advance(seconds(3));
+    let (backup, kept) = (bench.rows.clone(), bench.node("n1").kept.clone());
+    bench.put("ann", create("/a"), 3);
+    bench.done("ann", ClientRequest::Rename { from: path("/before"), to: path("/after") });
+    bench.node_mut("n1").kept = kept;
+    bench.bring_back(&backup);
+    bench.join("n1");
+    assert_eq!(bench.rebuild_status().state, RebuildState::Running, "nobody has told yet");
+    bench.come(&["n1"]);
+    bench.advance(seconds(100));
+    assert_eq!(content(&bench.stat("/a").entry).bytes, 3);
+    assert_eq!((bench.all_paths(), bench.conflicts()), (vec!["/a".to_owned(), "/after".to_owned()], vec![]));
+}
+
+#[test]
+fn a_node_of_another_cloud_changes_nothing_here_and_keeps_nobody_waiting() {
+    let mut other = filled_with_generation_two();
+    let mut bench = Bench::with_nodes(&["a/1", "b/1"]);
+    bench.put("ann", create("/a"), 1);
+    bench.advance(seconds(700));
+    bench.restart_master();
+    bench.join_each(&["n1", "n2"]);
+    let journal = bench.rebuild_status().journal;
+    bench.make_node("n9", "c/1");
+    bench.node_mut("n9").kept = other.node("n1").kept.clone();
+    bench.come(&["n9"]);
+    let status = bench.rebuild_status();
+    assert_eq!((status.state, status.journal), (RebuildState::Settled, journal), "no rebuild");
+    assert!(bench.exists("/a") && bench.exists("/theirs"));
+    bench.put("ann", create("/b"), 2);
+    assert!(other.exists("/theirs"));
+}
+
+/// A cloud that has lost its journal once.
+fn filled_with_generation_two() -> Bench {
+    let mut other = Bench::new(config(), 99);
+    other.add_node("n1", "a/1");
+    other.mkdir("ann", "/theirs");
+    other.advance(seconds(3));
+    other.lose_journal(0);
+    other.come(&["n1"]);
+    other.mkdir("ann", "/more");
+    other.advance(seconds(3));
+    other
+}
+
+#[test]
+fn copies_that_are_too_many_go_although_a_node_is_missed() {
+    let mut bench = Bench::with_nodes(&["a/1", "b/1", "c/1", "d/1"]);
+    let slice = content(&bench.put("ann", create("/a"), 1)).slice;
+    bench.advance(seconds(3));
+    let holders = bench.holders(slice);
+    let missed = ["n1", "n2", "n3", "n4"].into_iter().find(|id| !holders.contains(&(*id).to_owned())).unwrap();
+    bench.crash(missed);
+    bench.restart_master();
+    let others: Vec<_> = ["n1", "n2", "n3", "n4"].into_iter().filter(|id| *id != missed).collect();
+    bench.join_each(&others);
+    let drain = protocol::message::cluster::DrainRequest { node: node(&holders[0]), dry_run: false, undo: false };
+    bench.ask("admin", ClientRequest::Drain(drain));
+    bench.advance(seconds(300));
+    assert!(!bench.holders(slice).contains(&holders[0]), "{:?}", bench.holders(slice));
+    assert_eq!(bench.holders(slice).len(), 2);
+}

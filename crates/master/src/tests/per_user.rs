@@ -218,10 +218,10 @@ fn one_users_many_sessions_put_out_his_own_and_no_others() {
     bench.run();
     assert!(bench.closed.is_empty());
     bench.now = bench.now.after(seconds(60));
-    for index in 0..20 {
+    for hers in anns.iter().take(20) {
         bench.login("ann", from);
         // Her oldest are heard of; his is not.
-        let asked = Caller { session: anns[index], request: Some(1) };
+        let asked = Caller { session: *hers, request: Some(1) };
         bench.master.handle_message(bench.now, asked, Message::Client(ClientRequest::Jobs));
     }
     let eves = bench.login("eve", from);

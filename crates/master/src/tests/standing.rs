@@ -187,7 +187,7 @@ fn whose_certificates_are_worthless_every_node_hears_at_once_and_one_that_comes_
         assert!(bench.asked(|request| *request == SecurityRequest::StruckOff).is_some());
         bench.hear_security(OWN, Ok(SecurityReply::StruckOff(gone.clone())));
     }
-    assert_eq!(told(&bench, one), [gone.clone()], "once, until it changes");
+    assert_eq!(told(&bench, one), std::slice::from_ref(&gone), "once, until it changes");
     // It did not hear of the next change, and comes back.
     bench.node_mut(other).answers = false;
     bench.hear_security(OWN, Ok(SecurityReply::StruckOff(Vec::new())));

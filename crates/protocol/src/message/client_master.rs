@@ -97,7 +97,7 @@ pub enum ClientRequest {
         output: Option<SectorPath>,
     },
     /// Tell the master how a job goes, which keeps it admitted: [`ClientReply::Admitted`] with fresh tickets, or
-    /// refused with [`Status::Refused`](crate::Status::Refused) once it was cancelled.
+    /// refused with [`Status::Refused`] once it was cancelled.
     ReportJob(JobRecord),
     /// All jobs known, newest first: [`ClientReply::Jobs`].
     Jobs,
@@ -135,7 +135,7 @@ pub enum ClientRequest {
         after: Option<TrashKey>,
     },
     /// Take something back from the trash: [`ClientReply::Entry`], as it stands then. Refused with
-    /// [`Status::Exists`](crate::Status::Exists) where something has its place.
+    /// [`Status::Exists`] where something has its place.
     Restore {
         /// Where it was when it was removed (of several, the newest), or where it is in the trash.
         path: SectorPath,
