@@ -74,8 +74,10 @@ pub(crate) struct Leases {
     by_chain_end: BTreeSet<(Duration, LeaseId)>,
     /// How many each user has.
     per_user: PerUser,
-    /// What will be more of each owner's files.
+    /// What will be more of each owner's files,
     promised: BTreeMap<UserName, Tally>,
+    /// and below each folder that leads to one of them: nodes tell every second what comes, and each word of it asks.
+    promised_below: BTreeMap<SectorPath, Tally>,
     used: VecDeque<Used>,
     used_per_user: PerUser,
 }
@@ -105,30 +107,36 @@ impl Leases {
         self.promised.get(owner).copied().unwrap_or_default()
     }
 
-    /// The same of what lies below a folder. Costs a step for each lease there.
+    /// The same of what lies below a folder.
     pub(crate) fn promised_below(&self, folder: &SectorPath) -> Tally {
-        let below = self.by_path.range(folder.clone()..);
-        // In this order all that begins with the folder's path stands together; `/a-b` too, which is not below `/a`.
-        let below = below.take_while(|(path, _)| path.as_str().starts_with(folder.as_str()));
-        let mut promised = Tally::default();
-        for lease in below.filter(|(path, _)| path.is_within(folder)).filter_map(|(_, id)| self.by_id.get(id)) {
-            promised.add(lease.more);
-        }
-        promised
+        self.promised_below.get(folder).copied().unwrap_or_default()
     }
 
     /// More came under a lease than was promised.
     pub(crate) fn promise_more(&mut self, id: LeaseId, bytes: u64) {
-        if let Some(lease) = self.by_id.get_mut(&id) {
-            lease.more.bytes = lease.more.bytes.saturating_add(bytes);
-            let more = Tally { bytes, files: 0 };
-            self.promised.entry(lease.header.owner.clone()).or_default().add(more);
+        let Some(lease) = self.by_id.get_mut(&id) else { return };
+        lease.more.bytes = lease.more.bytes.saturating_add(bytes);
+        let (owner, path) = (lease.header.owner.clone(), lease.header.path.clone());
+        self.promise(owner, &path, Tally { bytes, files: 0 });
+    }
+
+    fn promise(&mut self, owner: UserName, path: &SectorPath, more: Tally) {
+        self.promised.entry(owner).or_default().add(more);
+        for folder in folders_of(path) {
+            self.promised_below.entry(folder).or_default().add(more);
+        }
+    }
+
+    fn take_promised(&mut self, owner: &UserName, path: &SectorPath, more: Tally) {
+        take_of(&mut self.promised, owner, more);
+        for folder in folders_of(path) {
+            take_of(&mut self.promised_below, &folder, more);
         }
     }
 
     pub(crate) fn add(&mut self, lease: Lease) {
         self.per_user.add(&lease.by.user, 1);
-        self.promised.entry(lease.header.owner.clone()).or_default().add(lease.more);
+        self.promise(lease.header.owner.clone(), &lease.header.path, lease.more);
         self.by_path.insert(lease.header.path.clone(), lease.id);
         self.by_slice.insert(lease.header.slice, lease.id);
         self.by_end.insert((lease.ends, lease.id));
@@ -138,12 +146,7 @@ impl Leases {
     pub(crate) fn remove(&mut self, id: LeaseId) -> Option<Lease> {
         let lease = self.by_id.remove(&id)?;
         self.per_user.take(&lease.by.user, 1);
-        if let Some(promised) = self.promised.get_mut(&lease.header.owner) {
-            promised.take(lease.more);
-            if *promised == Tally::default() {
-                self.promised.remove(&lease.header.owner);
-            }
-        }
+        self.take_promised(&lease.header.owner, &lease.header.path, lease.more);
         self.by_path.remove(&lease.header.path);
         self.by_slice.remove(&lease.header.slice);
         self.by_end.remove(&(lease.ends, id));
@@ -240,6 +243,21 @@ impl Leases {
 
     pub(crate) fn used(&self, id: LeaseId) -> Option<&Used> {
         self.used.iter().rev().find(|used| used.lease == id)
+    }
+}
+
+/// The folders that lead to a path, and the path itself: a file may become a folder's name while it is written.
+fn folders_of(path: &SectorPath) -> impl Iterator<Item = SectorPath> + use<> {
+    std::iter::successors(Some(path.clone()), SectorPath::parent)
+}
+
+/// Takes `tally` from what one of many has; who has nothing left is forgotten.
+fn take_of<K: Ord>(all: &mut BTreeMap<K, Tally>, key: &K, tally: Tally) {
+    if let Some(has) = all.get_mut(key) {
+        has.take(tally);
+        if *has == Tally::default() {
+            all.remove(key);
+        }
     }
 }
 
