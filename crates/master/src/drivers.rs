@@ -132,6 +132,10 @@ impl Master {
             self.sessions.close(now, session);
             self.actions.push_back(Action::CloseSession(session));
         }
+        // The next driver writes the same parts of the output, and would have to wait for these to end by themselves.
+        for lease in self.leases.driving(id) {
+            self.end_lease(now, lease);
+        }
         let Some(job) = self.jobs.get_mut(id) else { return false };
         job.last_heard = now.monotonic;
         job.record.driver = Some(node.clone());

@@ -6,7 +6,7 @@ use std::{
 };
 
 use protocol::{
-    Digest, FileId, LeaseId, ResumeKey, SectorPath, SliceHeader, SliceId, UserName,
+    Digest, FileId, JobId, LeaseId, ResumeKey, SectorPath, SliceHeader, SliceId, UserName,
     message::{client_master::Condition, master_security::UserRights},
 };
 
@@ -17,6 +17,8 @@ use crate::{actions::Caller, nodes::NodeKey, per_user::PerUser, upkeep::Tally};
 pub(crate) struct Lease {
     pub(crate) id: LeaseId,
     pub(crate) by: UserRights,
+    /// The job whose driver writes, where its session is a driver's.
+    pub(crate) drives: Option<JobId>,
     pub(crate) header: SliceHeader,
     pub(crate) condition: Condition,
     pub(crate) parents: bool,
@@ -215,6 +217,11 @@ impl Leases {
     /// The leases whose bytes are on their way to a node.
     pub(crate) fn awaiting(&self, node: NodeKey) -> Vec<LeaseId> {
         self.by_id.values().filter(|lease| lease.awaited.contains(&node)).map(|lease| lease.id).collect()
+    }
+
+    /// The leases under which drivers of a job write.
+    pub(crate) fn driving(&self, job: JobId) -> Vec<LeaseId> {
+        self.by_id.values().filter(|lease| lease.drives == Some(job)).map(|lease| lease.id).collect()
     }
 
     /// The leases that have bytes at some node: those whose copies may have to be seen to.

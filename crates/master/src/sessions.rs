@@ -33,7 +33,7 @@ pub(crate) struct ClientSession {
     /// Where the user was when they proved themselves.
     proved_from: IpAddr,
     /// The job that it drives, where it was let in for that.
-    drives: Option<JobId>,
+    pub(crate) drives: Option<JobId>,
     /// When it ends unless it is renewed, in milliseconds since the Unix epoch.
     until_unix_millis: Option<u64>,
     last_heard: Duration,

@@ -97,6 +97,7 @@ impl Master {
         self.leases.add(Lease {
             id,
             by: by.clone(),
+            drives: client.drives,
             header,
             condition,
             parents: request.parents,

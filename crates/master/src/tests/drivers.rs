@@ -49,6 +49,16 @@ fn told(bench: &Bench, ids: &[&str]) -> Vec<(String, DriverKey)> {
     ids.iter().flat_map(of).collect()
 }
 
+/// Opens a session for the driver that has this key.
+fn come_in_to_drive(bench: &mut Bench, session: SessionId, id: JobId, key: DriverKey) {
+    let known = bench.master.drives_for(id, key).unwrap();
+    let known = KnownUser { rights: rights_of("ann"), credential: known.credential, until_unix_millis: None };
+    let address = [192, 0, 2, 7].into();
+    let join = ClientJoin { user: known, address, holder: HolderKey([7; 32]), proved_from: address, drives: Some(id) };
+    bench.master.open_client_session(bench.now, session, join);
+    bench.clients.insert("driver".into(), session);
+}
+
 #[test]
 fn a_detached_job_is_driven_by_a_node_in_the_name_of_its_user() {
     let mut bench = Bench::with_nodes(&["a/1", "b/1"]);
@@ -73,12 +83,8 @@ fn a_driver_that_reports_stays_and_a_silent_one_is_replaced_and_put_out() {
         report(&mut bench, id, JobState::Running);
     }
     assert_eq!(job(&mut bench, id).driver.as_ref(), Some(&first));
-    let known = bench.master.drives_for(id, KEYS[0]).unwrap();
     let session = SessionId(4_711);
-    let known = KnownUser { rights: rights_of("ann"), credential: known.credential, until_unix_millis: None };
-    let address = [192, 0, 2, 7].into();
-    let join = ClientJoin { user: known, address, holder: HolderKey([7; 32]), proved_from: address, drives: Some(id) };
-    bench.master.open_client_session(bench.now, session, join);
+    come_in_to_drive(&mut bench, session, id, KEYS[0]);
     assert!(bench.master.peer(session).is_some());
     bench.advance(seconds(12));
     let second = job(&mut bench, id).driver.unwrap();
@@ -90,6 +96,20 @@ fn a_driver_that_reports_stays_and_a_silent_one_is_replaced_and_put_out() {
     assert!(bench.master.peer(session).is_none(), "the old driver can say nothing any more");
     assert!(bench.master.drives_for(id, KEYS[0]).is_err() && bench.master.drives_for(id, KEYS[1]).is_ok());
     assert_eq!(job(&mut bench, id).state, JobState::Running);
+}
+
+#[test]
+fn what_an_old_driver_was_writing_keeps_no_new_one_from_the_same_path() {
+    let mut bench = Bench::with_nodes(&["a/1", "b/1"]);
+    let id = detached(&mut bench);
+    come_in_to_drive(&mut bench, SessionId(4_711), id, KEYS[0]);
+    bench.created("driver", create("/part"));
+    bench.created("ann", create("/other"));
+    bench.advance(seconds(12));
+    come_in_to_drive(&mut bench, SessionId(4_712), id, KEYS[1]);
+    bench.created("driver", create("/part"));
+    // What the same user writes otherwise goes on.
+    assert_eq!(bench.status_of("ann", ClientRequest::Create(create("/other"))), Status::Refused);
 }
 
 #[test]
