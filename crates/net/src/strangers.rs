@@ -73,6 +73,8 @@ struct Present {
 #[derive(Debug)]
 struct Network {
     present: BTreeSet<u64>,
+    /// Those of them whose proof is being looked at: what takes long is not theirs.
+    judged: BTreeSet<u64>,
     turns: Arc<Semaphore>,
 }
 
@@ -84,6 +86,13 @@ enum Standing {
     Known,
     /// Its place went to another.
     GaveWay,
+}
+
+impl Default for Network {
+    fn default() -> Self {
+        let turns = Arc::new(Semaphore::new(TURNS_OF_AN_ADDRESS));
+        Self { present: BTreeSet::new(), judged: BTreeSet::new(), turns }
+    }
 }
 
 impl Strangers {
@@ -98,7 +107,7 @@ impl Strangers {
         let (now, network) = (Instant::now(), network_of(peer));
         let mut crowd = self.lock();
         if crowd.count(network) >= self.room.of_an_address {
-            let oldest = crowd.oldest_of(network)?;
+            let oldest = crowd.oldest_unjudged_of(network)?;
             crowd.give_way(oldest, now, PATIENCE)?;
         } else if crowd.present.len() >= self.room.in_all {
             let (greediest, count) = crowd.greediest()?;
@@ -110,13 +119,13 @@ impl Strangers {
         crowd.last += 1;
         let (number, standing) = (crowd.last, watch::Sender::new(Standing::Stranger));
         crowd.present.insert(number, Present { network, since: now, standing: standing.clone() });
-        let turns = || Arc::new(Semaphore::new(TURNS_OF_AN_ADDRESS));
-        let of = crowd.networks.entry(network).or_insert_with(|| Network { present: BTreeSet::new(), turns: turns() });
+        let of = crowd.networks.entry(network).or_default();
         of.present.insert(number);
         let turns = Arc::clone(&of.turns);
         drop(crowd);
         let words_left = AtomicUsize::new(limits::JOIN_BYTES_MAX);
-        Some(Place { strangers: Arc::clone(self), number, until: now + STRANGER_TIME_MAX, standing, words_left, turns })
+        let (strangers, until) = (Arc::clone(self), now + STRANGER_TIME_MAX);
+        Some(Place { strangers, network, number, until, standing, words_left, turns })
     }
 
     /// The system has no room for another connection: the oldest stranger of the address that has most goes.
@@ -150,8 +159,25 @@ impl Crowd {
         self.networks.get(&network).map_or(0, |of| of.present.len())
     }
 
+    /// Who of an address goes first where somebody has to: whose proof is being looked at is the last.
     fn oldest_of(&self, network: IpAddr) -> Option<u64> {
-        self.networks.get(&network)?.present.first().copied()
+        let oldest = || self.networks.get(&network)?.present.first().copied();
+        self.oldest_unjudged_of(network).or_else(oldest)
+    }
+
+    fn oldest_unjudged_of(&self, network: IpAddr) -> Option<u64> {
+        let of = self.networks.get(&network)?;
+        of.present.difference(&of.judged).next().copied()
+    }
+
+    /// Notes whether a stranger's proof is being looked at.
+    fn judge(&mut self, network: IpAddr, number: u64, is_judged: bool) {
+        let Some(of) = self.networks.get_mut(&network) else { return };
+        if !is_judged {
+            of.judged.remove(&number);
+        } else if of.present.contains(&number) {
+            of.judged.insert(number);
+        }
     }
 
     /// The address that has most, and how many; of several the one that is longest here.
@@ -176,6 +202,7 @@ impl Crowd {
         let Some(Present { network, .. }) = self.present.remove(&number) else { return };
         if let Some(of) = self.networks.get_mut(&network) {
             of.present.remove(&number);
+            of.judged.remove(&number);
             if of.present.is_empty() {
                 self.networks.remove(&network);
             }
@@ -187,11 +214,26 @@ impl Crowd {
 #[derive(Debug)]
 pub struct Place {
     strangers: Arc<Strangers>,
+    network: IpAddr,
     number: u64,
     until: Instant,
     standing: watch::Sender<Standing>,
     words_left: AtomicUsize,
     turns: Arc<Semaphore>,
+}
+
+/// A stranger's turn to have its proof looked at, until it is dropped.
+#[derive(Debug)]
+pub struct Turn<'a> {
+    place: &'a Place,
+    _permit: OwnedSemaphorePermit,
+}
+
+impl Drop for Turn<'_> {
+    fn drop(&mut self) {
+        let Place { strangers, network, number, .. } = self.place;
+        strangers.lock().judge(*network, *number, false);
+    }
 }
 
 /// Why a stranger is heard no longer.
@@ -243,9 +285,12 @@ impl Place {
         self.bounded(None, work).await
     }
 
-    /// Waits for this address's turn to have a proof looked at, where that costs others time too.
-    pub async fn turn(&self) -> Option<OwnedSemaphorePermit> {
-        Arc::clone(&self.turns).acquire_owned().await.ok()
+    /// Waits for this address's turn to have a proof looked at, where that costs others time too. Until the turn is dropped
+    /// nobody of its own address takes its place: whom it waits for then is not its fault.
+    pub async fn turn(&self) -> Option<Turn<'_>> {
+        let permit = Arc::clone(&self.turns).acquire_owned().await.ok()?;
+        self.strangers.lock().judge(self.network, self.number, true);
+        Some(Turn { place: self, _permit: permit })
     }
 
     /// Takes `bytes` from what it may say; false where that is used up.
@@ -351,6 +396,25 @@ mod tests {
         assert!(door.enter(address("192.0.2.1")).is_some());
         advance(STRANGER_TIME_MAX).await;
         assert_eq!(third.within(std::future::ready(())).await, Ok(()));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn whose_proof_is_being_looked_at_keeps_its_place_before_those_of_its_own_address() {
+        let door = door(3, 2);
+        let judged = door.enter(address("192.0.2.1")).unwrap();
+        let turn = judged.turn().await.unwrap();
+        let silent = door.enter(address("192.0.2.1")).unwrap();
+        advance(PATIENCE).await;
+        let third = door.enter(address("192.0.2.1")).unwrap();
+        assert!(stays(&judged).await && !stays(&silent).await && stays(&third).await);
+        // Where the whole room is full it is the last of its address to go, and it does go.
+        let other = door.enter(address("192.0.2.2")).unwrap();
+        let _another = door.enter(address("192.0.2.3"));
+        assert!(stays(&judged).await && !stays(&third).await);
+        drop(turn);
+        advance(PATIENCE).await;
+        assert!(door.enter(address("192.0.2.4")).is_some());
+        assert!(!stays(&judged).await && stays(&other).await);
     }
 
     #[tokio::test(start_paused = true)]
