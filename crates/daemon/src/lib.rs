@@ -7,6 +7,7 @@
 
 pub mod error;
 pub mod group_commit;
+pub mod open_files;
 pub mod ready;
 pub mod settings;
 pub mod stop;

@@ -80,6 +80,7 @@ impl Server {
     /// # Errors
     /// When certificates, journal or topology cannot be used, or the port is in use.
     pub async fn bind(settings: &Checked<MasterSettings>) -> Result<Self, MasterError> {
+        daemon::open_files::allow_most();
         let files = settings.credential_files();
         // A renewal that was cut off is finished first.
         let settled = settle_together(&[&files.key, &files.certificate]);

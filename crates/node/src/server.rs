@@ -30,7 +30,6 @@ use protocol::{
     disk::{DiskState, DiskStatus},
     message::join::JoinRequest,
 };
-use rustix::process::{Resource, getrlimit, setrlimit};
 use store::{Disk, OsDisk, settle_together};
 use tokio::{
     sync::{Semaphore, mpsc},
@@ -92,7 +91,7 @@ impl Server {
     /// # Errors
     /// When the credentials cannot be used, the data folder is another process's or the port is in use.
     pub async fn bind(settings: &Checked<NodeSettings>, spe: SpeProgram) -> Result<Self, NodeError> {
-        raise_descriptor_limit();
+        daemon::open_files::allow_most();
         let files = settings.credential_files();
         // A renewal that was cut off is finished first.
         settle_together(&[&files.key, &files.certificate])
@@ -359,16 +358,6 @@ fn unspecified_like(address: IpAddr) -> IpAddr {
     match address {
         IpAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
         IpAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
-    }
-}
-
-/// Uses as many open files as this process may have: each transfer and each SPE takes a few.
-fn raise_descriptor_limit() {
-    let mut limit = getrlimit(Resource::Nofile);
-    if limit.current < limit.maximum || limit.maximum.is_none() {
-        limit.current = limit.maximum;
-        // What is refused leaves things as they were.
-        let _ = setrlimit(Resource::Nofile, limit);
     }
 }
 

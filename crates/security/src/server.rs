@@ -69,6 +69,7 @@ pub async fn serve(settings: Checked<SecuritySettings>, stopping: Stopping) -> R
 impl Server {
     /// Reads the accounts and opens the port.
     pub async fn bind(settings: &Checked<SecuritySettings>) -> Result<Self, SecurityError> {
+        daemon::open_files::allow_most();
         let files = settings.credential_files();
         // A renewal that was cut off is finished first.
         settle_together(&[&files.key, &files.certificate]).map_err(|source| SecurityError::File {
