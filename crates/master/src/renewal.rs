@@ -87,7 +87,7 @@ impl Renewal {
         // The security server sees for itself which certificate is shown; the address of a master is not looked at.
         let address = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
         let request = AdmissionRequest::Enrol { address, fingerprint: None, enrolment };
-        match self.security.ask(&SecurityRequest::Admission(request)).await? {
+        match self.security.ask_for_master(&SecurityRequest::Admission(request)).await? {
             SecurityReply::Admission(reply) => Ok(reply),
             SecurityReply::Refused(refusal) => Err(refusal),
             _ => Err(Refusal::new(Status::Failed, "the security server answered another question than was asked")),

@@ -17,19 +17,32 @@ pub(crate) struct SecurityDoor {
     /// A connection is taken out while it is in use, so that one whose question was given up is not used again: the
     /// answer would be taken for that of the next question.
     idle: Mutex<Vec<TransferStream>>,
+    /// For questions that others bring,
     places: Semaphore,
+    /// and for the master's own, which decide who is still in: nobody's logins keep them waiting.
+    own_places: Semaphore,
 }
 
 impl SecurityDoor {
     /// A door to the security server at `address`; connects when it is first asked.
     pub(crate) fn new(carrier: TcpCarrier, address: SocketAddr) -> Self {
-        Self { carrier, address, idle: Mutex::default(), places: Semaphore::new(CONNECTIONS_MAX) }
+        let (places, own_places) = (Semaphore::new(CONNECTIONS_MAX), Semaphore::new(OWN_CONNECTIONS_MAX));
+        Self { carrier, address, idle: Mutex::default(), places, own_places }
     }
 
-    /// Asks, and asks once more on a new connection when a kept one turns out to be broken.
+    /// Asks for someone else, and asks once more on a new connection when a kept one turns out to be broken.
     pub(crate) async fn ask(&self, request: &SecurityRequest) -> Result<SecurityReply, Refusal> {
+        self.ask_in(&self.places, request).await
+    }
+
+    /// Asks what the master itself has to know.
+    pub(crate) async fn ask_for_master(&self, request: &SecurityRequest) -> Result<SecurityReply, Refusal> {
+        self.ask_in(&self.own_places, request).await
+    }
+
+    async fn ask_in(&self, places: &Semaphore, request: &SecurityRequest) -> Result<SecurityReply, Refusal> {
         let answer = timeout(ANSWER_MAX, async {
-            let _place = self.places.acquire().await.ok()?;
+            let _place = places.acquire().await.ok()?;
             if let Some(kept) = self.take_idle()
                 && let Ok(reply) = self.converse(kept, request).await
             {
@@ -84,7 +97,9 @@ impl SecurityDoor {
     }
 }
 
-/// Connections to the security server at once; a password takes it a good part of a second to check.
+/// Connections to the security server at once for what others ask; a password takes it a good part of a second to check.
 const CONNECTIONS_MAX: usize = 8;
+/// The same for what the master asks for itself: who was struck off, who still may what, events of the audit record.
+const OWN_CONNECTIONS_MAX: usize = 4;
 /// How long one question may take, with connecting and waiting for a place.
 const ANSWER_MAX: Duration = Duration::from_secs(15);

@@ -45,6 +45,7 @@ use crate::{
     renewal::Renewal,
     security_door::SecurityDoor,
     sessions::Peer,
+    standing,
     topology_watch::TopologyWatch,
     turns::Turns,
 };
@@ -372,7 +373,13 @@ impl Desk {
                 Action::CloseSession(session) => self.messenger.remove_session(session),
                 Action::AskSecurity { to, request } => {
                     let security = Arc::clone(&self.security);
-                    drop(self.questions.spawn(async move { (to, security.ask(&request).await) }));
+                    drop(self.questions.spawn(async move {
+                        let asked = match standing::is_own(to) {
+                            true => security.ask_for_master(&request).await,
+                            false => security.ask(&request).await,
+                        };
+                        (to, asked)
+                    }));
                 }
                 Action::BringAudit(batch) => {
                     let security = Arc::clone(&self.security);
@@ -431,7 +438,7 @@ async fn ordered(session: SessionId, answer: Result<Answer, NetError>) -> OrderO
 
 /// Brings events to the audit record.
 async fn bring(security: &SecurityDoor, batch: AuditBatch) -> Result<AuditHead, Refusal> {
-    match security.ask(&SecurityRequest::Audit(AuditRequest::Record(batch))).await? {
+    match security.ask_for_master(&SecurityRequest::Audit(AuditRequest::Record(batch))).await? {
         SecurityReply::Audit(AuditReply::Recorded(head)) => Ok(head),
         SecurityReply::Refused(refusal) => Err(refusal),
         _ => Err(Refusal::new(Status::Failed, "the security server answered audit events with something else")),

@@ -260,6 +260,11 @@ pub(crate) fn is_less(new: &UserRights, old: &UserRights) -> bool {
     (old.admin && !new.admin) || old.groups.iter().any(|group| !new.groups.contains(group))
 }
 
+/// Whether it is the master itself that asks.
+pub(crate) fn is_own(asks: Caller) -> bool {
+    asks.session == OWN.session
+}
+
 /// Stands for the master itself where it asks. Sessions have ids drawn by lot, among which 0 does not come up.
 pub(crate) const OWN: Caller = Caller { session: SessionId(0), request: None };
 /// As [`OWN`], where it asks how the security server is.
