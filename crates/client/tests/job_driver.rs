@@ -202,6 +202,20 @@ async fn an_output_that_lacks_a_part_is_not_revealed() {
     assert_eq!(cloud.world().record.as_ref().unwrap().state, JobState::Failed);
 }
 
+#[tokio::test]
+async fn what_is_written_is_not_given_up_because_its_publication_has_to_wait() {
+    let cloud = FakeCloud::start(&["a"]).await;
+    let all = records(60);
+    let input = cloud.add_file("/in/1", &all, &["a"]);
+    cloud.world().commits_put_off = 3;
+    cloud.client().await.run_job(two_stages(vec![input], folder("/out")), nothing).await.unwrap();
+    assert_eq!(cloud.records_below("/out"), all);
+    let world = cloud.world();
+    assert_eq!(world.commits_put_off, 0);
+    let parts = world.paths().iter().filter(|path| path.starts_with("/out/")).count();
+    assert_eq!(world.log.iter().filter(|line| *line == "publish").count(), parts, "each once");
+}
+
 /// `NotFound` is what the slower of two drivers hears, `Unavailable` whoever's answer was lost.
 #[tokio::test]
 async fn a_last_rename_whose_answer_is_lost_is_no_failure() {

@@ -121,12 +121,23 @@ impl Client {
 
     /// Publishes what a node has stored under a lease.
     pub(crate) async fn commit(&self, lease: LeaseId, bytes: u64, digest: Digest) -> Result<Entry, ClientError> {
-        match self.ask(ClientRequest::Commit { lease, bytes, digest }).await? {
-            ClientReply::Entry(entry) => {
-                self.leases().remove(&lease);
-                Ok(entry)
+        let mut patience = protocol::limits::LEASE_LIFE;
+        loop {
+            match self.ask(ClientRequest::Commit { lease, bytes, digest }).await {
+                Ok(ClientReply::Entry(entry)) => {
+                    self.leases().remove(&lease);
+                    return Ok(entry);
+                }
+                Ok(_) => return Err(ClientError::Unexpected { who: "master", request: "commit" }),
+                // It was not even looked at, and all bytes are there: what is already done is not given up for that.
+                Err(ClientError::TooMuch(too_much)) if !patience.is_zero() => {
+                    let pause =
+                        Duration::from_secs(too_much.retry_after_seconds.into()).max(COMMIT_PAUSE_MIN).min(patience);
+                    patience -= pause;
+                    tokio::time::sleep(pause).await;
+                }
+                Err(error) => return Err(error),
             }
-            _ => Err(ClientError::Unexpected { who: "master", request: "commit" }),
         }
     }
 
@@ -338,6 +349,8 @@ pub(super) fn resume_key_of(parts: &[&[u8]]) -> ResumeKey {
     ResumeKey(u128::from_be_bytes(key))
 }
 
+/// How soon a commit is asked for again that the master put off.
+const COMMIT_PAUSE_MIN: Duration = Duration::from_millis(100);
 /// A third of a lease's life, so that two renewals may be lost.
 const RENEWAL_PERIOD: Duration = Duration::from_secs(protocol::limits::LEASE_LIFE.as_secs() / 3);
 /// How long the master's last word is waited for after something broke.

@@ -28,7 +28,7 @@ use protocol::{
         acl::{AclReply, AclRequest},
         client_master::{
             Admitted, ClientReply, ClientRequest, Created, Entry, EntryKind, EntryStatus, FileContent, JobRecord,
-            Located, Page, Source, SpeNode,
+            Located, Page, Source, SpeNode, TooMuch,
         },
         history::{HistoryRequest, JobHistory},
         join::{JoinReply, JoinRequest, KEY_LABEL},
@@ -99,6 +99,8 @@ pub(crate) struct World {
     refusal: Option<Refusal>,
     /// Renames that are done and then answered with this: the answer was lost, or somebody else did it first.
     pub(crate) renames_denied: VecDeque<Status>,
+    /// How many commits are answered with "too much, try again", and not looked at.
+    pub(crate) commits_put_off: u32,
     /// A commit that nobody knows of puts this file beside the next part.
     pub(crate) stray: Option<String>,
     /// A file beside the next part that is gone when the job looks.
@@ -311,6 +313,10 @@ impl World {
                     None => ClientReply::Refused(Refusal::new(Status::Unavailable, "the node is gone")),
                 }
             }
+            ClientRequest::Commit { .. } if self.commits_put_off > 0 => {
+                self.commits_put_off -= 1;
+                ClientReply::TooMuch(TooMuch::new("alice asks too much", 0))
+            }
             ClientRequest::Commit { lease, bytes, .. } => {
                 let (path, slice, records) = self.leases.remove(&lease).expect("a lease that was given");
                 assert_eq!(self.slices[&slice].len() as u64, bytes);
@@ -514,6 +520,7 @@ async fn serve_driver(world: Arc<Mutex<World>>, node: NodeId, mut stream: Transf
             SpeRequest::Seal(order) => lock(&world).seal(&node, &order),
             SpeRequest::Deliver(order) => lock(&world).deliver_again(&node, &order),
             SpeRequest::Publish { bucket, ticket } => {
+                lock(&world).log.push("publish".into());
                 let mut world = lock(&world);
                 let bytes = world.nodes[&node].sealed[&bucket].clone();
                 let slice = SliceId(u128::from_be_bytes(ticket.ticket.try_into().unwrap()));
