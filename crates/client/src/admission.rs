@@ -22,7 +22,7 @@ use protocol::{
 };
 use tokio::time::timeout;
 
-use crate::{Client, ClientError};
+use crate::{Client, ClientError, joining::ask_to_join};
 
 impl Client {
     /// Makes a ticket for a node that is to find the master at `master`. Its secret is made here and told to nobody: the
@@ -256,16 +256,17 @@ impl Newcomer {
             Trust::Authority(pem) => TlsIdentity::client(pem),
         };
         let identity = identity.map_err(net)?;
-        let role = if kind == MachineKind::Master { "security" } else { "master" };
-        let mut stream = TcpCarrier::new(identity).connect(self.address, role).await.map_err(net)?;
-        let authority = stream.peer_authority();
+        let carrier = TcpCarrier::new(identity);
         if kind == MachineKind::Master {
+            let stream = carrier.connect(self.address, "security").await.map_err(net)?;
+            let authority = stream.peer_authority();
             let address = stream.peer().ip();
             let request = AdmissionRequest::Enrol { address, fingerprint: None, enrolment };
             return Ok((ask_security(stream, request).await?, authority));
         }
-        stream.send(&JoinRequest::Enrol(enrolment)).await.map_err(net)?;
-        let reply = stream.receive::<JoinReply>().await.map_err(net)?;
+        let request = JoinRequest::Enrol(enrolment);
+        let (stream, reply) = ask_to_join(&carrier, self.address, &request).await.map_err(net)?;
+        let authority = stream.peer_authority();
         stream.close().await;
         match reply {
             JoinReply::Admission(reply) => Ok((reply, authority)),

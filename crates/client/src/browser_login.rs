@@ -3,10 +3,7 @@
 
 use std::time::{Duration, Instant};
 
-use net::{
-    identity::TlsIdentity,
-    transfer::{Carrier, TcpCarrier},
-};
+use net::{identity::TlsIdentity, transfer::TcpCarrier};
 use protocol::{
     Refusal, Status,
     message::{
@@ -17,7 +14,7 @@ use protocol::{
 };
 use tokio::time::sleep;
 
-use crate::{ClientError, LoginAt, Profile};
+use crate::{ClientError, LoginAt, Profile, joining::ask_to_join};
 
 /// A login that has begun, and that a person finishes in a browser.
 pub struct BrowserLogin {
@@ -116,9 +113,8 @@ impl Door {
     /// One question on a connection of its own: between two of them people read mail and look for their telephone.
     async fn ask(&self, request: DeviceRequest) -> Result<DeviceReply, ClientError> {
         let failed = || ClientError::net(format!("cannot log in at {}", self.at.address));
-        let mut stream = self.carrier.connect(self.at.address, "master").await.map_err(failed())?;
-        stream.send(&JoinRequest::Device(request)).await.map_err(failed())?;
-        let reply = stream.receive::<JoinReply>().await.map_err(failed())?;
+        let request = JoinRequest::Device(request);
+        let (stream, reply) = ask_to_join(&self.carrier, self.at.address, &request).await.map_err(failed())?;
         stream.close().await;
         match reply {
             JoinReply::Device(reply) => Ok(reply),

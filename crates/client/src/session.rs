@@ -15,7 +15,7 @@ use net::{
     datagram::bind_udp,
     identity::{HolderPair, TlsIdentity},
     messenger::{Messenger, MessengerEvent, SessionKeys, Side},
-    transfer::{Carrier, CarrierSettings, Carriers, QuicSettings, Remembered, TcpCarrier},
+    transfer::{CarrierSettings, Carriers, QuicSettings, Remembered, TcpCarrier},
 };
 use protocol::{
     LeaseId, SessionId, UserName,
@@ -33,7 +33,7 @@ use protocol::{
 };
 use tokio::sync::{Mutex, RwLock};
 
-use crate::{ClientError, Profile, Throttle, connections::Connections, file::local::LocalDoors};
+use crate::{ClientError, Profile, Throttle, connections::Connections, file::local::LocalDoors, joining::ask_to_join};
 
 /// A logged-in client. Clones share the session.
 #[derive(Clone)]
@@ -265,11 +265,11 @@ pub async fn login(at: &LoginAt, user: &UserName, password: String) -> Result<Pr
     let what = format!("cannot log in at {address}");
     let failed = || ClientError::net(what.clone());
     let identity = TlsIdentity::client(authority).map_err(ClientError::net("cannot use the cloud's authority"))?;
-    let mut stream = TcpCarrier::new(identity).connect(*address, "master").await.map_err(failed())?;
     let secret = Secret::Password(password);
     let request = JoinRequest::Login { user: user.clone(), secret, machine: machine.clone() };
-    stream.send(&request).await.map_err(failed())?;
-    match stream.receive::<JoinReply>().await.map_err(failed())? {
+    let asked = ask_to_join(&TcpCarrier::new(identity), *address, &request).await;
+    let (stream, reply) = asked.map_err(failed())?;
+    match reply {
         JoinReply::LoggedIn(NewSession { credential, token, .. }) => {
             stream.close().await;
             Ok(Profile { session: Some(credential), ..Profile::of(*address, user.clone(), token, authority.clone()) })
@@ -290,9 +290,9 @@ async fn open_session(
 ) -> Result<SessionId, ClientError> {
     let what = format!("cannot log in at {}", profile.address);
     let failed = || ClientError::net(what.clone());
-    let mut stream = carrier.connect(profile.address, "master").await.map_err(failed())?;
-    stream.send(&profile.join_request(holder.public())).await.map_err(failed())?;
-    match stream.receive::<JoinReply>().await.map_err(failed())? {
+    let request = profile.join_request(holder.public());
+    let (stream, reply) = ask_to_join(carrier, profile.address, &request).await.map_err(failed())?;
+    match reply {
         JoinReply::Refused(refusal) => Err(refusal.into()),
         JoinReply::LoggedIn(_) | JoinReply::Admission(_) | JoinReply::Device(_) => {
             Err(ClientError::Unexpected { who: "master", request: "open a session" })

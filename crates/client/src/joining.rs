@@ -1,0 +1,91 @@
+//! The conversation with which a machine or a person comes in: one question to the master, and its answer. Serves login,
+//! sessions and enrolment. A master with many strangers at its door hangs up on some before it heard them; they knock again.
+
+use std::{net::SocketAddr, time::Duration};
+
+use net::{
+    NetError,
+    transfer::{Carrier, TcpCarrier, TransferStream},
+};
+use protocol::message::join::{JoinReply, JoinRequest};
+
+/// Asks the master at `address`; the answer, and the connection on which it came. Asking twice is as asking once: what was
+/// begun for an answer that nobody heard is not used, and ends by itself.
+///
+/// # Errors
+/// Those of the connection, after a few tries where it was the master who hung up.
+pub(crate) async fn ask_to_join(
+    carrier: &TcpCarrier,
+    address: SocketAddr,
+    request: &JoinRequest,
+) -> Result<(TransferStream, JoinReply), NetError> {
+    knock(|| async {
+        let mut stream = carrier.connect(address, "master").await?;
+        stream.send(request).await?;
+        let reply = stream.receive().await?;
+        Ok((stream, reply))
+    })
+    .await
+}
+
+/// Tries again where the other end hung up.
+async fn knock<T, F: Future<Output = Result<T, NetError>>>(mut once: impl FnMut() -> F) -> Result<T, NetError> {
+    let mut pauses = PAUSES.into_iter();
+    loop {
+        match once().await {
+            Err(error @ (NetError::Closed { .. } | NetError::Broken { .. })) => {
+                let Some(pause) = pauses.next() else { return Err(error) };
+                tracing::debug!(%error, "knocks again");
+                tokio::time::sleep(pause).await;
+            }
+            done => return done,
+        }
+    }
+}
+
+/// How long to wait between two knocks. One who stands still at the door gives way after [`net::strangers::PATIENCE`], and
+/// these are longer together.
+const PAUSES: [Duration; 3] = [Duration::from_millis(250), Duration::from_secs(1), Duration::from_secs(2)];
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use std::cell::Cell;
+
+    use super::*;
+
+    fn hung_up() -> NetError {
+        NetError::Closed { peer: ([127, 0, 0, 1], 7000).into(), operation: "the handshake" }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_is_hung_up_on_knocks_again_for_longer_than_anyone_stands_still_at_the_door() {
+        assert!(PAUSES.iter().sum::<Duration>() > net::strangers::PATIENCE);
+        let knocks = Cell::new(0);
+        let third = knock(async || {
+            knocks.set(knocks.get() + 1);
+            if knocks.get() < 3 { Err(hung_up()) } else { Ok(knocks.get()) }
+        });
+        assert_eq!(third.await.unwrap(), 3);
+        knocks.set(0);
+        let never = knock(async || {
+            knocks.set(knocks.get() + 1);
+            Err::<(), _>(hung_up())
+        });
+        assert!(matches!(never.await, Err(NetError::Closed { .. })));
+        assert_eq!(knocks.get(), PAUSES.len() + 1);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn where_nobody_listens_nobody_knocks_twice() {
+        let knocks = Cell::new(0);
+        let refused = knock(async || {
+            knocks.set(knocks.get() + 1);
+            let address = ([127, 0, 0, 1], 7000).into();
+            let source = std::io::ErrorKind::ConnectionRefused.into();
+            Err::<(), _>(NetError::Connect { server: "master".into(), address, source })
+        });
+        assert!(refused.await.is_err());
+        assert_eq!(knocks.get(), 1);
+    }
+}
