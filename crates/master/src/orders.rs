@@ -79,6 +79,16 @@ struct Queue {
     /// Paths at which a slice is being placed, with what waits for that: of two slices ordered to one path, the one that
     /// is carried out last stays there, and that must be the one ordered last.
     busy_paths: BTreeMap<PathMark, Vec<Work>>,
+    /// Words on their way of which each says all and replaces the one before.
+    told: BTreeMap<Work, Told>,
+}
+
+/// Words of one kind on their way to a node. Messages may overtake each other.
+#[derive(Debug, Default)]
+struct Told {
+    in_flight: u32,
+    /// Whether there were ever two at once: nobody knows then which of them the node heard last.
+    were_several: bool,
 }
 
 impl Orders {
@@ -148,6 +158,11 @@ impl Orders {
         if let Ordered::Place { at, .. } = ordered {
             queue.busy_paths.entry(at).or_default();
         }
+        if let Some(word) = ordered.replacing_word() {
+            let told = queue.told.entry(word).or_default();
+            told.in_flight += 1;
+            told.were_several |= told.in_flight > 1;
+        }
         self.in_flight.insert(self.last, (node, ordered));
         self.last
     }
@@ -166,7 +181,21 @@ impl Orders {
                 }
             }
         }
+        if let Some(word) = ordered.replacing_word() {
+            self.note_heard(node, word);
+        }
         Some((node, ordered))
+    }
+
+    /// A word that replaces those before it was answered, or given up. Where others were on their way with it the node is
+    /// told once more.
+    fn note_heard(&mut self, node: NodeKey, word: Work) {
+        let Some(queue) = self.queues.get_mut(&node) else { return };
+        let Some(told) = queue.told.get_mut(&word) else { return };
+        told.in_flight -= 1;
+        if told.in_flight == 0 && queue.told.remove(&word).is_some_and(|told| told.were_several) {
+            self.push(node, word);
+        }
     }
 
     /// Forgets all that waits and is on its way for a node whose session ended. What is to be done there is found
@@ -199,6 +228,16 @@ impl Ordered {
             | Self::TicketKeys
             | Self::LinkShares
             | Self::StruckOff => None,
+        }
+    }
+
+    /// The work of telling this again, where it is a word that says all and replaces the one before.
+    fn replacing_word(self) -> Option<Work> {
+        match self {
+            Self::TicketKeys => Some(Work::TicketKeys),
+            Self::LinkShares => Some(Work::LinkShares),
+            Self::StruckOff => Some(Work::StruckOff),
+            _ => None,
         }
     }
 }

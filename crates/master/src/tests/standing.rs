@@ -51,6 +51,14 @@ impl Bench {
         session
     }
 
+    fn struck_off_told(&self, id: &str) -> Vec<Vec<NodeId>> {
+        let lists = self.node(id).orders.iter().filter_map(|order| match order {
+            Order::StruckOff(names) => Some(names.clone()),
+            _ => None,
+        });
+        lists.collect()
+    }
+
     fn revoked_at(&self, id: &str) -> Vec<String> {
         let told = |order: &Order| match order {
             Order::Revoke(Revocation { user, .. }) => Some(user.to_string()),
@@ -170,13 +178,6 @@ fn a_session_ends_at_its_time_unless_it_was_renewed() {
 #[test]
 fn whose_certificates_are_worthless_every_node_hears_at_once_and_one_that_comes_back_hears_it_again() {
     let mut bench = Bench::with_nodes(&["a/1", "b/1"]);
-    let told = |bench: &Bench, id: &str| -> Vec<Vec<NodeId>> {
-        let lists = bench.node(id).orders.iter().filter_map(|order| match order {
-            Order::StruckOff(names) => Some(names.clone()),
-            _ => None,
-        });
-        lists.collect()
-    };
     let ids: Vec<_> = bench.nodes.keys().map(ToString::to_string).collect();
     let (one, other) = (&ids[0], &ids[1]);
     let gone = vec![node("gone")];
@@ -187,15 +188,33 @@ fn whose_certificates_are_worthless_every_node_hears_at_once_and_one_that_comes_
         assert!(bench.asked(|request| *request == SecurityRequest::StruckOff).is_some());
         bench.hear_security(OWN, Ok(SecurityReply::StruckOff(gone.clone())));
     }
-    assert_eq!(told(&bench, one), std::slice::from_ref(&gone), "once, until it changes");
+    assert_eq!(bench.struck_off_told(one), std::slice::from_ref(&gone), "once, until it changes");
     // It did not hear of the next change, and comes back.
     bench.node_mut(other).answers = false;
     bench.hear_security(OWN, Ok(SecurityReply::StruckOff(Vec::new())));
-    assert_eq!(told(&bench, one), [gone.clone(), Vec::new()]);
+    assert_eq!(bench.struck_off_told(one), [gone.clone(), Vec::new()]);
     bench.node_mut(other).orders.clear();
     bench.node_mut(other).answers = true;
     bench.join(other);
-    assert_eq!(told(&bench, other).last(), Some(&Vec::new()));
+    assert_eq!(bench.struck_off_told(other).last(), Some(&Vec::new()));
+}
+
+/// Messages may overtake each other, and the one that is heard last must be the newest.
+#[test]
+fn a_node_to_which_two_lists_were_on_their_way_at_once_is_told_the_last_again() {
+    let mut bench = Bench::with_nodes(&["a/1"]);
+    let id = bench.nodes.keys().next().unwrap().to_string();
+    bench.node_mut(&id).answers = false;
+    let lists = [vec![node("gone")], vec![node("gone"), node("lost")]];
+    for list in lists.clone() {
+        bench.hear_security(OWN, Ok(SecurityReply::StruckOff(list)));
+    }
+    assert_eq!(bench.struck_off_told(&id), lists);
+    bench.resume(&id);
+    bench.advance(seconds(3));
+    assert_eq!(bench.struck_off_told(&id), [&lists[0], &lists[1], &lists[1]].map(Clone::clone));
+    bench.advance(seconds(30));
+    assert_eq!(bench.struck_off_told(&id).len(), 3, "and no more");
 }
 
 #[test]
