@@ -20,8 +20,7 @@ use super::Confinement;
 #[derive(Debug)]
 pub(super) struct Cgroups {
     folder: PathBuf,
-    made: AtomicU64,
-    /// Groups whose processes were ended and had not gone yet.
+    /// Groups whose processes were ended and had not gone yet, those of an earlier node too.
     ended: Mutex<Vec<PathBuf>>,
 }
 
@@ -52,6 +51,7 @@ impl Cgroups {
             Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(unusable(&folder, &error)),
             _ => fs::remove_dir(&made).map_err(|error| unusable(&folder, &error))?,
         }
+        may_be_entered(&folder)?;
         Ok(folder)
     }
 
@@ -61,18 +61,20 @@ impl Cgroups {
     /// # Errors
     /// A sentence on why there is none.
     pub(super) fn find(named: Option<&Path>) -> Result<Self, String> {
+        // Several nodes of one process would look at what another is about to change.
+        static FINDING: Mutex<()> = Mutex::new(());
+        let _turn = FINDING.lock().unwrap_or_else(PoisonError::into_inner);
         let folder = Self::look(named)?;
-        Self::prepare(&folder).map_err(|error| unusable(&folder, &error))?;
-        Ok(Self { folder, made: AtomicU64::new(0), ended: Mutex::default() })
+        let ended = Self::prepare(&folder).map_err(|error| unusable(&folder, &error))?;
+        Ok(Self { folder, ended: Mutex::new(ended) })
     }
 
-    fn prepare(folder: &Path) -> io::Result<()> {
+    /// Gives the groups of an earlier node that are not gone yet.
+    fn prepare(folder: &Path) -> io::Result<Vec<PathBuf>> {
         let own = process::id().to_string();
-        for entry in fs::read_dir(folder)?.flatten() {
-            if entry.file_name().to_string_lossy().starts_with(PREFIX) {
-                end(&entry.path());
-            }
-        }
+        let entries = fs::read_dir(folder)?.flatten();
+        let left = entries.filter(|entry| is_left(&entry.file_name().to_string_lossy()));
+        let left = left.map(|entry| entry.path()).filter(|group| !end(group)).collect();
         if fs::read_to_string(folder.join("cgroup.procs"))?.split_whitespace().any(|id| id == own) {
             let node = folder.join(NODE);
             match fs::create_dir(&node) {
@@ -81,15 +83,23 @@ impl Cgroups {
             }
         }
         let wanted = CONTROLLERS.map(|name| format!("+{name}")).join(" ");
-        fs::write(folder.join("cgroup.subtree_control"), wanted)
+        fs::write(folder.join("cgroup.subtree_control"), wanted)?;
+        Ok(left)
     }
 
     /// A group for an SPE with these limits.
     pub(super) fn make(self: &Arc<Self>, limits: &Confinement) -> io::Result<Cgroup> {
         self.remove_ended();
-        let number = self.made.fetch_add(1, Ordering::Relaxed);
-        let folder = self.folder.join(format!("{PREFIX}{}-{number}", process::id()));
-        fs::create_dir(&folder)?;
+        let folder = loop {
+            let number = MADE.fetch_add(1, Ordering::Relaxed);
+            let folder = self.folder.join(format!("{PREFIX}{}-{number}", process::id()));
+            match fs::create_dir(&folder) {
+                Ok(()) => break folder,
+                // Of an earlier process of this number, as in containers: it has not gone yet.
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+                Err(error) => return Err(error),
+            }
+        };
         let group = Cgroup { folder, cgroups: Arc::clone(self) };
         let memory = limits.memory_bytes.saturating_add(limits.scratch_bytes).saturating_add(OWN_BYTES);
         group.set("memory.max", &memory.to_string())?;
@@ -123,16 +133,29 @@ impl Cgroup {
         self.set("cgroup.procs", &process.to_string())
     }
 
-    /// Whether the kernel has ended processes of it, because they took more memory than it has.
-    pub(super) fn ran_out(&self) -> bool {
+    /// Whose fault it is that the kernel has ended processes of it for want of memory; `None` where it has not.
+    pub(super) fn fault(&self) -> Option<Fault> {
         let events = fs::read_to_string(self.folder.join("memory.events")).unwrap_or_default();
-        let kills = events.lines().find_map(|line| line.strip_prefix("oom_kill "));
-        kills.is_some_and(|count| count.trim() != "0")
+        let happened = |name: &str| {
+            let count = events.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+            count.is_some_and(|count| count.trim() != "0")
+        };
+        // The kernel counts an end where the process was, but that there was no more where the bound is.
+        happened("oom_kill").then(|| if happened("oom") { Fault::Own } else { Fault::OfOthers })
     }
 
     fn set(&self, name: &str, value: &str) -> io::Result<()> {
         fs::write(self.folder.join(name), value)
     }
+}
+
+/// Whose want of memory it was that ended processes of a group.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Fault {
+    /// Its own: they took more than it has.
+    Own,
+    /// That of all: a group above it, or the machine, had no more.
+    OfOthers,
 }
 
 impl Drop for Cgroup {
@@ -152,6 +175,29 @@ fn end(folder: &Path) -> bool {
     match fs::remove_dir(folder) {
         Ok(()) => true,
         Err(error) => error.kind() == io::ErrorKind::NotFound,
+    }
+}
+
+/// Whether a folder of this name is a group that an earlier process made for an SPE.
+fn is_left(name: &str) -> bool {
+    let Some((process, number)) = name.strip_prefix(PREFIX).and_then(|name| name.split_once('-')) else { return false };
+    let is_own = number.parse::<u64>().is_ok_and(|number| number < MADE.load(Ordering::Relaxed));
+    !(is_own && process == process::id().to_string())
+}
+
+/// Whether what this process starts can be moved into a group: the kernel asks who may write where both groups come
+/// together, which for a group that was given to an ordinary user is above it, unless the user's process began in it.
+fn may_be_entered(folder: &Path) -> Result<(), String> {
+    let Ok(own) = own_group() else { return Ok(()) };
+    let Some(both) = folder.ancestors().find(|above| own.starts_with(above)) else { return Ok(()) };
+    match fs::OpenOptions::new().write(true).open(both.join("cgroup.procs")) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(format!(
+            "the control group {} is of no use to a node outside: processes cannot be moved into it ({}: {error}); start the \
+             node in it",
+            folder.display(),
+            both.join("cgroup.procs").display()
+        )),
+        _ => Ok(()),
     }
 }
 
@@ -176,6 +222,8 @@ fn unusable(folder: &Path, error: &io::Error) -> String {
     format!("the control group {} is not this process's to divide: {error}", folder.display())
 }
 
+/// How many groups this process has made, for all of its nodes.
+static MADE: AtomicU64 = AtomicU64::new(0);
 /// What a tree must be able to bound.
 const CONTROLLERS: [&str; 2] = ["memory", "pids"];
 /// How groups of SPEs are called: then the node's process, and a number.
@@ -186,6 +234,9 @@ const NODE: &str = "node";
 const OWN_BYTES: u64 = 32 << 20;
 /// Its processes beside those of the function: the warden and the first of its space.
 const OWN_PROCESSES: u32 = 2;
+
+#[cfg(test)]
+mod real;
 
 #[cfg(test)]
 mod tests {
@@ -241,11 +292,34 @@ mod tests {
         assert_eq!((content(&made, "memory.oom.group"), content(&made, "pids.max")), ("1".into(), "12".into()));
         group.take(77).unwrap();
         assert_eq!(content(&made, "cgroup.procs"), "77");
-        assert!(!group.ran_out());
-        fs::write(made.join("memory.events"), "oom 3\noom_kill 0\n").unwrap();
-        assert!(!group.ran_out());
-        fs::write(made.join("memory.events"), "oom 3\noom_kill 2\n").unwrap();
-        assert!(group.ran_out());
+        assert_eq!(group.fault(), None);
+        for (events, fault) in [
+            ("oom 3\noom_kill 0\n", None),
+            ("oom 3\noom_kill 2\n", Some(Fault::Own)),
+            ("oom 0\noom_kill 2\n", Some(Fault::OfOthers)),
+        ] {
+            fs::write(made.join("memory.events"), events).unwrap();
+            assert_eq!(group.fault(), fault, "{events}");
+        }
+    }
+
+    #[test]
+    fn nodes_of_one_process_leave_each_others_groups_alone_and_go_round_those_that_linger() {
+        let folder = tree("memory pids", "");
+        let limits = Arc::new(Sandbox::new(&NodeSettings::default())).lend(folder.path()).unwrap().limits().clone();
+        let find = || Arc::new(Cgroups::find(Some(folder.path())).unwrap());
+        let first = find().make(&limits).unwrap();
+        // As in the kernel's tree, where a group without processes can be removed whatever files it shows.
+        for entry in fs::read_dir(&first.folder).unwrap() {
+            fs::remove_file(entry.unwrap().path()).unwrap();
+        }
+        let second = find().make(&limits).unwrap();
+        assert!(first.folder.exists() && first.folder != second.folder);
+        let next = MADE.load(Ordering::Relaxed);
+        for number in next..next + 20 {
+            fs::create_dir(folder.path().join(format!("{PREFIX}{}-{number}", process::id()))).unwrap();
+        }
+        find().make(&limits).unwrap();
     }
 
     #[test]

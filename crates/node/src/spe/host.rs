@@ -29,7 +29,7 @@ use tokio::{
 
 use super::{
     SandboxPlace, SpeError, Tenant,
-    cgroups::Cgroup,
+    cgroups::Fault,
     death::{Death, Memory, Who, memory_kills},
     link::{self, HostLink},
     prints::Prints,
@@ -297,8 +297,7 @@ impl SpeProcess {
             Ok(Err(_)) => Err(match self.death().await {
                 Death::OfFunction(sentence) => {
                     // What is too large for an SPE is so everywhere: no other node is to find that out.
-                    let ran_out = self.place.cgroup().is_some_and(Cgroup::ran_out);
-                    let status = if ran_out { Status::Usage } else { Status::Failed };
+                    let status = if self.group_fault() == Some(Fault::Own) { Status::Usage } else { Status::Failed };
                     Refusal::new(status, format!("while it was loaded, {sentence}"))
                 }
                 Death::OfProcess(sentence) | Death::Starved(sentence) => Refusal::new(Status::Unavailable, sentence),
@@ -411,16 +410,22 @@ impl SpeProcess {
         memory_kills() > self.memory_kills
     }
 
+    /// Whose fault an end for want of memory was, where it has a group that tells.
+    fn group_fault(&self) -> Option<Fault> {
+        self.place.cgroup()?.fault()
+    }
+
     /// Why the connection is gone.
     async fn death(&mut self) -> Death {
         let Ok(Ok(status)) = timeout(EXIT_TIME_MAX, self.process.wait()).await else {
             return Death::OfProcess("the SPE closed its connection".into());
         };
         let said = self.prints.last_line().await;
-        let memory = match self.place.cgroup() {
-            Some(group) if group.ran_out() => Memory::OwnRanOut,
-            _ if self.machine_ran_out() => Memory::MachineRanOut,
-            _ => Memory::Unknown,
+        let memory = match self.group_fault() {
+            Some(Fault::Own) => Memory::OwnRanOut,
+            Some(Fault::OfOthers) => Memory::MachineRanOut,
+            None if self.machine_ran_out() => Memory::MachineRanOut,
+            None => Memory::Unknown,
         };
         Death::read(status, Who::Spe, memory, said.as_deref())
     }
