@@ -1,6 +1,7 @@
 //! The project's own chores, run as `cargo xtask WHAT`. `test` is all that must pass before a change lands.
 
 mod arrows;
+mod cgroups;
 mod chaos;
 mod fuzz;
 mod python;
@@ -22,6 +23,7 @@ fn main() -> ExitCode {
         "tidy" => tidy::run(),
         "arrows" => arrows::run(),
         "sim" => simulate::run(rest),
+        "cgroups" => cgroups::run(rest),
         "chaos" => chaos::run(rest),
         "fuzz" => fuzz::run(rest),
         "nightly" => chaos::nightly(rest),
@@ -47,6 +49,7 @@ const HELP: &str = "use one of:
   cargo xtask chaos jobs [--megabytes N] [--texts FOLDER] [--seed S]   a sort and an index, in the same way
   cargo xtask fuzz [--minutes N] [TARGET…]  every parser under libFuzzer, 10 minutes each; or only those named
   cargo xtask nightly [--from SEED]         2,000 seeds of the simulation, then ten minutes of chaos
+  cargo xtask cgroups [--kernel FILE]       control groups of SPEs on a true kernel, in QEMU
   cargo xtask tidy            rules of the house that no compiler checks
   cargo xtask arrows          which crate may use which
   cargo xtask clippy | fmt    lints | format
