@@ -15,7 +15,7 @@ pub(crate) struct Journal {
     disk: MemoryDisk,
     /// The open file, while the process lives.
     open: Option<store::Journal>,
-    /// Whether it was ever opened: before, the file may be half made, and a person moves it away.
+    /// Whether it was ever opened.
     is_made: bool,
     waiting: Vec<RowChange>,
     newest: BatchId,
@@ -45,11 +45,7 @@ impl Journal {
     /// # Errors
     /// Those of the real journal.
     pub(crate) fn open(&mut self) -> Result<Vec<StoredRow>, StoreError> {
-        let opened = store::Journal::open_on(Arc::new(self.disk.clone()), Path::new(FILE));
-        if let (Err(StoreError::NotAJournal { .. }), false) = (&opened, self.is_made) {
-            let _ = self.disk.remove_file(Path::new(FILE));
-        }
-        let journal = opened?;
+        let journal = store::Journal::open_on(Arc::new(self.disk.clone()), Path::new(FILE))?;
         self.is_made = true;
         let is_kept = |table: &str| self.sabotage != Some(Sabotage::VersionsAreForgotten) || table != "versions";
         let mut rows = Vec::new();

@@ -7,7 +7,7 @@ pub use export::{RowsError, TakeRow, read_rows, write_refusal};
 
 use std::{
     fmt,
-    fs::{File, OpenOptions},
+    fs::{self, File, OpenOptions, TryLockError},
     io,
     ops::Bound,
     os::unix::fs::OpenOptionsExt,
@@ -135,33 +135,76 @@ impl Journal {
 }
 
 fn open_file(path: &Path) -> Result<Database, StoreError> {
-    // For its owner alone: the security server's journal holds password hashes.
-    let mut options = OpenOptions::new();
-    options.read(true).write(true).create(true).truncate(false).mode(0o600);
-    let file = options.open(path).while_doing("open", path)?;
-    if file.metadata().while_doing("open", path)?.len() > 0 {
-        OsDisk.open(path).and_then(|file| read_from_disk(&*file)).while_doing("open", path)?;
-    } else {
-        let folder = folder_of(path);
-        File::open(folder).and_then(|folder| folder.sync_all()).while_doing("sync", folder)?;
+    if !has_bytes(&OsDisk, path)?
+        && let Some(database) = begin_file(path)?
+    {
+        return Ok(database);
     }
+    let file = OpenOptions::new().read(true).write(true).open(path).while_doing("open", path)?;
+    OsDisk.open(path).and_then(|file| read_from_disk(&*file)).while_doing("open", path)?;
     builder().create_file(file).map_err(|error| open_error(path, error))
 }
 
+/// Begins an empty journal: made under another name, synced, and only then put in its place. So whatever has its name was
+/// whole once, and what a first start left half made (a full disk, a power cut) is in nobody's way. `None` where another
+/// process was first.
+fn begin_file(path: &Path) -> Result<Option<Database>, StoreError> {
+    let new = new_name(path);
+    // For its owner alone: the security server's journal holds password hashes.
+    let mut options = OpenOptions::new();
+    options.read(true).write(true).create(true).truncate(false).mode(0o600);
+    let file = options.open(&new).while_doing("open", path)?;
+    match file.try_lock() {
+        Ok(()) => {}
+        Err(TryLockError::WouldBlock) => return Err(StoreError::JournalLocked { file: path.to_owned() }),
+        Err(TryLockError::Error(error)) => return Err(StoreError::io("lock", &new, error)),
+    }
+    // With the lock: whoever had it before may have ended what he began.
+    if has_bytes(&OsDisk, path)? {
+        return Ok(None);
+    }
+    file.set_len(0).while_doing("empty", &new)?;
+    let kept = file.try_clone().while_doing("open", &new)?;
+    let database = builder().create_file(file).map_err(|error| open_error(path, error))?;
+    kept.sync_all().while_doing("sync", &new)?;
+    fs::rename(&new, path).while_doing("rename", &new)?;
+    let folder = folder_of(path);
+    File::open(folder).and_then(|folder| folder.sync_all()).while_doing("sync", folder)?;
+    Ok(Some(database))
+}
+
 fn open_on_disk(disk: &dyn Disk, path: &Path) -> Result<Database, StoreError> {
-    let file = match disk.bytes(path).while_doing("open", path)? {
-        Some(_) => {
-            let file = disk.open(path).while_doing("open", path)?;
-            read_from_disk(&*file).while_doing("open", path)?;
-            file
-        }
-        None => {
-            let file = disk.create(path).while_doing("create", path)?;
-            disk.sync_folder(folder_of(path)).while_doing("sync", folder_of(path))?;
-            file
-        }
-    };
+    if !has_bytes(disk, path)? {
+        begin_on_disk(disk, path)?;
+    }
+    let file = disk.open(path).while_doing("open", path)?;
+    read_from_disk(&*file).while_doing("open", path)?;
     builder().create_with_backend(OnDisk(file)).map_err(|error| open_error(path, error))
+}
+
+/// As [`begin_file`].
+fn begin_on_disk(disk: &dyn Disk, path: &Path) -> Result<(), StoreError> {
+    let new = new_name(path);
+    if disk.bytes(&new).while_doing("look at", &new)?.is_some() {
+        disk.remove_file(&new).while_doing("remove", &new)?;
+    }
+    let file = disk.create(&new).while_doing("create", &new)?;
+    drop(builder().create_with_backend(OnDisk(file)).map_err(|error| open_error(path, error))?);
+    disk.open(&new).and_then(|file| file.sync_data()).while_doing("sync", &new)?;
+    disk.rename(&new, path).while_doing("rename", &new)?;
+    disk.sync_folder(folder_of(path)).while_doing("sync", folder_of(path))
+}
+
+/// Whether there is anything under a name; an empty file is nothing.
+fn has_bytes(disk: &dyn Disk, path: &Path) -> Result<bool, StoreError> {
+    Ok(disk.bytes(path).while_doing("open", path)?.is_some_and(|bytes| bytes > 0))
+}
+
+/// What a journal is called until it is whole.
+fn new_name(path: &Path) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(".new");
+    name.into()
 }
 
 fn builder() -> redb::Builder {

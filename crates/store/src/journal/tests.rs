@@ -185,3 +185,57 @@ fn nothing_is_acknowledged_on_top_of_a_commit_that_the_disk_never_got() {
         assert!(shown.iter().all(|row| found.contains(row)), "seed {seed}: what was gone on from is safe");
     }
 }
+
+#[test]
+fn a_first_start_that_was_cut_off_anywhere_begins_anew() {
+    for cut in 0..80 {
+        let (disk, file) = (MemoryDisk::new(cut), Path::new("/names.redb"));
+        disk.cut_after(cut);
+        let opened = Journal::open_on(Arc::new(disk.clone()), file);
+        let is_committed = opened.is_ok_and(|journal| journal.commit(&[set("names", "a", "1")]).is_ok());
+        let disk = disk.crash();
+        let journal = Journal::open_on(Arc::new(disk.clone()), file).unwrap_or_else(|error| panic!("{cut}: {error}"));
+        let found = rows(&journal, "names");
+        assert!(found.len() == 1 || (found.is_empty() && !is_committed), "{cut}: {found:?}");
+    }
+    for room in (0..40).map(|step| step * 50_000) {
+        let (disk, file) = (MemoryDisk::new(room), Path::new("/names.redb"));
+        disk.set_free_bytes(room);
+        let _ = Journal::open_on(Arc::new(disk.clone()), file);
+        disk.set_free_bytes(1 << 40);
+        let journal = Journal::open_on(Arc::new(disk.clone()), file).unwrap_or_else(|error| panic!("{room}: {error}"));
+        journal.commit(&[set("names", "a", "1")]).unwrap();
+    }
+}
+
+#[test]
+fn what_a_first_start_left_half_made_is_in_nobodys_way_and_what_has_its_name_is_never_made_anew() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("names.redb");
+    let half = folder.path().join("names.redb.new");
+    fs::write(&half, vec![7; 5_000]).unwrap();
+    Journal::open(&file).unwrap().commit(&[set("names", "a", "1")]).unwrap();
+    assert!(!half.exists());
+    // One that is there counts, whatever lies beside it; and one that cannot be read is left as it is.
+    fs::write(&half, vec![7; 5_000]).unwrap();
+    assert_eq!(rows(&Journal::open(&file).unwrap(), "names").len(), 1);
+    fs::write(&file, vec![7; 5_000]).unwrap();
+    let error = Journal::open(&file).err().unwrap();
+    assert!(matches!(error, StoreError::NotAJournal { .. }), "{error:?}");
+    assert_eq!(fs::read(&file).unwrap(), vec![7; 5_000]);
+}
+
+#[test]
+fn of_two_first_starts_at_once_one_waits_in_vain() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("names.redb");
+    let outcomes: Vec<_> = std::thread::scope(|scope| {
+        let starts: Vec<_> = (0..8).map(|_| scope.spawn(|| Journal::open(&file))).collect();
+        starts.into_iter().map(|start| start.join().unwrap()).collect()
+    });
+    let (opened, refused): (Vec<_>, Vec<_>) = outcomes.into_iter().partition(Result::is_ok);
+    assert_eq!(opened.len(), 1);
+    for error in refused.into_iter().filter_map(Result::err) {
+        assert!(matches!(error, StoreError::JournalLocked { .. }), "{error:?}");
+    }
+}
