@@ -64,6 +64,9 @@ pub(crate) struct Rebuild {
     marks: BTreeMap<NodeKey, KeptMark>,
     /// Nodes with disks that were not there when they got that copy.
     partly_seen: BTreeSet<NodeKey>,
+    /// What each node said last of the disks with the slices that it tells of: which copy was given when a master had been
+    /// told what lies there. Of a node that says nothing, its own mark holds for all its disks.
+    disks_seen: BTreeMap<NodeKey, Option<KeptMark>>,
     /// When a node last told all that it holds.
     last_told: Duration,
     /// The copy that was taken.
@@ -128,6 +131,7 @@ impl Rebuild {
             members: read.members,
             marks: BTreeMap::new(),
             partly_seen: BTreeSet::new(),
+            disks_seen: BTreeMap::new(),
             last_told: now.monotonic,
             copy: state.copy,
             gather: None,
@@ -193,12 +197,6 @@ impl Rebuild {
         header.journal != self.id || (header.journal == JournalId(0) && header.version < birth)
     }
 
-    /// Whether all disks of a node have been seen whole under this journal. Then all that they hold is decided. Each disk
-    /// says so itself, so another disk in its place is not mistaken for it.
-    fn was_seen(&self, node: NodeKey) -> bool {
-        self.marks.get(&node).is_some_and(|mark| mark.journal == self.id) && !self.partly_seen.contains(&node)
-    }
-
     /// Nodes that are known and have not told all.
     fn missing(&self) -> Vec<NodeId> {
         self.absent.iter().cloned().collect()
@@ -233,6 +231,26 @@ impl Master {
             self.begin_rebuild(now);
         }
         self.advance_gather(now);
+    }
+
+    /// Takes a node's word on the disks with the slices that it tells of next. One that says of a disk what this journal
+    /// never counted knows that the journal is behind.
+    pub(crate) fn note_disks_seen(&mut self, now: Now, key: NodeKey, seen: Option<KeptMark>) {
+        let seen = seen.filter(|mark| !is_absurd(mark));
+        self.rebuild.disks_seen.insert(key, seen);
+        if let Some(mark) = seen.filter(|mark| mark.journal == self.rebuild.id && self.is_ahead(mark)) {
+            self.fall_behind(now, key, mark.generation, false);
+        }
+    }
+
+    /// Whether the disks of which a node tells now have been seen whole under this journal. Then all that they hold is
+    /// decided. Each disk says so itself, so another disk in its place is not mistaken for it.
+    fn was_seen(&self, node: NodeKey) -> bool {
+        let of_journal = |mark: &KeptMark| mark.journal == self.rebuild.id;
+        match self.rebuild.disks_seen.get(&node) {
+            Some(seen) => seen.as_ref().is_some_and(|mark| of_journal(mark) && !self.is_ahead(mark)),
+            None => self.rebuild.marks.get(&node).is_some_and(of_journal) && !self.rebuild.partly_seen.contains(&node),
+        }
     }
 
     fn raise_generation(&mut self, now: Now, generation: u64) {
@@ -279,6 +297,7 @@ impl Master {
         self.keeping.close(key);
         self.rebuild.marks.remove(&key);
         self.rebuild.partly_seen.remove(&key);
+        self.rebuild.disks_seen.remove(&key);
         if self.rebuild.gather.as_ref().is_some_and(|gather| gather.node == key) {
             self.rebuild.gather = None;
         }

@@ -72,6 +72,7 @@ impl Master {
                 self.note_node_clock(now, node, unix_millis, machine);
             }
             Report::KeptMark { mark, all_seen } => self.note_kept_mark(now, key, mark, all_seen),
+            Report::DisksSeen(seen) => self.note_disks_seen(now, key, seen),
             Report::Kept { mark, after, rows, last } => self.note_kept_page(now, key, mark, after, rows, last),
         }
         self.actions.push_back(Action::Ack { to: from, ack: Ack::Done });

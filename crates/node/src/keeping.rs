@@ -12,7 +12,7 @@ use std::{
 };
 
 use protocol::{
-    JournalId, Status, limits,
+    Status, limits,
     message::{
         node_master::Report,
         rebuild::{Keep, KeptBase, KeptKey, KeptMark, KeptRow},
@@ -20,18 +20,14 @@ use protocol::{
     wire::codec,
 };
 use serde::{Deserialize, Serialize};
-use store::{Journal, RowChange, StoreError, write_file_atomically};
+use store::{DiskSet, Journal, RowChange, StoreError};
 
-use crate::NodeError;
+use crate::{NodeError, rules::Completion};
 
 /// The kept rows of one node. All calls block on the disk.
 pub struct KeptRows {
     journal: Journal,
     heads: Mutex<Heads>,
-    /// The data folders, one a disk, in which it is written down for which journal they were told of.
-    folders: Vec<PathBuf>,
-    /// The journal for which all of them were.
-    seen: Mutex<Option<JournalId>>,
 }
 
 /// Which rows are the copy, and which are on their way to become it.
@@ -64,25 +60,19 @@ enum Side {
 
 impl KeptRows {
     /// Opens the copy in a data folder, or begins an empty one. One that is damaged is set aside under another name.
-    /// `disks` are the data folders that are in use from now on, one a disk: each is marked when a copy comes. So a disk
-    /// that was away while the names were put together is known, although the node was there.
     ///
     /// # Errors
     /// When the disk does not let it.
-    pub fn open(folder: &Path, disks: Vec<PathBuf>) -> Result<Self, NodeError> {
+    pub fn open(folder: &Path) -> Result<Self, NodeError> {
         let file = folder.join(FILE);
-        let opened = match Journal::open(&file).map_err(NodeError::from).and_then(Self::on) {
+        match Journal::open(&file).map_err(NodeError::from).and_then(Self::on) {
             Err(NodeError::Store(StoreError::NotAJournal { why, .. })) => {
                 let aside = set_aside(&file).map_err(NodeError::io("set aside", &file))?;
                 tracing::error!(aside = %aside.display(), why, "the kept rows were damaged; the master gives them anew");
                 Self::on(Journal::open(&file)?)
             }
             opened => opened,
-        };
-        let mut stamps = disks.iter().map(|folder| read_stamp(folder));
-        let first = stamps.next().flatten();
-        let seen = first.filter(|first| stamps.all(|stamp| stamp == Some(*first)));
-        Ok(Self { folders: disks, seen: Mutex::new(seen), ..opened? })
+        }
     }
 
     /// The copy in this journal.
@@ -93,7 +83,7 @@ impl KeptRows {
         let mut heads = Heads::default();
         // A head of another build is as good as none: the master gives all rows again.
         journal.load(HEADS_TABLE, &mut |_, value| heads = codec::decode(value).unwrap_or_default())?;
-        Ok(Self { journal, heads: Mutex::new(heads), folders: Vec::new(), seen: Mutex::default() })
+        Ok(Self { journal, heads: Mutex::new(heads) })
     }
 
     /// How much of which journal the copy has.
@@ -101,10 +91,24 @@ impl KeptRows {
         self.heads().whole.as_ref().map(|head| head.mark)
     }
 
-    /// Whether all disks were told of to a master with the journal of the copy.
-    pub fn is_all_seen(&self) -> bool {
-        let seen = *self.seen.lock().unwrap_or_else(PoisonError::into_inner);
-        self.folders.is_empty() || (seen.is_some() && seen == self.mark().map(|mark| mark.journal))
+    /// What is told after joining: which copy is here, and what lies on which disks.
+    pub fn told(&self, disks: &DiskSet) -> [Completion; 2] {
+        let mark = self.mark();
+        let all_seen = mark.is_some_and(|mark| disks.is_all_seen(mark.journal));
+        [Completion::KeptMark { mark, all_seen }, Completion::Inventory(disks.held_by_mark())]
+    }
+
+    /// Keeps rows, and marks the disks: a master gives rows only once it was told what lies there. So a disk that is away
+    /// while the names are put together is known by its mark, although its node was there.
+    ///
+    /// # Errors
+    /// As [`keep`](Self::keep).
+    pub fn keep_and_mark(&self, keep: &Keep, disks: &DiskSet) -> Result<(), NodeError> {
+        self.keep(keep)?;
+        if let Some(mark) = self.mark().filter(|mark| *mark == keep.mark) {
+            disks.mark_seen(mark, matches!(keep.onto, KeptBase::Page { .. }));
+        }
+        Ok(())
     }
 
     /// Keeps rows; they are on the disk when it returns. Repeating it does no harm.
@@ -115,7 +119,7 @@ impl KeptRows {
         let mut heads = self.heads();
         if heads.whole.as_ref().is_some_and(|whole| whole.mark == keep.mark) {
             // Its answer was lost, or a disk is new.
-            return self.stamp(keep.mark.journal);
+            return Ok(());
         }
         let (next, side, mut changes) = match keep.onto {
             KeptBase::Change(sequence) => {
@@ -145,9 +149,8 @@ impl KeptRows {
         changes.extend(keep.rows.iter().map(|row| row_change(side, row)));
         changes.push(RowChange::Set { table: HEADS_TABLE, key: Vec::new(), value: codec::encode(&next) });
         self.journal.commit(&changes)?;
-        let whole = next.whole.as_ref().map(|whole| whole.mark.journal);
         *heads = next;
-        whole.filter(|whole| *whole == keep.mark.journal).map_or(Ok(()), |journal| self.stamp(journal))
+        Ok(())
     }
 
     /// The page of the copy after a row; `None` where there is no whole copy.
@@ -169,25 +172,6 @@ impl KeptRows {
             last
         })?;
         Ok(Some(Report::Kept { mark, after, rows, last }))
-    }
-
-    /// Marks every disk: the master gives rows only once it knows what lies there.
-    fn stamp(&self, journal: JournalId) -> Result<(), NodeError> {
-        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
-        if *seen == Some(journal) {
-            return Ok(());
-        }
-        for folder in &self.folders {
-            let file = folder.join(SEEN_FILE);
-            let written = write_file_atomically(&file, format!("{}\n", journal.0).as_bytes(), 0o600);
-            if let Err(error) = written {
-                // Then it counts as new at the next start, which does no harm.
-                tracing::warn!(file = %file.display(), %error, "a disk cannot be marked as known");
-                return Ok(());
-            }
-        }
-        *seen = Some(journal);
-        Ok(())
     }
 
     fn heads(&self) -> MutexGuard<'_, Heads> {
@@ -218,10 +202,6 @@ impl Side {
             Self::Right => "rows-right",
         }
     }
-}
-
-fn read_stamp(folder: &Path) -> Option<JournalId> {
-    fs::read_to_string(folder.join(SEEN_FILE)).ok()?.trim().parse().ok().map(JournalId)
 }
 
 fn row_change(side: Side, row: &KeptRow) -> RowChange {
@@ -258,8 +238,6 @@ fn set_aside(file: &Path) -> io::Result<PathBuf> {
 
 /// The file in a node's data folder.
 pub const FILE: &str = "kept.redb";
-/// The file in each data folder that says under which journal a master was told what lies there.
-pub const SEEN_FILE: &str = "seen";
 /// The table with the one row that says what is kept.
 const HEADS_TABLE: &str = "heads";
 /// Bytes of rows in a page: half a GMP message.
@@ -273,7 +251,7 @@ mod tests {
     use std::sync::Arc;
 
     use protocol::JournalId;
-    use store::MemoryDisk;
+    use store::{DataFolder, MemoryDisk, OsDisk};
 
     use super::*;
 
@@ -378,7 +356,7 @@ mod tests {
     fn a_damaged_copy_is_set_aside_and_the_node_starts() {
         let folder = tempfile::tempdir().unwrap();
         fs::write(folder.path().join(FILE), vec![7; 10_000]).unwrap();
-        let kept = KeptRows::open(folder.path(), Vec::new()).unwrap();
+        let kept = KeptRows::open(folder.path()).unwrap();
         assert_eq!(kept.mark(), None);
         assert!(folder.path().join("kept.redb.aside-1").exists());
     }
@@ -386,31 +364,43 @@ mod tests {
     #[test]
     fn a_disk_that_was_away_when_a_copy_came_is_known_to_have_been() {
         let folder = tempfile::tempdir().unwrap();
-        let disks = ["a", "b"].map(|name| folder.path().join(name));
-        disks.iter().for_each(|disk| fs::create_dir(disk).unwrap());
-        let open = |disks: &[PathBuf]| KeptRows::open(folder.path(), disks.to_vec()).unwrap();
-        let all = |journal, sequence| Keep {
-            mark: KeptMark { journal: JournalId(journal), generation: journal, sequence },
+        let disks = ["a", "b"].map(|name| DataFolder {
+            disk: Arc::new(OsDisk),
+            folder: folder.path().join(name),
+            known: false,
+            memory_bytes: None,
+        });
+        let open = |disks: &[DataFolder]| {
+            (KeptRows::open(folder.path()).unwrap(), DiskSet::open(disks.to_vec(), 0).unwrap().0)
+        };
+        let all = |journal| Keep {
+            mark: KeptMark { journal: JournalId(journal), generation: journal, sequence: 1 },
             onto: KeptBase::Page { page: 0, last: true },
             rows: Vec::new(),
         };
-        let kept = open(&disks);
-        assert!(!kept.is_all_seen(), "nobody has asked yet");
-        kept.keep(&all(1, 1)).unwrap();
-        assert!(kept.is_all_seen());
-        drop(kept);
+        let is_all_seen = |kept: &KeptRows, disks: &DiskSet| {
+            let [told, _] = kept.told(disks);
+            let Completion::KeptMark { all_seen, .. } = told else { panic!("{told:?}") };
+            all_seen
+        };
+        let (kept, set) = open(&disks);
+        assert!(!is_all_seen(&kept, &set), "nobody has asked yet");
+        kept.keep_and_mark(&all(1), &set).unwrap();
+        assert!(is_all_seen(&kept, &set));
+        drop((kept, set));
         // A copy of another journal comes while one is not mounted.
-        let kept = open(&disks[..1]);
-        assert!(kept.is_all_seen());
-        kept.keep(&all(2, 1)).unwrap();
-        assert!(kept.is_all_seen());
-        drop(kept);
-        let kept = open(&disks);
-        assert!(!kept.is_all_seen());
+        let (kept, set) = open(&disks[..1]);
+        assert!(is_all_seen(&kept, &set));
+        kept.keep_and_mark(&all(2), &set).unwrap();
+        assert!(is_all_seen(&kept, &set));
+        drop((kept, set));
+        let (kept, set) = open(&disks);
+        assert!(!is_all_seen(&kept, &set));
         // The same again, because it is not.
-        kept.keep(&all(2, 1)).unwrap();
-        assert!(kept.is_all_seen());
-        drop(kept);
-        assert!(open(&disks).is_all_seen());
+        kept.keep_and_mark(&all(2), &set).unwrap();
+        assert!(is_all_seen(&kept, &set));
+        drop((kept, set));
+        let (kept, set) = open(&disks);
+        assert!(is_all_seen(&kept, &set));
     }
 }

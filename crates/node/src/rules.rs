@@ -17,11 +17,12 @@ use protocol::{
     JobId, NodeId, Now, Pace, Refusal, SessionId, SliceHeader, SliceId, SliceMetadata, Status,
     message::{
         client_master::Source,
-        node_master::{Ack, DriveOrder, HeldPartial, HeldSlice, LinkShare, Order, Report, Revocation},
+        node_master::{Ack, DriveOrder, HeldPartial, LinkShare, Order, Report, Revocation},
         rebuild::{Keep, KeptKey, KeptMark},
     },
     ticket::TicketKeys,
 };
+use store::SeenSlices;
 
 use copies::{Cancelled, CopyQueue};
 pub use moves::{Move, MoveId};
@@ -377,8 +378,8 @@ pub enum Completion {
     Stored(SliceMetadata),
     /// A slice was found corrupt; it is no longer served.
     FoundCorrupt(SliceId),
-    /// All that the node holds.
-    Inventory(Vec<HeldSlice>),
+    /// All that the node holds, with what is known of the disks on which it lies.
+    Inventory(Vec<SeenSlices>),
     /// The master answered a report.
     Acknowledged(ReportId),
     /// These slices are not here any more, since their disk has failed.

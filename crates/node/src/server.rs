@@ -25,11 +25,7 @@ use net::{
     messenger::{Messenger, MessengerEvent},
     transfer::{CarrierSettings, Carriers, Listener, QuicSettings, RateMemory, TcpCarrier},
 };
-use protocol::{
-    SessionId,
-    disk::{DiskState, DiskStatus},
-    message::join::JoinRequest,
-};
+use protocol::{SessionId, message::join::JoinRequest};
 use store::{Disk, OsDisk, settle_together};
 use tokio::{
     sync::{Semaphore, mpsc},
@@ -101,11 +97,8 @@ impl Server {
         let identity = TlsIdentity::role(&texts.authority_pem, &credentials)?;
         let (own_settings, disk): (_, Arc<dyn Disk>) = (settings.clone(), Arc::new(OsDisk));
         let (store, memory) = blocking("opening the data folders", move || disks::open(&own_settings, &disk)).await?;
-        let works = |status: &DiskStatus| status.state == DiskState::Ok;
-        let disks = settings.data_folders().into_iter().zip(store.statuses());
-        let disks = disks.filter(|(_, status)| works(status)).map(|(folder, _)| folder).collect();
         let folder = settings.folder.clone();
-        let kept = blocking("opening the kept rows", move || KeptRows::open(&folder, disks)).await?;
+        let kept = blocking("opening the kept rows", move || KeptRows::open(&folder)).await?;
         // One memory for those who call and those who are called: a get starts at the rate that the last one found.
         let rates = Arc::new(RateMemory::default());
         let quic = QuicSettings { controller: settings.controller, rates: Some(rates), ..QuicSettings::default() };

@@ -271,13 +271,18 @@ impl DiskSet {
     pub fn held(&self) -> Vec<HeldSlice> {
         let mut all = Vec::new();
         for (disk, store) in self.usable() {
-            let mut held = store.held();
-            let spares = lock(&self.spares);
-            held.retain(|held| !spares.contains(&(held.metadata.header.slice, disk)));
-            all.extend(held);
+            all.extend(self.held_on(disk, store));
         }
         all.sort_by_key(|held| held.metadata.header.slice);
         all
+    }
+
+    /// The slices that one disk serves.
+    pub(crate) fn held_on(&self, disk: usize, store: &SliceStore) -> Vec<HeldSlice> {
+        let mut held = store.held();
+        let spares = lock(&self.spares);
+        held.retain(|held| !spares.contains(&(held.metadata.header.slice, disk)));
+        held
     }
 
     /// Bytes of the slices on the disks that work, sidecars and memory not counted.

@@ -4,7 +4,7 @@
 use std::{
     io,
     path::{Path, PathBuf},
-    sync::Arc,
+    sync::{Arc, atomic::Ordering},
 };
 
 use protocol::{SectorPath, SliceHeader, SliceId, SliceMetadata, message::node_master::HeldState};
@@ -43,21 +43,43 @@ impl SliceStore {
     /// See [`SliceStore::remove`].
     pub(crate) fn remove_files(&self, slice: SliceId) -> Result<(), StoreError> {
         let removed = self.unfinished(slice);
-        let _moves = lock(&self.moves);
+        let moves = lock(&self.moves);
         // The inventory first: from now on nobody opens it.
-        let Some(held) = self.inventory_mut().remove(slice) else { return Ok(()) };
+        let was_synced = self.inventory().is_synced(slice);
+        let Some(held) = self.inventory_mut().remove(slice) else {
+            drop(moves);
+            return if self.removals_owed.load(Ordering::Relaxed) { self.sync_removals() } else { Ok(()) };
+        };
         let files = self.files(&held);
         // By way of `unfinished/`: the path is free at once, while deleting a large file takes a moment (done by the
         // guard, after the lock). The bytes leave first, because a sidecar without bytes is known to be left over, while
         // bytes without a sidecar might be anyone's.
-        unless_missing(self.disk.rename(&files.bytes, removed.path())).while_doing("remove", &files.bytes)?;
+        if let Err(error) = unless_missing(self.disk.rename(&files.bytes, removed.path())) {
+            // It is here as before, and whoever orders it away again must not hear that it is gone.
+            let mut inventory = self.inventory_mut();
+            inventory.set(held.metadata, held.state);
+            inventory.set_synced(slice, was_synced);
+            return Err(StoreError::io("remove", &files.bytes, error));
+        }
+        self.removals_owed.store(true, Ordering::Relaxed);
         unless_missing(self.disk.remove_file(&files.sidecar)).while_doing("remove", &files.sidecar)?;
         if held.state == HeldState::Placed {
             self.remove_empty_parents(&held.metadata.header.path);
         }
-        drop(_moves);
+        drop(moves);
+        self.sync_removals()?;
         drop(removed);
         Ok(())
+    }
+
+    /// Makes all removals so far safe: one sync of the folder into which their bytes went, for all who remove at about the
+    /// same time, wherever the slices stood. A sidecar that a crash brings back finds no bytes, and is known to be left over.
+    fn sync_removals(&self) -> Result<(), StoreError> {
+        let unfinished = &self.layout.unfinished;
+        let synced = self.removal_sync.sync(|| self.disk.sync_folder(unfinished));
+        // Who orders the removal again finds nothing to remove, and must not be told that it is safe.
+        self.removals_owed.store(synced.is_err(), Ordering::Relaxed);
+        synced.while_doing("sync", unfinished)
     }
 
     /// Retires the slice placed at a path, or at one above it, because another disk's slice has the path now.

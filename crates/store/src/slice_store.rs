@@ -13,11 +13,14 @@ use std::{
     },
 };
 
-use protocol::{SliceHeader, SliceId, SliceMetadata, limits, message::node_master::HeldSlice};
+use protocol::{
+    SliceHeader, SliceId, SliceMetadata, limits,
+    message::{node_master::HeldSlice, rebuild::KeptMark},
+};
 
 use crate::{
     Disk, FolderLock, SliceReader, SliceSums, SliceWriter, StoreError, disk::empty_folder, error::WhileDoing,
-    inventory::Inventory, layout::Layout, locking::lock, partials::Partials, recovery::recover,
+    inventory::Inventory, layout::Layout, locking::lock, partials::Partials, recovery::recover, seen,
     shared_sync::SharedSync, writer::Unfinished,
 };
 
@@ -34,6 +37,9 @@ pub struct SliceStore {
     /// Held by whoever moves files of slices, so that files and inventory change as one. Taken before `inventory`.
     pub(crate) moves: Mutex<()>,
     pub(crate) staging_sync: SharedSync,
+    pub(crate) removal_sync: SharedSync,
+    /// Whether a sync of removals failed, and none has succeeded since.
+    pub(crate) removals_owed: AtomicBool,
     /// What is kept of broken uploads, and what is being written so that it can be kept.
     pub(crate) partials: Mutex<Partials>,
     /// The last number given to a sidecar or to a file in `unfinished/`, which was empty at the start.
@@ -47,6 +53,8 @@ pub struct SliceStore {
     /// The most that slices may take.
     bytes_max: AtomicU64,
     given_up: AtomicBool,
+    /// What the master gave that was told all that lies here.
+    pub(crate) seen: Mutex<Option<KeptMark>>,
     _lock: FolderLock,
 }
 
@@ -87,12 +95,15 @@ impl SliceStore {
         let (mut report, sequence) = recover(&*disk, &layout, &mut inventory)?;
         report.slices = inventory.len();
         let partials = Partials::scan(&*disk, &layout.partial)?;
+        let seen = seen::read(&*disk, folder);
         let store = Self {
             disk,
             layout,
             inventory: RwLock::new(inventory),
             moves: Mutex::new(()),
             staging_sync: SharedSync::default(),
+            removal_sync: SharedSync::default(),
+            removals_owed: AtomicBool::new(false),
             partials: Mutex::new(partials),
             number: AtomicU64::new(sequence),
             writing: Arc::default(),
@@ -100,6 +111,7 @@ impl SliceStore {
             reserve_bytes: AtomicU64::new(0),
             bytes_max: AtomicU64::new(u64::MAX),
             given_up: AtomicBool::new(false),
+            seen: Mutex::new(seen),
             _lock: folder_lock,
         };
         tracing::debug!(folder = %folder.display(), slices = report.slices, moves = report.completed_moves, "data folder open");
@@ -147,8 +159,8 @@ impl SliceStore {
         self.place_locked(header)
     }
 
-    /// Removes a slice, wherever it stands. Who reads it now may finish. No error if it is not here. The removal is not
-    /// synced: after a crash the slice may be back, whole, and is reported again.
+    /// Removes a slice, wherever it stands. Who reads it now may finish. No error if it is not here. When it returns, the slice
+    /// does not come back; a crash before may bring it back, whole, and it is reported again.
     pub fn remove(&self, slice: SliceId) -> Result<(), StoreError> {
         self.remove_files(slice)
     }
@@ -295,7 +307,12 @@ impl SliceStore {
 
     /// A new file name in `unfinished/`, whose file is removed when the guard is dropped.
     pub(crate) fn unfinished(&self, slice: SliceId) -> Unfinished {
-        let path = self.layout.unfinished.join(format!("{slice}.{}", self.next_number()));
+        self.unfinished_named(&slice.to_string())
+    }
+
+    /// As [`unfinished`](Self::unfinished), of a file that is no slice's.
+    pub(crate) fn unfinished_named(&self, name: &str) -> Unfinished {
+        let path = self.layout.unfinished.join(format!("{name}.{}", self.next_number()));
         Unfinished::new(Arc::clone(&self.disk), path)
     }
 

@@ -3,14 +3,12 @@
 //! one in its place.
 
 use std::{
-    cell::Cell,
     io,
     path::{Path, PathBuf},
-    rc::Rc,
     sync::Arc,
 };
 
-use protocol::{JournalId, disk::DiskState};
+use protocol::disk::DiskState;
 use store::{DataFolder, Disk, DiskFault, DiskSet, MemoryDisk, StoreError};
 
 /// See the module.
@@ -26,8 +24,6 @@ struct NodeDisk {
     is_broken: bool,
     /// Whether the process that runs now uses it.
     is_open: bool,
-    /// The journal whose master was told all that lies there, as the file on the disk says.
-    seen: Rc<Cell<Option<JournalId>>>,
 }
 
 impl Disks {
@@ -38,7 +34,6 @@ impl Disks {
             is_known: false,
             is_broken: false,
             is_open: false,
-            seen: Rc::default(),
         };
         Self((0..count).map(disk).collect())
     }
@@ -60,16 +55,6 @@ impl Disks {
             slot.is_known |= slot.is_open;
         }
         Ok(opened)
-    }
-
-    /// Whether a master with this journal was told all that lies on the disks in use; as `node::keeping`.
-    pub(crate) fn is_all_seen(&self, journal: Option<JournalId>) -> bool {
-        journal.is_some() && self.0.iter().filter(|slot| slot.is_open).all(|slot| slot.seen.get() == journal)
-    }
-
-    /// Notes that it was.
-    pub(crate) fn note_seen(&self, journal: JournalId) {
-        self.0.iter().filter(|slot| slot.is_open && !slot.is_broken).for_each(|slot| slot.seen.set(Some(journal)));
     }
 
     /// All lose their power.
@@ -105,8 +90,7 @@ impl Disks {
         self.0[number].disk.set_fault(None);
     }
 
-    /// An empty one takes the place of another. Whoever puts it there knows that it is empty, and leaves it the mark:
-    /// without it the slices on the other disks would be believed anew too.
+    /// An empty one takes the place of another.
     pub(crate) fn replace(&mut self, number: usize, seed: u64) {
         let slot = &mut self.0[number];
         (slot.disk, slot.is_known, slot.is_broken) = (MemoryDisk::new(seed), false, false);

@@ -3,7 +3,7 @@
 
 use std::{
     cell::{Cell, RefCell},
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     path::Path,
     rc::Rc,
     sync::Arc,
@@ -15,14 +15,14 @@ use ::node::rules::{Action, Asker, Completion, CopyOrder, Move, MoveId, Node, No
 use protocol::{
     Digest, JobId, Refusal, SessionId, SliceId, Status,
     message::{
-        node_master::{HeldSlice, Order, Report},
+        node_master::{Order, Report},
         rebuild::{Keep, KeptMark},
         spe::Function,
     },
     ticket::TicketKeys,
     wire::codec,
 };
-use store::{DiskSet, Journal, LostDisk, MemoryDisk};
+use store::{DiskSet, Journal, LostDisk, MemoryDisk, StoreError};
 
 use super::{
     bucket::Buckets,
@@ -90,7 +90,9 @@ pub(crate) struct Process {
 /// What a node was told to remove.
 #[derive(Debug, Default)]
 struct Removed {
-    slices: BTreeMap<SliceId, Digest>,
+    slices: BTreeSet<SliceId>,
+    /// Those of which nothing was acknowledged: a crash may undo their removal.
+    unsure: Vec<Digest>,
     /// Slices went another way, with a disk or with the node.
     is_unknown: bool,
 }
@@ -211,7 +213,7 @@ impl NodeRole {
     /// journal must know from others what became of it.
     pub(crate) fn away_with(&self, slice: SliceId) -> Option<Duration> {
         let removed = self.removed.borrow();
-        let never_removed = !removed.is_unknown && !removed.slices.contains_key(&slice);
+        let never_removed = !removed.is_unknown && !removed.slices.contains(&slice);
         (!self.is_up() && never_removed).then_some(self.died_at)
     }
 
@@ -221,9 +223,9 @@ impl NodeRole {
         self.removed.borrow_mut().is_unknown = true;
     }
 
-    /// What the slices hold that it removed: a crash may undo that, for nothing is synced.
+    /// What the slices hold that it began to remove, where it was not told that they are gone: a crash may undo that.
     pub(crate) fn removed(&self) -> Vec<Digest> {
-        self.removed.borrow().slices.values().copied().collect()
+        self.removed.borrow().unsure.clone()
     }
 
     /// The disk with the small rows was lost, and an empty one took its place. The process must be dead.
@@ -284,14 +286,9 @@ impl Process {
     pub(crate) fn hand(&mut self, env: &mut Environment, hand: Hand) {
         match hand {
             Hand::Move { id, work } => {
-                if let Move::Remove(slice) = &work
-                    && let Ok(reader) = self.store.open_slice(*slice)
-                {
-                    self.removed.borrow_mut().slices.insert(*slice, reader.metadata().digest);
-                }
                 let moved = match &work {
                     Move::Place { header } => self.store.place(header),
-                    Move::Remove(slice) => self.store.remove(*slice),
+                    Move::Remove(slice) => self.remove(*slice),
                 };
                 let result = moved.map_err(|error| error.refusal());
                 env.note(format_args!("n{} {work:?}: {result:?}", self.number));
@@ -303,10 +300,9 @@ impl Process {
                 self.functions.retain(|(of, _), _| *of != job);
             }
             Hand::Keep { to, keep } => {
-                let result = self.kept.keep(&keep).map_err(|error| error.refusal());
+                let result = self.kept.keep_and_mark(&keep, &self.store).map_err(|error| error.refusal());
                 let mark = self.kept.mark().filter(|mark| result.is_ok() && *mark == keep.mark);
                 if let Some(mark) = mark {
-                    self.disks.note_seen(mark.journal);
                     let sent = env.book.keeps.get(&mark_key(&mark)).copied();
                     self.kept_until.set(sent.unwrap_or_default().max(self.kept_until.get()));
                 }
@@ -315,6 +311,17 @@ impl Process {
             Hand::LookAtDisks => self.look_at_disks(env),
             Hand::Compute(task) => self.compute(env, task),
         }
+    }
+
+    fn remove(&self, slice: SliceId) -> Result<(), StoreError> {
+        let digest = self.store.open_slice(slice).map(|reader| reader.metadata().digest);
+        let removed = self.store.remove(slice);
+        let mut known = self.removed.borrow_mut();
+        if let Ok(digest) = digest {
+            known.slices.insert(slice);
+            known.unsure.extend(removed.is_err().then_some(digest));
+        }
+        removed
     }
 
     /// Says that a slice is bad, after it was put aside.
@@ -372,12 +379,9 @@ impl Process {
                 self.seat.words.ask(env.now, session, told, CLOCK_TAG, STATUS_ANSWER_TIME_MAX);
             }
             Action::TakeInventory => {
-                let mark = self.kept.mark();
-                let all_seen = self.disks.is_all_seen(mark.map(|mark| mark.journal));
-                let told = Completion::KeptMark { mark, all_seen };
-                self.rules.handle_completion(env.now, told);
-                let held = sabotaged(env, self.store.held());
-                self.rules.handle_completion(env.now, Completion::Inventory(held));
+                for told in self.kept.told(&self.store) {
+                    self.rules.handle_completion(env.now, sabotaged(env, told));
+                }
                 self.rules.handle_completion(env.now, Completion::Partials(self.store.partials()));
             }
             Action::Rejoin { session } => {
@@ -490,18 +494,22 @@ impl Process {
 }
 
 /// An inventory as it is told to a master that lost its journal, where that is sabotaged.
-fn sabotaged(env: &Environment, mut held: Vec<HeldSlice>) -> Vec<HeldSlice> {
+fn sabotaged(env: &Environment, mut told: Completion) -> Completion {
+    let Completion::Inventory(disks) = &mut told else { return told };
     match env.sabotage {
-        Some(Sabotage::SlicesAreHidden) if env.book.recovered.is_some() => drop(held.drain(..held.len().min(1))),
+        Some(Sabotage::SlicesAreHidden) if env.book.recovered.is_some() => {
+            let first = disks.iter_mut().find(|disk| !disk.slices.is_empty());
+            first.into_iter().for_each(|disk| drop(disk.slices.remove(0)));
+        }
         Some(Sabotage::PathsAreMixedUp) if env.book.recovered.is_some() => {
-            for slice in &mut held {
+            for slice in disks.iter_mut().flat_map(|disk| &mut disk.slices) {
                 let mixed_up = slice.metadata.header.path.join("mixed-up");
                 slice.metadata.header.path = mixed_up.unwrap_or_else(|_| slice.metadata.header.path.clone());
             }
         }
         _ => {}
     }
-    held
+    told
 }
 
 /// A page of kept rows as it is told to a master that lost its journal, where that is sabotaged.

@@ -29,7 +29,7 @@ impl Master {
     /// A node told of a slice, in its inventory. Gives it a name if it is of another journal and no name was decided yet.
     pub(crate) fn consider(&mut self, now: Now, key: NodeKey, metadata: &SliceMetadata, state: HeldState) {
         let header = &metadata.header;
-        if !self.rebuild.is_foreign(header, self.names.birth()) || self.rebuild.was_seen(key) {
+        if !self.rebuild.is_foreign(header, self.names.birth()) || self.was_seen(key) {
             return;
         }
         // What its node kept comes first, and then the node once more: it says whose folders these are.

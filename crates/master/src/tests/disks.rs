@@ -5,7 +5,10 @@
 use super::*;
 use protocol::{
     disk::DiskState,
-    message::client_master::{Copies, CopyState},
+    message::{
+        client_master::{Copies, CopyState},
+        rebuild::KeptMark,
+    },
     sandbox::SandboxLayer,
 };
 
@@ -127,4 +130,73 @@ fn a_node_whose_sandbox_lacks_a_layer_is_named_with_what_to_do() {
     assert_eq!(reasons.len(), 1, "{reasons:?}");
     assert!(reasons[0].contains("the sandbox of node n1 lacks: network, limits;"), "{reasons:?}");
     assert!(reasons[0].contains("user namespaces"), "{reasons:?}");
+}
+
+/// A cloud whose names were put together anew, with the slices that node n1 has on two disks.
+fn rebuilt_with_two_disks() -> (Bench, HeldSlice, HeldSlice) {
+    let mut bench = Bench::with_nodes(&["a/1", "b/1"]);
+    let only = |at: &str| CreateRequest { copies: Some(1), sync_copies: Some(1), at: Some(node("n1")), ..create(at) };
+    let slices = ["/removed", "/away"].map(|at| content(&bench.put("ann", only(at), 10)).slice);
+    bench.advance(seconds(3));
+    let [removed, away] = slices.map(|slice| bench.node("n1").held[&slice].clone());
+    // One disk is away while the names are put together.
+    bench.node_mut("n1").held.remove(&away.metadata.header.slice);
+    bench.lose_journal(0);
+    bench.join_each(&["n1", "n2"]);
+    bench.advance(seconds(5));
+    assert!(bench.exists("/removed") && !bench.exists("/away"));
+    (bench, removed, away)
+}
+
+impl Bench {
+    /// A node comes with a disk that is known since this copy of the small rows, and one that is not.
+    fn join_with_disks(&mut self, id: &str, known: (Option<KeptMark>, HeldSlice), unknown: HeldSlice) {
+        self.open_node(id);
+        self.node_mut(id).all_seen = false;
+        self.tell_mark(id);
+        self.report(id, Report::DisksSeen(known.0));
+        self.report(id, Report::Inventory { slices: vec![known.1], last: false });
+        self.report(id, Report::DisksSeen(None));
+        self.report(id, Report::Inventory { slices: vec![unknown], last: true });
+        self.report_status(id);
+    }
+}
+
+#[test]
+fn of_a_node_with_one_unknown_disk_only_what_lies_on_that_one_is_judged_anew() {
+    for keeps_its_rows in [true, false] {
+        let (mut bench, removed, away) = rebuilt_with_two_disks();
+        bench.done("ann", ClientRequest::Remove { path: path("/removed"), recursive: false, now: true });
+        bench.advance(seconds(5));
+        let seen = bench.node("n1").kept.as_ref().map(|copy| copy.mark);
+        // The power goes, and what was removed is back; the disk that was away is there.
+        bench.crash("n1");
+        if !keeps_its_rows {
+            bench.node_mut("n1").kept = None;
+        }
+        for held in [&removed, &away] {
+            bench.node_mut("n1").held.insert(held.metadata.header.slice, held.clone());
+        }
+        bench.advance(seconds(12));
+        bench.join_with_disks("n1", (seen, removed.clone()), away.clone());
+        bench.advance(seconds(5));
+        assert!(bench.exists("/away"), "what came with the unknown disk was never looked at");
+        assert!(!bench.exists("/removed"), "what lies on the known one was decided");
+        assert!(!bench.node("n1").held.contains_key(&removed.metadata.header.slice), "and is removed again");
+    }
+}
+
+#[test]
+fn a_disk_that_is_known_since_a_change_that_the_journal_never_counted_shows_that_it_is_behind() {
+    let (mut bench, removed, away) = rebuilt_with_two_disks();
+    let backup = bench.rows.clone();
+    bench.mkdir("ann", "/since");
+    bench.advance(seconds(3));
+    let seen = bench.node("n1").kept.as_ref().map(|copy| KeptMark { sequence: copy.mark.sequence + 1, ..copy.mark });
+    // The rows that the node kept are lost with a disk, and the journal comes back as it was.
+    bench.rows = backup;
+    bench.restart_master();
+    bench.node_mut("n1").kept = None;
+    bench.join_with_disks("n1", (seen, removed), away);
+    assert_eq!(bench.rebuild_status().state, RebuildState::Running);
 }

@@ -21,6 +21,12 @@ pub enum Move {
     Remove(SliceId),
 }
 
+impl Move {
+    fn is_removal(&self) -> bool {
+        matches!(self, Self::Remove(_))
+    }
+}
+
 /// Names a [`Move`] until it is done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct MoveId(pub u64);
@@ -53,13 +59,16 @@ impl MoveQueue {
 
     /// The next move to start, if one may.
     pub(super) fn start(&mut self) -> Option<(MoveId, Move)> {
-        if self.running.len() >= MOVES_RUNNING_MAX {
-            return None;
-        }
+        let removals = self.running.values().filter(|running| running.work.is_removal()).count();
+        let places = self.running.len() - removals;
         let mut busy = Busy::default();
         self.running.values().for_each(|running| busy.add(&running.work));
         let free = self.waiting.iter().take(LOOK_AHEAD_MOVES).position(|waiting| {
-            let free = !busy.touches(&waiting.work);
+            let has_hands = match waiting.work {
+                Move::Place { .. } => places < MOVES_RUNNING_MAX,
+                Move::Remove(_) => removals < REMOVALS_RUNNING_MAX,
+            };
+            let free = has_hands && !busy.touches(&waiting.work);
             // One that must wait holds back what comes behind it for the same slice or path.
             busy.add(&waiting.work);
             free
@@ -112,8 +121,10 @@ impl Busy {
     }
 }
 
-/// Moves at once: enough that the file system commits several in one turn of its journal.
+/// Slices placed at once: enough that the file system commits several in one turn of its journal.
 const MOVES_RUNNING_MAX: usize = 8;
+/// Slices removed at once: all of them wait for one sync, so that 100,000 files take some thousands.
+const REMOVALS_RUNNING_MAX: usize = 32;
 /// Moves that may wait: the rename of a folder with more files than this is ordered in parts.
 const MOVES_WAITING_MAX: usize = 16_384;
 /// How far behind the first waiting move another is looked for: bounds the work per call.

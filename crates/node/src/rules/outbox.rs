@@ -7,12 +7,10 @@ use std::collections::{BTreeMap, VecDeque};
 
 use protocol::{
     SliceId, limits,
-    message::{
-        node_master::{HeldSlice, Report},
-        rebuild::KeptMark,
-    },
+    message::{node_master::Report, rebuild::KeptMark},
     wire::codec,
 };
+use store::SeenSlices;
 
 /// Names a report until it is acknowledged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -55,7 +53,7 @@ impl Outbox {
     }
 
     /// The inventory to send first.
-    pub(super) fn inventory(&mut self, slices: Vec<HeldSlice>) {
+    pub(super) fn inventory(&mut self, slices: Vec<SeenSlices>) {
         if self.phase == Phase::Inventory {
             self.pages = pages(slices);
             if let Some(mark) = self.mark.take() {
@@ -148,24 +146,33 @@ fn slice_of(report: &Report) -> Option<SliceId> {
         | Report::Kept { .. }
         | Report::TicketsRefused { .. }
         | Report::Clock { .. }
-        | Report::Arriving(_) => None,
+        | Report::Arriving(_)
+        | Report::DisksSeen(_) => None,
     }
 }
 
-/// Cuts an inventory into pages that fit a message each; at least one page, so that an empty node is heard too.
-fn pages(slices: Vec<HeldSlice>) -> VecDeque<Report> {
+/// Cuts an inventory into pages that fit a message each, and says before those of a disk what is known of it; at least one
+/// page, so that an empty node is heard too.
+fn pages(disks: Vec<SeenSlices>) -> VecDeque<Report> {
     let mut pages = VecDeque::new();
-    let (mut page, mut page_bytes) = (Vec::new(), 0);
-    for slice in slices {
-        let bytes = codec::encode(&slice).len();
-        if page.len() >= limits::INVENTORY_PAGE_SLICES_MAX || page_bytes + bytes > PAGE_BYTES_MAX {
-            pages.push_back(Report::Inventory { slices: std::mem::take(&mut page), last: false });
-            page_bytes = 0;
+    for SeenSlices { seen, slices } in disks.into_iter().filter(|disk| !disk.slices.is_empty()) {
+        pages.push_back(Report::DisksSeen(seen));
+        let (mut page, mut page_bytes) = (Vec::new(), 0);
+        for slice in slices {
+            let bytes = codec::encode(&slice).len();
+            if page.len() >= limits::INVENTORY_PAGE_SLICES_MAX || page_bytes + bytes > PAGE_BYTES_MAX {
+                pages.push_back(Report::Inventory { slices: std::mem::take(&mut page), last: false });
+                page_bytes = 0;
+            }
+            page_bytes += bytes;
+            page.push(slice);
         }
-        page_bytes += bytes;
-        page.push(slice);
+        pages.push_back(Report::Inventory { slices: page, last: false });
     }
-    pages.push_back(Report::Inventory { slices: page, last: true });
+    match pages.back_mut() {
+        Some(Report::Inventory { last, .. }) => *last = true,
+        _ => pages.push_back(Report::Inventory { slices: Vec::new(), last: true }),
+    }
     pages
 }
 

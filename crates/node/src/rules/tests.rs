@@ -9,6 +9,7 @@ use protocol::{
 };
 
 use super::*;
+use protocol::{JournalId, message::node_master::HeldSlice};
 
 const NOW: Now = Now { monotonic: Duration::from_secs(5), unix_millis: 1_000 };
 const SESSION: SessionId = SessionId(7);
@@ -23,7 +24,7 @@ fn header(slice: u128) -> SliceHeader {
         copies: 2,
         records: RecordFormat::File,
         user: BTreeMap::new(),
-        journal: protocol::JournalId(1),
+        journal: JournalId(1),
         acl: None,
     }
 }
@@ -87,17 +88,21 @@ fn joined() -> Node {
     node
 }
 
+fn inventory(slices: Vec<HeldSlice>) -> Completion {
+    Completion::Inventory(vec![SeenSlices { seen: None, slices }])
+}
+
 fn join(node: &mut Node, held: Vec<HeldSlice>) {
     node.handle_session_opened(NOW, SESSION);
     assert!(actions(node).contains(&Action::TakeInventory));
-    node.handle_completion(NOW, Completion::Inventory(held));
+    node.handle_completion(NOW, inventory(held));
     loop {
         let pages = reports(node);
         assert_eq!(pages.len(), 1, "one page at a time");
         node.handle_completion(NOW, Completion::Acknowledged(pages[0].0));
         match &pages[0].1 {
             Report::Inventory { last: true, .. } => break,
-            Report::Inventory { last: false, .. } => {}
+            Report::Inventory { last: false, .. } | Report::DisksSeen(_) => {}
             other => panic!("{other:?} before the inventory was told"),
         }
     }
@@ -238,7 +243,10 @@ fn reports_wait_until_the_whole_inventory_is_acknowledged() {
     assert!(reports(&mut node).is_empty(), "nothing is told before the inventory");
     let held = |slice| HeldSlice { metadata: metadata(slice), state: HeldState::Placed };
     let slices = limits::INVENTORY_PAGE_SLICES_MAX as u128 + 1;
-    node.handle_completion(NOW, Completion::Inventory((0..slices).map(held).collect()));
+    node.handle_completion(NOW, inventory((0..slices).map(held).collect()));
+    let seen = reports(&mut node);
+    assert!(matches!(&seen[..], [(_, Report::DisksSeen(None))]), "what is known of the disk comes first");
+    node.handle_completion(NOW, Completion::Acknowledged(seen[0].0));
     let first = reports(&mut node);
     assert!(
         matches!(&first[..], [(_, Report::Inventory { last: false, slices })] if slices.len() == limits::INVENTORY_PAGE_SLICES_MAX)
@@ -257,12 +265,15 @@ fn pages_are_cut_by_bytes_where_slices_carry_much_of_their_users() {
     let held = vec![HeldSlice { metadata: fat, state: HeldState::Placed }; 20];
     let mut node = unjoined();
     node.handle_session_opened(NOW, SESSION);
-    node.handle_completion(NOW, Completion::Inventory(held));
+    node.handle_completion(NOW, inventory(held));
     let mut told = 0;
     while let Some((id, page)) = reports(&mut node).pop() {
         assert!(protocol::wire::codec::encode(&page).len() < limits::MESSAGE_BYTES_MAX);
-        let Report::Inventory { slices, .. } = page else { panic!("{page:?}") };
-        told += slices.len();
+        match page {
+            Report::Inventory { slices, .. } => told += slices.len(),
+            Report::DisksSeen(None) => {}
+            other => panic!("{other:?}"),
+        }
         node.handle_completion(NOW, Completion::Acknowledged(id));
     }
     assert_eq!(told, 20);
@@ -349,4 +360,23 @@ fn broken_uploads_are_told_behind_the_inventory_where_there_are_any() {
     let partial = HeldPartial { user: UserName::new("ann").unwrap(), key: ResumeKey(1), bytes: 1 << 20 };
     node.handle_completion(NOW, Completion::Partials(vec![partial.clone()]));
     assert_eq!(reports(&mut node)[0].1, Report::Partials(vec![partial]));
+}
+
+#[test]
+fn before_the_slices_of_each_disk_it_says_what_is_known_of_the_disk_and_the_last_page_is_the_last() {
+    let held = |slice| vec![HeldSlice { metadata: metadata(slice), state: HeldState::Placed }];
+    let mark = |sequence| Some(KeptMark { journal: JournalId(1), generation: 1, sequence });
+    let disks = [(mark(1), held(1)), (mark(2), Vec::new()), (None, held(3)), (mark(4), Vec::new())];
+    let disks = disks.map(|(seen, slices)| SeenSlices { seen, slices }).to_vec();
+    let mut node = unjoined();
+    node.handle_session_opened(NOW, SESSION);
+    node.handle_completion(NOW, Completion::Inventory(disks));
+    let mut told = Vec::new();
+    while let Some((id, report)) = reports(&mut node).pop() {
+        told.push(report);
+        node.handle_completion(NOW, Completion::Acknowledged(id));
+    }
+    let page = |slice, last| Report::Inventory { slices: held(slice), last };
+    let expected = [Report::DisksSeen(mark(1)), page(1, false), Report::DisksSeen(None), page(3, true)];
+    assert_eq!(told, expected);
 }

@@ -56,10 +56,9 @@ impl Desk {
                     });
                 }
                 Action::TakeInventory => {
-                    let (held, kept) = (self.hands.store.held(), &self.hands.kept);
-                    let told = Completion::KeptMark { mark: kept.mark(), all_seen: kept.is_all_seen() };
-                    self.node.handle_completion(self.clock.now(), told);
-                    self.node.handle_completion(self.clock.now(), Completion::Inventory(held));
+                    for told in self.hands.kept.told(&self.hands.store) {
+                        self.node.handle_completion(self.clock.now(), told);
+                    }
                     let partials = self.hands.store.partials();
                     self.node.handle_completion(self.clock.now(), Completion::Partials(partials));
                 }
@@ -98,8 +97,8 @@ impl Desk {
     fn keep(&mut self, to: Asker, keep: Keep) {
         let hands = Arc::clone(&self.hands);
         self.work.spawn(async move {
-            let kept = Arc::clone(&hands.kept);
-            let result = blocking("keeping rows", move || kept.keep(&keep)).await;
+            let (kept, store) = (Arc::clone(&hands.kept), Arc::clone(&hands.store));
+            let result = blocking("keeping rows", move || kept.keep_and_mark(&keep, &store)).await;
             hands.tell(Completion::Kept { to, result: result.map_err(|error| error.refusal()) }).await;
         });
     }
@@ -220,7 +219,7 @@ impl Desk {
 /// How soon a report leaves beside others: what the master waits for never waits behind what is only long.
 fn class_of(report: &Report) -> Class {
     match report {
-        Report::Inventory { .. } | Report::Partials(_) | Report::Kept { .. } => Class::Bulk,
+        Report::Inventory { .. } | Report::DisksSeen(_) | Report::Partials(_) | Report::Kept { .. } => Class::Bulk,
         _ => Class::Urgent,
     }
 }

@@ -120,6 +120,7 @@ impl FakeCloud {
                             | Report::TicketsRefused { .. }
                             | Report::Clock { .. }
                             | Report::Arriving(_)
+                            | Report::DisksSeen(_)
                     );
                     if !is_upkeep {
                         let _ = reported.send((delivered.session, report)).await;

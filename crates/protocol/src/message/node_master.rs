@@ -215,6 +215,10 @@ pub enum Report {
     /// What is being written here by clients, in pages; sent every [`ARRIVING_EVERY`] also where it is nothing, so that the
     /// master knows that this node tells it.
     Arriving(Vec<Arriving>),
+    /// The slices of the inventory's pages that follow lie on disks of which a master was told that then gave the small rows
+    /// with this mark; `None` where none was. A node that says it of no page lets
+    /// [`KeptMark`](Self::KeptMark) hold for all.
+    DisksSeen(Option<KeptMark>),
 }
 
 /// A slice that is being written, under a lease of the master.

@@ -369,6 +369,7 @@ fn the_words_of_node_and_master_have_their_bytes() {
         "clock": Report::Clock { .. } => Report::Clock { unix_millis: 1_800_000_000_000, machine: Some(1 << 100) },
         "arriving": Report::Arriving(_) =>
             Report::Arriving(vec![Arriving { slice: slice(), bytes: 1 << 30, at_work: true }]),
+        "disks-seen": Report::DisksSeen(_) => Report::DisksSeen(Some(kept_mark())),
     });
     compare!(vectors, Ack {
         "done": Ack::Done => Ack::Done,

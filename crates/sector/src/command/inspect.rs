@@ -187,7 +187,7 @@ fn show_inventory(view: &InventoryView) {
 /// that it removed.
 fn forget_kept_rows(sidecar: &Path) -> Result<(), Failure> {
     let Some(folder) = store::data_folder_of(sidecar) else { return Ok(()) };
-    let seen = folder.join(node::keeping::SEEN_FILE);
+    let seen = folder.join(store::SEEN_FILE);
     if seen.exists() {
         std::fs::remove_file(&seen).map_err(|error| Failure::local("remove", &seen, &error))?;
     }

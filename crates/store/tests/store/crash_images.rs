@@ -33,6 +33,8 @@ struct Promise {
     content: Vec<u8>,
     /// It was acknowledged, and nobody asked for its removal since.
     must_be_there: bool,
+    /// Its removal was acknowledged, and nobody wrote it since.
+    must_be_gone: bool,
     /// What it may say of itself, path and copies: what was acknowledged last, and what was asked for since.
     says: Vec<(&'static str, u8)>,
     /// All that it ever said.
@@ -49,6 +51,7 @@ impl Promises {
                     return Ok(());
                 }
                 let promise = self.slices.entry(slice).or_insert_with(|| Promise::none(content.clone()));
+                promise.must_be_gone = false;
                 promise.ask_for(at, COPIES);
                 let stored = match step {
                     Step::Adopt(..) => adopt(store, disk, slice, at, &content),
@@ -60,11 +63,15 @@ impl Promises {
             Step::Wish(slice, at, copies) => self.place(store, slice, at, copies),
             Step::Remove(slice) => {
                 if let Some(promise) = self.slices.get_mut(&slice) {
-                    // A removal that is lost may bring back the slice as it once was; it is ordered again.
+                    // A removal that was not acknowledged may bring back the slice as it once was; it is ordered again.
                     promise.must_be_there = false;
                     promise.says = promise.said_ever.iter().copied().collect();
                 }
-                store.remove(SliceId(slice))
+                let removed = store.remove(SliceId(slice));
+                if let Some(promise) = self.slices.get_mut(&slice) {
+                    promise.must_be_gone = removed.is_ok();
+                }
+                removed
             }
         };
         match outcome {
@@ -97,6 +104,7 @@ impl Promises {
             store.held().into_iter().map(|held| (held.metadata.header.slice.0, held)).collect();
         for (slice, promise) in &self.slices {
             assert!(held.contains_key(slice) || !promise.must_be_there, "slice {slice} is lost; {told}");
+            assert!(!held.contains_key(slice) || !promise.must_be_gone, "slice {slice} is back; {told}");
         }
         for (slice, held) in &held {
             let promise = self.slices.get(slice).unwrap_or_else(|| panic!("slice {slice} came from nowhere; {told}"));
@@ -118,7 +126,7 @@ impl Promises {
 
 impl Promise {
     fn none(content: Vec<u8>) -> Self {
-        Self { content, must_be_there: false, says: Vec::new(), said_ever: BTreeSet::new() }
+        Self { content, must_be_there: false, must_be_gone: false, says: Vec::new(), said_ever: BTreeSet::new() }
     }
 
     fn ask_for(&mut self, path: &'static str, copies: u8) {
