@@ -43,6 +43,7 @@ impl Master {
             self.names.file_of_slice(slice).and_then(|file| Some((file, self.names.content(file)?.version)))
         else {
             self.drop_replaced(slice);
+            self.note_not_missing(now, slice);
             return self.replication.forget(slice);
         };
         let terms = self.terms(now, file);
@@ -54,7 +55,11 @@ impl Master {
         let defect = if is_missing { None } else { terms.defect(&self.nodes, &kept) };
         let is_short_of_nodes = terms.is_short_of_nodes(&self.nodes);
         let (is_misplaced, is_in_memory) = (defect.is_some(), terms.is_in_memory);
-        let wellness = Wellness { good, possible, is_short_of_nodes, is_misplaced, is_in_memory };
+        if good > 0 {
+            self.note_not_missing(now, slice);
+        }
+        let is_listed = self.is_listed_missing(slice);
+        let wellness = Wellness { good, possible, is_short_of_nodes, is_misplaced, is_in_memory, is_listed };
         self.replication.note_health(slice, wellness);
         if self.saves.is_unsettled(slice) {
             return;

@@ -12,7 +12,11 @@ use protocol::{
     sandbox::SandboxLayer,
 };
 
-use crate::{Master, nodes::Node, replication::Unwell};
+use crate::{
+    Master,
+    nodes::{Node, NodeKey},
+    replication::Unwell,
+};
 
 impl Master {
     /// The nodes, by name.
@@ -26,8 +30,8 @@ impl Master {
         let Unwell { under_replicated, lost, lost_in_memory, misplaced, short_of_nodes } = self.replication.health();
         let corrupt = self.replicas.corrupt_count();
         let mut reasons = Vec::new();
-        for (_, node) in self.nodes.by_name() {
-            reasons.extend(self.node_reasons(node));
+        for (key, node) in self.nodes.by_name() {
+            reasons.extend(self.node_reasons(key, node));
         }
         for (_, node) in self.nodes.by_name().filter(|(_, node)| node.is_reachable()) {
             reasons.extend(node.disks.iter().filter_map(|disk| disk_reason(&node.id, disk)));
@@ -117,7 +121,7 @@ impl Master {
         })
     }
 
-    fn node_reasons(&self, node: &Node) -> Vec<String> {
+    fn node_reasons(&self, key: NodeKey, node: &Node) -> Vec<String> {
         let (id, reserve_bytes) = (&node.id, self.config.reserve_bytes);
         let mut reasons = Vec::new();
         match node.state {
@@ -129,7 +133,15 @@ impl Master {
             NodeState::Lost => reasons.push(format!("node {id} is lost; start it again")),
         }
         if node.standing == Standing::Draining {
-            reasons.push(format!("node {id} is being drained, {} slices are left; wait", node.held));
+            let in_doubt = self.in_doubt_at(key);
+            let what_to_do = match in_doubt {
+                0 => "wait".to_owned(),
+                _ => format!(
+                    "{in_doubt} of them are in doubt, and are not moved before an administrator decides: \
+                     `sector rebuild recover` or `dismiss` (see `sector rebuild status`)"
+                ),
+            };
+            reasons.push(format!("node {id} is being drained, {} slices are left; {what_to_do}", node.held));
         }
         if node.is_up() && node.is_active() && node.is_full(reserve_bytes) {
             reasons.push(format!(

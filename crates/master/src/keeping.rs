@@ -206,6 +206,12 @@ impl Keeping {
         orders
     }
 
+    /// Whether some node that is given rows has not said that it has all of them.
+    fn is_any_behind(&self, id: JournalId, generation: u64) -> bool {
+        let whole = KeptMark { journal: id, generation, sequence: self.durable };
+        self.peers.values().any(|peer| peer.sending.is_some() || peer.mark != Some(whole))
+    }
+
     /// A node answered, or did not.
     fn note_answer(&mut self, now: Duration, node: NodeKey, is_done: bool) {
         let Some(peer) = self.peers.get_mut(&node) else { return };
@@ -303,6 +309,13 @@ impl Master {
         for (key, keep) in self.keeping.orders(now.monotonic, self.rebuild.id, self.rebuild.generation) {
             self.order_now(key, Ordered::Keep, Order::Keep(keep));
         }
+    }
+
+    /// Gives nodes what they lack now, without waiting for the next turn: before the master is stopped. Says whether some node
+    /// has still to answer.
+    pub fn give_kept(&mut self, now: Now) -> bool {
+        self.send_kept(now);
+        !self.rebuild.is_running() && self.keeping.is_any_behind(self.rebuild.id, self.rebuild.generation)
     }
 
     /// Takes a node's answer to an order to keep rows.

@@ -13,6 +13,7 @@ mod adopting;
 mod asking;
 mod behind;
 mod copy;
+mod missing;
 mod own;
 mod removals;
 mod rows;
@@ -430,6 +431,8 @@ impl Master {
     fn settle_names(&mut self, now: Now) {
         let mut changes = self.remove_empty_made_folders();
         changes.extend(self.forget_conflicts_of_nothing(now));
+        let (missing, looks) = self.list_missing();
+        changes.extend(missing);
         self.rebuild.state = RebuildState::Settled;
         self.rebuild.gather = None;
         self.rebuild.version_floor = self.names.last_version();
@@ -441,7 +444,7 @@ impl Master {
         changes.push(self.rebuild.state_row());
         tracing::info!(files = self.rebuild.files, conflicts = self.rebuild.conflicts.len(), "the names are rebuilt");
         let up: Vec<_> = self.nodes.iter().filter(|(_, node)| node.is_up()).map(|(key, _)| key).collect();
-        let effects = up.iter().copied().map(Effect::Told).collect();
+        let effects = up.iter().copied().map(Effect::Told).chain(looks).collect();
         self.save(now, changes, effects);
         self.wait_for_copies(now);
         self.sweeps.push_back(Sweep::All(0));

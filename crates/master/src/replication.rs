@@ -57,6 +57,8 @@ pub(crate) struct Wellness {
     pub(crate) is_misplaced: bool,
     /// Whether its copies are in memory only.
     pub(crate) is_in_memory: bool,
+    /// Whether it is listed as a name without bytes.
+    pub(crate) is_listed: bool,
 }
 
 /// Where a slice that needs copies stands.
@@ -233,11 +235,12 @@ impl Replication {
                 set.remove(&slice)
             };
         };
-        let Wellness { good, possible, is_short_of_nodes, is_misplaced, is_in_memory } = wellness;
+        let Wellness { good, possible, is_short_of_nodes, is_misplaced, is_in_memory, is_listed } = wellness;
         let is_lost_in_memory = is_in_memory && good == 0;
         keep(&mut self.lost_in_memory, is_lost_in_memory);
-        keep(&mut self.under, good < possible && !is_lost_in_memory);
-        keep(&mut self.lost, good == 0 && !is_lost_in_memory);
+        let is_told_elsewhere = is_lost_in_memory || is_listed;
+        keep(&mut self.under, good < possible && !is_told_elsewhere);
+        keep(&mut self.lost, good == 0 && !is_told_elsewhere);
         keep(&mut self.misplaced, is_misplaced);
         keep(&mut self.short_of_nodes, is_short_of_nodes);
     }

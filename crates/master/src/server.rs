@@ -265,15 +265,12 @@ impl Desk {
     /// Saves and answers what was changed, then says good-bye.
     async fn finish(mut self) -> Result<(), MasterError> {
         self.perform();
-        let flush = async {
-            while !self.journal.is_idle() {
-                let saved = self.journal.saved().await?;
-                self.note_saved(saved);
-                self.perform();
-            }
-            Ok(())
-        };
-        let flushed = timeout(FINISH_MAX, flush).await;
+        let mut flushed = timeout(FINISH_MAX, self.flush()).await;
+        if matches!(flushed, Ok(Ok(()))) {
+            // A node that is slow, or goes too, has the last half second's rows the next time.
+            let _ = timeout(KEEP_MAX, self.give_kept()).await;
+            flushed = timeout(FINISH_MAX, self.flush()).await;
+        }
         self.orders.shutdown().await;
         self.questions.shutdown().await;
         self.audit.shutdown().await;
@@ -282,6 +279,31 @@ impl Desk {
             tracing::error!("the journal was not written in time; what was not yet answered may be lost");
             Ok(())
         })
+    }
+
+    /// Writes and answers what was changed.
+    async fn flush(&mut self) -> Result<(), MasterError> {
+        while !self.journal.is_idle() {
+            let saved = self.journal.saved().await?;
+            self.note_saved(saved);
+            self.perform();
+        }
+        Ok(())
+    }
+
+    /// Gives nodes the small rows that they lack, and waits for their answers.
+    async fn give_kept(&mut self) {
+        while self.master.give_kept(self.clock.now()) {
+            self.perform();
+            match self.orders.join_next().await {
+                Some(Ok((order, outcome))) => {
+                    self.master.handle_completion(self.clock.now(), Completion::Ordered { order, outcome });
+                    self.perform();
+                }
+                Some(Err(_)) => {}
+                None => return,
+            }
+        }
     }
 
     fn note_saved(&mut self, batch: BatchId) {
@@ -527,5 +549,7 @@ const ADMISSIONS_MAX: usize = 128;
 const ORDER_MAX: Duration = Duration::from_secs(20);
 /// How long the last rows may take when the master is stopped.
 const FINISH_MAX: Duration = Duration::from_secs(5);
+/// How long nodes may take for the small rows that they lack when the master is stopped.
+const KEEP_MAX: Duration = Duration::from_secs(1);
 /// Ports tried where any will do.
 const LISTEN_ATTEMPTS_MAX: u32 = 16;

@@ -11,7 +11,7 @@ use protocol::{
 };
 
 use super::adopting::content_of;
-use crate::{Master, actions::Caller, saves::Effect};
+use crate::{Master, actions::Caller, nodes::NodeKey, saves::Effect};
 
 impl Master {
     /// Answers a question or a wish.
@@ -63,13 +63,27 @@ impl Master {
         if self.rebuild.is_running() {
             reasons.push(self.rebuild_sentence());
         }
-        if !self.rebuild.conflicts.is_empty() {
+        let missing = self.missing_count();
+        let in_doubt = self.rebuild.conflicts.len() - missing;
+        if in_doubt > 0 {
             reasons.push(format!(
-                "{} slices were in doubt when the names were put together; see `sector rebuild status`",
-                self.rebuild.conflicts.len()
+                "{in_doubt} slices were in doubt when the names were put together; see `sector rebuild status`"
+            ));
+        }
+        if missing > 0 {
+            reasons.push(format!(
+                "{missing} names had files in the older journal, and no node has their bytes; see \
+                 `sector rebuild status`, and dismiss those that are not missed"
             ));
         }
         reasons
+    }
+
+    /// Slices without a name that a node has and that are kept until a person decides. Nothing moves them: nobody can say what
+    /// they are, and a node that leaves waits for that.
+    pub(crate) fn in_doubt_at(&self, node: NodeKey) -> usize {
+        let aside = self.rebuild.conflicts.values().filter(|conflict| conflict.aside);
+        aside.filter(|conflict| self.replicas.at(conflict.metadata.header.slice, node).is_some()).count()
     }
 
     /// How it is; which slices are in doubt, with their paths, only for administrators.
@@ -126,8 +140,9 @@ impl Master {
     }
 
     fn dismiss(&mut self, now: Now, slice: SliceId) {
-        let row = self.forget_conflict(slice);
-        self.save(now, row.into_iter().collect(), vec![Effect::Settle(slice)]);
+        let mut rows = if self.is_listed_missing(slice) { self.remove_missing(slice) } else { Vec::new() };
+        rows.extend(self.forget_conflict(slice));
+        self.save(now, rows, vec![Effect::Settle(slice)]);
     }
 
     fn in_doubt(&self, slice: SliceId) -> Result<protocol::SliceMetadata, Refusal> {

@@ -281,3 +281,31 @@ fn what_a_lost_node_brings_back_late_is_compared_with_what_there_is() {
     assert_eq!(bench.holders(damaged), ["n2", "n3"]);
     assert_eq!(bench.health(), Health::default());
 }
+
+#[test]
+fn a_node_with_slices_in_doubt_waits_for_a_person_and_says_so() {
+    let mut bench = Bench::with_nodes(&["a/1", "b/1", "c/1"]);
+    let at_n2 = CreateRequest { copies: Some(1), sync_copies: Some(1), at: Some(node("n2")), ..create("/f") };
+    let old = content(&bench.put("ann", at_n2, 10)).slice;
+    bench.crash("n2");
+    bench.advance(seconds(12));
+    bench.put("ann", create("/f"), 20);
+    // Nobody wrote down what n2 missed.
+    bench.nodes.values_mut().for_each(|fake| fake.kept = None);
+    bench.lose_journal(0);
+    bench.join_each(&["n1", "n2", "n3"]);
+    bench.done("admin", ClientRequest::Rebuild(RebuildRequest::Finish));
+    bench.advance(seconds(70));
+    let drain = DrainRequest { node: node("n2"), dry_run: false, undo: false };
+    assert!(matches!(bench.ask("admin", ClientRequest::Drain(drain)), ClientReply::Plan(_)));
+    bench.advance(seconds(200));
+    assert_eq!(bench.holders(old), ["n2"], "it is neither moved nor lost");
+    let reasons = bench.health().reasons;
+    let says = |why: &String| why.contains("1 slices are left; 1 of them are in doubt") && why.contains("dismiss");
+    assert!(reasons.iter().any(says), "{reasons:?}");
+    bench.done("admin", ClientRequest::Rebuild(RebuildRequest::Dismiss(Some(old))));
+    bench.advance(seconds(10));
+    let ClientReply::Nodes(nodes) = bench.ask("admin", ClientRequest::Nodes) else { panic!("no nodes") };
+    let standing = nodes.iter().find(|status| status.node == node("n2")).map(|status| status.standing);
+    assert_eq!(standing, Some(Standing::Drained));
+}

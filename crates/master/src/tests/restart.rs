@@ -222,3 +222,21 @@ fn damaged_rows_stop_the_start_with_their_place() {
     twice.push(StoredRow { key: 77u64.to_be_bytes().to_vec(), ..file });
     assert!(matches!(start(twice), Some(MasterError::Names { .. })));
 }
+
+#[test]
+fn a_master_that_is_stopped_gives_its_nodes_the_small_rows_of_the_last_moment() {
+    let mut bench = Bench::with_nodes(&["a/1", "b/1"]);
+    bench.advance(seconds(3));
+    assert!(!bench.master.give_kept(bench.now), "they have all");
+    bench.mkdir("ann", "/last");
+    bench.node_mut("n2").answers = false;
+    for _ in 0..3 {
+        assert!(bench.master.give_kept(bench.now), "n2 has not answered");
+        bench.run();
+    }
+    bench.resume("n2");
+    assert!(!bench.master.give_kept(bench.now));
+    bench.lose_journal(0);
+    bench.join_each(&["n1", "n2"]);
+    assert!(bench.exists("/last"));
+}

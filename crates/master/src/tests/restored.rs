@@ -3,7 +3,7 @@
 
 #![allow(clippy::unwrap_used)]
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use protocol::JournalId;
 use store::RowChange;
@@ -72,10 +72,10 @@ fn what_was_written_after_the_backup_outlives_the_journal_that_does_not_know_it(
         }
         assert!(bench.exists("/private") && !bench.exists("/old"));
         assert_eq!(bench.held(), held, "no byte is removed because an old journal does not know it");
-        assert_eq!(bench.conflicts(), [], "a slice that no node has is in nobody's way");
         // What was removed after the backup is a name without bytes: nobody can say whether it was removed or lost.
+        assert_eq!(bench.conflicts(), [("/gone".into(), ConflictKind::NoBytes, false)]);
         assert!(bench.exists("/gone"));
-        assert_eq!(bench.health().lost, 1);
+        assert_eq!(bench.health().lost, 0);
         let old = content(&bench.stat("/changed").entry).version;
         let next = bench.put("ann", create("/after"), 5);
         assert!(content(&next).version > old);
@@ -96,4 +96,67 @@ fn an_old_journal_waits_for_its_nodes_before_anything_can_be_changed() {
     assert_eq!((status.state, status.missing), (RebuildState::Running, vec![node("n2")]));
     assert_eq!(bench.refused("ann", ClientRequest::Create(create("/b"))).status, Status::Unavailable);
     assert!(!bench.locate("ann", "/a").sources.is_empty(), "and all can be read");
+}
+
+#[test]
+fn names_without_bytes_are_listed_and_go_only_when_they_are_dismissed() {
+    let mut bench = Bench::with_nodes(&["a/1", "b/1", "c/1"]);
+    for at in ["/found", "/mine", "/rewritten", "/taken", "/kept"] {
+        bench.put("ann", create(at), 10);
+    }
+    let found = content(&bench.stat("/found").entry).slice;
+    bench.advance(seconds(5));
+    let (backup, holder) = (bench.rows_now(), bench.holders(found).remove(0));
+    let copy = bench.node(&holder).held[&found].clone();
+    for at in ["/found", "/mine", "/rewritten", "/taken"] {
+        bench.done("ann", ClientRequest::Remove { path: path(at), recursive: false, now: true });
+    }
+    bench.advance(seconds(5));
+    bench.put_back(&backup, 77);
+    bench.join_each(&["n1", "n2", "n3"]);
+    bench.advance(seconds(5));
+    let listed = |bench: &mut Bench| bench.conflicts().into_iter().map(|(at, ..)| at).collect::<BTreeSet<_>>();
+    let names = |all: &[&str]| all.iter().map(|at| (*at).to_owned()).collect::<BTreeSet<_>>();
+    assert_eq!(listed(&mut bench), names(&["/found", "/mine", "/rewritten", "/taken"]));
+    let health = bench.health();
+    assert_eq!((health.lost, health.under_replicated), (0, 0));
+    assert!(health.reasons.iter().any(|why| why.starts_with("4 names had files in the older journal")), "{health:?}");
+
+    // Over a restart of the master, too.
+    bench.restart_master();
+    bench.join_each(&["n1", "n2", "n3"]);
+    bench.advance(seconds(5));
+    assert_eq!((listed(&mut bench).len(), bench.health().lost), (4, 0));
+    // What people do about one themselves is no longer in doubt, nor is what a disk still had.
+    bench.put("ann", create("/rewritten"), 20);
+    bench.done("ann", ClientRequest::Remove { path: path("/taken"), recursive: false, now: true });
+    bench.crash(&holder);
+    bench.node_mut(&holder).held.insert(found, copy);
+    bench.node_mut(&holder).all_seen = false;
+    bench.advance(seconds(12));
+    bench.join_each(&[&holder]);
+    bench.advance(seconds(5));
+    assert_eq!(listed(&mut bench), names(&["/mine"]));
+    assert!(bench.exists("/mine"), "nothing is removed before");
+    bench.done("admin", ClientRequest::Rebuild(RebuildRequest::Dismiss(None)));
+    bench.advance(seconds(5));
+    assert!(!bench.exists("/mine") && bench.exists("/found") && bench.exists("/rewritten") && bench.exists("/kept"));
+    assert_eq!(bench.health(), Health::default());
+}
+
+#[test]
+fn where_a_node_was_not_waited_for_a_name_without_bytes_counts_as_lost_and_is_not_listed() {
+    let mut bench = Bench::with_nodes(&["a/1", "b/1"]);
+    let only = CreateRequest { copies: Some(1), sync_copies: Some(1), at: Some(node("n2")), ..create("/only") };
+    bench.put("ann", only, 10);
+    bench.advance(seconds(5));
+    let backup = bench.rows_now();
+    bench.put_back(&backup, 77);
+    bench.join_each(&["n1"]);
+    bench.done("admin", ClientRequest::Rebuild(RebuildRequest::Finish));
+    bench.advance(seconds(5));
+    assert_eq!((bench.conflicts(), bench.health().lost), (vec![], 1));
+    bench.join_each(&["n2"]);
+    bench.advance(seconds(5));
+    assert_eq!((bench.conflicts(), bench.health().lost), (vec![], 0));
 }

@@ -158,4 +158,6 @@ pub enum ConflictKind {
     WrittenSince,
     /// Nodes disagree on who may do what with it, and nobody knows who is right; what all of them grant holds.
     TwoAcls,
+    /// A journal that was put back names it, and no node has its bytes; dismissing it removes the name. The node is `none`.
+    NoBytes,
 }

@@ -306,6 +306,7 @@ fn the_replies_to_a_client_have_their_bytes() {
         "two-owners": ConflictKind::TwoOwners => ConflictKind::TwoOwners,
         "written-since": ConflictKind::WrittenSince => ConflictKind::WrittenSince,
         "two-acls": ConflictKind::TwoAcls => ConflictKind::TwoAcls,
+        "no-bytes": ConflictKind::NoBytes => ConflictKind::NoBytes,
     });
     vectors.finish();
 }

@@ -152,6 +152,7 @@ impl ConflictView {
             ConflictKind::TwoPaths => ("two-paths", "nodes have it at different paths; it has the newest known"),
             ConflictKind::TwoAcls => ("two-acls", "nodes disagree on who may do what with it; what all grant holds"),
             ConflictKind::TwoOwners => ("two-owners", "nodes disagree on its owner; the first one told has it"),
+            ConflictKind::NoBytes => ("no-bytes", "it was a file, and no node has its bytes; dismissed, its name goes"),
             ConflictKind::WrittenSince => ("written-since", "the path was written since; this one is kept aside"),
         };
         Self {
