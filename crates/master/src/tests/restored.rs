@@ -139,7 +139,7 @@ fn names_without_bytes_are_listed_and_go_only_when_they_are_dismissed() {
     assert_eq!(listed(&mut bench), names(&["/mine"]));
     assert!(bench.exists("/mine"), "nothing is removed before");
     bench.done("admin", ClientRequest::Rebuild(RebuildRequest::Dismiss(None)));
-    bench.advance(seconds(5));
+    bench.advance(seconds(100));
     assert!(!bench.exists("/mine") && bench.exists("/found") && bench.exists("/rewritten") && bench.exists("/kept"));
     assert_eq!(bench.health(), Health::default());
 }
