@@ -8,11 +8,14 @@
 //! Read in this order: [`plan`] (what is wanted), [`stream`] (what goes in), [`marks`] (where it may be cut),
 //! [`segment`] (how it is cut), `task` (how cuts
 //! are put together), `fleet` (who is there), `schedule` with `fullest` (which is given to whom), `pace` (who is slow), `bucket` (where
-//! results lie) with `numbered`, `shares`, `places`, `delivery` and `turns`, `stage`, [`job`] (the whole), [`outcome`] (how it ends), [`reveal`] (how its output gets its place), [`history`] (what became of its attempts). `action` and `event` are its two languages.
+//! results lie) with `numbered`, `shares`, `places`, `delivery` and `turns`, `stage`, [`job`] (the whole), [`outcome`] (how it ends), [`reveal`] (how its output gets its place), [`history`] (what became of its attempts).
+//! [`driving`] (what every driver decides) with [`clock`], [`pages`] (its journal) and [`output_folder`]. `action` and `event` are its two languages.
 
 mod action;
 mod bucket;
+pub mod clock;
 mod delivery;
+pub mod driving;
 mod event;
 mod fleet;
 mod fullest;
@@ -21,7 +24,9 @@ pub mod job;
 pub mod marks;
 mod numbered;
 pub mod outcome;
+pub mod output_folder;
 mod pace;
+pub mod pages;
 mod places;
 pub mod plan;
 pub mod reveal;
@@ -37,12 +42,16 @@ mod turns;
 pub use action::{
     Action, AssignedGuide, AssignedPart, AssignedSegment, Assignment, BucketHome, Delivery, Placement, SegmentPlace,
 };
+pub use clock::JobTime;
+pub use driving::{Driving, Replay};
 pub use event::Event;
 pub use fleet::SpeId;
 pub use history::History;
 pub use job::{Job, Progress};
 pub use marks::MarkChooser;
 pub use outcome::{LeftOut, Outcome, OutputBucket, SphereError};
+pub use output_folder::OutputFolder;
+pub use pages::{Page, PageTurn, PageWrite, Told};
 pub use plan::{FinalOutput, JobPlan, SpeNodePlan, StageOutput, StagePlan};
 pub use reveal::{Reveal, RevealAction, Seen, SeenFile, part_name};
 pub use segment::lines_owned;

@@ -11,11 +11,8 @@ use sphere::Job;
 use super::{
     JobOutput, JobSpec, blank_record,
     driver::{Driver, REPORT_PERIOD, node_plan},
-    journal::{Head, Journal},
-    layout,
-    output::OutputFolder,
-    replay::Replay,
-    side,
+    journal::{Head, Journal, Read},
+    layout, output, side,
 };
 use crate::{Client, ClientError};
 
@@ -38,14 +35,14 @@ impl Client {
         let inputs = layout::read(self, &spec).await?;
         spec.check_rows(&inputs)?;
         let side = side::pin(self, &spec).await?;
-        let folder = OutputFolder::claim(self, target).await?;
+        let folder = output::claim(self, target).await?;
         let request = ClientRequest::AdmitJob { title: spec.title.clone(), output: Some(target.clone()) };
         let Admitted { job, nodes, links } = match self.ask(request).await? {
             ClientReply::Admitted(admitted) => admitted,
             _ => return Err(ClientError::Unexpected { who: "master", request: "admit job" }),
         };
         let (plan, nodes) = (spec.plan(job, links), nodes.iter().map(node_plan).collect::<Vec<_>>());
-        let journal = Journal::folder_of(&folder, job)?;
+        let journal = folder.journal(job)?;
         let begun = async {
             // What cannot work is refused now, and not by a driver that nobody listens to.
             Job::new(Now::default(), plan.clone(), inputs.clone(), &nodes).map_err(|error| error.refusal())?;
@@ -88,16 +85,16 @@ impl Client {
                 tokio::time::sleep(REPORT_PERIOD).await;
             }
         };
-        let replay = tokio::select! {
-            replay = Replay::read(self, journal) => replay?,
+        let read = tokio::select! {
+            read = Journal::read(self, journal) => read?,
             // A long journal takes a while, in which the master would believe this driver gone.
             error = alive => return error,
         };
         let admitted = report().await?;
-        let (spec, side, folder) = (replay.spec.clone(), replay.side.clone(), replay.folder.clone());
+        let Read { journal, spec, side, folder, replay, pages } = read;
         let driver = Driver::new(self.clone(), spec, side, Some(folder), admitted, |_| ());
         // A driver's future is large; it is not moved around.
-        Box::pin(driver.take_over(replay)).await
+        Box::pin(driver.take_over(journal, replay, pages)).await
     }
 
     /// Tells the master that a job which was admitted will not begin.

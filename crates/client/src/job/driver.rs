@@ -1,24 +1,27 @@
-//! The driver of one job: asks the rules ([`sphere::Job`]) what to do, has it done by tasks of the runtime, tells the
+//! The driver of one job: asks the rules ([`sphere::Driving`]) what to do, has it done by tasks of the runtime, tells the
 //! rules what came of it, and reports to the master every second, which keeps the job admitted and brings fresh tickets.
 //!
 //! Where the job was detached, all that it is told is written down too, so that another driver can take over.
 //!
-//! It decides nothing about the job: what to retry, where, and when to give up are the rules'. When it is dropped, all its
-//! tasks end and all conversations close.
+//! It decides nothing about the job: what to retry, where, when to give up, and what must be written down first are the
+//! rules'. When it is dropped, all its tasks end and all conversations close.
 
 use std::{collections::BTreeMap, convert::Infallible, future::pending, sync::Arc, time::Duration};
 
+use net::clock::Clock;
 use protocol::{
-    JobId, NodeId, Now, Refusal, Status,
+    JobId, Refusal, Status,
     message::{
         client_master::{
             Admitted, ClientReply, ClientRequest, Entry, EntryKind, JobRecord, JobState, SiteLink, SpeNode,
         },
-        history::HistoryRequest,
+        history::{HistoryRequest, JobHistory},
         spe::{BucketId, Function},
     },
 };
-use sphere::{Action, Assignment, Event, History, InputFile, Job, Outcome, SpeId, SpeNodePlan, SphereError};
+use sphere::{
+    Action, Assignment, Driving, Event, InputFile, Job, Outcome, OutputFolder, Replay, SpeId, SpeNodePlan, SphereError,
+};
 use tokio::{
     sync::mpsc,
     task::{AbortHandle, JoinError, JoinSet},
@@ -27,14 +30,10 @@ use tokio::{
 
 use super::{
     JobOutcome, JobOutput, JobProgress, JobSpec, blank_record,
-    clock::JobClock,
     doors::Doors,
     error_slice,
-    journal::{self, Journal, Told},
-    output::OutputFolder,
-    refusal,
-    replay::Replay,
-    reveal,
+    journal::{self, Journal},
+    output, refusal, reveal,
     side::PinnedFile,
     spe::SpeConversation,
     steps,
@@ -50,12 +49,11 @@ pub(super) struct Driver<P> {
     /// What was said of the links between their sites.
     links: Vec<SiteLink>,
     progress: P,
-    clock: JobClock,
+    clock: Clock,
     /// Where what the job is told is written down, if another driver shall be able to take it over.
     journal: Option<Journal>,
     /// The page of it that is being written.
     pages: JoinSet<Result<(), ClientError>>,
-    held: Held,
     news: mpsc::Receiver<News>,
     news_sender: mpsc::Sender<News>,
     /// Conversations with SPEs, and how each is given its next task and is ended.
@@ -65,12 +63,7 @@ pub(super) struct Driver<P> {
     steps: JoinSet<()>,
     /// The report that is under way.
     reports: JoinSet<Result<ClientReply, ClientError>>,
-    /// How many reports in a row were answered without a node.
-    absences: BTreeMap<NodeId, u32>,
-    /// What becomes of the job's attempts, for people.
-    history: History,
     /// What the present run has brought.
-    run: u32,
     published: BTreeMap<BucketId, Entry>,
     fetched: BTreeMap<u32, Vec<u8>>,
 }
@@ -85,16 +78,6 @@ pub(super) struct Context {
     pub(super) folder: Option<OutputFolder>,
     pub(super) copies: Option<u8>,
     pub(super) sync_copies: Option<u8>,
-}
-
-/// What waits for the journal.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Held {
-    Nothing,
-    /// All actions, for the page that is begun when the one that is being written is there.
-    ForNextPage,
-    /// All actions, for the page that is being written.
-    ForThisPage,
 }
 
 /// What the tasks tell the driver.
@@ -132,19 +115,15 @@ impl<P: FnMut(&JobProgress) + Send> Driver<P> {
             nodes: admitted.nodes.iter().map(node_plan).collect(),
             links: admitted.links,
             progress,
-            clock: JobClock::start_from(Duration::ZERO),
-            history: History::new(Now::default()),
+            clock: Clock::start(),
             journal: None,
             pages: JoinSet::new(),
-            held: Held::Nothing,
             news,
             news_sender,
             conversations: JoinSet::new(),
             spes: BTreeMap::new(),
             steps: JoinSet::new(),
             reports: JoinSet::new(),
-            absences: BTreeMap::new(),
-            run: 0,
             published: BTreeMap::new(),
             fetched: BTreeMap::new(),
         }
@@ -153,59 +132,53 @@ impl<P: FnMut(&JobProgress) + Send> Driver<P> {
     /// Runs the job to its end, well or not, and leaves nothing but its output.
     pub(super) async fn run(mut self, inputs: Vec<InputFile>) -> Result<JobOutcome, ClientError> {
         let plan = self.spec.plan(self.context.job, std::mem::take(&mut self.links));
-        let mut job = match Job::new(self.clock.now(), plan, inputs, &self.nodes) {
-            Ok(job) => job,
+        let mut driving = match Driving::new(self.clock.now(), plan, inputs, &self.nodes) {
+            Ok(driving) => driving,
             Err(error) => {
                 let blank = blank_record(&self.context.client, self.context.job, &self.spec, JobState::Failed);
                 let record = JobRecord { errors: vec![error.to_string()], ..blank };
-                self.report_end(&record).await;
+                self.report_end(JobHistory::default(), &record).await;
                 return Err(error.refusal().into());
             }
         };
-        let ended = self.drive(&mut job).await?;
-        self.conclude(&job, ended).await
+        let ended = self.drive(&mut driving).await?;
+        self.conclude(&mut driving, ended).await
     }
 
-    /// Takes a job over where its journal says that it stands, and runs it to its end. An error that is not the job's own
-    /// means that another driver has it, and nothing was changed.
-    pub(super) async fn take_over(mut self, replay: Replay) -> Result<(), ClientError> {
-        let Replay { mut job, ended, journal, .. } = replay;
-        (self.clock, self.nodes, self.history, self.run) = (replay.clock, replay.nodes, replay.history, replay.run);
+    /// Takes a job over where its journal of so many pages says that it stands, and runs it to its end. An error that is not
+    /// the job's own means that another driver has it, and nothing was changed.
+    pub(super) async fn take_over(mut self, journal: Journal, replay: Replay, pages: u32) -> Result<(), ClientError> {
         self.journal = Some(journal);
-        let driven = match ended {
-            Some(ended) => Ok(ended),
-            None => {
-                self.tell(&mut job, Event::DriverReplaced);
-                match self.hold() {
-                    Ok(()) => self.drive(&mut job).await,
-                    Err(error) => Err(error),
-                }
-            }
-        };
-        match driven {
-            Ok(ended) => self.conclude(&job, ended).await.map(drop),
-            Err(error) => self.lose(&job, error).await,
+        let mut driving = replay.take_over(self.clock.now(), pages);
+        match self.drive(&mut driving).await {
+            Ok(ended) => self.conclude(&mut driving, ended).await.map(drop),
+            Err(error) => self.lose(&mut driving, error).await,
         }
     }
 
     /// What the job was told can no longer be written down. Where that is because another driver has the job, nothing is
     /// touched; else the job cannot go on. A driver that was put out may say what it likes.
-    async fn lose(&mut self, job: &Job, error: ClientError) -> Result<(), ClientError> {
+    async fn lose(&mut self, driving: &mut Driving, error: ClientError) -> Result<(), ClientError> {
         if error.status() != Status::Exists {
             (self.spes, self.conversations) = (BTreeMap::new(), JoinSet::new());
             self.steps.abort_all();
             if let Some(folder) = &self.context.folder {
-                folder.clear(&self.context.client, self.context.job, self.run).await;
+                output::clear(&self.context.client, folder, self.context.job, driving.run()).await;
             }
-            let mut record = self.record_of(JobState::Failed, job);
+            let mut record = self.record_of(JobState::Failed, driving.job());
             record.errors.insert(0, format!("the job's journal cannot be written: {error}"));
-            self.report_end(&record).await;
+            self.report_end(driving.finish_history(), &record).await;
         }
         Err(error)
     }
 
     /// Gives the output its place, or removes what there is of it, and tells the master.
-    async fn conclude(&mut self, job: &Job, ended: Result<Outcome, SphereError>) -> Result<JobOutcome, ClientError> {
+    async fn conclude(
+        &mut self,
+        driving: &mut Driving,
+        ended: Result<Outcome, SphereError>,
+    ) -> Result<JobOutcome, ClientError> {
+        let (history, job) = (driving.finish_history(), driving.job());
         // Conversations are closed before the output is given its place: nobody works for the job any more.
         self.spes.clear();
         self.conversations.abort_all();
@@ -221,7 +194,7 @@ impl<P: FnMut(&JobProgress) + Send> Driver<P> {
         };
         if let Some(folder) = &self.context.folder {
             // After a good end, older runs have left something, and a commit that came too late.
-            folder.clear(&self.context.client, self.context.job, self.run).await;
+            output::clear(&self.context.client, folder, self.context.job, driving.run()).await;
         }
         // Why there is no output comes before what it would have lacked.
         let mut record = self.record_of(state, job);
@@ -230,7 +203,7 @@ impl<P: FnMut(&JobProgress) + Send> Driver<P> {
             let slice = self.context.folder.as_ref().map(|folder| folder.beside(error_slice::ERROR_SLICE));
             record.error_slice = slice.transpose()?;
         }
-        self.report_end(&record).await;
+        self.report_end(history, &record).await;
         if let Some(journal) = &self.journal {
             journal.remove(&self.context.client).await;
         }
@@ -239,118 +212,62 @@ impl<P: FnMut(&JobProgress) + Send> Driver<P> {
         Ok(JobOutcome { job: self.context.job, record, outputs, left_out: job.left_out().to_vec(), returned })
     }
 
-    /// Tells the job something, and the journal that it was told.
-    fn tell(&mut self, job: &mut Job, event: Event) {
-        let now = self.clock.now();
-        if let Some(journal) = &mut self.journal {
-            journal.note(Told { at: now.monotonic, event: Some(event.clone()) });
-        }
-        self.history.handle_event(now, &event);
-        job.handle_event(now, event);
-    }
-
-    /// Tells the job that time has passed.
-    fn tell_time(&mut self, job: &mut Job) {
-        let now = self.clock.now();
-        if let Some(journal) = &mut self.journal {
-            journal.note(Told { at: now.monotonic, event: None });
-        }
-        job.handle_timeout(now);
-    }
-
-    /// Has what the job was told written down, one page at a time.
-    fn begin_page(&mut self) -> Result<(), ClientError> {
-        if let Some(journal) = &mut self.journal
-            && self.pages.is_empty()
-            && let Some(page) = journal.next_page()?
+    /// Has the page written that the rules want written, if there is one.
+    fn begin_page(&mut self, driving: &mut Driving) -> Result<(), ClientError> {
+        if let Some(journal) = &self.journal
+            && let Some(page) = driving.next_page()
         {
-            let client = self.context.client.clone();
+            let (client, page) = (self.context.client.clone(), journal.page(&page)?);
             self.pages.spawn(async move { journal::write(&client, page).await });
         }
         Ok(())
     }
 
-    /// Lets nothing more be asked of anyone until all that the job was told is written down. Reports go on meanwhile, which
-    /// may be long where a page's node is away.
-    fn hold(&mut self) -> Result<(), ClientError> {
-        if !self.pages.is_empty() {
-            self.set_held(Held::ForNextPage);
-            return Ok(());
-        }
-        self.begin_page()?;
-        self.set_held(if self.pages.is_empty() { Held::Nothing } else { Held::ForThisPage });
-        Ok(())
-    }
-
-    /// The job's time stands still while it is held: what it has asked for and nobody has heard of is not late afterwards.
-    fn set_held(&mut self, held: Held) {
-        self.held = held;
-        if held == Held::Nothing {
-            self.clock.go_on();
-        } else {
-            self.clock.stop();
-        }
-    }
-
     /// A page of the journal was written, or another driver has the job.
-    fn end_page(&mut self, written: Result<Result<(), ClientError>, JoinError>) -> Result<(), ClientError> {
+    fn end_page(
+        &self,
+        driving: &mut Driving,
+        written: Result<Result<(), ClientError>, JoinError>,
+    ) -> Result<(), ClientError> {
         let bug = |error| Err(Refusal::new(Status::Failed, format!("the journal has a bug: {error}")).into());
         written.unwrap_or_else(bug)?;
-        if self.held == Held::ForNextPage {
-            return self.hold();
-        }
-        self.set_held(Held::Nothing);
+        driving.page_written(self.clock.now());
         Ok(())
     }
 
     /// Drives the job to its end. An error means that the job is not this driver's any more.
-    async fn drive(&mut self, job: &mut Job) -> Result<Result<Outcome, SphereError>, ClientError> {
+    async fn drive(&mut self, driving: &mut Driving) -> Result<Result<Outcome, SphereError>, ClientError> {
         let mut report = interval(REPORT_PERIOD);
         let mut show = interval(SHOW_PERIOD);
         report.set_missed_tick_behavior(MissedTickBehavior::Delay);
         show.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        let mut ended = None;
         loop {
-            while self.held == Held::Nothing {
-                if let Some(result) = ended.take() {
-                    return Ok(result);
-                }
-                let Some(action) = job.poll_action() else { break };
-                self.history.handle_action(self.clock.now(), &action);
+            while let Some(action) = driving.poll_action(self.clock.now()) {
                 match action {
-                    // Who takes over from here must know that all is done.
-                    Action::Finished(result) => {
-                        ended = Some(result);
-                        self.hold()?;
-                    }
-                    // To nodes that have heard of it, older runs mean nothing: the next driver must know of it too.
-                    Action::BeginRun { run } => {
-                        self.begin_run(run);
-                        self.hold()?;
-                    }
+                    Action::Finished(result) => return Ok(result),
+                    Action::BeginRun { run } => self.begin_run(run),
                     action => self.carry_out(action),
                 }
             }
-            let due = job.next_timeout().and_then(|at| self.clock.instant(at));
+            self.begin_page(driving)?;
+            let due = driving.next_timeout().map(|at| self.clock.instant(at));
             tokio::select! {
-                Some(news) = self.news.recv() => self.hear(job, news),
-                () = wait_until(due) => self.tell_time(job),
+                Some(news) = self.news.recv() => self.hear(driving, news),
+                () = wait_until(due) => driving.handle_timeout(self.clock.now()),
                 _ = show.tick() => {
-                    let record = self.record_of(JobState::Running, job);
-                    self.show(job, record);
+                    let record = self.record_of(JobState::Running, driving.job());
+                    self.show(driving.job(), record);
                 }
                 _ = report.tick(), if self.reports.is_empty() => {
-                    if self.journal.as_ref().is_some_and(|journal| journal.is_due(self.clock.now().monotonic)) {
-                        self.begin_page()?;
-                    }
-                    let record = self.record_of(JobState::Running, job);
+                    driving.reports(self.clock.now());
+                    let record = self.record_of(JobState::Running, driving.job());
                     let client = self.context.client.clone();
                     self.reports.spawn(async move { client.ask(ClientRequest::ReportJob(record)).await });
                 }
-                Some(answer) = self.reports.join_next() => self.hear_master(job, answer),
-                Some(written) = self.pages.join_next() => self.end_page(written)?,
-                Some(end) = self.conversations.join_next() => self.check_end(job, end),
-                Some(end) = self.steps.join_next() => self.check_end(job, end),
+                Some(answer) = self.reports.join_next() => self.hear_master(driving, answer),
+                Some(written) = self.pages.join_next() => self.end_page(driving, written)?,
+                Some(end) = self.conversations.join_next() => self.check_end(driving, end),
+                Some(end) = self.steps.join_next() => self.check_end(driving, end),
             }
         }
     }
@@ -358,7 +275,6 @@ impl<P: FnMut(&JobProgress) + Send> Driver<P> {
     /// All that the run before has brought counts for nothing.
     fn begin_run(&mut self, run: u32) {
         tracing::info!(job = %self.context.job, run, "the whole job begins anew");
-        self.run = run;
         self.steps.abort_all();
         self.published.clear();
         self.fetched.clear();
@@ -403,7 +319,7 @@ impl<P: FnMut(&JobProgress) + Send> Driver<P> {
         });
     }
 
-    fn hear(&mut self, job: &mut Job, news: News) {
+    fn hear(&mut self, driving: &mut Driving, news: News) {
         let event = match news {
             News::Event(event) => event,
             News::Published(bucket, entry) => {
@@ -411,13 +327,13 @@ impl<P: FnMut(&JobProgress) + Send> Driver<P> {
                     EntryKind::File(content) => Event::PublishedAs { bucket, slice: content.slice },
                     EntryKind::Folder => Event::Published(bucket),
                 };
-                if bucket.run == self.run {
+                if bucket.run == driving.run() {
                     self.published.insert(bucket, *entry);
                 }
                 event
             }
             News::Fetched(bucket, bytes) => {
-                if bucket.run == self.run {
+                if bucket.run == driving.run() {
                     self.fetched.insert(bucket.bucket, bytes);
                 }
                 Event::Fetched(bucket)
@@ -433,51 +349,34 @@ impl<P: FnMut(&JobProgress) + Send> Driver<P> {
             }
             _ => {}
         }
-        self.tell(job, event);
+        driving.handle_event(self.clock.now(), event);
     }
 
     /// The answer to a report.
-    fn hear_master(&mut self, job: &mut Job, answer: Result<Result<ClientReply, ClientError>, JoinError>) {
+    fn hear_master(&mut self, driving: &mut Driving, answer: Result<Result<ClientReply, ClientError>, JoinError>) {
+        let now = self.clock.now();
         match answer {
             Ok(Ok(ClientReply::Admitted(admitted))) => {
                 self.context.doors.refresh(&admitted.nodes);
-                for node in self.absent(&admitted.nodes) {
-                    self.tell(job, Event::NodeLost(node));
-                }
+                let present: Vec<_> = admitted.nodes.into_iter().map(|node| node.source.node).collect();
+                driving.hear_report(now, Ok(&present));
             }
             Ok(Ok(_)) => tracing::warn!("the master answered a report with something else"),
-            Ok(Err(ClientError::Refused(refusal))) => match refusal.status {
-                Status::Failed => self.tell(job, Event::Cancelled(refusal)),
-                // The user was put out, or the master knows the job no more.
-                Status::Refused | Status::NotFound => self.tell(job, Event::JobRefused(refusal)),
-                _ => tracing::warn!(%refusal, "the master did not take a report"),
-            },
-            // The master may be away for a moment; work goes on meanwhile.
-            Ok(Err(error)) => tracing::warn!(%error, "a report did not reach the master"),
-            Err(error) => self.tell(job, Event::JobRefused(bug(&error))),
-        }
-    }
-
-    /// Nodes of the job that the master has not named for some time. Once is no reason: a node that lost its session
-    /// for a moment still has its buckets.
-    fn absent(&mut self, present: &[SpeNode]) -> Vec<NodeId> {
-        let mut lost = Vec::new();
-        for SpeNodePlan { node, .. } in &self.nodes {
-            let absences = self.absences.entry(node.clone()).or_default();
-            *absences = if present.iter().any(|present| present.source.node == *node) { 0 } else { *absences + 1 };
-            if *absences == ABSENCES_MAX {
-                lost.push(node.clone());
+            Ok(Err(ClientError::Refused(refusal))) => {
+                tracing::warn!(%refusal, "the master did not take a report");
+                driving.hear_report(now, Err(refusal));
             }
+            Ok(Err(error)) => tracing::warn!(%error, "a report did not reach the master"),
+            Err(error) => driving.handle_event(now, Event::JobRefused(bug(&error))),
         }
-        lost
     }
 
     /// A task of the runtime ended; one that panicked would be waited for in vain.
-    fn check_end(&mut self, job: &mut Job, end: Result<(), JoinError>) {
+    fn check_end(&self, driving: &mut Driving, end: Result<(), JoinError>) {
         if let Err(error) = end
             && error.is_panic()
         {
-            self.tell(job, Event::JobRefused(bug(&error)));
+            driving.handle_event(self.clock.now(), Event::JobRefused(bug(&error)));
         }
     }
 
@@ -500,7 +399,7 @@ impl<P: FnMut(&JobProgress) + Send> Driver<P> {
                 }
                 let mut published = std::mem::take(&mut self.published);
                 let parts = outcome.outputs.iter().filter_map(|output| published.remove(&output.bucket));
-                Ok((parts.map(|entry| folder.in_place(entry)).collect::<Result<_, _>>()?, vec![]))
+                Ok((parts.map(|entry| output::in_place(folder, entry)).collect::<Result<_, _>>()?, vec![]))
             }
             _ => {
                 let mut take = |number| self.fetched.remove(&number).unwrap_or_default();
@@ -537,11 +436,11 @@ impl<P: FnMut(&JobProgress) + Send> Driver<P> {
 
     /// The last report, and what became of the attempts. That they do not arrive changes nothing but what `sector jobs` and
     /// `sector job` show.
-    async fn report_end(&mut self, record: &JobRecord) {
+    async fn report_end(&mut self, history: JobHistory, record: &JobRecord) {
         // A report that is under way must not come after the last.
         self.reports.shutdown().await;
         // Whoever hears that the job has ended can ask for its history; and a detached driver is heard no longer than that.
-        let history = HistoryRequest::Tell { job: self.context.job, history: self.history.finish() };
+        let history = HistoryRequest::Tell { job: self.context.job, history };
         for request in [ClientRequest::History(history), ClientRequest::ReportJob(record.clone())] {
             if let Err(error) = self.context.client.ask(request).await {
                 let refusal = refusal(error);
@@ -575,5 +474,3 @@ pub(super) const REPORT_PERIOD: Duration = Duration::from_secs(1);
 const SHOW_PERIOD: Duration = Duration::from_millis(200);
 /// Errors of functions that a report tells of; all of them are in the error slice.
 const ERRORS_TOLD_MAX: usize = 8;
-/// Reports in a row that must be answered without a node for it to count as lost.
-const ABSENCES_MAX: u32 = 3;

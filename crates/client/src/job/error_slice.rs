@@ -8,9 +8,9 @@ use std::io::Cursor;
 
 use protocol::{JobId, RecordFormat, SectorPath};
 use serde::{Deserialize, Serialize};
-use sphere::LeftOut;
+use sphere::{LeftOut, OutputFolder};
 
-use super::{driver::Context, output::OutputFolder};
+use super::driver::Context;
 use crate::{Client, ClientError, PutOptions};
 
 /// One segment that was left out: a line of the error slice.

@@ -8,7 +8,6 @@
 //! behind. [`cancel_job`](Client::cancel_job) ends a job in order, and leaves nothing.
 
 mod alignment;
-mod clock;
 mod detached;
 mod doors;
 mod driver;
@@ -18,7 +17,6 @@ mod journal;
 mod layout;
 mod orders;
 mod output;
-mod replay;
 mod reveal;
 mod side;
 mod spe;
@@ -41,7 +39,6 @@ use sphere::{FinalOutput, InputFile, JobPlan, StageOutput, StagePlan};
 
 use crate::{Client, ClientError};
 use driver::Driver;
-use output::OutputFolder;
 
 /// What is to be run.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -245,7 +242,7 @@ impl Client {
     /// # Errors
     /// `Usage` for a folder that is not for jobs alone; `Exists` for a file and for a folder that is not empty.
     pub async fn check_job_output(&self, target: &SectorPath) -> Result<(), ClientError> {
-        OutputFolder::claim(self, target).await.map(drop)
+        output::claim(self, target).await.map(drop)
     }
 
     /// Runs a job to its end; `progress` is called some times a second and once at the end.
@@ -266,7 +263,7 @@ impl Client {
         spec.check_rows(&inputs)?;
         let side = side::pin(self, &spec).await?;
         let folder = match &spec.output {
-            JobOutput::Folder(target) => Some(OutputFolder::claim(self, target).await?),
+            JobOutput::Folder(target) => Some(output::claim(self, target).await?),
             JobOutput::Return => None,
         };
         let output = match &spec.output {

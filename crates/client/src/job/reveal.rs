@@ -5,17 +5,18 @@
 
 use std::sync::Arc;
 
-use sphere::{Outcome, Reveal, RevealAction};
+use net::clock::Clock;
+use sphere::{Outcome, OutputFolder, Reveal, RevealAction};
 use tokio::time::sleep_until;
 
-use super::{clock::JobClock, driver::Context, error_slice, output::OutputFolder, refusal};
+use super::{driver::Context, error_slice, output, refusal};
 use crate::ClientError;
 
 /// Gives the output of `outcome` its place.
 pub(super) async fn reveal(
     context: Arc<Context>,
     folder: OutputFolder,
-    clock: JobClock,
+    clock: Clock,
     outcome: Outcome,
 ) -> Result<(), ClientError> {
     let (client, job, run) = (&context.client, context.job, outcome.run);
@@ -23,7 +24,7 @@ pub(super) async fn reveal(
     let mut rules = Reveal::new(clock.now(), &outcome, errors, folder.may_make_room());
     loop {
         let Some(action) = rules.poll_action() else {
-            if let Some(due) = rules.next_timeout().and_then(|at| clock.instant(at)) {
+            if let Some(due) = rules.next_timeout().map(|at| clock.instant(at)) {
                 sleep_until(due).await;
             }
             rules.handle_timeout(clock.now());
@@ -31,7 +32,7 @@ pub(super) async fn reveal(
         };
         let answer = match &action {
             RevealAction::Finished(result) => return Ok(result.clone()?),
-            RevealAction::Look => match folder.look(client, job, run).await {
+            RevealAction::Look => match output::look(client, &folder, job, run).await {
                 Ok(seen) => {
                     rules.seen(&seen);
                     continue;
@@ -40,7 +41,7 @@ pub(super) async fn reveal(
             },
             // Boxed: a put is far larger than all else that the driver waits for, and its frames lie on one stack.
             RevealAction::WriteErrors => Box::pin(error_slice::write(&context, &folder, run, &outcome.left_out)).await,
-            action => folder.carry_out(client, job, run, action).await,
+            action => output::carry_out(client, &folder, job, run, action).await,
         };
         match answer {
             Ok(()) => rules.done(),

@@ -10,11 +10,10 @@ use protocol::{
         spe::{BucketId, DeliveryOrder, SealOrder, SpeReply, SpeRequest},
     },
 };
-use sphere::{Delivery, Event};
+use sphere::{Delivery, Event, OutputFolder};
 
 use super::{
     driver::{Context, News},
-    output::OutputFolder,
     refusal, unavailable,
 };
 use crate::PutOptions;
@@ -72,7 +71,7 @@ async fn publish_in(
     bucket: BucketId,
     records: RecordFormat,
 ) -> Result<Entry, Refusal> {
-    let path = folder.part(context.job, bucket.run, bucket.bucket).map_err(refusal)?;
+    let path = folder.part(context.job, bucket.run, bucket.bucket).map_err(|error| refusal(error.into()))?;
     let options = PutOptions {
         copies: context.copies,
         sync_copies: context.sync_copies,

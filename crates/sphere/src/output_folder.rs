@@ -1,0 +1,156 @@
+//! Where the output of a job is while it runs and afterwards: it appears whole or not at all. Each run writes its files into
+//! a hidden folder of its own beside the place; of the one that ends well exactly the outcome is renamed to it, in one step.
+//! What is done for that, and what where an answer is lost, [`Reveal`](crate::Reveal) says; here is what it says in the
+//! words of the master.
+
+use protocol::{
+    JobId, SectorPath,
+    message::client_master::{ClientRequest, Entry, EntryKind},
+    path::{MEMORY_FOLDER, PathError},
+};
+use serde::{Deserialize, Serialize};
+
+use crate::{RevealAction, SeenFile, part_name};
+
+/// See the module.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OutputFolder {
+    target: SectorPath,
+    /// The folder that holds the target.
+    parent: SectorPath,
+    /// Whether an empty folder was there when the job began. Nothing else is ever removed to make room.
+    was_there: bool,
+}
+
+impl OutputFolder {
+    /// The output at `target`, where an empty folder is or nothing; `None` for a folder that is not for jobs alone.
+    pub fn at(target: &SectorPath, was_there: bool) -> Option<Self> {
+        let parent = target.parent()?;
+        if parent.is_root() && target.name() == Some(MEMORY_FOLDER) {
+            return None;
+        }
+        Some(Self { parent, target: target.clone(), was_there })
+    }
+
+    /// The place.
+    pub fn target(&self) -> &SectorPath {
+        &self.target
+    }
+
+    /// Whether an empty folder was in the place when the job began: nothing else is ever removed to make room.
+    pub fn may_make_room(&self) -> bool {
+        self.was_there
+    }
+
+    /// Where the parts of a run are published.
+    ///
+    /// # Errors
+    /// A path that is too long; as for the others here.
+    pub fn hidden(&self, job: JobId, run: u32) -> Result<SectorPath, PathError> {
+        self.beside_hidden(&format!(".sphere-{job}-{run}"))
+    }
+
+    /// Where the output of a run is once all of it is there: no commit that comes late knows of this folder.
+    ///
+    /// # Errors
+    /// See above.
+    pub fn gathered(&self, job: JobId, run: u32) -> Result<SectorPath, PathError> {
+        self.beside_hidden(&format!(".sphere-{job}-{run}-gathered"))
+    }
+
+    /// Where the job's journal is.
+    ///
+    /// # Errors
+    /// See above.
+    pub fn journal(&self, job: JobId) -> Result<SectorPath, PathError> {
+        self.beside_hidden(&format!(".sphere-{job}-journal"))
+    }
+
+    /// The path of an output file while the job runs.
+    ///
+    /// # Errors
+    /// See above.
+    pub fn part(&self, job: JobId, run: u32, number: u32) -> Result<SectorPath, PathError> {
+        self.hidden(job, run)?.join(&part_name(number))
+    }
+
+    /// The path of a file of the output, once that has its place.
+    ///
+    /// # Errors
+    /// See above.
+    pub fn beside(&self, name: &str) -> Result<SectorPath, PathError> {
+        self.target.join(name)
+    }
+
+    /// What a step of the output to its place is to the master; nothing for the look, the error slice and the end.
+    ///
+    /// # Errors
+    /// See above.
+    pub fn request(&self, job: JobId, run: u32, action: &RevealAction) -> Result<Option<ClientRequest>, PathError> {
+        let (hidden, gathered) = (self.hidden(job, run)?, self.gathered(job, run)?);
+        let remove = |path, recursive| ClientRequest::Remove { path, recursive, now: true };
+        Ok(match action {
+            RevealAction::Gather => Some(ClientRequest::Rename { from: hidden, to: gathered }),
+            RevealAction::Remove(name) => Some(remove(gathered.join(name)?, true)),
+            RevealAction::MakeRoom => Some(remove(self.target.clone(), false)),
+            RevealAction::Rename => Some(ClientRequest::Rename { from: gathered, to: self.target.clone() }),
+            RevealAction::Look | RevealAction::WriteErrors | RevealAction::Finished(_) => None,
+        })
+    }
+
+    /// The folders to look into, in the order in which the output moves: where the parts are published, where they are
+    /// gathered, and the place.
+    ///
+    /// # Errors
+    /// See above.
+    pub fn looked_at(&self, job: JobId, run: u32) -> Result<[SectorPath; 3], PathError> {
+        Ok([self.hidden(job, run)?, self.gathered(job, run)?, self.target.clone()])
+    }
+
+    /// What the runs up to `run` may have left, and what is removed when the job is over.
+    ///
+    /// # Errors
+    /// See above.
+    pub fn leftovers(&self, job: JobId, run: u32) -> Result<Vec<SectorPath>, PathError> {
+        (0..=run).flat_map(|run| [self.hidden(job, run), self.gathered(job, run)]).collect()
+    }
+
+    fn beside_hidden(&self, name: &str) -> Result<SectorPath, PathError> {
+        self.parent.join(name)
+    }
+}
+
+impl SeenFile {
+    /// An entry of a folder, as the last step of a job wants to know it.
+    pub fn of(entry: &Entry) -> Self {
+        let (bytes, slice) = match &entry.kind {
+            EntryKind::File(content) => (content.bytes, Some(content.slice)),
+            EntryKind::Folder => (0, None),
+        };
+        Self { name: entry.path.name().unwrap_or_default().to_owned(), bytes, slice }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn each_run_has_a_hidden_folder_beside_the_place() {
+        let folder = OutputFolder::at(&"/a/out".parse().unwrap(), false).unwrap();
+        assert_eq!(folder.part(JobId(0xab), 2, 17).unwrap().as_str(), "/a/.sphere-00000000000000ab-2/part-00017");
+        let folder = OutputFolder::at(&"/out".parse().unwrap(), false).unwrap();
+        assert_eq!(folder.part(JobId(1), 0, 123_456).unwrap().as_str(), "/.sphere-0000000000000001-0/part-123456");
+        let left = folder.leftovers(JobId(1), 1).unwrap();
+        assert_eq!(left.len(), 4, "each run, hidden and gathered");
+    }
+
+    #[test]
+    fn the_root_and_the_folder_of_memory_cannot_be_an_output() {
+        assert_eq!(OutputFolder::at(&SectorPath::root(), false), None);
+        let memory = SectorPath::root().join(MEMORY_FOLDER).unwrap();
+        assert_eq!(OutputFolder::at(&memory, false), None);
+        assert!(OutputFolder::at(&memory.join("out").unwrap(), false).is_some());
+    }
+}

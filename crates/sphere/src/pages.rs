@@ -1,0 +1,172 @@
+//! The pages of a job's journal: what the job was told, in the order in which it was, each page with its number. One is
+//! written at a time, and only where none of its number is: so of two drivers that believe the job theirs only one goes on
+//! writing ([`PageWrite`]), and the other one learns of it before it has done harm.
+//!
+//! It never decides when something must be written before something may be said: [`Driving`](crate::Driving) does.
+
+use std::time::Duration;
+
+use protocol::{Now, Refusal, Status};
+use serde::{Deserialize, Serialize};
+
+use crate::Event;
+
+/// What a job was told, and when by its clock.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Told {
+    /// The time of the job.
+    pub at: Duration,
+    /// Nothing: only that so much time has passed.
+    pub event: Option<Event>,
+}
+
+/// What is in no page yet, and what the next page is.
+#[derive(Debug)]
+pub(crate) struct Pages {
+    /// The number of the next page.
+    next: u32,
+    waiting: Vec<Told>,
+    /// When the last page was begun, by the job's clock.
+    last_page: Duration,
+}
+
+impl Pages {
+    /// Behind `next` pages, the last of which was begun then.
+    pub(crate) fn behind(next: u32, last_page: Duration) -> Self {
+        Self { next, waiting: Vec::new(), last_page }
+    }
+
+    pub(crate) fn note(&mut self, told: Told) {
+        self.waiting.push(told);
+    }
+
+    /// Whether it is time for a page: at first every second, and the older the job, the more seldom. A takeover then costs a
+    /// two-thousandth of what is done, and the pages to be read stay a few thousand also after weeks.
+    pub(crate) fn is_due(&self, at: Duration) -> bool {
+        at.saturating_sub(self.last_page) >= PAGE_PERIOD_MIN + self.last_page / PAGES_PER_AGE
+    }
+
+    /// What is to be written now.
+    pub(crate) fn take(&mut self) -> Option<Page> {
+        self.last_page = self.waiting.last()?.at;
+        let page = Page { number: self.next, told: std::mem::take(&mut self.waiting) };
+        self.next += 1;
+        Some(page)
+    }
+}
+
+/// A page that is to be written.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Page {
+    /// Its number, from 0.
+    pub number: u32,
+    /// What the job was told.
+    pub told: Vec<Told>,
+}
+
+/// How one page gets written: also where the master or nodes are away for some minutes, and where the news of a try that
+/// went well was lost on its way.
+#[derive(Debug)]
+pub struct PageWrite {
+    begun: Duration,
+}
+
+/// What follows from a try at a page.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum PageTurn {
+    /// It is tried again after this pause.
+    Again(Duration),
+    /// There is a page of this number: read it, and say [what it is](PageWrite::found).
+    Compare(Refusal),
+    /// That was all. `Exists`: another driver has written a page of this number.
+    Ended(Result<(), Refusal>),
+}
+
+impl PageWrite {
+    /// A page that is begun now.
+    pub fn new(now: Now) -> Self {
+        Self { begun: now.monotonic }
+    }
+
+    /// A try to put it, only where nothing is, went so.
+    pub fn tried(&self, now: Now, result: Result<(), Refusal>) -> PageTurn {
+        match result {
+            Err(refusal) if refusal.status == Status::Exists => PageTurn::Compare(refusal),
+            result => self.judge(now, result),
+        }
+    }
+
+    /// What was in its place is the same page, is another for the reason that the try was refused for, or cannot be read.
+    pub fn found(&self, now: Now, refusal: Refusal, is_same: Result<bool, Refusal>) -> PageTurn {
+        let result = is_same.and_then(|is_same| if is_same { Ok(()) } else { Err(refusal) });
+        self.judge(now, result)
+    }
+
+    /// As [`PageTurn::Again`] where a page cannot be read for now: nothing else is tried again.
+    pub fn judge(&self, now: Now, result: Result<(), Refusal>) -> PageTurn {
+        let is_early = now.monotonic.saturating_sub(self.begun) < PATIENCE;
+        match result {
+            Err(refusal) if refusal.status == Status::Unavailable && is_early => PageTurn::Again(RETRY_PAUSE),
+            result => PageTurn::Ended(result),
+        }
+    }
+}
+
+/// Time between two pages of a young job.
+const PAGE_PERIOD_MIN: Duration = Duration::from_millis(900);
+/// Into how many parts the age of a job is divided for the time between two pages.
+const PAGES_PER_AGE: u32 = 2_000;
+/// How long a page is tried again: a machine is started again in less. What lay in memory is gone for good.
+const PATIENCE: Duration = Duration::from_secs(10 * 60);
+/// Pause before a page is tried again.
+const RETRY_PAUSE: Duration = Duration::from_secs(1);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn second(second: u64) -> Now {
+        Now { monotonic: Duration::from_secs(second), ..Now::default() }
+    }
+
+    #[test]
+    fn pages_are_written_every_second_and_of_an_old_job_more_seldom() {
+        let mut pages = Pages::behind(0, Duration::ZERO);
+        let mut count = |until: u64| {
+            let seconds = pages.last_page.as_secs() + 1..=until;
+            let due = |second: &u64| {
+                let at = Duration::from_secs(*second);
+                pages.note(Told { at, event: None });
+                pages.is_due(at) && pages.take().is_some()
+            };
+            seconds.filter(due).count()
+        };
+        assert_eq!(count(60), 60);
+        let of_a_day = count(86_400);
+        assert!((3_000..8_000).contains(&of_a_day), "{of_a_day}");
+        let of_a_month = count(2_592_000);
+        assert!((2_000..8_000).contains(&of_a_month), "{of_a_month}");
+    }
+
+    #[test]
+    fn a_page_is_tried_again_for_ten_minutes_and_then_given_up() {
+        let write = PageWrite::new(second(5));
+        let away = Refusal::new(Status::Unavailable, "no copy can be read now");
+        for try_at in [5, 100, 604] {
+            assert_eq!(write.tried(second(try_at), Err(away.clone())), PageTurn::Again(RETRY_PAUSE));
+        }
+        assert_eq!(write.tried(second(605), Err(away.clone())), PageTurn::Ended(Err(away)));
+        assert_eq!(write.tried(second(605), Ok(())), PageTurn::Ended(Ok(())));
+    }
+
+    #[test]
+    fn that_another_driver_has_written_a_page_is_told_at_once_and_an_own_one_is_known() {
+        let write = PageWrite::new(second(0));
+        let taken = Refusal::new(Status::Exists, "it is there");
+        assert_eq!(write.tried(second(1), Err(taken.clone())), PageTurn::Compare(taken.clone()));
+        assert_eq!(write.found(second(1), taken.clone(), Ok(true)), PageTurn::Ended(Ok(())));
+        assert_eq!(write.found(second(1), taken.clone(), Ok(false)), PageTurn::Ended(Err(taken.clone())));
+        let away = Refusal::new(Status::Unavailable, "no copy can be read now");
+        assert_eq!(write.found(second(1), taken, Err(away)), PageTurn::Again(RETRY_PAUSE));
+    }
+}
