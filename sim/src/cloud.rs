@@ -5,11 +5,14 @@ use std::time::Duration;
 
 use fastrand::Rng;
 use master::MasterConfig;
-use protocol::{RecordFormat, Version, message::client_master::CreateRequest};
+use protocol::{
+    RecordFormat, Version,
+    message::{client_master::CreateRequest, node_master::DriveOrder},
+};
 
 use crate::{
     Kind, Options, Report, Sabotage,
-    actor::{Actor, Auditor, Driver, JobPlanned, Keeper, Part, Person, RECORD_BYTES, create_request},
+    actor::{Actor, Auditor, Deputy, Driver, JobPlanned, Keeper, Part, Person, RECORD_BYTES, create_request},
     calls::{CallId, CallReply, STALL_MAX},
     environment::Environment,
     faults::{Faults, disks},
@@ -26,6 +29,8 @@ pub(crate) struct Cloud {
     pub(crate) nodes: Vec<NodeRole>,
     pub(crate) actors: Vec<Actor>,
     pub(crate) faults: Faults,
+    /// The job that is run, again and again.
+    planned: JobPlanned,
     events: u64,
 }
 
@@ -44,6 +49,7 @@ pub fn run(options: &Options) -> Report {
         fired: cloud.faults.fired,
         network: env.network.counts,
         jobs_done: env.book.jobs_done,
+        taken_over: env.book.taken_over,
         delivered_again: env.book.delivered_again,
         appended: env.book.appended,
         resumed: env.book.resumed,
@@ -59,9 +65,10 @@ impl Cloud {
         env.note(format_args!("seed {}: {nodes} nodes, {config:?}", options.seed));
         let master = MasterRole::new(config, env.rng.u64(..), options.sabotage);
         let nodes: Vec<_> = (0..nodes).map(|node| NodeRole::new(node, env.rng.usize(1..4), env.rng.u64(..))).collect();
-        let actors = draw_actors(&mut env, nodes.len());
+        let planned = JobPlanned::draw(&mut env.rng);
+        let actors = draw_actors(&mut env, nodes.len(), planned.clone());
         let faults = Faults::draw(&mut env.rng);
-        Self { env, master, nodes, actors, faults, events: 0 }
+        Self { env, master, nodes, actors, faults, planned, events: 0 }
     }
 
     fn start(&mut self) {
@@ -201,6 +208,13 @@ impl Cloud {
             Event::ConversationsBroken { client, node, life } => {
                 self.actors[client].conversations_broken(&mut self.env, node, life);
             }
+            Event::DriverStarts { node, life, order } if self.life(Who::Node(node)) == life => {
+                self.start_driver((node, life), *order);
+            }
+            Event::DriverEnds { client } => {
+                self.env.note(format_args!("the driver c{client} ends"));
+                self.actors[client].end(&mut self.env);
+            }
             Event::Hand { node, life, hand } if self.life(Who::Node(node)) == life => {
                 self.with_node(Who::Node(node), |env, process| process.hand(env, hand));
             }
@@ -258,9 +272,35 @@ impl Cloud {
             return;
         }
         self.env.look_at_clock_of(Who::Master);
-        let accepted = self.master.join(&mut self.env, from);
+        let key = match from {
+            Who::Client(client) => self.actors[client].as_deputy().map(Deputy::key),
+            _ => None,
+        };
         let delay = self.env.network.delay(&mut self.env.rng);
+        if let (Who::Client(client), Some(key)) = (from, key)
+            && self.master.puts_out(key)
+        {
+            return self.env.after(delay, Event::DriverEnds { client });
+        }
+        let accepted = self.master.join(&mut self.env, from, key.map(|(job, _)| job));
         self.env.after(delay, Event::JoinAnswered { to: from, life, attempt, accepted });
+    }
+
+    /// A node starts a process that drives a job; it may die in the middle.
+    fn start_driver(&mut self, at: (usize, Life), order: DriveOrder) {
+        if !self.nodes[at.0].is_up() {
+            return;
+        }
+        let client = self.actors.len();
+        self.env.note(format_args!("n{} starts c{client} to drive job {}", at.0, order.job));
+        let deputy = Deputy::new(order, at, self.planned.clone());
+        let mut actor = Actor::new(client, Part::Deputy(Box::new(deputy)));
+        actor.start(&mut self.env);
+        self.actors.push(actor);
+        if !self.env.is_healing && self.env.chance(50) {
+            let span = self.env.span(200, 12_000);
+            self.env.after(span, Event::DriverEnds { client });
+        }
     }
 
     fn call_arrives(&mut self, id: CallId) {
@@ -338,6 +378,11 @@ impl Cloud {
                 self.nodes[number].crash(&mut self.env);
                 self.env.book.may_bring_back(&self.nodes[number].removed());
                 self.break_conversations(number, life);
+                for client in 0..self.actors.len() {
+                    if self.actors[client].as_deputy().is_some_and(|deputy| deputy.at == (number, life)) {
+                        self.actors[client].end(&mut self.env);
+                    }
+                }
             }
         }
         let down = self.faults.down_time(&mut self.env);
@@ -465,8 +510,7 @@ fn draw_config(rng: &mut Rng) -> MasterConfig {
 
 /// One who writes the input of jobs, some who do as they like, who keeps the nodes, the driver, and the one who looks at
 /// everything.
-fn draw_actors(env: &mut Environment, nodes: usize) -> Vec<Actor> {
-    let planned = JobPlanned::draw(&mut env.rng);
+fn draw_actors(env: &mut Environment, nodes: usize, planned: JobPlanned) -> Vec<Actor> {
     let inputs = planned.inputs.iter().enumerate().map(|(number, bytes)| {
         let content = env.book.contents.add(bytes.clone());
         let request = create_request(path(&format!("/in/{number}")), bytes.len() as u64);

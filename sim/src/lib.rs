@@ -16,6 +16,7 @@ mod network;
 mod queue;
 mod reading;
 mod role;
+mod tagged;
 #[cfg(test)]
 mod tests;
 mod trace;
@@ -59,6 +60,12 @@ pub enum Sabotage {
     FoldersAreForgotten,
     /// The driver of jobs writes its output where nobody knows of it.
     OutputGoesAstray,
+    /// The driver of jobs gives its output its place as soon as there is a part of it.
+    OutputIsRevealedEarly,
+    /// A bucket keeps the pieces of all attempts that left some.
+    BucketsMixAttempts,
+    /// A driver that takes a job over does not hear that there was one before it.
+    DriversAreForgotten,
 }
 
 /// How a simulation went.
@@ -80,6 +87,8 @@ pub struct Report {
     pub network: Counts,
     /// Jobs that ended well.
     pub jobs_done: u32,
+    /// Drivers that took over from one that had begun.
+    pub taken_over: u32,
     /// Results of tasks that were sent again, since the node that had them was lost.
     pub delivered_again: u32,
     /// Appends that ended well.

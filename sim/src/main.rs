@@ -73,6 +73,7 @@ struct Sum {
     events: u64,
     simulated_seconds: f64,
     jobs: u64,
+    taken_over: u64,
     appended: u64,
     resumed: u64,
     /// How often each fault fired, by its name.
@@ -86,6 +87,7 @@ impl Sum {
         self.events += report.events;
         self.simulated_seconds += report.simulated.as_secs_f64();
         self.jobs += u64::from(report.jobs_done);
+        self.taken_over += u64::from(report.taken_over);
         self.appended += u64::from(report.appended);
         self.resumed += u64::from(report.resumed);
         for (name, count) in report.fired.by_name() {
@@ -106,9 +108,9 @@ impl Sum {
         let fired: Vec<_> = self.fired.iter().map(|(name, count)| format!("{count} {name}")).collect();
         writeln!(out, "fired: {}", fired.join(", "))?;
         let sim::Counts { sent, lost, doubled } = self.network;
-        let (jobs, appended, resumed) = (self.jobs, self.appended, self.resumed);
+        let (jobs, taken_over, appended, resumed) = (self.jobs, self.taken_over, self.appended, self.resumed);
         writeln!(out, "{lost} of {sent} datagrams lost, {doubled} doubled")?;
-        writeln!(out, "{jobs} jobs done, {appended} appends, {resumed} uploads gone on with")
+        writeln!(out, "{jobs} jobs done, {taken_over} taken over, {appended} appends, {resumed} uploads gone on with")
     }
 }
 

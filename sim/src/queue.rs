@@ -3,7 +3,7 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use protocol::{SessionId, ticket::TicketKeys};
+use protocol::{SessionId, message::node_master::DriveOrder, ticket::TicketKeys};
 
 use crate::{
     calls::{CallId, CallReply},
@@ -50,6 +50,10 @@ pub(crate) enum Event {
     CallDropped(CallId),
     /// A client notices that all conversations with a node's process broke.
     ConversationsBroken { client: usize, node: usize, life: Life },
+    /// A node has started a driver for a detached job.
+    DriverStarts { node: usize, life: Life, order: Box<DriveOrder> },
+    /// The process of a driver ends: by itself, with its node, or because the master does not let it in.
+    DriverEnds { client: usize },
     /// Something that a node's hands did is done.
     Hand { node: usize, life: Life, hand: Hand },
     /// A client wanted to go on now.

@@ -280,6 +280,15 @@ impl Replay {
     }
 }
 
+/// What a node refuses of a bucket, it does not have as it should: it was started again, and knows the job no more or the
+/// bucket only by a late piece. Only what the master refuses is final.
+pub fn refused_by_node(refusal: Refusal) -> Refusal {
+    match refusal.status {
+        Status::Refused => Refusal { status: Status::NotFound, ..refusal },
+        _ => refusal,
+    }
+}
+
 /// Reports in a row that must be answered without a node for it to count as lost.
 const ABSENCES_MAX: u32 = 3;
 

@@ -43,7 +43,7 @@ pub use action::{
     Action, AssignedGuide, AssignedPart, AssignedSegment, Assignment, BucketHome, Delivery, Placement, SegmentPlace,
 };
 pub use clock::JobTime;
-pub use driving::{Driving, Replay};
+pub use driving::{Driving, Replay, refused_by_node};
 pub use event::Event;
 pub use fleet::SpeId;
 pub use history::History;

@@ -1,15 +1,23 @@
-//! The driver of jobs: locates the input, has a job admitted, and does what the real rules ([`sphere::Job`]) ask for, as
-//! `client::job` does. When a job fails it begins another, until one has ended well.
+//! The user of jobs: locates the input, has a job admitted, and does what the real rules ([`sphere::Driving`]) ask for, as
+//! `client::job` does, or leaves that to nodes. When a job fails it begins another, until one has ended well; and whether one
+//! has, is what lies in its place.
 
+mod deputy;
+mod ending;
+mod fetch;
+mod orders;
+mod pages;
 mod running;
+mod watch;
 
 use std::collections::BTreeMap;
 
 use protocol::{
-    RecordFormat, SectorPath,
-    message::client_master::{Admitted, ClientReply, ClientRequest, EntryKind},
+    JobId, RecordFormat, Refusal, SectorPath, limits,
+    message::client_master::{Admitted, ClientReply, ClientRequest, DriverKey, Entry, EntryKind, JobState},
+    wire::codec,
 };
-use sphere::{InputFile, Job, JobPlan, Layout, SpeNodePlan};
+use sphere::{Driving, InputFile, JobPlan, Layout, OutputFolder, SpeNodePlan};
 
 use super::{
     PATIENCE, ask, later,
@@ -18,10 +26,14 @@ use super::{
 use crate::{
     calls::{CallId, CallReply},
     environment::Environment,
+    model::path,
     queue::Life,
     role::Seat,
 };
+pub(crate) use deputy::Deputy;
+use pages::{HEAD, Writing, sync_copies};
 use running::Running;
+use watch::Watch;
 
 /// See the module.
 pub(crate) struct Driver {
@@ -30,6 +42,10 @@ pub(crate) struct Driver {
     region: usize,
     paths: Vec<SectorPath>,
     phase: Phase,
+    /// Jobs begun so far: each has an output of its own.
+    begun: u32,
+    /// Where the output of the present one will be.
+    watch: Option<Watch>,
     /// The last tag given; each question has its own.
     tag: u64,
 }
@@ -40,12 +56,19 @@ enum Phase {
     Locating(u64, Vec<InputFile>),
     Admitting(u64, Vec<InputFile>),
     Running(Box<Running>),
+    /// What a job that nodes shall drive begins with is written.
+    Writing(JobId, SectorPath, Box<Writing>),
+    Detaching(JobId, u64),
+    /// Nodes drive it: how it goes, the master is asked.
+    Watching(JobId, Option<u64>),
+    /// It has ended well, they say: its output must be there.
+    Checking,
     AtRest,
 }
 
 impl Driver {
     pub(crate) fn new(planned: JobPlanned, region: usize, paths: Vec<SectorPath>) -> Self {
-        Self { planned, region, paths, phase: Phase::Waiting, tag: TICK }
+        Self { planned, region, paths, phase: Phase::Waiting, begun: 0, watch: None, tag: TICK }
     }
 
     /// Goes on after a rest; its timer rings always.
@@ -63,6 +86,9 @@ impl Driver {
             Phase::Locating(..) => "locates the input".into(),
             Phase::Admitting(..) => "waits for admission".into(),
             Phase::Running(running) => running.state(),
+            Phase::Writing(job, ..) | Phase::Detaching(job, _) => format!("leaves job {job} to nodes"),
+            Phase::Watching(job, _) => format!("waits for job {job}"),
+            Phase::Checking => "looks for its output".into(),
             Phase::AtRest => "is at rest".into(),
         }
     }
@@ -75,19 +101,39 @@ impl Driver {
     }
 
     pub(crate) fn timer(&mut self, env: &mut Environment, seat: &mut Seat, tag: u64) {
-        if tag != TICK {
-            return self.answered(env, seat, tag, None);
-        }
         match &mut self.phase {
+            Phase::Running(running) if tag != TICK && !self.watch.as_ref().is_some_and(|watch| watch.is_for(tag)) => {
+                running.timer(env, seat, &mut self.tag, tag);
+            }
+            Phase::Writing(_, _, writing) if tag != TICK => {
+                let ended = writing.answered(env, seat, &mut self.tag, tag, Err(()));
+                self.written(env, seat, ended);
+            }
+            _ if tag != TICK => return self.answered(env, seat, tag, None),
             Phase::Waiting => self.begin(env, seat),
             Phase::Running(running) => running.tick(env, seat, &mut self.tag),
-            Phase::Locating(..) | Phase::Admitting(..) | Phase::AtRest => {}
+            Phase::Writing(_, _, writing) => writing.tick(env, seat, &mut self.tag),
+            Phase::Watching(job, asked @ None) if seat.session.is_some() => {
+                self.tag += 1;
+                *asked = Some(self.tag);
+                ask(env, seat, &ClientRequest::Job(*job), self.tag, PATIENCE);
+            }
+            _ => {}
+        }
+        if tag == TICK {
+            self.look(env, seat);
+            later(env, seat, TICK_PERIOD, TICK);
         }
         self.end_if_ended(env, seat);
-        later(env, seat, TICK_PERIOD, TICK);
     }
 
     pub(crate) fn answered(&mut self, env: &mut Environment, seat: &mut Seat, tag: u64, reply: Option<ClientReply>) {
+        if let Some(watch) = &mut self.watch
+            && watch.is_for(tag)
+        {
+            let found = watch.answered(env, &self.planned, reply);
+            return self.looked(env, found);
+        }
         match &mut self.phase {
             Phase::Locating(wanted, found) if *wanted == tag => {
                 let found = std::mem::take(found);
@@ -95,17 +141,35 @@ impl Driver {
             }
             Phase::Admitting(wanted, inputs) if *wanted == tag => {
                 let inputs = std::mem::take(inputs);
-                self.admitted(env, inputs, reply);
+                self.admitted(env, seat, inputs, reply);
             }
             Phase::Running(running) => running.answered(env, seat, &mut self.tag, tag, reply),
+            Phase::Writing(_, _, writing) => {
+                let ended = writing.answered(env, seat, &mut self.tag, tag, Ok(reply));
+                self.written(env, seat, ended);
+            }
+            Phase::Detaching(job, wanted) if *wanted == tag => {
+                // Where no answer came, the job may be driven all the same.
+                let is_refused = matches!(reply, Some(ClientReply::Refused(_) | ClientReply::TooMuch(_)));
+                self.phase = if is_refused { Phase::Waiting } else { Phase::Watching(*job, None) };
+            }
+            Phase::Watching(_, asked) if *asked == Some(tag) => {
+                *asked = None;
+                self.phase_after(env, reply);
+            }
             _ => {}
         }
         self.end_if_ended(env, seat);
     }
 
     pub(crate) fn call_answered(&mut self, env: &mut Environment, seat: &mut Seat, call: CallId, reply: CallReply) {
-        if let Phase::Running(running) = &mut self.phase {
-            running.call_answered(env, seat, &mut self.tag, call, reply);
+        match &mut self.phase {
+            Phase::Running(running) => running.call_answered(env, seat, &mut self.tag, call, reply),
+            Phase::Writing(_, _, writing) => {
+                let ended = writing.call_answered(env, seat, &mut self.tag, call, reply);
+                self.written(env, seat, ended);
+            }
+            _ => {}
         }
         self.end_if_ended(env, seat);
     }
@@ -115,6 +179,74 @@ impl Driver {
             running.conversations_broken(env, node, life);
         }
         self.end_if_ended(env, seat);
+    }
+
+    /// Now and then it looks at the place of the output; and again and again once that must be there.
+    fn look(&mut self, env: &mut Environment, seat: &mut Seat) {
+        let must = matches!(self.phase, Phase::Checking);
+        let may = matches!(self.phase, Phase::Running(_) | Phase::Watching(..)) && env.chance(8);
+        let Some(watch) = &mut self.watch else { return };
+        if must && !watch.counts(env) {
+            // Whether it was saved before the journal was lost, nobody knows.
+            self.phase = Phase::Waiting;
+        } else if must || may {
+            watch.look(env, seat, &mut self.tag);
+        }
+    }
+
+    /// What lies in the place of the output, where that is known.
+    fn looked(&mut self, env: &mut Environment, found: Option<Vec<Entry>>) {
+        let (Phase::Checking, Some(entries)) = (&self.phase, found) else { return };
+        self.phase = Phase::Waiting;
+        if entries.is_empty() {
+            return env.violate(crate::Kind::Safety, "a job ended well, and its output is not there".into());
+        }
+        env.book.jobs_done += 1;
+        for entry in entries {
+            let EntryKind::File(file) = &entry.kind else { continue };
+            let Some(content) = env.book.contents.find(file.digest) else { continue };
+            env.book.outputs.push((entry.path.clone(), content));
+            if let Some(recovered) = &mut env.book.recovered {
+                recovered.note_output(&entry.path, content, true);
+            }
+        }
+    }
+
+    /// The master said how a job goes that nodes drive.
+    fn phase_after(&mut self, env: &mut Environment, reply: Option<ClientReply>) {
+        let state = match reply {
+            Some(ClientReply::Jobs(records)) => records.first().map_or(JobState::Lost, |record| record.state),
+            // A master that lost its journal knows no job.
+            Some(ClientReply::Refused(_)) => JobState::Lost,
+            _ => return,
+        };
+        match state {
+            JobState::Running => {}
+            JobState::Done => self.phase = Phase::Checking,
+            state => {
+                env.note(format_args!("a detached job ended so: {state:?}"));
+                self.phase = Phase::Waiting;
+            }
+        }
+    }
+
+    /// What a detached job begins with is written, or cannot be.
+    fn written(&mut self, env: &mut Environment, seat: &mut Seat, ended: Option<Result<(), Refusal>>) {
+        let (Some(ended), Phase::Writing(job, journal, _)) = (ended, &self.phase) else { return };
+        let (job, journal) = (*job, journal.clone());
+        if ended.is_err() {
+            self.phase = Phase::Waiting;
+            return;
+        }
+        let mut key = || {
+            let mut key = [0; 32];
+            env.rng.fill(&mut key);
+            DriverKey(key)
+        };
+        let keys = (0..limits::DRIVERS_MAX).map(|_| key()).collect();
+        self.tag += 1;
+        ask(env, seat, &ClientRequest::DetachJob { job, journal, keys }, self.tag, PATIENCE);
+        self.phase = Phase::Detaching(job, self.tag);
     }
 
     fn begin(&mut self, env: &mut Environment, seat: &mut Seat) {
@@ -128,7 +260,10 @@ impl Driver {
                 .certain()
                 .is_some_and(|tree| self.paths.iter().all(|path| tree.file(path).is_some())),
         };
-        if is_there && seat.session.is_some() {
+        if !is_there && env.is_healing && env.book.recovered.is_some() {
+            // Nobody writes it again: it was on disks that are lost with the journal, or is found too late to count on.
+            self.phase = Phase::AtRest;
+        } else if is_there && seat.session.is_some() {
             self.locate(env, seat, Vec::new());
         }
     }
@@ -141,7 +276,12 @@ impl Driver {
                 self.phase = Phase::Locating(self.tag, found);
             }
             None => {
-                ask(env, seat, &ClientRequest::AdmitJob { title: "sort".into(), output: None }, self.tag, PATIENCE);
+                self.begun += 1;
+                let target = path(&format!("/out/{}", self.begun));
+                let output = self.planned.is_published().then(|| target.clone());
+                self.watch = output.clone().map(|target| Watch::new(env, target));
+                self.planned.is_tagged = env.chance(40);
+                ask(env, seat, &ClientRequest::AdmitJob { title: "sort".into(), output }, self.tag, PATIENCE);
                 self.phase = Phase::Admitting(self.tag, found);
             }
         }
@@ -170,26 +310,50 @@ impl Driver {
         self.locate(env, seat, found);
     }
 
-    fn admitted(&mut self, env: &mut Environment, inputs: Vec<InputFile>, reply: Option<ClientReply>) {
+    fn admitted(&mut self, env: &mut Environment, seat: &mut Seat, inputs: Vec<InputFile>, reply: Option<ClientReply>) {
         self.phase = Phase::Waiting;
         let Some(ClientReply::Admitted(admitted)) = reply else { return };
         let nodes: Vec<_> = admitted.nodes.iter().map(node_plan).collect();
         env.note(format_args!("job {} is admitted on {} nodes", admitted.job, nodes.len()));
         let plan = JobPlan { links: admitted.links.clone(), ..self.planned.plan(admitted.job) };
-        match Job::new(env.now, plan, inputs, &nodes) {
-            Ok(job) => {
-                self.phase =
-                    Phase::Running(Box::new(Running::new(job, self.planned.clone(), admitted, env.book.losses)))
+        let folder = self.watch.as_ref().and_then(|watch| OutputFolder::at(&watch.target, false));
+        // What cannot work is refused now, and not by a driver that nobody listens to.
+        match Driving::new(env.now, plan.clone(), inputs.clone(), &nodes) {
+            Ok(driving) => {
+                if let Some(folder) = &folder
+                    && env.chance(60)
+                {
+                    return self.leave_to_nodes(env, seat, &admitted, (plan, inputs, nodes, folder.clone()));
+                }
+                let running = Running::new(driving, self.planned.clone(), admitted, folder, None);
+                self.phase = Phase::Running(Box::new(running));
             }
             Err(error) => env.note(format_args!("the job cannot begin: {error}")),
         }
+    }
+
+    /// Writes down what nodes need to drive a job.
+    fn leave_to_nodes(
+        &mut self,
+        env: &mut Environment,
+        seat: &mut Seat,
+        admitted: &Admitted,
+        (plan, inputs, nodes, folder): (JobPlan, Vec<InputFile>, Vec<SpeNodePlan>, OutputFolder),
+    ) {
+        let Ok(journal) = folder.journal(admitted.job) else { return };
+        let Ok(at) = journal.join(HEAD) else { return };
+        let copies = sync_copies(nodes.len());
+        let head: deputy::Head = (plan, inputs, nodes, folder, self.planned.is_tagged);
+        let writing = Writing::begin(env, seat, &mut self.tag, at, codec::encode(&head), copies);
+        self.phase = Phase::Writing(admitted.job, journal, Box::new(writing));
     }
 
     fn end_if_ended(&mut self, env: &mut Environment, seat: &mut Seat) {
         if let Phase::Running(running) = &mut self.phase {
             running.go_on(env, seat, &mut self.tag);
             if running.is_over() {
-                self.phase = Phase::Waiting;
+                let is_done = running.is_done() && self.watch.is_some();
+                self.phase = if is_done { Phase::Checking } else { Phase::Waiting };
             }
         }
     }

@@ -24,7 +24,7 @@ use crate::{
     words::Heard,
 };
 pub(crate) use audit::Auditor;
-pub(crate) use driver::Driver;
+pub(crate) use driver::{Deputy, Driver};
 pub(crate) use keeper::Keeper;
 pub(crate) use output::{JobPlanned, RECORD_BYTES};
 pub(crate) use person::Person;
@@ -40,6 +40,7 @@ pub(crate) struct Actor {
 pub(crate) enum Part {
     Person(Box<Person>),
     Driver(Box<Driver>),
+    Deputy(Box<Deputy>),
     Auditor(Box<Auditor>),
     Keeper(Box<Keeper>),
 }
@@ -56,21 +57,31 @@ impl Actor {
     }
 
     pub(crate) fn receive(&mut self, env: &mut Environment, datagram: &[u8]) {
+        if self.is_gone() {
+            return;
+        }
         self.seat.words.receive(env.now, datagram);
         self.settle(env);
     }
 
     pub(crate) fn wake(&mut self, env: &mut Environment) {
+        if self.is_gone() {
+            return;
+        }
         self.seat.woken(env);
         self.seat.words.handle_timeout(env.now);
         self.settle(env);
     }
 
     pub(crate) fn joined(&mut self, env: &mut Environment, attempt: u32, accepted: Option<SessionId>) {
+        if self.is_gone() {
+            return;
+        }
         if self.seat.joined(env, attempt, accepted).is_some() {
             match &mut self.part {
                 Part::Person(person) => person.logged_in(env, &mut self.seat),
                 Part::Driver(driver) => driver.logged_in(env, &mut self.seat),
+                Part::Deputy(deputy) => deputy.logged_in(env, &mut self.seat),
                 Part::Auditor(auditor) => auditor.logged_in(env, &mut self.seat),
                 Part::Keeper(keeper) => keeper.logged_in(env, &mut self.seat),
             }
@@ -79,14 +90,21 @@ impl Actor {
     }
 
     pub(crate) fn join_again(&mut self, env: &mut Environment, attempt: u32) {
+        if self.is_gone() {
+            return;
+        }
         self.seat.join_again(env, attempt);
         self.settle(env);
     }
 
     pub(crate) fn timer(&mut self, env: &mut Environment, tag: u64) {
+        if self.is_gone() {
+            return;
+        }
         match &mut self.part {
             Part::Person(person) => person.timer(env, &mut self.seat, tag),
             Part::Driver(driver) => driver.timer(env, &mut self.seat, tag),
+            Part::Deputy(deputy) => deputy.timer(env, &mut self.seat, tag),
             Part::Auditor(auditor) => auditor.timer(env, &mut self.seat, tag),
             Part::Keeper(keeper) => keeper.timer(env, &mut self.seat, tag),
         }
@@ -94,9 +112,13 @@ impl Actor {
     }
 
     pub(crate) fn call_answered(&mut self, env: &mut Environment, call: CallId, reply: CallReply) {
+        if self.is_gone() {
+            return;
+        }
         match &mut self.part {
             Part::Person(person) => person.call_answered(env, &mut self.seat, call, reply),
             Part::Driver(driver) => driver.call_answered(env, &mut self.seat, call, reply),
+            Part::Deputy(deputy) => deputy.call_answered(env, &mut self.seat, call, reply),
             Part::Auditor(auditor) => auditor.call_answered(env, &mut self.seat, call, reply),
             // It talks with the master alone.
             Part::Keeper(_) => {}
@@ -106,8 +128,10 @@ impl Actor {
 
     /// All conversations with a node's process broke.
     pub(crate) fn conversations_broken(&mut self, env: &mut Environment, node: usize, life: Life) {
-        if let Part::Driver(driver) = &mut self.part {
-            driver.conversations_broken(env, &mut self.seat, node, life);
+        match &mut self.part {
+            Part::Driver(driver) => driver.conversations_broken(env, &mut self.seat, node, life),
+            Part::Deputy(deputy) => deputy.conversations_broken(env, &mut self.seat, node, life),
+            _ => {}
         }
         self.settle(env);
     }
@@ -117,7 +141,7 @@ impl Actor {
         match &mut self.part {
             Part::Person(person) => person.journal_lost(env, &self.seat),
             Part::Keeper(keeper) => keeper.journal_lost(env, &self.seat),
-            Part::Driver(_) | Part::Auditor(_) => {}
+            Part::Driver(_) | Part::Deputy(_) | Part::Auditor(_) => {}
         }
     }
 
@@ -127,6 +151,7 @@ impl Actor {
             Part::Person(person) => person.begin_round(env, &self.seat),
             Part::Keeper(keeper) => keeper.begin_round(env, &self.seat),
             Part::Driver(driver) => driver.begin_round(),
+            Part::Deputy(_) => {}
             Part::Auditor(auditor) => auditor.begin_round(env, &self.seat),
         }
     }
@@ -136,6 +161,7 @@ impl Actor {
         match &self.part {
             Part::Person(person) => person.is_at_rest(),
             Part::Driver(driver) => driver.is_at_rest(),
+            Part::Deputy(deputy) => deputy.is_over(),
             Part::Auditor(_) => true,
             Part::Keeper(keeper) => keeper.is_at_rest(),
         }
@@ -159,12 +185,37 @@ impl Actor {
         match &self.part {
             Part::Person(person) => format!("{:?} {}", self.seat.who, person.state()),
             Part::Driver(driver) => format!("{:?} {}", self.seat.who, driver.state()),
+            Part::Deputy(deputy) => format!("{:?} {}", self.seat.who, deputy.state()),
             Part::Auditor(auditor) => format!("{:?} {}", self.seat.who, auditor.state()),
             Part::Keeper(keeper) => format!("{:?} {}", self.seat.who, keeper.state()),
         }
     }
 
+    /// The driver that a node has started, if it is one and at work.
+    pub(crate) fn as_deputy(&self) -> Option<&Deputy> {
+        if let Part::Deputy(deputy) = &self.part { Some(&**deputy).filter(|deputy| !deputy.is_over()) } else { None }
+    }
+
+    /// The process of a driver ends, whatever it was at.
+    pub(crate) fn end(&mut self, env: &mut Environment) {
+        if let Part::Deputy(deputy) = &mut self.part {
+            deputy.end();
+        }
+        self.seat.leave();
+        let who = self.seat.who;
+        for call in env.calls.which(|call| call.from == who) {
+            env.hang_up(call);
+        }
+    }
+
+    fn is_gone(&self) -> bool {
+        matches!(&self.part, Part::Deputy(deputy) if deputy.is_over())
+    }
+
     fn settle(&mut self, env: &mut Environment) {
+        if self.is_gone() {
+            return self.seat.leave();
+        }
         while let Some(heard) = self.seat.words.next_heard() {
             match heard {
                 // The master asks clients for nothing.
@@ -177,6 +228,7 @@ impl Actor {
                     match &mut self.part {
                         Part::Person(person) => person.answered(env, &mut self.seat, tag, reply),
                         Part::Driver(driver) => driver.answered(env, &mut self.seat, tag, reply),
+                        Part::Deputy(deputy) => deputy.answered(env, &mut self.seat, tag, reply),
                         Part::Auditor(auditor) => auditor.answered(env, &mut self.seat, tag, reply),
                         Part::Keeper(keeper) => keeper.answered(env, &mut self.seat, tag, reply),
                     }

@@ -10,6 +10,9 @@ use sphere::{FinalOutput, JobPlan, StageOutput, StagePlan};
 
 use std::time::Duration;
 
+pub(crate) use crate::tagged::RECORD_BYTES;
+use crate::tagged::{TAGGED, TAGGED_BYTES};
+
 /// See the module.
 #[derive(Clone, Debug)]
 pub(crate) struct JobPlanned {
@@ -19,6 +22,8 @@ pub(crate) struct JobPlanned {
     pub(crate) expected: Vec<Vec<u8>>,
     buckets: u32,
     output: FinalOutput,
+    /// Whether the functions of the present job leave something else each time they run.
+    pub(crate) is_tagged: bool,
 }
 
 impl JobPlanned {
@@ -35,7 +40,7 @@ impl JobPlanned {
         }
         expected.retain(|bucket| !bucket.is_empty());
         let output = if rng.bool() { FinalOutput::Publish } else { FinalOutput::Return };
-        Self { inputs, expected, buckets, output }
+        Self { inputs, expected, buckets, output, is_tagged: false }
     }
 
     /// Whether the output becomes files.
@@ -45,7 +50,7 @@ impl JobPlanned {
 
     /// The plan for the rules.
     pub(crate) fn plan(&self, job: JobId) -> JobPlan {
-        let records = RecordFormat::Fixed(RECORD_BYTES as u32);
+        let records = RecordFormat::Fixed(if self.is_tagged { TAGGED_BYTES } else { RECORD_BYTES } as u32);
         let stages = vec![
             StagePlan { output: StageOutput::Buckets(self.buckets), records },
             StagePlan { output: StageOutput::Local, records },
@@ -63,6 +68,9 @@ impl JobPlanned {
     pub(crate) fn function(&self, stage: u32) -> Function {
         let key = ("key".to_owned(), format!("0:{RECORD_BYTES}"));
         let hex: Vec<String> = cuts(self.buckets).iter().map(|cut| format!("{cut:02x}")).collect();
+        if self.is_tagged {
+            return Function { code: FunctionCode::BuiltIn(TAGGED.to_owned()), parameters: Vec::new() };
+        }
         let (name, parameters) = match stage {
             0 => ("partition", vec![key, ("cuts".to_owned(), hex.join(","))]),
             _ => ("sort", vec![key]),
@@ -83,7 +91,5 @@ fn records(rng: &mut Rng) -> Vec<u8> {
     bytes
 }
 
-/// Length of a record in bytes.
-pub(crate) const RECORD_BYTES: usize = 20;
 /// Smallest segment in bytes: a file has several.
 const SEGMENT_BYTES: u64 = 600;

@@ -39,9 +39,18 @@ pub(crate) fn check_look(env: &mut Environment, reply: &ClientReply) {
 pub(crate) fn doubtful<'a>(env: &Environment, reply: &'a ClientReply) -> Option<&'a SectorPath> {
     let ClientReply::Status(status) = reply else { return None };
     match item_of(&env.book.contents, &status.entry) {
+        // What a job has left over was removed, and may be found again so.
+        Some(Item::File(_)) if env.book.has_lost_journal() && is_left_over(&status.entry.path) => {
+            Some(&status.entry.path)
+        }
         Some(Item::File(content)) if env.book.is_doubtful(Some(content)) => Some(&status.entry.path),
         _ => None,
     }
+}
+
+/// Whether a file lies in a hidden folder of a job: no one else has such names.
+fn is_left_over(path: &SectorPath) -> bool {
+    path.as_str().starts_with("/out/.sphere-")
 }
 
 /// What of all that must be there is not among all entries: a sentence each.

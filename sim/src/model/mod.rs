@@ -47,8 +47,12 @@ pub(crate) struct Book {
     pub(crate) appended: u32,
     /// Uploads that went on behind what an earlier attempt had left at a node.
     pub(crate) resumed: u32,
+    /// Where each part of a job's output that is being written may be later.
+    pub(crate) publishing: std::collections::BTreeMap<protocol::SectorPath, Vec<protocol::SectorPath>>,
     /// Jobs that ended well.
     pub(crate) jobs_done: u32,
+    /// Drivers that took over from one that had begun.
+    pub(crate) taken_over: u32,
     /// Deliveries of kept results that ended well.
     pub(crate) delivered_again: u32,
 }

@@ -15,6 +15,7 @@ use protocol::{
 use store::{DiskSet, SliceHasher};
 
 use super::disks::Disks;
+use crate::Sabotage;
 
 /// See the module.
 #[derive(Debug, Default)]
@@ -23,6 +24,8 @@ pub(crate) struct Buckets {
     forgotten: BTreeSet<JobId>,
     /// The disk of a sabotaged node gives a piece's first record twice.
     repeats_records: bool,
+    /// That of another one drops no piece of an attempt that lost.
+    mixes_attempts: bool,
 }
 
 #[derive(Debug, Default)]
@@ -68,8 +71,10 @@ impl PieceWriter {
 
 impl Buckets {
     /// No buckets yet.
-    pub(crate) fn new(repeats_records: bool) -> Self {
-        Self { repeats_records, ..Self::default() }
+    pub(crate) fn new(sabotage: Option<Sabotage>) -> Self {
+        let repeats_records = sabotage == Some(Sabotage::BucketRepeatsRecord);
+        let mixes_attempts = sabotage == Some(Sabotage::BucketsMixAttempts);
+        Self { repeats_records, mixes_attempts, ..Self::default() }
     }
 
     /// Begins a piece; `None` when the bucket has it already.
@@ -105,6 +110,7 @@ impl Buckets {
 
     /// Makes a bucket final; its length in bytes, and the tasks in the order of their pieces.
     pub(crate) fn seal(&mut self, order: &SealOrder) -> Result<(u64, Vec<u32>), Refusal> {
+        let mixes = self.mixes_attempts;
         let bucket = self.bucket(order.bucket)?;
         match bucket.pieces.plan_seal(&order.winners, order.in_order).map_err(|why| seal_refused(&why))? {
             SealPlan::Done { bytes, order } => Ok((bytes, order)),
@@ -119,7 +125,10 @@ impl Buckets {
                     let from = range.from as usize;
                     file.extend_from_slice(&bucket.file.borrow()[from..from + range.bytes as usize]);
                 }
-                bucket.file = Rc::new(RefCell::new(file));
+                if !mixes {
+                    bucket.file = Rc::new(RefCell::new(file));
+                }
+                let bytes = bucket.file.borrow().len() as u64;
                 bucket.pieces.seal(&order.winners, bytes, &lie);
                 Ok((bytes, lie))
             }
@@ -166,6 +175,11 @@ impl Buckets {
         let metadata = store.adopt(header, &path, hasher.finish()).map_err(|error| error.refusal())?;
         bucket.published = Some(metadata.clone());
         Ok(metadata)
+    }
+
+    /// What a bucket holds, also once it was published.
+    pub(crate) fn bytes(&mut self, id: BucketId) -> Vec<u8> {
+        self.known(id).map(|bucket| bucket.file.borrow().clone()).unwrap_or_default()
     }
 
     /// The slice as which a bucket was published.

@@ -11,11 +11,11 @@ use master::{
     Action, Caller, ClientJoin, Completion, Master, MasterConfig, Message, NodeJoin, OrderId, OrderOutcome, Peer,
 };
 use protocol::{
-    CredentialId, NodeId, Place, Refusal, SessionId, Status, UserName,
+    CredentialId, JobId, NodeId, Place, Refusal, SessionId, Status, UserName,
     gmp::Opening,
     message::{
         audit::AuditHead,
-        client_master::ClientRequest,
+        client_master::{ClientRequest, DriverKey},
         master_security::{KnownUser, UserRights},
         node_master::{Order, Report},
     },
@@ -139,7 +139,12 @@ impl MasterRole {
     }
 
     /// Lets someone in. Keys stand before the joiner hears of it.
-    pub(crate) fn join(&mut self, env: &mut Environment, who: Who) -> Option<(SessionId, TicketKeys)> {
+    pub(crate) fn join(
+        &mut self,
+        env: &mut Environment,
+        who: Who,
+        drives: Option<JobId>,
+    ) -> Option<(SessionId, TicketKeys)> {
         let process = self.process.as_mut()?;
         let session = SessionId(env.rng.u64(..));
         match who {
@@ -149,7 +154,7 @@ impl MasterRole {
                     address: address(who),
                     holder: HolderKey([0; 32]),
                     proved_from: address(who),
-                    drives: None,
+                    drives,
                 };
                 process.rules.open_client_session(env.now, session, client);
             }
@@ -161,6 +166,11 @@ impl MasterRole {
         let keys = process.rules.ticket_keys();
         self.settle(env);
         Some((session, keys))
+    }
+
+    /// Whether it does not let a driver in that shows this key. While the master is away, nobody knows.
+    pub(crate) fn puts_out(&self, (job, key): (JobId, DriverKey)) -> bool {
+        self.process.as_ref().is_some_and(|process| process.rules.drives_for(job, key).is_err())
     }
 
     fn settle(&mut self, env: &mut Environment) {

@@ -163,7 +163,7 @@ impl NodeRole {
             kept_until: Rc::clone(&self.kept_until),
             removed: Rc::clone(&self.removed),
             disks: self.disks.clone(),
-            buckets: Buckets::new(env.sabotage == Some(Sabotage::BucketRepeatsRecord)),
+            buckets: Buckets::new(env.sabotage),
             door: TicketDoor::new(node_id(self.number)),
             transfers: BTreeMap::new(),
             outgoing: BTreeMap::new(),
@@ -415,8 +415,10 @@ impl Process {
                     self.rules.handle_completion(env.now, Completion::KeptPage(page));
                 }
             }
-            // Detached jobs are not simulated here: `sphere` and `master` have tests of their own for them.
-            Action::Drive(_) => {}
+            Action::Drive(order) => {
+                let span = env.span(50, 1_000);
+                env.after(span, Event::DriverStarts { node, life, order: Box::new(order) });
+            }
             Action::ForgetJob(job) => {
                 let span = env.span(0, 20);
                 env.after(span, Event::Hand { node, life, hand: Hand::Forget(job) });

@@ -27,6 +27,7 @@ use crate::{
     calls::{CallId, CallReply},
     environment::Environment,
     queue::{Event, Who},
+    tagged::{self, RECORD_BYTES, TAGGED, TAGGED_BYTES},
 };
 
 /// A task under way.
@@ -107,7 +108,7 @@ impl Process {
     /// The function has run: its results go to their buckets.
     pub(super) fn compute(&mut self, env: &mut Environment, id: CallId) {
         let Some(mut task) = self.tasks.remove(&id) else { return };
-        let mut collected = match run_function(&mut task) {
+        let mut collected = match run_function(env, &mut task) {
             Ok(collected) => collected,
             Err(error) => return env.answer(id, CallReply::Word(Box::new(SpeReply::FunctionFailed(error)))),
         };
@@ -289,12 +290,28 @@ fn checksum(bytes: &[u8]) -> u32 {
     u32::from_be_bytes([a, b, c, d])
 }
 
+/// Runs the function that leaves something else each time.
+fn run_tagged(env: &mut Environment, task: &mut Task, buckets: u32) -> Collected {
+    let AttemptId { stage, task: number, .. } = task.order.attempt;
+    let segments: Vec<&[u8]> = task.segments.iter().map(|bytes| bytes.as_deref().unwrap_or_default()).collect();
+    let collected = tagged::run(env.rng.u64(..), stage, number, &segments, buckets);
+    let bytes: usize = segments.iter().map(|bytes| bytes.len()).sum();
+    let records = (bytes / if stage == 0 { RECORD_BYTES } else { TAGGED_BYTES }) as u64;
+    (task.result.bytes_in, task.result.records_in, task.result.records_out) =
+        (bytes as u64, records, collected.records);
+    let _ = task.result.counters.add("records", records);
+    collected
+}
+
 /// Runs a built-in function over all segments of a task.
-fn run_function(task: &mut Task) -> Result<Collected, FunctionError> {
+fn run_function(env: &mut Environment, task: &mut Task) -> Result<Collected, FunctionError> {
     let buckets = match &task.order.output {
         Output::Local => 1,
         Output::Buckets(places) => places.len() as u32,
     };
+    if task.function.code.name() == TAGGED {
+        return Ok(run_tagged(env, task, buckets));
+    }
     let mut collected = Collected::with_buckets(u64::from(buckets));
     for (segment, bytes) in task.order.segments.iter().zip(&task.segments) {
         let failed = |message: String| FunctionError {

@@ -5,8 +5,12 @@ use std::rc::Rc;
 
 use ::node::rules::{Completion, CopyOrder};
 use protocol::{
-    NodeId, Refusal, SliceId, Status,
-    message::{client_master::Source, spe::SpeRequest, transfer::TransferRequest},
+    NodeId, Refusal, SliceId, SliceMetadata, Status,
+    message::{
+        client_master::Source,
+        spe::{BucketId, SpeRequest},
+        transfer::TransferRequest,
+    },
     ticket::SignedTicket,
 };
 use store::{SliceReader, SliceWriter, StoreError};
@@ -329,6 +333,7 @@ impl Process {
                 let metadata = match self.door.write(env.now, &ticket) {
                     Ok(grant) => {
                         let metadata = self.buckets.publish(bucket, grant.header, &self.store, &self.disks)?;
+                        self.note_part(env, bucket, &metadata);
                         self.door.use_up(metadata.header.slice, grant.until_unix_millis);
                         self.rules.handle_completion(env.now, Completion::Stored(metadata.clone()));
                         metadata
@@ -339,6 +344,13 @@ impl Process {
                 word(SpeReply::Published { bytes: metadata.bytes, digest: metadata.digest })
             }
         }
+    }
+
+    /// What a bucket holds that becomes a file, and where that may be.
+    fn note_part(&mut self, env: &mut Environment, bucket: BucketId, metadata: &SliceMetadata) {
+        let Some(places) = env.book.publishing.get(&metadata.header.path).cloned() else { return };
+        let content = env.book.contents.add(self.buckets.bytes(bucket));
+        env.book.attempted.extend(places.into_iter().map(|place| (place, content)));
     }
 
     fn job_of(&self, env: &Environment, id: CallId) -> Result<protocol::JobId, Refusal> {
@@ -422,7 +434,7 @@ impl Process {
     }
 }
 
-fn store_copy(mut writer: SliceWriter, bytes: &[u8]) -> Result<protocol::SliceMetadata, Refusal> {
+fn store_copy(mut writer: SliceWriter, bytes: &[u8]) -> Result<SliceMetadata, Refusal> {
     let written = writer.write(bytes).and_then(|()| writer.finish(None));
     written.map_err(|error| error.refusal())
 }

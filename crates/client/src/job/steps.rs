@@ -10,7 +10,7 @@ use protocol::{
         spe::{BucketId, DeliveryOrder, SealOrder, SpeReply, SpeRequest},
     },
 };
-use sphere::{Delivery, Event, OutputFolder};
+use sphere::{Delivery, Event, OutputFolder, refused_by_node};
 
 use super::{
     driver::{Context, News},
@@ -24,7 +24,7 @@ pub(super) async fn seal(context: Arc<Context>, node: NodeId, order: SealOrder) 
     match context.doors.ask(&node, &SpeRequest::Seal(order)).await {
         Ok(SpeReply::Sealed { bytes, order }) => News::Event(Event::Sealed { bucket, bytes, order }),
         Ok(_) => refused(bucket, mismatch(&node)),
-        Err(refusal) => refused(bucket, of_node(refusal)),
+        Err(refusal) => refused(bucket, refused_by_node(refusal)),
     }
 }
 
@@ -48,7 +48,7 @@ pub(super) async fn fetch(context: Arc<Context>, node: NodeId, bucket: BucketId)
     match context.doors.ask(&node, &SpeRequest::Fetch(bucket)).await {
         Ok(SpeReply::Bytes(bytes)) => News::Fetched(bucket, bytes),
         Ok(_) => refused(bucket, mismatch(&node)),
-        Err(refusal) => refused(bucket, of_node(refusal)),
+        Err(refusal) => refused(bucket, refused_by_node(refusal)),
     }
 }
 
@@ -106,20 +106,11 @@ async fn publish_under_lease(
         return Err(Refusal::new(Status::Failed, sentence));
     }
     let order = SpeRequest::Publish { bucket, ticket: created.target.ticket };
-    match context.doors.ask(node, &order).await.map_err(of_node)? {
+    match context.doors.ask(node, &order).await.map_err(refused_by_node)? {
         SpeReply::Published { bytes, digest } => {
             context.client.commit(created.lease, bytes, digest).await.map_err(refusal)
         }
         _ => Err(mismatch(node)),
-    }
-}
-
-/// What a node refuses, it does not have as it should: it was started again, and knows the job no more or the bucket
-/// only by a late piece. Only what the master refuses is final.
-fn of_node(refusal: Refusal) -> Refusal {
-    match refusal.status {
-        Status::Refused => Refusal { status: Status::NotFound, ..refusal },
-        _ => refusal,
     }
 }
 

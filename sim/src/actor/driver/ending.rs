@@ -1,0 +1,214 @@
+//! The end of a job: its output gets its place by the product's rules ([`sphere::Reveal`]), what is left over is removed,
+//! the master is told, and the journal goes. Mirrors `client::job::driver` (`conclude`).
+
+use std::collections::VecDeque;
+
+use protocol::{
+    SectorPath, Status,
+    message::client_master::{ClientReply, ClientRequest, JobState},
+};
+use sphere::{Outcome, Reveal, RevealAction, Seen, SeenFile, SphereError};
+
+use super::running::{Asked, Running, refusal_of, unavailable};
+use crate::{environment::Environment, invariants::job_output, role::Seat};
+
+/// How far the end has come.
+pub(super) enum Ending {
+    /// It is still at work.
+    NotYet,
+    Revealing(Box<Revealing>),
+    /// What is still to be removed.
+    Clearing(VecDeque<SectorPath>, JobState),
+    Reporting(JobState),
+    /// The journal is removed.
+    Leaving,
+    Over,
+}
+
+/// The last step of the output.
+pub(super) struct Revealing {
+    rules: Reveal,
+    run: u32,
+    seen: Seen,
+}
+
+impl Running {
+    /// The job has ended: nobody works for it any more.
+    pub(super) fn finish(
+        &mut self,
+        env: &mut Environment,
+        seat: &mut Seat,
+        tag: &mut u64,
+        result: Result<Outcome, SphereError>,
+    ) {
+        self.hang_up_all(env);
+        match (result, &self.folder) {
+            (Ok(outcome), Some(folder)) => {
+                env.note(format_args!("job {} has its output: {} parts", self.id, outcome.outputs.len()));
+                self.check_counters(env);
+                let rules = Reveal::new(env.now, &outcome, None, folder.may_make_room());
+                let revealing = Revealing { rules, run: outcome.run, seen: Seen::default() };
+                self.ending = Ending::Revealing(Box::new(revealing));
+                self.reveal(env, seat, tag);
+            }
+            (Ok(_), None) => {
+                self.check_counters(env);
+                let parts: Vec<_> = std::mem::take(&mut self.output).into_values().collect();
+                let found = job_output::check(&self.planned, &parts).err();
+                found.into_iter().for_each(|sentence| env.violate(crate::Kind::Safety, sentence));
+                env.book.jobs_done += 1;
+                self.clear(env, seat, tag, JobState::Done);
+            }
+            (Err(error), _) => {
+                env.note(format_args!("job {} failed: {error}", self.id));
+                self.clear(env, seat, tag, JobState::Failed);
+            }
+        }
+    }
+
+    /// Time has passed.
+    pub(super) fn tick_ending(&mut self, env: &mut Environment, seat: &mut Seat, tag: &mut u64) {
+        if let Ending::Revealing(revealing) = &mut self.ending
+            && revealing.rules.next_timeout().is_some_and(|due| due <= env.now.monotonic)
+        {
+            revealing.rules.handle_timeout(env.now);
+            self.reveal(env, seat, tag);
+        }
+    }
+
+    /// A step to the output's place was answered, or was not.
+    pub(super) fn revealed(
+        &mut self,
+        env: &mut Environment,
+        seat: &mut Seat,
+        tag: &mut u64,
+        reply: Option<ClientReply>,
+    ) {
+        let Ending::Revealing(revealing) = &mut self.ending else { return };
+        match reply {
+            Some(ClientReply::Done) => revealing.rules.done(),
+            reply => {
+                let refusal = refusal_of(reply);
+                env.note(format_args!("job {}: a step to the place is not answered well: {refusal}", self.id));
+                revealing.rules.refused(env.now, refusal);
+            }
+        }
+        self.reveal(env, seat, tag);
+    }
+
+    /// One of the three folders was looked into.
+    pub(super) fn looked(
+        &mut self,
+        env: &mut Environment,
+        seat: &mut Seat,
+        tag: &mut u64,
+        which: usize,
+        reply: Option<ClientReply>,
+    ) {
+        let Ending::Revealing(revealing) = &mut self.ending else { return };
+        let found = match reply {
+            Some(ClientReply::Page(page)) => Some(page.entries.iter().map(SeenFile::of).collect()),
+            Some(ClientReply::Refused(refusal)) if refusal.status == Status::NotFound => None,
+            reply => {
+                revealing.rules.refused(env.now, refusal_of(reply));
+                return self.reveal(env, seat, tag);
+            }
+        };
+        let seen = &mut revealing.seen;
+        *[&mut seen.hidden, &mut seen.gathered, &mut seen.place][which] = found;
+        if which == 2 {
+            let seen = std::mem::take(&mut revealing.seen);
+            revealing.rules.seen(&seen);
+            return self.reveal(env, seat, tag);
+        }
+        let run = revealing.run;
+        self.look_into(env, seat, tag, run, which + 1);
+    }
+
+    /// Something that was left over is gone, or stays.
+    pub(super) fn cleared(&mut self, env: &mut Environment, seat: &mut Seat, tag: &mut u64) {
+        let Ending::Clearing(left, state) = &mut self.ending else { return };
+        let state = *state;
+        match left.pop_front() {
+            Some(path) => {
+                let request = ClientRequest::Remove { path, recursive: true, now: true };
+                self.ask(env, seat, tag, &request, Asked::Cleared);
+            }
+            None => {
+                self.ending = Ending::Reporting(state);
+                self.report(env, seat, tag, state, Asked::End);
+            }
+        }
+    }
+
+    /// The master knows that the job has ended, or will not.
+    pub(super) fn end_reported(
+        &mut self,
+        env: &mut Environment,
+        seat: &mut Seat,
+        tag: &mut u64,
+        reply: Option<ClientReply>,
+    ) {
+        let Ending::Reporting(state) = self.ending else { return };
+        match (reply, &self.pages) {
+            // Not known to the master: told again, so that the nodes forget the job.
+            (None, _) => self.report(env, seat, tag, state, Asked::End),
+            (Some(_), Some(pages)) => {
+                let request = ClientRequest::Remove { path: pages.folder.clone(), recursive: true, now: true };
+                self.ending = Ending::Leaving;
+                self.ask(env, seat, tag, &request, Asked::Left);
+            }
+            (Some(_), None) => self.ending = Ending::Over,
+        }
+    }
+
+    /// What the job was told can no longer be written down. Where another driver has written, nothing is touched.
+    pub(super) fn lose(&mut self, env: &mut Environment, seat: &mut Seat, tag: &mut u64, status: Status) {
+        env.note(format_args!("job {}: its journal is not this driver's any more: {status:?}", self.id));
+        self.hang_up_all(env);
+        if status == Status::Exists {
+            self.ending = Ending::Over;
+        } else {
+            self.clear(env, seat, tag, JobState::Failed);
+        }
+    }
+
+    fn clear(&mut self, env: &mut Environment, seat: &mut Seat, tag: &mut u64, state: JobState) {
+        self.is_done = state == JobState::Done;
+        let left = self.folder.as_ref().and_then(|folder| folder.leftovers(self.id, self.driving.run()).ok());
+        self.ending = Ending::Clearing(left.unwrap_or_default().into(), state);
+        self.cleared(env, seat, tag);
+    }
+
+    fn reveal(&mut self, env: &mut Environment, seat: &mut Seat, tag: &mut u64) {
+        let (Ending::Revealing(revealing), Some(folder)) = (&mut self.ending, &self.folder) else { return };
+        let (id, run) = (self.id, revealing.run);
+        match revealing.rules.poll_action() {
+            None => {}
+            Some(RevealAction::Finished(Ok(()))) => {
+                env.note(format_args!("job {id} has put its output into its place"));
+                self.clear(env, seat, tag, JobState::Done);
+            }
+            Some(RevealAction::Finished(Err(refusal))) => {
+                env.note(format_args!("job {id} cannot give its output its place: {refusal}"));
+                self.clear(env, seat, tag, JobState::Failed);
+            }
+            Some(RevealAction::Look) => self.look_into(env, seat, tag, run, 0),
+            Some(action) => match folder.request(id, run, &action) {
+                Ok(Some(request)) => self.ask(env, seat, tag, &request, Asked::Revealed),
+                _ => revealing.rules.refused(env.now, unavailable("this is not done here")),
+            },
+        }
+    }
+
+    fn look_into(&mut self, env: &mut Environment, seat: &mut Seat, tag: &mut u64, run: u32, which: usize) {
+        let Some(Ok(folders)) = self.folder.as_ref().map(|folder| folder.looked_at(self.id, run)) else { return };
+        let folder = folders[which].clone();
+        let request = ClientRequest::List { folder, recursive: false, after: None, with_nodes: false };
+        self.ask(env, seat, tag, &request, Asked::Looked(which));
+    }
+
+    fn check_counters(&self, env: &mut Environment) {
+        job_output::check_counters(env, &self.planned, &self.driving.job().stage_counters());
+    }
+}

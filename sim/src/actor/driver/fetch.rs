@@ -1,0 +1,90 @@
+//! Brings a small file's bytes: locate, then read from the first source that can.
+
+use std::{collections::VecDeque, rc::Rc};
+
+use protocol::{
+    Refusal, SectorPath, SliceId, Status,
+    message::{
+        client_master::{ClientReply, ClientRequest, EntryKind, Source},
+        transfer::TransferRequest,
+    },
+};
+
+use crate::{
+    actor::{PATIENCE, ask},
+    calls::{CallId, CallReply},
+    environment::Environment,
+    role::{Seat, node_number},
+};
+
+/// See the module.
+pub(super) struct Fetch {
+    path: SectorPath,
+    tag: u64,
+    slice: SliceId,
+    bytes: u64,
+    sources: VecDeque<Source>,
+    call: Option<CallId>,
+}
+
+/// How it goes on: not at its end, or with the bytes, or without.
+pub(super) type Turn = Option<Result<Vec<u8>, Refusal>>;
+
+impl Fetch {
+    /// Asks where the file is.
+    pub(super) fn begin(env: &mut Environment, seat: &mut Seat, tag: u64, path: SectorPath) -> Self {
+        ask(env, seat, &ClientRequest::Locate(path.clone()), tag, PATIENCE);
+        Self { path, tag, slice: SliceId(0), bytes: 0, sources: VecDeque::new(), call: None }
+    }
+
+    /// The master answered, or will not.
+    pub(super) fn answered(
+        &mut self,
+        env: &mut Environment,
+        seat: &Seat,
+        tag: u64,
+        reply: Option<ClientReply>,
+    ) -> Turn {
+        if tag != self.tag {
+            return None;
+        }
+        match reply {
+            Some(ClientReply::Located(located)) => {
+                let EntryKind::File(content) = located.entry.kind else { return away("it is a folder") };
+                (self.slice, self.bytes) = (content.slice, content.bytes);
+                self.sources = located.sources.into();
+                self.next(env, seat)
+            }
+            Some(ClientReply::Refused(refusal)) => Some(Err(refusal)),
+            _ => away("the master did not answer"),
+        }
+    }
+
+    /// A node answered.
+    pub(super) fn call_answered(&mut self, env: &mut Environment, seat: &Seat, call: CallId, reply: CallReply) -> Turn {
+        if self.call != Some(call) {
+            return None;
+        }
+        self.call = None;
+        match reply {
+            CallReply::Bytes(bytes) if bytes.len() as u64 == self.bytes => Some(Ok(bytes)),
+            _ => self.next(env, seat),
+        }
+    }
+
+    /// The file.
+    pub(super) fn path(&self) -> &SectorPath {
+        &self.path
+    }
+
+    fn next(&mut self, env: &mut Environment, seat: &Seat) -> Turn {
+        let Some(source) = self.sources.pop_front() else { return away("no copy can be read now") };
+        let request = TransferRequest::Read { ticket: source.ticket, slice: self.slice, from: 0, until: self.bytes };
+        self.call = Some(env.transfer((seat.who, seat.life), node_number(&source.node), request, Rc::default()));
+        None
+    }
+}
+
+fn away(why: &str) -> Turn {
+    Some(Err(Refusal::new(Status::Unavailable, why)))
+}

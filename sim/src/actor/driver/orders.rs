@@ -1,0 +1,107 @@
+//! The orders for tasks: where their segments are, and where their results go. Mirrors `client::job::orders`.
+
+use std::collections::BTreeMap;
+
+use protocol::{
+    SliceId,
+    message::{
+        client_master::{ClientReply, ClientRequest, EntryKind, Source},
+        spe::{BucketPlace, LoadOrder, Output, PartOrder, SegmentOrder, SegmentSource, SpeRequest, TaskOrder},
+    },
+};
+use sphere::{Assignment, BucketHome, Event, Placement, SegmentPlace};
+
+use super::running::{Asked, Doing, Locating, Running, unavailable};
+use crate::{environment::Environment, role::Seat};
+
+impl Running {
+    /// Finds what a task's segments need, one slice after the other, then gives the task to its SPE.
+    pub(super) fn prepare(&mut self, env: &mut Environment, seat: &mut Seat, tag: &mut u64, locating: Box<Locating>) {
+        let missing = locating.task.segments.iter().find_map(|segment| match &segment.first.place {
+            SegmentPlace::Remote { slice, .. } if !locating.found.contains_key(slice) => {
+                Some(segment.first.path.clone())
+            }
+            _ => None,
+        });
+        match missing {
+            Some(path) => self.ask(env, seat, tag, &ClientRequest::Locate(path), Asked::Locate(locating)),
+            None => self.give(env, seat, *locating),
+        }
+    }
+
+    pub(super) fn located(
+        &mut self,
+        env: &mut Environment,
+        seat: &mut Seat,
+        tag: &mut u64,
+        mut locating: Box<Locating>,
+        reply: Option<ClientReply>,
+    ) {
+        let source = match reply {
+            Some(ClientReply::Located(located)) => match located.entry.kind {
+                EntryKind::File(content) => located.sources.into_iter().next().map(|source| (content.slice, source)),
+                EntryKind::Folder => None,
+            },
+            _ => None,
+        };
+        match source {
+            Some((slice, source)) => {
+                locating.found.insert(slice, source);
+                self.prepare(env, seat, tag, locating);
+            }
+            None => {
+                let (attempt, refusal) = (locating.task.attempt, unavailable("no copy can be reached"));
+                self.driving.handle_event(env.now, Event::InputAway { attempt, refusal });
+            }
+        }
+    }
+
+    fn give(&mut self, env: &mut Environment, seat: &Seat, locating: Locating) {
+        let Locating { task, found } = locating;
+        let Some(spe) = self.spes.get(&task.spe) else { return };
+        let Some(order) = self.order(&task, &found) else {
+            let refusal = unavailable("the master gave no ticket");
+            return self.driving.handle_event(env.now, Event::TaskFailed { attempt: task.attempt, refusal });
+        };
+        let order = Box::new(order);
+        if spe.loaded == Some(task.attempt.stage) {
+            self.speak(env, seat, task.spe, SpeRequest::Run((*order).clone()), Doing::RunningTask(task.spe, order));
+        } else {
+            let load = SpeRequest::Load(LoadOrder::plain(self.planned.function(task.attempt.stage)));
+            self.speak(env, seat, task.spe, load, Doing::Loading(task.spe, order));
+        }
+    }
+
+    fn order(&self, task: &Assignment, found: &BTreeMap<SliceId, Source>) -> Option<TaskOrder> {
+        let output = match &task.output {
+            Placement::Local => Output::Local,
+            Placement::Buckets(homes) => {
+                let is_wanted = |number: u32| task.wanted.as_ref().is_none_or(|wanted| wanted.contains(&number));
+                let place = |(number, home)| self.place(home, is_wanted(number));
+                Output::Buckets((0..).zip(homes.iter()).map(place).collect::<Option<_>>()?)
+            }
+        };
+        let mut segments = Vec::new();
+        for segment in &task.segments {
+            let first = &segment.first;
+            let source = match &first.place {
+                SegmentPlace::Local(slice) => SegmentSource::Local(*slice),
+                SegmentPlace::Bucket(bucket) => SegmentSource::Bucket(*bucket),
+                SegmentPlace::Remote { slice, .. } => {
+                    SegmentSource::Remote { slice: *slice, from: Box::new(found.get(slice)?.clone()) }
+                }
+            };
+            let first = PartOrder::plain(source, first.path.clone(), first.from, first.until, first.records);
+            segments.push(SegmentOrder::alone(segment.segment, first));
+        }
+        // The simulated SPE stands behind the rules of jobs, not behind the node's door.
+        Some(TaskOrder { attempt: task.attempt, segments, output, inputs: None })
+    }
+
+    pub(super) fn place(&self, home: &BucketHome, is_wanted: bool) -> Option<BucketPlace> {
+        let source = self.sources.get(&home.node)?;
+        let (address, ticket, site) = (source.address, source.ticket.clone(), source.place.site.clone());
+        let (node, making) = (home.node.clone(), home.making);
+        Some(BucketPlace { node, address, distance: None, ticket, site, making, is_wanted })
+    }
+}

@@ -1,0 +1,211 @@
+//! The journal of a detached job: its head and its pages, put as anyone puts a file. What a refused page means is the
+//! product's rule ([`sphere::PageWrite`]).
+
+use std::time::Duration;
+
+use protocol::{
+    Refusal, SectorPath, Status,
+    message::client_master::{ClientReply, Condition, CreateRequest},
+    wire::codec,
+};
+use sphere::{Page, PageTurn, PageWrite};
+
+use super::fetch::Fetch;
+use crate::{
+    actor::upload::{Stage, Upload, create_request},
+    calls::{CallId, CallReply},
+    environment::Environment,
+    model::Outcome,
+    role::Seat,
+};
+
+/// The pages of a job that are written, one at a time.
+pub(super) struct Pages {
+    pub(super) folder: SectorPath,
+    /// Copies of each page on disk before it counts as written.
+    pub(super) sync_copies: u8,
+    writing: Option<Writing>,
+}
+
+/// A file of the journal on its way.
+pub(super) struct Writing {
+    path: SectorPath,
+    bytes: Vec<u8>,
+    sync_copies: u8,
+    rules: PageWrite,
+    step: Step,
+}
+
+enum Step {
+    Putting(u64, Box<Upload>),
+    /// There is one of this name: for this reason the put was refused.
+    Comparing(Refusal, Fetch),
+    Pausing(Duration),
+}
+
+impl Pages {
+    pub(super) fn new(folder: SectorPath, nodes: usize) -> Self {
+        Self { folder, sync_copies: sync_copies(nodes), writing: None }
+    }
+
+    /// Begins to write a page.
+    pub(super) fn write(&mut self, env: &mut Environment, seat: &mut Seat, last: &mut u64, page: &Page) {
+        let Ok(path) = page_path(&self.folder, page.number) else { return };
+        self.writing = Some(Writing::begin(env, seat, last, path, codec::encode(&page.told), self.sync_copies));
+    }
+
+    /// Something may have come for the page that is written; gives how it ended.
+    pub(super) fn go_on(
+        &mut self,
+        act: impl FnOnce(&mut Writing) -> Option<Result<(), Refusal>>,
+    ) -> Option<Result<(), Refusal>> {
+        let ended = act(self.writing.as_mut()?);
+        if ended.is_some() {
+            self.writing = None;
+        }
+        ended
+    }
+}
+
+impl Writing {
+    /// Puts a file where none is.
+    pub(super) fn begin(
+        env: &mut Environment,
+        seat: &mut Seat,
+        last: &mut u64,
+        path: SectorPath,
+        bytes: Vec<u8>,
+        sync_copies: u8,
+    ) -> Self {
+        let step = put(env, seat, last, &path, &bytes, sync_copies);
+        Self { path, bytes, sync_copies, rules: PageWrite::new(env.now), step }
+    }
+
+    /// Time has passed.
+    pub(super) fn tick(&mut self, env: &mut Environment, seat: &mut Seat, last: &mut u64) {
+        if let Step::Pausing(until) = &self.step
+            && *until <= env.now.monotonic
+        {
+            self.step = put(env, seat, last, &self.path, &self.bytes, self.sync_copies);
+        }
+    }
+
+    /// A timer rang, or the master answered, or will not.
+    pub(super) fn answered(
+        &mut self,
+        env: &mut Environment,
+        seat: &mut Seat,
+        last: &mut u64,
+        tag: u64,
+        reply: Result<Option<ClientReply>, ()>,
+    ) -> Option<Result<(), Refusal>> {
+        match &mut self.step {
+            Step::Putting(own, upload) if *own == tag => {
+                let stage = match reply {
+                    Ok(reply) => upload.answered(env, seat, tag, reply),
+                    Err(()) => upload.timer(env, seat, tag),
+                };
+                self.put_goes(env, seat, last, stage)
+            }
+            Step::Comparing(_, fetch) => {
+                let turn = fetch.answered(env, seat, tag, reply.ok().flatten());
+                self.compared(env, turn)
+            }
+            _ => None,
+        }
+    }
+
+    /// A node answered.
+    pub(super) fn call_answered(
+        &mut self,
+        env: &mut Environment,
+        seat: &mut Seat,
+        last: &mut u64,
+        call: CallId,
+        reply: CallReply,
+    ) -> Option<Result<(), Refusal>> {
+        match &mut self.step {
+            Step::Putting(tag, upload) => {
+                let stage = upload.call_answered(env, seat, *tag, call, reply);
+                self.put_goes(env, seat, last, stage)
+            }
+            Step::Comparing(_, fetch) => {
+                let turn = fetch.call_answered(env, seat, call, reply);
+                self.compared(env, turn)
+            }
+            Step::Pausing(_) => None,
+        }
+    }
+
+    fn put_goes(
+        &mut self,
+        env: &mut Environment,
+        seat: &mut Seat,
+        last: &mut u64,
+        stage: Stage,
+    ) -> Option<Result<(), Refusal>> {
+        let result = match stage {
+            Stage::Goes | Stage::Commits => return None,
+            Stage::Ended(Some(Outcome::Done)) => Ok(()),
+            Stage::Ended(Some(Outcome::Refused(status))) => Err(Refusal::new(status, "a page is refused")),
+            Stage::Ended(_) => Err(Refusal::new(Status::Unavailable, "a page could not be written")),
+            Stage::Refused(refusal) => Err(refusal),
+        };
+        match self.rules.tried(env.now, result) {
+            PageTurn::Compare(refusal) => {
+                *last += 1;
+                self.step = Step::Comparing(refusal, Fetch::begin(env, seat, *last, self.path.clone()));
+                None
+            }
+            turn => self.turned(env, turn),
+        }
+    }
+
+    fn compared(&mut self, env: &mut Environment, turn: super::fetch::Turn) -> Option<Result<(), Refusal>> {
+        let Step::Comparing(refusal, _) = &self.step else { return None };
+        let is_same = turn?.map(|found| found == self.bytes);
+        let turn = self.rules.found(env.now, refusal.clone(), is_same);
+        self.turned(env, turn)
+    }
+
+    fn turned(&mut self, env: &mut Environment, turn: PageTurn) -> Option<Result<(), Refusal>> {
+        match turn {
+            PageTurn::Again(pause) => {
+                self.step = Step::Pausing(env.now.monotonic + pause);
+                None
+            }
+            PageTurn::Compare(refusal) => Some(Err(refusal)),
+            PageTurn::Ended(result) => Some(result),
+        }
+    }
+}
+
+fn put(
+    env: &mut Environment,
+    seat: &mut Seat,
+    last: &mut u64,
+    path: &SectorPath,
+    bytes: &[u8],
+    sync_copies: u8,
+) -> Step {
+    *last += 1;
+    let content = env.book.contents.add(bytes.to_vec());
+    let request = create_request(path.clone(), bytes.len() as u64);
+    let request = CreateRequest { condition: Condition::Absent, sync_copies: Some(sync_copies), ..request };
+    let mut upload = Box::new(Upload::new(env, request, content));
+    upload.begin(env, seat, *last);
+    Step::Putting(*last, upload)
+}
+
+/// The path of a page.
+pub(super) fn page_path(folder: &SectorPath, number: u32) -> Result<SectorPath, protocol::path::PathError> {
+    folder.join(&format!("{number:08}"))
+}
+
+/// As in `client::job::journal`: a page outlives the node that wrote it, where there is another.
+pub(super) fn sync_copies(nodes: usize) -> u8 {
+    if nodes > 1 { 2 } else { 1 }
+}
+
+/// The first slice of a journal.
+pub(super) const HEAD: &str = "head";
