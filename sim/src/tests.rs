@@ -121,3 +121,14 @@ fn a_file_that_nobody_wrote_there_is_found_by_the_bytes() {
     let violations = sabotaged(Sabotage::OutputGoesAstray);
     assert!(finds(&violations, "a file that nobody wrote there"), "{violations:?}");
 }
+
+#[test]
+fn drivers_die_and_others_take_over() {
+    assert!((0..3 * SEEDS).map(|number| seed(number).taken_over).sum::<u32>() > 3);
+}
+
+#[test]
+fn an_output_of_which_a_part_is_seen_is_found() {
+    let violations = sabotaged_seeds(Sabotage::OutputIsRevealedEarly, 4 * SEEDS);
+    assert!(finds(&violations, "was seen, and"), "{violations:?}");
+}
