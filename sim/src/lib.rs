@@ -64,8 +64,6 @@ pub enum Sabotage {
     OutputIsRevealedEarly,
     /// A bucket keeps the pieces of all attempts that left some.
     BucketsMixAttempts,
-    /// A driver that takes a job over does not hear that there was one before it.
-    DriversAreForgotten,
 }
 
 /// How a simulation went.

@@ -132,3 +132,9 @@ fn an_output_of_which_a_part_is_seen_is_found() {
     let violations = sabotaged_seeds(Sabotage::OutputIsRevealedEarly, 4 * SEEDS);
     assert!(finds(&violations, "was seen, and"), "{violations:?}");
 }
+
+#[test]
+fn a_bucket_that_keeps_the_pieces_of_attempts_that_lost_is_found() {
+    let violations = sabotaged_seeds(Sabotage::BucketsMixAttempts, 3 * SEEDS);
+    assert!(finds(&violations, "was seen, and") || finds(&violations, "counted"), "{violations:?}");
+}

@@ -125,10 +125,11 @@ impl Buckets {
                     let from = range.from as usize;
                     file.extend_from_slice(&bucket.file.borrow()[from..from + range.bytes as usize]);
                 }
-                if !mixes {
+                if mixes {
+                    bucket.file.borrow_mut().truncate(bytes as usize);
+                } else {
                     bucket.file = Rc::new(RefCell::new(file));
                 }
-                let bytes = bucket.file.borrow().len() as u64;
                 bucket.pieces.seal(&order.winners, bytes, &lie);
                 Ok((bytes, lie))
             }

@@ -11,7 +11,7 @@ use protocol::{
     },
     wire::codec,
 };
-use sphere::{Event, InputFile, JobPlan, OutputFolder, PageTurn, PageWrite, Replay, SpeNodePlan, Told};
+use sphere::{InputFile, JobPlan, OutputFolder, PageTurn, PageWrite, Replay, SpeNodePlan, Told};
 
 use super::{
     TICK, TICK_PERIOD,
@@ -20,7 +20,6 @@ use super::{
     running::{REPORT_PERIOD, Running, blank_record},
 };
 use crate::{
-    Sabotage,
     actor::{JobPlanned, PATIENCE, ask, later},
     calls::{CallId, CallReply},
     environment::Environment,
@@ -184,8 +183,7 @@ impl Deputy {
             },
             Ok(bytes) => match (codec::decode::<Vec<Told>>(&bytes), &mut reading.told) {
                 (Ok(page), Some((replay, ..))) => {
-                    let page = page.into_iter().filter(|told| !is_forgotten(env, told));
-                    page.for_each(|told| replay.tell(told));
+                    page.into_iter().for_each(|told| replay.tell(told));
                     reading.pages += 1;
                 }
                 _ => return env.violate(crate::Kind::Safety, "a page of a journal cannot be read".into()),
@@ -251,9 +249,4 @@ impl Reading {
         self.fetch = Fetch::begin(env, seat, *last, path);
         self.rules = PageWrite::new(env.now);
     }
-}
-
-/// What a sabotaged driver does not hear: that there was one before it, whose numbers it must not use.
-fn is_forgotten(env: &Environment, told: &Told) -> bool {
-    env.sabotage == Some(Sabotage::DriversAreForgotten) && told.event == Some(Event::DriverReplaced)
 }
