@@ -81,6 +81,7 @@ impl Cloud {
         }
         let first = self.env.span(2_000, 8_000);
         self.env.after(first, Event::Fault);
+        self.keep_copy_of_journal();
     }
 
     fn live(&mut self) {
@@ -229,6 +230,7 @@ impl Cloud {
             Event::ClockSet(who) => self.set_clock_right(who),
             Event::DiskHasRoom(node) => self.nodes[node].disks.set_free_bytes(disks::PLENTY_BYTES),
             Event::JournalHasRoom => self.master.disk().set_free_bytes(disks::PLENTY_BYTES),
+            Event::JournalCopied => self.keep_copy_of_journal(),
             Event::DiskSeenTo { node, disk } => self.see_to_disk(node, disk),
             // What is left was meant for a process that is no more.
             _ => {}
@@ -430,16 +432,12 @@ impl Cloud {
         }
     }
 
-    /// The time of a round's faults is over: the last of them may be that the master's journal is lost. Then faults go on
-    /// for a while, during which it may be lost again.
+    /// The time of a round's faults is over: the last of them may be that the master's journal is lost, or an
+    /// older one is put back. Then faults go on for a while, during which it may be lost again.
     fn end_faults(&mut self) {
-        if self.faults.takes_journal() {
-            self.lose_journal();
-            if self.faults.goes_on(&mut self.env) {
-                return;
-            }
+        if self.end_journal() {
+            self.heal();
         }
-        self.heal();
     }
 
     /// All is well, and faults begin anew.

@@ -58,12 +58,33 @@ pub enum Sabotage {
     PathsAreMixedUp,
     /// Nodes tell a master that lost its journal nothing of folders.
     FoldersAreForgotten,
+    /// Nodes tell a master with an older journal nothing that it does not know.
+    OldJournalIsBelieved,
+    /// Nodes acknowledge the order to remove a slice, and never do.
+    RemovalsAreNeverMade,
     /// The driver of jobs writes its output where nobody knows of it.
     OutputGoesAstray,
     /// The driver of jobs gives its output its place as soon as there is a part of it.
     OutputIsRevealedEarly,
     /// A bucket keeps the pieces of all attempts that left some.
     BucketsMixAttempts,
+}
+
+impl Sabotage {
+    /// All there are.
+    pub const ALL: [Self; 11] = [
+        Self::JournalForgets,
+        Self::DisksForget,
+        Self::BucketRepeatsRecord,
+        Self::CopiesAreNeverMade,
+        Self::VersionsAreForgotten,
+        Self::SlicesAreHidden,
+        Self::PathsAreMixedUp,
+        Self::FoldersAreForgotten,
+        Self::OldJournalIsBelieved,
+        Self::RemovalsAreNeverMade,
+        Self::OutputGoesAstray,
+    ];
 }
 
 /// How a simulation went.

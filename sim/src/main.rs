@@ -1,4 +1,4 @@
-//! The command that runs simulations: `sector-sim --seeds N [--from SEED] [-v]`. It stops at the first seed that fails
+//! The command that runs simulations: `sector-sim --seeds N [--from SEED] [-v] [--sabotage NAME]`. It stops at the first seed that fails
 //! and prints the line that repeats it. Exit code 0: all held; 1: safety violated; 2: liveness violated; 64: wrong use.
 
 use std::{
@@ -8,7 +8,7 @@ use std::{
     time::Instant,
 };
 
-use sim::{Options, Report};
+use sim::{Options, Report, Sabotage};
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -27,11 +27,12 @@ struct Wanted {
     seeds: u64,
     from: u64,
     is_shown: bool,
+    sabotage: Option<Sabotage>,
 }
 
 impl Wanted {
     fn parse(arguments: &[String]) -> Result<Self, String> {
-        let mut wanted = Self { seeds: SEEDS_DEFAULT, from: 0, is_shown: false };
+        let mut wanted = Self { seeds: SEEDS_DEFAULT, from: 0, is_shown: false, sabotage: None };
         let mut rest = arguments.iter();
         while let Some(argument) = rest.next() {
             let mut number = || {
@@ -42,6 +43,11 @@ impl Wanted {
                 "--seeds" => wanted.seeds = number()?,
                 "--from" => wanted.from = number()?,
                 "-v" | "--verbose" => wanted.is_shown = true,
+                "--sabotage" => {
+                    let name = rest.next().ok_or("`--sabotage` needs a name behind it")?;
+                    let found = Sabotage::ALL.into_iter().find(|sabotage| format!("{sabotage:?}") == *name);
+                    wanted.sabotage = Some(found.ok_or_else(|| format!("there is no sabotage `{name}`"))?);
+                }
                 other => return Err(format!("`{other}` is not known here")),
             }
         }
@@ -53,7 +59,7 @@ fn run(wanted: &Wanted) -> io::Result<ExitCode> {
     let begun = Instant::now();
     let mut sum = Sum::default();
     for seed in wanted.from..wanted.from.saturating_add(wanted.seeds) {
-        let report = sim::run(&Options { seed, is_shown: wanted.is_shown, sabotage: None });
+        let report = sim::run(&Options { seed, is_shown: wanted.is_shown, sabotage: wanted.sabotage });
         sum.add(&report);
         if let Some(violation) = &report.violation {
             let mut out = io::stdout().lock();
@@ -114,10 +120,11 @@ impl Sum {
     }
 }
 
-const USAGE: &str = "usage: sector-sim [--seeds N] [--from SEED] [-v]
+const USAGE: &str = "usage: sector-sim [--seeds N] [--from SEED] [-v] [--sabotage NAME]
   --seeds N     run N seeds, one after the other (default 20)
   --from SEED   begin with this seed (default 0)
-  -v            print all that happens";
+  -v            print all that happens
+  --sabotage NAME  break what `Sabotage` in sim/src/lib.rs says, to see an invariant find it";
 /// Seeds where none are asked for: some seconds.
 const SEEDS_DEFAULT: u64 = 20;
 /// As `sysexits.h` has it.
@@ -134,10 +141,15 @@ mod tests {
 
     #[test]
     fn arguments_are_read_and_nonsense_is_named() {
-        assert_eq!(parse("--seeds 5 --from 7 -v").unwrap(), Wanted { seeds: 5, from: 7, is_shown: true });
+        assert_eq!(
+            parse("--seeds 5 --from 7 -v").unwrap(),
+            Wanted { seeds: 5, from: 7, is_shown: true, sabotage: None }
+        );
         assert_eq!(parse("").unwrap().seeds, SEEDS_DEFAULT);
         assert!(parse("--seeds").unwrap_err().contains("needs a number"));
         assert!(parse("--from x").unwrap_err().contains("not a number"));
+        assert_eq!(parse("--sabotage DisksForget").unwrap().sabotage, Some(Sabotage::DisksForget));
+        assert!(parse("--sabotage nothing").is_err());
         assert!(parse("--help").is_err());
     }
 }

@@ -70,6 +70,8 @@ pub(crate) enum Event {
     ClockSet(Who),
     /// A full disk has room again.
     DiskHasRoom(usize),
+    /// A copy of the journal is taken.
+    JournalCopied,
     /// The full disk of the journal has room again.
     JournalHasRoom,
     /// A node's broken disk is seen to.

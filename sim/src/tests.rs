@@ -54,7 +54,8 @@ fn the_cloud_holds_what_it_promises_and_faults_did_fire() {
     assert!(sum(|report| report.fired.clock_jumps) > 0 && sum(|report| report.fired.lost_journals) > 0);
     assert!(sum(|report| report.fired.site_cuts) > 0 && sum(|report| report.fired.one_way_cuts) > 0);
     assert!(sum(|report| report.fired.destroyed_disks) > 0 && sum(|report| report.fired.full_disks) > 0);
-    assert!(sum(|report| report.fired.broken_disks) > 0);
+    assert!(sum(|report| report.fired.broken_disks) > 0 && sum(|report| report.fired.bad_sectors) > 0);
+    assert!(sum(|report| report.fired.rolled_back_journals) > 0);
     assert!(sum(|report| report.network.lost) > 100);
     assert!(sum(|report| report.appended.into()) > 0);
 }
@@ -114,6 +115,19 @@ fn paths_that_are_mixed_up_are_found_by_the_recovery() {
 fn folders_that_do_not_come_back_are_found_by_the_recovery() {
     let violations = sabotaged_seeds(Sabotage::FoldersAreForgotten, 4 * SEEDS);
     assert!(finds(&violations, "the folder"), "{violations:?}");
+}
+
+#[test]
+fn an_older_journal_that_is_believed_is_found_by_the_recovery() {
+    let violations = sabotaged_seeds(Sabotage::OldJournalIsBelieved, 4 * SEEDS);
+    assert!(finds(&violations, "no disk has") || finds(&violations, "must hold"), "{violations:?}");
+}
+
+#[test]
+fn slices_that_are_never_removed_are_found_by_the_healing() {
+    let violations = sabotaged(Sabotage::RemovalsAreNeverMade);
+    let is_left = |found: &Violation| found.kind == Kind::Liveness && found.sentence.contains("is nobody's");
+    assert!(violations.iter().any(is_left), "{violations:?}");
 }
 
 #[test]

@@ -206,6 +206,7 @@ impl Driver {
             let EntryKind::File(file) = &entry.kind else { continue };
             let Some(content) = env.book.contents.find(file.digest) else { continue };
             env.book.outputs.push((entry.path.clone(), content));
+            env.book.acknowledge(env.now.monotonic, &entry.path, content);
             if let Some(recovered) = &mut env.book.recovered {
                 recovered.note_output(&entry.path, content, true);
             }

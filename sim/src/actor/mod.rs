@@ -145,6 +145,13 @@ impl Actor {
         }
     }
 
+    /// What had to be found after a loss is not certain any more: what jobs read is written again.
+    pub(crate) fn inputs_in_doubt(&mut self, env: &mut Environment) {
+        if let Part::Person(person) = &mut self.part {
+            person.journal_lost(env, &self.seat);
+        }
+    }
+
     /// All is well, and faults begin anew: it goes on.
     pub(crate) fn begin_round(&mut self, env: &mut Environment) {
         match &mut self.part {

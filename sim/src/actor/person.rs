@@ -364,8 +364,12 @@ impl Person {
                     self.planned.retain(|(request, _)| request.path != *path);
                 }
             }
-            Target::Shared { register, write: Some(write), .. } => match outcome {
-                Outcome::Done => env.book.registers[*register].succeed(now, *write),
+            Target::Shared { register, content, write: Some(write) } => match outcome {
+                Outcome::Done => {
+                    env.book.registers[*register].succeed(now, *write);
+                    let at = env.book.registers[*register].path.clone();
+                    env.book.acknowledge(now, &at, *content);
+                }
                 Outcome::NotDone | Outcome::Refused(_) => env.book.registers[*register].void(*write),
                 Outcome::Unknown => {}
             },

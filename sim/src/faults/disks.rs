@@ -103,6 +103,9 @@ impl Cloud {
         let held = held.iter().filter(|held| which(held.metadata.header.slice));
         let contents = held.filter_map(|held| self.env.book.contents.find(held.metadata.digest)).collect();
         recovered.doubt(&contents);
+        for actor in &mut self.actors {
+            actor.inputs_in_doubt(&mut self.env);
+        }
     }
 
     /// Whether every slice at a node lies, good, at another one too.
@@ -122,10 +125,34 @@ impl Cloud {
 
     /// Turns over a bit of a copy of which there is another, good one.
     pub(super) fn flip(&mut self, node: usize) {
-        let held = match &self.nodes[node].process {
-            Some(process) => process.store.held(),
-            None => return,
-        };
+        let Some((slice, file, bytes)) = self.draw_copy(node) else { return };
+        let offset = self.env.rng.u64(..bytes);
+        if self.nodes[node].disks.flip_bit(&file, offset).is_ok() {
+            self.env.note(format_args!("a bit of {slice} on n{node} turns over"));
+            self.faults.fired.flips += 1;
+            self.spoil(node, slice);
+        }
+    }
+
+    /// Makes a sector of a copy unreadable, of which there is another, good one. It costs this copy and not the disk.
+    pub(super) fn spoil_sector(&mut self, node: usize) {
+        let Some((slice, file, bytes)) = self.draw_copy(node) else { return };
+        let offset = self.env.rng.u64(..bytes);
+        if let Ok(disk) = self.nodes[node].disks.set_bad_sector(&file, offset) {
+            self.env.note(format_args!("a sector of {slice} on disk {disk} of n{node} cannot be read"));
+            self.faults.fired.bad_sectors += 1;
+            self.spoil(node, slice);
+        }
+    }
+
+    fn spoil(&mut self, node: usize, slice: SliceId) {
+        self.faults.flipped.insert(slice);
+        self.doubt(node, |other| other == slice);
+    }
+
+    /// A copy at a node of which there is another, good one: its file below the data folder, and its length.
+    fn draw_copy(&mut self, node: usize) -> Option<(SliceId, PathBuf, u64)> {
+        let held = self.nodes[node].process.as_ref()?.store.held();
         let candidates: Vec<_> = held
             .into_iter()
             .filter(|held| held.metadata.bytes > 0 && held.state != HeldState::Retired)
@@ -133,7 +160,7 @@ impl Cloud {
             .filter(|held| self.is_elsewhere(node, held.metadata.header.slice))
             .collect();
         if candidates.is_empty() {
-            return;
+            return None;
         }
         let held = &candidates[self.env.rng.usize(..candidates.len())];
         let header = &held.metadata.header;
@@ -141,14 +168,7 @@ impl Cloud {
             HeldState::Placed => PathBuf::from(format!("slices{}", header.path)),
             _ => PathBuf::from(format!("staging/{}", header.slice)),
         };
-        let offset = self.env.rng.u64(..held.metadata.bytes);
-        if self.nodes[node].disks.flip_bit(&file, offset).is_ok() {
-            self.env.note(format_args!("a bit of {} on n{node} turns over", header.slice));
-            self.faults.flipped.insert(header.slice);
-            let flipped = header.slice;
-            self.doubt(node, |slice| slice == flipped);
-            self.faults.fired.flips += 1;
-        }
+        Some((header.slice, file, held.metadata.bytes))
     }
 }
 

@@ -1,5 +1,5 @@
-//! The worst that can happen to the master: it starts with an empty journal. What may be found again follows from what
-//! lies on the disks at that moment.
+//! The worst that can happen to the master: it starts with an empty journal, or with an older one. What may be found again
+//! follows from what lies on the disks at that moment.
 
 use std::time::Duration;
 
@@ -7,7 +7,8 @@ use protocol::message::node_master::HeldSlice;
 
 use crate::{
     cloud::Cloud,
-    model::{Held, Recovered},
+    faults::disks::PLENTY_BYTES,
+    model::{Backup, Held, Recovered},
     queue::{Event, Who},
 };
 
@@ -32,6 +33,42 @@ impl Cloud {
 
     /// The master dies and its journal is gone; some nodes die with it.
     pub(crate) fn lose_journal(&mut self) {
+        self.crash_some();
+        self.env.note(format_args!("the master's journal is lost"));
+        self.faults.fired.lost_journals += 1;
+        self.master.lose_journal(&mut self.env);
+        self.go_on_without(None);
+    }
+
+    /// The master dies and an older journal takes the place of its own; some nodes die with it.
+    pub(crate) fn roll_back(&mut self, (taken, names, copy): &JournalCopy) {
+        self.crash_some();
+        self.env.note(format_args!("the master's journal is one of {:.3} s", taken.as_secs_f64()));
+        self.faults.fired.rolled_back_journals += 1;
+        self.master.disk().set_free_bytes(PLENTY_BYTES);
+        self.master.put_journal_back(copy);
+        self.go_on_without(Some(names));
+    }
+
+    /// Takes a copy of the journal, where that may be needed; and again after a while.
+    pub(crate) fn keep_copy_of_journal(&mut self) {
+        let span = self.env.span(1_000, 25_000);
+        self.env.after(span, Event::JournalCopied);
+        let Some(copy) = self.copy_of_journal().filter(|_| self.faults.wants_copies()) else { return };
+        let copies = &mut self.faults.copies;
+        if copies.len() >= COPIES_MAX {
+            copies.swap_remove(self.env.rng.usize(..COPIES_MAX));
+        }
+        copies.push(copy);
+    }
+
+    pub(crate) fn copy_of_journal(&self) -> Option<JournalCopy> {
+        let now = self.env.now.monotonic;
+        self.master.copy_journal().map(|copy| (now, Backup::take(&self.env.book, now), copy))
+    }
+
+    /// The master dies, and perhaps nodes; broken disks are seen to.
+    fn crash_some(&mut self) {
         self.crash_master();
         for node in 0..self.nodes.len() {
             // What lies on a broken disk comes back with it.
@@ -40,19 +77,25 @@ impl Cloud {
                 self.crash_node(node);
             }
         }
-        self.env.note(format_args!("the master's journal is lost"));
-        self.faults.fired.lost_journals += 1;
-        self.master.lose_journal(&mut self.env);
+    }
+
+    /// The master will start with a journal that knows nothing, or what a copy of it names.
+    fn go_on_without(&mut self, backup: Option<&Backup>) {
         // As documented: the new master's clock must not be behind the lost one's.
         let ahead_millis = self.faults.clock_ahead_max_millis.max(self.env.clock_ahead(Who::Master));
         self.env.set_clock(Who::Master, ahead_millis);
         self.env.look_at_clock_of(Who::Master);
-        let held = self.all_held();
+        let (held, kept_until) = (self.all_held(), self.kept_until());
         let now = self.env.now.monotonic;
-        self.env.book.recovered = Some(match self.env.book.recovered.take() {
+        let recovered = match self.env.book.recovered.take() {
             Some(recovered) => recovered.again(&held),
-            None => Recovered::new(&self.env.book, now, self.kept_until(), &held),
+            None => Recovered::new(&self.env.book, now, kept_until, &held),
+        };
+        self.env.book.recovered = Some(match backup {
+            Some(backup) => recovered.rolled_back(&self.env.book, kept_until, &held, backup),
+            None => recovered,
         });
+        self.env.book.has_old_journal = backup.is_some();
         self.env.book.losses += 1;
         self.env.is_quiet = true;
         for actor in &mut self.actors {
@@ -104,3 +147,8 @@ impl Cloud {
         })
     }
 }
+
+/// A copy of the journal's file, with when it was taken and what it names.
+pub(crate) type JournalCopy = (Duration, Backup, Vec<u8>);
+/// Copies that are kept at a time.
+const COPIES_MAX: usize = 3;

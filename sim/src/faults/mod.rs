@@ -11,6 +11,8 @@ use std::{collections::BTreeSet, time::Duration};
 use fastrand::Rng;
 use protocol::SliceId;
 
+use journal::JournalCopy;
+
 use crate::{
     cloud::Cloud,
     environment::Environment,
@@ -31,8 +33,12 @@ pub(crate) struct Faults {
     clock_ahead_max_millis: i64,
     /// When a disk was last destroyed or broken.
     destroyed_at: Option<Duration>,
-    /// How often this round ends with the master's journal being lost.
+    /// How often this round ends with the master's journal being lost, or with an older one.
     losses: u32,
+    /// Older states of the journal.
+    copies: Vec<JournalCopy>,
+    /// The one that is about to be put back.
+    fresh: Option<JournalCopy>,
     /// Rounds that follow this one.
     rounds: u32,
     /// The faults that fired.
@@ -64,6 +70,8 @@ pub struct Fired {
     pub broken_disks: u64,
     /// Copies in which a bit was turned over.
     pub flips: u64,
+    /// Copies of which a sector became unreadable.
+    pub bad_sectors: u64,
     /// Wall clocks that jumped.
     pub clock_jumps: u64,
     /// Changes of the journal's disk that failed.
@@ -72,11 +80,13 @@ pub struct Fired {
     pub full_journals: u64,
     /// Masters that lost their journal.
     pub lost_journals: u64,
+    /// Masters that were given an older journal.
+    pub rolled_back_journals: u64,
 }
 
 impl Fired {
     /// Each fault's count, with its name in the plural.
-    pub fn by_name(&self) -> [(&'static str, u64); 15] {
+    pub fn by_name(&self) -> [(&'static str, u64); 17] {
         [
             ("node crashes", self.node_crashes),
             ("power cuts among them", self.power_cuts),
@@ -89,10 +99,12 @@ impl Fired {
             ("destroyed disks", self.destroyed_disks),
             ("broken disks", self.broken_disks),
             ("turned bits", self.flips),
+            ("bad sectors", self.bad_sectors),
             ("clock jumps", self.clock_jumps),
             ("journal failures", self.journal_failures),
             ("full journals", self.full_journals),
             ("lost journals", self.lost_journals),
+            ("older journals", self.rolled_back_journals),
         ]
     }
 }
@@ -111,6 +123,7 @@ enum Fault {
     DiskDestroyed,
     DiskBroken,
     Flip,
+    BadSector,
     ClockJump,
     JournalFails,
     JournalFull,
@@ -132,6 +145,7 @@ impl Faults {
             (Fault::DiskDestroyed, 2),
             (Fault::DiskBroken, 2),
             (Fault::Flip, 2),
+            (Fault::BadSector, 2),
             (Fault::ClockJump, 2),
             (Fault::JournalFails, 1),
             (Fault::JournalFull, 1),
@@ -154,6 +168,8 @@ impl Faults {
             clock_ahead_max_millis: 0,
             destroyed_at: None,
             losses: draw_losses(rng),
+            copies: Vec::new(),
+            fresh: None,
             rounds: [0, 0, 0, 1, 1, 2][rng.usize(..6)],
             fired: Fired::default(),
         }
@@ -177,8 +193,13 @@ impl Faults {
         env.note(format_args!("faults until {:?}, {} losses of the journal", self.until, self.losses));
     }
 
+    /// Whether a copy of the journal may be needed.
+    fn wants_copies(&self) -> bool {
+        self.losses > 0 || self.rounds > 0
+    }
+
     /// Whether the journal is to be lost now.
-    pub(crate) fn takes_journal(&mut self) -> bool {
+    fn takes_journal(&mut self) -> bool {
         let takes = self.losses > 0;
         self.losses -= u32::from(takes);
         takes
@@ -208,12 +229,37 @@ impl Faults {
     }
 }
 
-/// How often the journal is lost at the end of a round, mostly not at all.
+/// How often the journal is lost or put back at the end of a round, mostly not at all.
 fn draw_losses(rng: &mut Rng) -> u32 {
-    [0, 0, 0, 0, 0, 1, 1, 2][rng.usize(..8)]
+    [0, 0, 0, 0, 1, 1, 2, 3][rng.usize(..8)]
 }
 
 impl Cloud {
+    /// What becomes of the journal at the end of a round. Whether the round is over.
+    pub(crate) fn end_journal(&mut self) -> bool {
+        if let Some(fresh) = self.faults.fresh.take() {
+            self.roll_back(&fresh);
+            return !self.faults.goes_on(&mut self.env);
+        }
+        if !self.faults.takes_journal() {
+            return true;
+        }
+        match self.env.rng.u8(..4) {
+            0 if !self.faults.copies.is_empty() => {
+                let copy = self.faults.copies[self.env.rng.usize(..self.faults.copies.len())].clone();
+                self.roll_back(&copy);
+            }
+            // What the disk said was saved in the last moment is gone.
+            1 if self.master.is_up() => {
+                self.faults.fresh = self.copy_of_journal();
+                self.faults.until = self.env.now.monotonic + self.env.span(10, 4_000);
+                return false;
+            }
+            _ => self.lose_journal(),
+        }
+        !self.faults.goes_on(&mut self.env)
+    }
+
     /// Lets one thing go wrong, and decides when the next does.
     pub(crate) fn fault(&mut self) {
         let pause = self.env.span(100, self.faults.pause_max_ms);
@@ -251,6 +297,7 @@ impl Cloud {
             Fault::DiskDestroyed => self.destroy_disk(node),
             Fault::DiskBroken => self.break_disk(node),
             Fault::Flip => self.flip(node),
+            Fault::BadSector => self.spoil_sector(node),
             Fault::ClockJump => self.jump_clock(node),
             Fault::JournalFails => self.fail_journal(),
             Fault::JournalFull => self.fill_journal(),

@@ -1,7 +1,7 @@
 //! Once the faults have stopped, everything becomes well again within a bounded time: all nodes up, every file with all
 //! its copies at its path, nothing left over anywhere. (`docs/semantics.md`: replication, removal.)
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{collections::BTreeMap, path::Path, time::Duration};
 
 use protocol::{
     SectorPath, SliceId, SliceMetadata,
@@ -12,7 +12,7 @@ use protocol::{
 };
 use store::DiskSet;
 
-use crate::model::Book;
+use crate::{Kind, environment::Environment, model::Book, role::Disks};
 
 /// Whether all nodes are up; the sentence says which is not.
 pub(crate) fn check_nodes(reply: &ClientReply, count: usize) -> Result<(), String> {
@@ -70,6 +70,14 @@ pub(crate) fn check_held(store: &DiskSet, files: &BTreeMap<SliceId, SectorPath>,
         }
     }
     Ok(())
+}
+
+/// A node has taken a disk out of use. It does so only where the disk fails, never for one copy that cannot be read.
+pub(crate) fn check_lost_disk(env: &mut Environment, node: usize, disks: &Disks, folder: &Path, why: &str) {
+    // Without power it is about to die, and has not noticed.
+    if disks.is_sound(folder) && !why.contains("lost power") {
+        env.violate(Kind::Safety, format!("n{node} gave up {}, which works: {why}", folder.display()));
+    }
 }
 
 fn is_doubtful(book: &Book, metadata: &SliceMetadata) -> bool {

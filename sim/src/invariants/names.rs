@@ -61,6 +61,9 @@ pub(crate) fn begin(env: &mut Environment, region: usize, change: &Change) {
 /// A change of a region has ended.
 pub(crate) fn end(env: &mut Environment, region: usize, change: &Change, outcome: Outcome) {
     let now = env.now.monotonic;
+    if let (Change::Put { path, content, .. }, Outcome::Done) = (change, outcome) {
+        env.book.acknowledge(now, path, *content);
+    }
     if let Some(recovered) = &mut env.book.recovered {
         return recovered.end(change, outcome);
     }

@@ -1,6 +1,7 @@
 //! The truth beside the cloud: a slow and obvious model of what the clients were told, kept by the simulation alone. The
 //! invariants compare the cloud with it; the cloud never sees it.
 
+mod backup;
 mod content;
 mod recovered;
 mod region;
@@ -8,6 +9,7 @@ mod register;
 mod tree;
 mod version;
 
+pub(crate) use backup::Backup;
 pub(crate) use content::{ContentId, Contents, digest_of};
 pub(crate) use recovered::{Held, Recovered, Remains};
 pub(crate) use region::{Outcome, Region};
@@ -25,14 +27,18 @@ pub(crate) struct Book {
     pub(crate) registers: Vec<Register>,
     /// What anybody ever began to write, also where it was given up.
     pub(crate) attempted: Vec<(protocol::SectorPath, ContentId)>,
+    /// When a write was last answered with success, by what was written where.
+    pub(crate) acknowledged: std::collections::BTreeMap<(protocol::SectorPath, ContentId), std::time::Duration>,
     /// Files that jobs have published.
     pub(crate) outputs: Vec<(protocol::SectorPath, ContentId)>,
     /// Once the master has lost its journal: what may be found again. Regions and registers count no longer.
     pub(crate) recovered: Option<Recovered>,
     /// What earlier losses of a journal left: what then stood there counts again, but for these.
     pub(crate) remains: Remains,
-    /// How often the master lost its journal.
+    /// How often the master lost its journal, or was given an older one.
     pub(crate) losses: u32,
+    /// Whether an older one was what it was given last.
+    pub(crate) has_old_journal: bool,
     /// When nodes were last sent a state of the small rows.
     pub(crate) keeps: std::collections::BTreeMap<(u64, u64, u64), std::time::Duration>,
     /// The node that whoever keeps the nodes is busy with: it may not be given small rows.
@@ -58,7 +64,7 @@ pub(crate) struct Book {
 }
 
 impl Book {
-    /// Whether the master ever lost its journal.
+    /// Whether the master ever lost its journal, or was given an older one.
     pub(crate) fn has_lost_journal(&self) -> bool {
         self.losses > 0
     }
@@ -85,6 +91,11 @@ impl Book {
                 region.renamed(at).into_iter().for_each(|at| recovered.may_be(at, content));
             }
         }
+    }
+
+    /// A write was answered with success.
+    pub(crate) fn acknowledge(&mut self, now: std::time::Duration, path: &protocol::SectorPath, content: ContentId) {
+        self.acknowledged.insert((path.clone(), content), now);
     }
 
     /// All is well again after a journal was lost: what stands there now (files with their contents, and folders) is

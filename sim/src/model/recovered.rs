@@ -10,7 +10,7 @@ use std::{
 
 use protocol::{JournalId, SectorPath, SliceHeader, SliceId, Version, message::node_master::HeldState};
 
-use super::{Book, Change, ContentId, Item, Outcome, Region, Tree};
+use super::{Backup, Book, Change, ContentId, Item, Outcome, Region, Tree};
 
 /// See the module.
 #[derive(Debug)]
@@ -109,11 +109,41 @@ impl Recovered {
         let attempted = book.attempted.iter().filter(|(path, content)| !gone.contains(path, *content));
         attempted.for_each(|(path, content)| note(path, *content));
         truth.extend(book.outputs.iter().cloned());
+        // A name that an older journal brought back may have no bytes.
+        truth.retain(|(_, content)| !book.remains.is_doubtful(*content));
         let owed = truth.iter().map(|(_, content)| *content).collect();
         let firm = firm(truth, held);
         let folders = book.regions.iter().flat_map(|region| firm_folders(region, kept_until, held)).collect();
         let journals = held.iter().map(|held| held.journal).collect();
         Self { birth: None, journals, firm, seen, owed, begun: BTreeSet::new(), folders }
+    }
+
+    /// An older journal was put back: its names may be seen too, and what was done in the last moment no node may know of
+    /// (`docs/decisions/0032-older-journal.md`).
+    pub(crate) fn rolled_back(mut self, book: &Book, kept_until: Duration, held: &[Held], backup: &Backup) -> Self {
+        for (at, content) in backup.names() {
+            let region = book.regions.iter().find(|region| at.is_within(&region.root));
+            let places = region.map_or_else(|| vec![at.clone()], |region| region.renamed(at));
+            places.into_iter().for_each(|at| self.may_be(at, *content));
+        }
+        let acknowledged = book.acknowledged.iter().filter(|(_, at)| **at <= kept_until);
+        let acknowledged: BTreeSet<_> = acknowledged.map(|((_, content), _)| *content).collect();
+        let is_placed = |held: &&Held| held.is_certain && held.state == HeldState::Placed;
+        let placed: BTreeSet<_> = held.iter().filter(is_placed).map(|held| held.content).collect();
+        self.owed.retain(|content| acknowledged.contains(content) || placed.contains(content));
+        self.firm.retain(|path, content| {
+            let region = book.regions.iter().find(|region| path.is_within(&region.root));
+            let was_there =
+                |region: &Region| region.seen_since(kept_until).all(|tree| tree.file(path) == Some(*content));
+            acknowledged.contains(content) && region.is_none_or(was_there) && !backup.is_in_the_way(path)
+        });
+        self.folders.retain(|folder| !backup.has_file_above(folder));
+        self
+    }
+
+    /// What may be seen, with its content.
+    pub(super) fn names(&self) -> impl Iterator<Item = (&SectorPath, ContentId)> {
+        self.seen.iter().flat_map(|(path, contents)| contents.iter().map(move |content| (path, *content)))
     }
 
     /// The journal is lost again, before all was well: what lies on disks now.

@@ -77,6 +77,12 @@ impl Register {
         contents.filter(|content| self.could_be(Some(*content), now, now)).collect()
     }
 
+    /// Contents whose commit was asked for and not yet answered.
+    pub(crate) fn begun(&self) -> impl Iterator<Item = ContentId> {
+        let open = self.writes.iter().filter(|write| !write.is_void && write.answered.is_none());
+        open.map(|write| write.content)
+    }
+
     /// Every content that could ever be there.
     pub(crate) fn ever_seen(&self) -> impl Iterator<Item = ContentId> {
         self.writes.iter().filter(|write| !write.is_void).map(|write| write.content)

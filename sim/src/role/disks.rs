@@ -3,8 +3,10 @@
 //! one in its place.
 
 use std::{
+    cell::Cell,
     io,
     path::{Path, PathBuf},
+    rc::Rc,
     sync::Arc,
 };
 
@@ -22,6 +24,10 @@ struct NodeDisk {
     /// Whether slices were kept there before, as the node's note says.
     is_known: bool,
     is_broken: bool,
+    /// Whether anything was done to it for which a node may give it up.
+    is_spoiled: Rc<Cell<bool>>,
+    /// Whether a sector of it cannot be read. A second one would be the disk's fault.
+    has_bad_sector: bool,
     /// Whether the process that runs now uses it.
     is_open: bool,
 }
@@ -33,6 +39,8 @@ impl Disks {
             folder: PathBuf::from(format!("/disk{number}")),
             is_known: false,
             is_broken: false,
+            is_spoiled: Rc::default(),
+            has_bad_sector: false,
             is_open: false,
         };
         Self((0..count).map(disk).collect())
@@ -73,6 +81,7 @@ impl Disks {
     /// Breaks one until it is repaired or replaced.
     pub(crate) fn break_one(&mut self, number: usize, fault: DiskFault) {
         self.0[number].is_broken = true;
+        self.0[number].is_spoiled.set(true);
         self.0[number].disk.set_fault(Some(fault));
     }
 
@@ -82,6 +91,17 @@ impl Disks {
 
     pub(crate) fn is_any_broken(&self) -> bool {
         self.0.iter().any(|slot| slot.is_broken)
+    }
+
+    /// Whether nothing was done to a disk that would make it fail.
+    pub(crate) fn is_sound(&self, folder: &Path) -> bool {
+        self.0.iter().any(|slot| slot.folder == folder && !slot.is_spoiled.get())
+    }
+
+    /// A change of one will fail once.
+    pub(crate) fn fail_one_after(&mut self, number: usize, changes: u64) {
+        self.0[number].is_spoiled.set(true);
+        self.0[number].disk.fail_one_after(changes);
     }
 
     /// A broken one works again, with what it had.
@@ -94,6 +114,7 @@ impl Disks {
     pub(crate) fn replace(&mut self, number: usize, seed: u64) {
         let slot = &mut self.0[number];
         (slot.disk, slot.is_known, slot.is_broken) = (MemoryDisk::new(seed), false, false);
+        (slot.is_spoiled, slot.has_bad_sector) = (Rc::default(), false);
     }
 
     /// Sets what each has room for.
@@ -108,6 +129,19 @@ impl Disks {
     pub(crate) fn flip_bit(&self, below: &Path, offset: u64) -> io::Result<()> {
         let flipped = self.0.iter().any(|slot| slot.disk.flip_bit(&slot.folder.join(below), offset).is_ok());
         if flipped { Ok(()) } else { Err(io::ErrorKind::NotFound.into()) }
+    }
+
+    /// Makes a sector of such a file unreadable; gives the number of the disk.
+    ///
+    /// # Errors
+    /// Where none has it, or its disk has such a sector already.
+    pub(crate) fn set_bad_sector(&mut self, below: &Path, offset: u64) -> io::Result<usize> {
+        let spoils = |slot: &NodeDisk| {
+            !slot.has_bad_sector && slot.disk.set_bad_sector(&slot.folder.join(below), Some(offset)).is_ok()
+        };
+        let disk = self.0.iter().position(spoils).ok_or(io::ErrorKind::NotFound)?;
+        self.0[disk].has_bad_sector = true;
+        Ok(disk)
     }
 
     /// Writes a file of a job, where its folder lies.

@@ -97,6 +97,16 @@ impl MasterRole {
         self.journal.lose(env.rng.u64(..));
     }
 
+    /// The journal's file as it is now, if there is one.
+    pub(crate) fn copy_journal(&self) -> Option<Vec<u8>> {
+        Some(self.journal.copy()).filter(|copy| self.journal.is_made() && !copy.is_empty())
+    }
+
+    /// Puts a copy in the place of the journal. The process must be dead.
+    pub(crate) fn put_journal_back(&mut self, copy: &[u8]) {
+        self.journal.put_back(copy);
+    }
+
     /// The disk of its journal.
     pub(crate) fn disk(&self) -> &MemoryDisk {
         self.journal.disk()

@@ -11,6 +11,7 @@ mod spe;
 mod tickets;
 mod transfer;
 
+pub(crate) use self::disks::Disks;
 pub(crate) use self::master::{MasterRole, node_id, node_number, site_of, user};
 pub(crate) use self::node::{Hand, NodeRole, Process};
 pub(crate) use self::seat::Seat;

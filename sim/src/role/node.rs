@@ -15,7 +15,7 @@ use ::node::rules::{Action, Asker, Completion, CopyOrder, Move, MoveId, Node, No
 use protocol::{
     Digest, JobId, Refusal, SessionId, SliceId, Status,
     message::{
-        node_master::{Order, Report},
+        node_master::{HeldState, Order, Report},
         rebuild::{Keep, KeptMark},
         spe::Function,
     },
@@ -37,6 +37,7 @@ use crate::{
     Sabotage,
     calls::{CallId, CallReply},
     environment::Environment,
+    invariants::healing,
     queue::{Event, Life, Who},
     words::Heard,
 };
@@ -200,7 +201,7 @@ impl NodeRole {
 
     /// Lets one change of a disk fail, after so many more.
     pub(crate) fn fail_disk_after(&mut self, disk: usize, changes: u64) {
-        self.disks.disk(disk).fail_one_after(changes);
+        self.disks.fail_one_after(disk, changes);
         self.disk_fails = true;
     }
 
@@ -288,6 +289,7 @@ impl Process {
             Hand::Move { id, work } => {
                 let moved = match &work {
                     Move::Place { header } => self.store.place(header),
+                    Move::Remove(_) if env.sabotage == Some(Sabotage::RemovalsAreNeverMade) => Ok(()),
                     Move::Remove(slice) => self.remove(*slice),
                 };
                 let result = moved.map_err(|error| error.refusal());
@@ -340,6 +342,7 @@ impl Process {
     fn look_at_disks(&mut self, env: &mut Environment) {
         for LostDisk { folder, why, gone, replaced } in self.store.look() {
             env.note(format_args!("n{} lost {}: {why}, {} slices", self.number, folder.display(), gone.len()));
+            healing::check_lost_disk(env, self.number, &self.disks, &folder, &why);
             self.rules.handle_completion(env.now, Completion::Gone(gone));
             for metadata in replaced {
                 self.rules.handle_completion(env.now, Completion::Stored(metadata));
@@ -497,11 +500,26 @@ impl Process {
 
 /// An inventory as it is told to a master that lost its journal, where that is sabotaged.
 fn sabotaged(env: &Environment, mut told: Completion) -> Completion {
-    let Completion::Inventory(disks) = &mut told else { return told };
+    let is_silent = env.sabotage == Some(Sabotage::OldJournalIsBelieved) && env.book.has_old_journal;
+    let disks = match &mut told {
+        Completion::KeptMark { mark, .. } if is_silent => {
+            *mark = None;
+            return told;
+        }
+        Completion::Inventory(disks) => disks,
+        _ => return told,
+    };
     match env.sabotage {
         Some(Sabotage::SlicesAreHidden) if env.book.recovered.is_some() => {
             let first = disks.iter_mut().find(|disk| !disk.slices.is_empty());
             first.into_iter().for_each(|disk| drop(disk.slices.remove(0)));
+        }
+        Some(Sabotage::OldJournalIsBelieved) if is_silent => {
+            // Else what the disks say was seen, or what stands at its path, would show that the journal lost its commit.
+            for disk in disks {
+                disk.seen = None;
+                disk.slices.iter_mut().for_each(|slice| slice.state = HeldState::Staged);
+            }
         }
         Some(Sabotage::PathsAreMixedUp) if env.book.recovered.is_some() => {
             for slice in disks.iter_mut().flat_map(|disk| &mut disk.slices) {
