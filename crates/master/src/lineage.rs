@@ -26,8 +26,9 @@ pub(crate) struct Lineage {
     begun: Option<u64>,
 }
 
-/// The first and the last change of each life of a journal, in order. Of the present journal's last life the last change
-/// is the one that was counted last, whatever is written here.
+/// The first and the last change of each life of a journal, in order. Of the life that counted last, which is not the last of
+/// them where a line that parted from this one is known too, the end is the change that was counted last, whatever is
+/// written here.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 struct Ranges(Vec<(u64, u64)>);
 
@@ -40,10 +41,10 @@ impl Lineage {
             lineage.journals.insert(journal, ranges);
         }
         let own = lineage.journals.entry(id).or_default();
-        match own.0.last_mut() {
-            Some(range) => range.1 = last.max(range.0),
+        own.end_at(last);
+        if own.0.is_empty() {
             // Written by a build that kept no ranges, or nothing was counted yet.
-            None => own.0.push((0, last)),
+            own.0.push((0, last));
         }
         Ok(lineage)
     }
@@ -59,8 +60,7 @@ impl Lineage {
         self.begun = Some(first);
         let own = self.journals.entry(id).or_default();
         own.end_at(last);
-        own.0.push((first, first));
-        own.shorten();
+        own.add(Ranges(vec![(first, first)]));
         (first, self.row(id))
     }
 
@@ -71,11 +71,16 @@ impl Lineage {
         self.row(id)
     }
 
+    /// It goes on as `id` from the change that was counted last: what nodes are given before the next one has its number.
+    pub(crate) fn go_on_as(&mut self, id: JournalId, last: u64) {
+        self.journals.entry(id).or_default().add(Ranges(vec![(last, last)]));
+    }
+
     /// Whether a journal's change is behind this one; `last` is what the present journal, `id`, counted last.
     pub(crate) fn knows(&self, id: JournalId, last: u64, journal: JournalId, sequence: u64) -> bool {
         let Some(ranges) = self.journals.get(&journal) else { return false };
-        let open = ranges.0.len().saturating_sub(1);
-        let end = |at: usize, end: u64| if journal == id && at == open { last.max(end) } else { end };
+        let open = ranges.life_of(last).filter(|_| journal == id);
+        let end = |at: usize, end: u64| if Some(at) == open { last.max(end) } else { end };
         ranges.0.iter().enumerate().any(|(at, (from, to))| (*from..=end(at, *to)).contains(&sequence))
     }
 
@@ -85,6 +90,11 @@ impl Lineage {
             stored.iter().filter(|row| row.table == LINEAGE_TABLE).filter_map(parse).collect();
         let of_copy = taken.entry(journal).or_insert_with(|| Ranges(vec![(0, sequence)]));
         of_copy.end_at(sequence);
+        if !of_copy.has(sequence) {
+            // The copy was given before its journal's life began to count, and rows of that came before the rest: without
+            // this it would be news for ever, and taken again and again.
+            of_copy.add(Ranges(vec![(sequence, sequence)]));
+        }
         let mut changes = Vec::new();
         for (journal, ranges) in taken {
             self.journals.entry(journal).or_default().add(ranges);
@@ -100,9 +110,19 @@ impl Lineage {
 }
 
 impl Ranges {
+    /// The life that counted this change, and is not over: lives begin so far apart that none reaches the next.
+    fn life_of(&self, change: u64) -> Option<usize> {
+        self.0.partition_point(|(from, _)| *from <= change).checked_sub(1)
+    }
+
+    fn has(&self, change: u64) -> bool {
+        self.0.iter().any(|(from, to)| (*from..=*to).contains(&change))
+    }
+
+    /// The life that counted this change last went up to it.
     fn end_at(&mut self, last: u64) {
-        if let Some(range) = self.0.last_mut() {
-            range.1 = last.max(range.0);
+        if let Some(at) = self.life_of(last) {
+            self.0[at].1 = last;
         }
     }
 
@@ -128,7 +148,7 @@ pub(crate) fn copy_knows(mark: &KeptMark, stored: &[StoredRow], journal: Journal
     let mut of_copy = Lineage::default();
     of_copy.take(mark.journal, mark.sequence, stored);
     let ranges = of_copy.journals.get(&journal);
-    ranges.is_some_and(|ranges| sequence.is_none_or(|at| ranges.0.iter().any(|(from, to)| (*from..=*to).contains(&at))))
+    ranges.is_some_and(|ranges| sequence.is_none_or(|at| ranges.has(at)))
 }
 
 /// Whether a row can be read.
@@ -199,6 +219,62 @@ mod tests {
         let mut third = Lineage::load(JournalId(3), 0, &[]).unwrap_or_default();
         third.take(TWO, 0, &rows(&new, &[ONE, TWO]));
         assert!(third.knows(JournalId(3), 0, ONE, 150) && !third.knows(JournalId(3), 0, ONE, 151));
+    }
+
+    #[test]
+    fn a_line_that_parted_and_counted_further_does_not_hide_the_present_one() {
+        // A backup of a journal was put back. What nodes know of it since the backup is a line of its own, with larger numbers.
+        let mut parted = Lineage::load(ONE, 10, &[]).unwrap_or_default();
+        parted.begin(ONE, 10, 5_000);
+        parted.end(ONE, 5_020);
+        let mut present = Lineage::load(ONE, 10, &[]).unwrap_or_default();
+        let (first, _) = present.begin(ONE, 10, 100);
+        present.take(ONE, 5_020, &rows(&parted, &[ONE]));
+        let known = |lineage: &Lineage, last, sequence| lineage.knows(ONE, last, ONE, sequence);
+        assert!(known(&present, 140, first) && known(&present, 140, 140) && known(&present, 140, 5_020));
+        assert!(!known(&present, 140, 141) && !known(&present, 140, 5_021));
+        // Started again, and begun another life: what was counted before is known as it was.
+        let mut again = Lineage::load(ONE, 140, &rows(&present, &[ONE])).unwrap_or_default();
+        assert!(known(&again, 140, 140) && !known(&again, 140, 5_021));
+        again.begin(ONE, 140, 50);
+        assert!(known(&again, 200, 140) && known(&again, 200, 200) && !known(&again, 200, 5_021));
+        // A copy with a mark of the present line is no news for ever once it was taken by the next journal.
+        let mut next = Lineage::load(TWO, 0, &[]).unwrap_or_default();
+        next.take(ONE, 145, &rows(&present, &[ONE]));
+        assert!(next.knows(TWO, 0, ONE, 145) && next.knows(TWO, 0, ONE, 5_020));
+        assert!(!next.knows(TWO, 0, ONE, 146) && !next.knows(TWO, 0, ONE, 5_021));
+    }
+
+    /// Else it would be asked for, and taken, without end.
+    #[test]
+    fn whatever_a_copy_says_of_its_journals_it_is_known_once_it_was_taken() {
+        let stored = |ranges: &[(u64, u64)]| {
+            let value = encode_row(&Ranges(ranges.to_vec()));
+            vec![StoredRow { table: LINEAGE_TABLE, key: key(ONE), value }]
+        };
+        let copies: [&[(u64, u64)]; 5] =
+            [&[], &[(900, 900)], &[(0, 100), (900, 950)], &[(0, 0)], &[(499, 499), (600, 600)]];
+        for of_copy in copies {
+            for sequence in [0, 50, 100, 500, 900, 920, 1_000] {
+                for before in copies {
+                    let mut lineage = Lineage::load(TWO, 7, &[]).unwrap_or_default();
+                    lineage.take(ONE, 960, &stored(before));
+                    lineage.take(ONE, sequence, &stored(of_copy));
+                    assert!(lineage.knows(TWO, 7, ONE, sequence), "{sequence} of {of_copy:?} beside {before:?}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_journal_that_goes_on_under_another_id_knows_what_it_gives_before_its_first_change() {
+        let mut lineage = Lineage::load(ONE, 10, &[]).unwrap_or_default();
+        lineage.end(ONE, 10);
+        lineage.go_on_as(TWO, 10);
+        assert!(lineage.knows(TWO, 10, TWO, 10) && !lineage.knows(TWO, 10, TWO, 11));
+        let (first, _) = lineage.begin(TWO, 10, 100);
+        assert!(lineage.knows(TWO, 115, TWO, 10) && lineage.knows(TWO, 115, TWO, first + 5));
+        assert!(!lineage.knows(TWO, 115, TWO, 11));
     }
 
     #[test]

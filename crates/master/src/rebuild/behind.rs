@@ -154,6 +154,7 @@ impl Master {
         (rebuild.copy, rebuild.gather) = (None, None);
         (rebuild.files, rebuild.folders) = (0, 0);
         changes.push(rebuild.state_row());
+        self.lineage.go_on_as(self.rebuild.id, last);
         for key in self.nodes.iter().map(|(key, _)| key).collect::<Vec<_>>() {
             self.keeping.close(key);
             if self.nodes.get(key).session.is_some() {
