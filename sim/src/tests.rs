@@ -16,7 +16,8 @@ fn sabotaged(sabotage: Sabotage) -> Vec<Violation> {
 
 /// The same where it takes a rare fault to show.
 fn sabotaged_seeds(sabotage: Sabotage, seeds: u64) -> Vec<Violation> {
-    let run = |seed| run(&Options { seed, sabotage: Some(sabotage), is_shown: false });
+    let older_journals = sabotage == Sabotage::OldJournalIsBelieved;
+    let run = |seed| run(&Options { seed, sabotage: Some(sabotage), older_journals, is_shown: false });
     (0..seeds).filter_map(|seed| run(seed).violation).collect()
 }
 
@@ -55,7 +56,6 @@ fn the_cloud_holds_what_it_promises_and_faults_did_fire() {
     assert!(sum(|report| report.fired.site_cuts) > 0 && sum(|report| report.fired.one_way_cuts) > 0);
     assert!(sum(|report| report.fired.destroyed_disks) > 0 && sum(|report| report.fired.full_disks) > 0);
     assert!(sum(|report| report.fired.broken_disks) > 0 && sum(|report| report.fired.bad_sectors) > 0);
-    assert!(sum(|report| report.fired.rolled_back_journals) > 0);
     assert!(sum(|report| report.network.lost) > 100);
     assert!(sum(|report| report.appended.into()) > 0);
 }
@@ -93,7 +93,7 @@ fn copies_that_are_never_made_are_found_by_the_healing() {
 fn versions_that_are_forgotten_are_found_by_the_versions() {
     // The newest file must be removed for good just before the master dies and its clock goes back.
     let is_found = |seed| {
-        let report = run(&Options { seed, sabotage: Some(Sabotage::VersionsAreForgotten), is_shown: false });
+        let report = run(&Options { seed, sabotage: Some(Sabotage::VersionsAreForgotten), ..Options::default() });
         finds(report.violation.as_slice(), "had been told before")
     };
     assert!((0..80 * SEEDS).any(is_found));

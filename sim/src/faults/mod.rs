@@ -244,7 +244,8 @@ impl Cloud {
         if !self.faults.takes_journal() {
             return true;
         }
-        match self.env.rng.u8(..4) {
+        let lot = if self.env.older_journals { self.env.rng.u8(..4) } else { u8::MAX };
+        match lot {
             0 if !self.faults.copies.is_empty() => {
                 let copy = self.faults.copies[self.env.rng.usize(..self.faults.copies.len())].clone();
                 self.roll_back(&copy);
