@@ -11,7 +11,7 @@ use std::{
 use cluster::Roles;
 use fastrand::Rng;
 
-use crate::ledger::Ledger;
+use crate::{ask, ledger::Ledger, record};
 
 /// See the module.
 #[derive(Default)]
@@ -42,17 +42,6 @@ impl Faults {
         self.next = Some(Instant::now() + pause);
     }
 
-    /// Lets something go wrong.
-    pub(crate) fn fire(&mut self, rng: &mut Rng, cloud: &mut Roles, ledger: &Ledger) {
-        match rng.u32(..100) {
-            0..75 => self.fire_at_roles(rng, cloud),
-            _ if !self.away.contains_key("master") && !self.away.contains_key("security") => {
-                self.flip(rng, cloud, ledger);
-            }
-            _ => {}
-        }
-    }
-
     /// Kills or stops a role.
     pub(crate) fn fire_at_roles(&mut self, rng: &mut Rng, cloud: &mut Roles) {
         let lot = rng.u32(..75);
@@ -64,23 +53,55 @@ impl Faults {
         };
         let span = Duration::from_millis(if rng.u8(..4) == 0 { rng.u64(6_000..12_000) } else { rng.u64(..3_000) });
         match lot {
-            0..55 if self.may_leave(&role) => {
+            0..55 if self.may_leave(&role) && !cloud.has_ended(&role) => {
                 cloud.kill(&role);
-                self.leave(role, span, Away::Dead);
+                self.leave(cloud, role, span, Away::Dead);
             }
-            _ if self.may_leave(&role) => {
+            _ if self.may_leave(&role) && !cloud.has_ended(&role) => {
                 cloud.pause(&role);
-                self.leave(role, span, Away::Stopped);
+                self.leave(cloud, role, span, Away::Stopped);
             }
             _ => {}
         }
     }
 
-    /// Brings back whose time has come.
-    pub(crate) fn recover(&mut self, cloud: &mut Roles) {
+    /// Kills a few nodes, of those that are there.
+    pub(crate) fn kill_nodes(&mut self, rng: &mut Rng, cloud: &mut Roles, count: usize) {
+        let mut names = cloud.names();
+        rng.shuffle(&mut names);
+        for node in names.into_iter().filter(|name| name.starts_with("node-")).take(count) {
+            let span = Duration::from_millis(rng.u64(200..8_000));
+            if self.may_leave(&node) && !cloud.has_ended(&node) {
+                cloud.kill(&node);
+                self.leave(cloud, node, span, Away::Dead);
+            }
+        }
+    }
+
+    /// A role does not run any more, and is to be started again after a while.
+    pub(crate) fn start_after(&mut self, role: &str, span: Duration) {
+        self.away.insert(role.into(), (Instant::now() + span, Away::Dead));
+    }
+
+    /// Brings back whose time has come; of those that do not run, whoever may be started.
+    pub(crate) fn recover(&mut self, cloud: &mut Roles, mut may_start: impl FnMut(&Roles, &str) -> bool) {
         let now = Instant::now();
         let due: Vec<_> = self.away.iter().filter(|(_, (at, _))| *at <= now).map(|(role, _)| role.clone()).collect();
-        due.iter().for_each(|role| self.bring_back(cloud, role));
+        for role in due {
+            if self.away[&role].1 == Away::Stopped || may_start(cloud, &role) {
+                self.bring_back(cloud, &role);
+            }
+        }
+    }
+
+    /// Whether a role is dead or stopped.
+    pub(crate) fn is_away(&self, role: &str) -> bool {
+        self.away.contains_key(role)
+    }
+
+    /// The roles that are dead or stopped.
+    pub(crate) fn roles(&self) -> impl Iterator<Item = &String> {
+        self.away.keys()
     }
 
     /// Brings all back.
@@ -114,7 +135,7 @@ impl Faults {
         self.away.len() < AWAY_MAX && !self.away.contains_key(role)
     }
 
-    fn leave(&mut self, role: String, span: Duration, away: Away) {
+    fn leave(&mut self, cloud: &Roles, role: String, span: Duration, away: Away) {
         let kind = match (away, role.as_str()) {
             (Away::Stopped, _) => STOPS,
             (Away::Dead, "master") => MASTER_KILLS,
@@ -122,10 +143,12 @@ impl Faults {
             (Away::Dead, _) => NODE_KILLS,
         };
         *self.fired.entry(kind).or_default() += 1;
+        record(cloud, &format!("{kind}: {role} for {span:?}"));
         self.away.insert(role, (Instant::now() + span, away));
     }
 
     fn bring_back(&mut self, cloud: &mut Roles, role: &str) {
+        record(cloud, &format!("{role} is back"));
         match self.away.remove(role) {
             Some((_, Away::Dead)) => cloud.run_role(role),
             Some((_, Away::Stopped)) => cloud.resume(role),
@@ -134,12 +157,15 @@ impl Faults {
     }
 
     /// Turns over a bit of one copy of a file that has two good ones.
-    fn flip(&mut self, rng: &mut Rng, cloud: &Roles, ledger: &Ledger) {
+    pub(crate) fn flip(&mut self, rng: &mut Rng, cloud: &Roles, ledger: &Ledger) {
+        if self.is_away("master") || self.is_away("security") {
+            return;
+        }
         let mut paths = ledger.idle_paths();
         rng.shuffle(&mut paths);
         // A few are looked at: each costs a command.
         for path in paths.iter().take(PATHS_TRIED) {
-            let stat = cloud.run(&["stat", "--json", path]);
+            let Some(stat) = ask(cloud, &["stat", "--json", path]) else { return };
             if stat.code != 0 {
                 continue;
             }
@@ -156,6 +182,7 @@ impl Faults {
             let file = fs::File::options().write(true).open(native(node));
             if file.and_then(|mut file| file.write_all(&bad)).is_ok() {
                 *self.fired.entry(FLIPS).or_default() += 1;
+                record(cloud, &format!("a bit is turned in {path} at {node}"));
             }
             return;
         }

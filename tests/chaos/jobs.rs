@@ -169,7 +169,7 @@ impl Trial {
             }
             self.faults.put_off(Duration::from_millis(self.rng.u64(FAULT_PAUSE_MILLIS)));
         }
-        self.faults.recover(&mut self.cloud);
+        self.faults.recover(&mut self.cloud, |_, _| true);
     }
 
     /// An SPE, the one that watches over it, or a driver.

@@ -1,16 +1,15 @@
 //! What each path may hold: from the commands that succeeded, and from those of which nobody knows. One command at a time
-//! works on a path, so what succeeded last is there, unless something that was given up before came late.
+//! works on a path, so what succeeded last is there, unless something that was given up before came late, or the journal was
+//! taken back (`docs/semantics.md` 17 says what that may change, and nothing else is borne here).
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    fs,
     time::{Duration, Instant},
 };
 
-use cluster::{Cloud, Roles};
 use fastrand::Rng;
 
-use crate::fault::Faults;
+use crate::trash::Trash;
 
 /// Bytes that were made from a seed of their own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -25,6 +24,20 @@ struct Line {
     sure: BTreeSet<Option<Content>>,
     /// What may still come, and when its command gave up.
     late: Vec<(Option<Content>, Instant)>,
+    /// What was written without an answer. Nodes may have all of its bytes, and a master that puts the names together from
+    /// them cannot know that nobody was told: it gives them their name, and lists them (`docs/paths/rebuild.md`).
+    unanswered: Vec<(Content, Instant)>,
+    /// All that it ever may have held.
+    past: BTreeSet<Content>,
+    /// After a roll-back, what was removed for good may be back as a name without bytes.
+    ghost: bool,
+}
+
+/// A change that a roll-back of the journal may undo, as it was answered in the last moment before.
+struct Recent {
+    at: Instant,
+    path: String,
+    before: BTreeSet<Option<Content>>,
 }
 
 /// See the module.
@@ -32,6 +45,14 @@ struct Line {
 pub(crate) struct Ledger {
     lines: BTreeMap<String, Line>,
     busy: BTreeSet<String>,
+    recent: Vec<Recent>,
+    /// What was removed and can be restored.
+    pub(crate) trash: Trash,
+    /// Counts roll-backs and their ends.
+    epoch: u64,
+    unsettled: bool,
+    /// Commands that succeeded and that the ledger holds the cloud to.
+    pub(crate) answered: u64,
     /// Promises that were broken.
     pub(crate) wrong: Vec<String>,
 }
@@ -42,6 +63,11 @@ impl Content {
         let mut bytes = vec![0; self.bytes];
         Rng::with_seed(self.seed).fill(&mut bytes);
         bytes
+    }
+
+    /// Whether these are its bytes.
+    pub(crate) fn is(self, bytes: &[u8]) -> bool {
+        self.bytes == bytes.len() && self.make() == bytes
     }
 }
 
@@ -66,6 +92,16 @@ impl Ledger {
         self.lines.keys().filter(|path| !self.busy.contains(*path)).cloned().collect()
     }
 
+    /// What counts for a command that begins now; `None` while the names are put together.
+    pub(crate) fn epoch(&self) -> Option<u64> {
+        (!self.unsettled).then_some(self.epoch)
+    }
+
+    /// Whether a command that began then has seen one and the same journal.
+    pub(crate) fn is_clean(&self, begun: Option<u64>) -> bool {
+        begun.is_some() && begun == self.epoch()
+    }
+
     /// What a path may hold.
     pub(crate) fn allowed(&self, path: &str) -> BTreeSet<Option<Content>> {
         match self.lines.get(path) {
@@ -74,18 +110,89 @@ impl Ledger {
         }
     }
 
-    /// A command succeeded: the path has one of these.
-    pub(crate) fn settle(&mut self, path: &str, contents: BTreeSet<Option<Content>>) {
+    /// The files that a path may hold.
+    pub(crate) fn files(&self, path: &str) -> BTreeSet<Content> {
+        self.allowed(path).into_iter().flatten().collect()
+    }
+
+    /// All files that a path may ever have held.
+    pub(crate) fn past(&self, path: &str) -> BTreeSet<Content> {
+        self.lines.get(path).map(|line| line.past.clone()).unwrap_or_default()
+    }
+
+    /// A file was written, and stays whatever becomes of the journal.
+    pub(crate) fn put(&mut self, path: &str, content: Content) {
+        self.set(path, [Some(content)].into());
+        self.recent.retain(|recent| recent.path != path);
         let line = self.line(path);
-        line.sure = contents;
-        // What was given up long ago can come no more: its lease has ended.
-        line.late.retain(|(_, gave_up)| gave_up.elapsed() < LATE_MAX);
+        line.ghost = false;
+        // What was written later has the newer version.
+        line.unanswered.retain(|(_, gave_up)| gave_up.elapsed() < LATE_MAX);
+    }
+
+    /// A file was perhaps written.
+    pub(crate) fn put_unanswered(&mut self, path: &str, content: Content) {
+        self.doubt(path, [Some(content)].into());
+        self.line(path).unanswered.push((content, Instant::now()));
+    }
+
+    /// A command succeeded that changed names alone: the path has one of these, and a roll-back in the next moment may undo it.
+    pub(crate) fn settle(&mut self, path: &str, contents: BTreeSet<Option<Content>>) {
+        self.recent.retain(|recent| recent.at.elapsed() < LAST_MOMENT);
+        self.recent.push(Recent { at: Instant::now(), path: path.into(), before: self.allowed(path) });
+        self.set(path, contents);
     }
 
     /// Nobody knows whether a command ran: the path may have one of these too, now or a little later.
     pub(crate) fn doubt(&mut self, path: &str, contents: BTreeSet<Option<Content>>) {
         let now = Instant::now();
-        self.line(path).late.extend(contents.into_iter().map(|content| (content, now)));
+        let line = self.line(path);
+        line.past.extend(contents.iter().flatten());
+        line.late.extend(contents.into_iter().map(|content| (content, now)));
+    }
+
+    /// A name without bytes may be here: from where it was renamed or restored there was one.
+    pub(crate) fn haunt(&mut self, path: &str) {
+        self.line(path).ghost = true;
+    }
+
+    /// Whether a name without bytes may be here.
+    pub(crate) fn is_haunted(&self, path: &str) -> bool {
+        self.lines.get(path).is_some_and(|line| line.ghost)
+    }
+
+    /// A name is surely not here any more.
+    pub(crate) fn lay(&mut self, path: &str) {
+        self.line(path).ghost = false;
+    }
+
+    /// The master was stopped, and starts with an older journal.
+    pub(crate) fn roll_back(&mut self) {
+        self.epoch += 1;
+        self.unsettled = true;
+        let recent = std::mem::take(&mut self.recent);
+        for Recent { path, before, .. } in recent.into_iter().filter(|recent| recent.at.elapsed() < LAST_MOMENT) {
+            self.line(&path).sure.extend(before);
+        }
+        for line in self.lines.values_mut() {
+            line.ghost |= line.may_be_empty();
+        }
+        self.trash.roll_back();
+    }
+
+    /// Whether that ever was.
+    pub(crate) fn was_rolled_back(&self) -> bool {
+        self.epoch > 0
+    }
+
+    /// The names stand again.
+    pub(crate) fn settled(&mut self) {
+        let now = Instant::now();
+        for line in self.lines.values_mut() {
+            line.late.extend(line.unanswered.iter().map(|(content, _)| (Some(*content), now)));
+        }
+        self.epoch += 1;
+        self.unsettled = false;
     }
 
     /// Someone read a path.
@@ -93,60 +200,47 @@ impl Ledger {
         let allowed = self.allowed(path);
         let fits = allowed.iter().any(|content| match (content, read) {
             (None, None) => true,
-            (Some(content), Some(read)) => content.bytes == read.len() && content.make() == read,
+            (Some(content), Some(read)) => content.is(read),
             _ => false,
         });
         if !fits {
-            let read = read.map_or_else(|| "no file".into(), |read| format!("{} bytes of something else", read.len()));
+            let was = |read: &[u8]| self.past(path).into_iter().find(|content| content.is(read));
+            let read = read.map_or_else(
+                || "no file".into(),
+                |read| format!("{} bytes of something else (it once held: {:?})", read.len(), was(read)),
+            );
             self.wrong.push(format!("{path} may hold {allowed:?} and holds {read}"));
         }
     }
 
-    /// Once all is healed: every path is read, and every copy on the nodes' disks is compared.
-    pub(crate) fn verify(&mut self, cloud: &Roles, faults: &Faults) {
-        for path in self.paths() {
-            let ended = cloud.run(&["cat", &path]);
-            match ended.code {
-                0 => {
-                    self.check(&path, Some(&ended.out));
-                    self.verify_copies(cloud, &path, &ended.out, faults.has_flipped(&ended.out));
-                }
-                3 => self.check(&path, None),
-                code => self.wrong.push(format!("{path} cannot be read: exit code {code}: {}", ended.errors.trim())),
-            }
-        }
-        self.check_by_command(cloud);
-    }
-
-    fn verify_copies(&mut self, cloud: &Roles, path: &str, bytes: &[u8], is_flipped: bool) {
-        let native = |node: &String| cloud.role_folder(node).join(format!("slices{path}"));
-        let nodes = cloud.good_copies(path);
-        // A bit that was turned over is found when that copy is read; until then one copy may be bad.
-        let wanted = nodes.len().saturating_sub(usize::from(is_flipped)).max(1);
-        let good = || nodes.iter().filter(|node| fs::read(native(node)).is_ok_and(|found| found == bytes)).count();
-        // They may still be on their way there; commands take the time that this needs.
-        if !(0..LOOKS_MAX).any(|_| good() >= wanted || (cloud.run(&["nodes"]).code != 0 && good() >= wanted)) {
-            self.wrong.push(format!("only {} of {nodes:?} have the bytes of {path} on their disks", good()));
-        }
-    }
-
-    /// `sector check`, where this build has it.
-    fn check_by_command(&mut self, cloud: &Cloud) {
-        let ended = cloud.run(&["check", "-r", "--json", "/"]);
-        let is_unknown = ended.code == 2 && ended.errors.contains("unrecognized");
-        if ended.code != 0 && !is_unknown {
-            self.wrong.push(format!("sector check: exit code {}: {}{}", ended.code, ended.text(), ended.errors));
-        }
-        println!("sector check: {}", if is_unknown { "not in this build" } else { "asked" });
+    fn set(&mut self, path: &str, contents: BTreeSet<Option<Content>>) {
+        self.answered += 1;
+        let line = self.line(path);
+        line.past.extend(contents.iter().flatten());
+        line.sure = contents;
+        // What was given up long ago can come no more: its lease has ended.
+        line.late.retain(|(_, gave_up)| gave_up.elapsed() < LATE_MAX);
     }
 
     fn line(&mut self, path: &str) -> &mut Line {
-        let empty = || Line { sure: [None].into(), late: Vec::new() };
+        let empty = || Line {
+            sure: [None].into(),
+            late: Vec::new(),
+            unanswered: Vec::new(),
+            past: BTreeSet::new(),
+            ghost: false,
+        };
         self.lines.entry(path.into()).or_insert_with(empty)
+    }
+}
+
+impl Line {
+    fn may_be_empty(&self) -> bool {
+        self.sure.contains(&None) || self.late.iter().any(|(content, _)| content.is_none())
     }
 }
 
 /// A commit that nobody waits for may take effect until its lease ends (60 s), at a master that is late itself.
 const LATE_MAX: Duration = Duration::from_secs(150);
-/// Looks at a copy until it must be there.
-const LOOKS_MAX: u32 = 300;
+/// What was answered so shortly before the journal was taken back may be undone: it was on no node yet.
+pub(crate) const LAST_MOMENT: Duration = Duration::from_secs(2);

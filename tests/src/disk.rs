@@ -21,6 +21,25 @@ impl SmallDisk {
         mounted
     }
 
+    /// Where it is mounted.
+    pub fn folder(&self) -> &Path {
+        &self.0
+    }
+
+    /// Gives it another size, as `mount` has it. Not less than what is on it.
+    pub fn resize(&self, size: &str) -> bool {
+        let options = format!("remount,size={size}");
+        let status = Command::new("mount").args(["-o", &options]).arg(&self.0).stderr(Stdio::null()).status();
+        status.is_ok_and(|status| status.success())
+    }
+
+    /// The bytes on it.
+    pub fn used_bytes(&self) -> u64 {
+        let output = Command::new("df").args(["--output=used", "-B1"]).arg(&self.0).output().unwrap();
+        let text = String::from_utf8(output.stdout).unwrap();
+        text.lines().last().unwrap().trim().parse().unwrap()
+    }
+
     /// Its free room, in MiB.
     pub fn free_mib(&self) -> usize {
         let output = Command::new("df").args(["--output=avail", "-BM"]).arg(&self.0).output().unwrap();

@@ -24,7 +24,7 @@ use tempfile::TempDir;
 pub use disk::SmallDisk;
 pub use network::Network;
 pub use port::free_port;
-pub use roles::Roles;
+pub use roles::{HOME, MASTER, Roles, SECURITY};
 pub use testbed::Testbed;
 
 /// A running cloud with a home of its own.

@@ -28,6 +28,8 @@ struct Role {
     settings: PathBuf,
     /// What stands before the command.
     prefix: Vec<String>,
+    /// What its process has in its environment beside ours.
+    variables: Vec<(String, String)>,
     child: Option<Child>,
 }
 
@@ -69,6 +71,28 @@ impl Roles {
         Some(roles.begin(&master))
     }
 
+    /// The same with a network for each role, named as the role; clients are in [`HOME`]. Nothing runs yet: `prepare` may
+    /// change what the roles have, before they start.
+    pub fn start_alone(nodes: u32, sites: u32, prepare: impl FnOnce(&mut Self)) -> Option<Self> {
+        let node = |number: u32| format!("node-{number}");
+        let names = [HOME, SECURITY, MASTER].map(String::from).into_iter().chain((1..=nodes).map(node));
+        let network = Network::make(&names.collect::<Vec<_>>())?;
+        let cloud = Cloud::prepared(nodes, sites, network.prefix(HOME));
+        let mut roles = Self { cloud, roles: BTreeMap::new(), network: None };
+        let at = |role: &str, port: u32| format!("{}:{port}", network.address(role));
+        let (security, master) = (at(SECURITY, 7401), at(MASTER, 7400));
+        roles.add(SECURITY, "security", &[("listen", security.clone())], network.prefix(SECURITY));
+        let settings = [("listen", master.clone()), ("security", security)];
+        roles.add(MASTER, "master", &settings, network.prefix(MASTER));
+        for name in (1..=nodes).map(node) {
+            let settings = [("listen", at(&name, 7410)), ("master", master.clone())];
+            roles.add(&name, "node", &settings, network.prefix(&name));
+        }
+        roles.network = Some(network);
+        prepare(&mut roles);
+        Some(roles.begin(&master))
+    }
+
     /// The networks, where there are some.
     pub fn network(&self) -> &Network {
         self.network.as_ref().expect("a cloud that was started apart")
@@ -102,6 +126,28 @@ impl Roles {
         child.wait().unwrap();
     }
 
+    /// Whether a role that was started has ended by itself; what it was is then forgotten, so that it can be started again.
+    pub fn has_ended(&mut self, role: &str) -> bool {
+        let child = &mut self.roles.get_mut(role).expect("a role of the cloud").child;
+        let has_ended = child.as_mut().is_some_and(|child| child.try_wait().unwrap().is_some());
+        if has_ended {
+            *child = None;
+        }
+        has_ended
+    }
+
+    /// Asks a role to end, and waits until it has.
+    pub fn stop(&mut self, role: &str) {
+        let mut child = self.roles.get_mut(role).and_then(|role| role.child.take()).expect("a role that runs");
+        signal("TERM", child.id());
+        child.wait().unwrap();
+    }
+
+    /// From its next start on, a role has this in its environment.
+    pub fn set_variables(&mut self, role: &str, variables: Vec<(String, String)>) {
+        self.roles.get_mut(role).expect("a role of the cloud").variables = variables;
+    }
+
     /// Stops a role in the middle of whatever it does, until [`resume`](Self::resume).
     pub fn pause(&self, role: &str) {
         signal("STOP", self.pid(role));
@@ -114,6 +160,11 @@ impl Roles {
 
     /// Starts a role (again) and waits until it is ready.
     pub fn run_role(&mut self, name: &str) {
+        assert!(self.try_run_role(name), "{name} did not start; {}", self.log(name));
+    }
+
+    /// Starts a role (again) and waits until it is ready; whether it became so.
+    pub fn try_run_role(&mut self, name: &str) -> bool {
         let log = File::options().create(true).append(true).open(self.log_file(name)).unwrap();
         let role = self.roles.get_mut(name).unwrap();
         let program = program().to_str().unwrap().to_owned();
@@ -123,6 +174,7 @@ impl Roles {
             .args(&words[1..])
             // It ends with the thread that started it, also when that one is killed.
             .env("SECTOR_PART_OF_UP", "1")
+            .envs(role.variables.iter().cloned())
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(log)
@@ -130,8 +182,12 @@ impl Roles {
             .unwrap();
         let lines = BufReader::new(child.stdout.take().unwrap()).lines();
         let is_ready = lines.map_while(Result::ok).any(|line| line.starts_with("ready "));
-        role.child = Some(child);
-        assert!(is_ready, "{name} did not start; {}", self.log(name));
+        if is_ready {
+            role.child = Some(child);
+        } else {
+            child.wait().unwrap();
+        }
+        is_ready
     }
 
     /// Where a role listens.
@@ -213,7 +269,7 @@ impl Roles {
         for (key, value) in settings {
             set(&file, key, &format!("\"{value}\""));
         }
-        self.roles.insert(name.into(), Role { kind, settings: file, prefix, child: None });
+        self.roles.insert(name.into(), Role { kind, settings: file, prefix, variables: Vec::new(), child: None });
     }
 
     /// Starts all, for clients of the master at this address.
@@ -231,7 +287,8 @@ impl Roles {
         self
     }
 
-    fn log_file(&self, role: &str) -> PathBuf {
+    /// Where a role writes what it says.
+    pub fn log_file(&self, role: &str) -> PathBuf {
         self.folder().join(format!("{role}.log"))
     }
 }
@@ -269,5 +326,11 @@ fn signal(name: &str, pid: u32) {
     assert!(status.success(), "process {pid} was there");
 }
 
+/// The network of the clients, where each role has one.
+pub const HOME: &str = "home";
+/// The name of the security server.
+pub const SECURITY: &str = "security";
+/// The name of the master.
+pub const MASTER: &str = "master";
 /// Lines of a log in the message of a failed test.
 const LINES_SHOWN: usize = 30;

@@ -1,0 +1,137 @@
+//! The end of a run, once all is healed: every path is read, every copy on the nodes' disks is compared, and what must be in the
+//! trash is restored and compared.
+
+use std::{
+    collections::BTreeMap,
+    fs,
+    time::{Duration, Instant},
+};
+
+use cluster::Roles;
+use serde_json::Value;
+
+use crate::{fault::Faults, ledger::Ledger};
+
+/// See the module; what is wrong goes into the ledger.
+pub(crate) fn all(ledger: &mut Ledger, cloud: &Roles, faults: &Faults) {
+    verify_trash(ledger, cloud);
+    lay_ghosts(ledger, cloud);
+    let mut read = Vec::new();
+    for path in ledger.paths() {
+        let ended = cloud.run(&["cat", &path]);
+        match ended.code {
+            0 => {
+                ledger.check(&path, Some(&ended.out));
+                read.push((path, ended.out));
+            }
+            3 => ledger.check(&path, None),
+            code => ledger.wrong.push(format!("{path} cannot be read: exit code {code}: {}", ended.errors.trim())),
+        }
+    }
+    // All that was promised is there: what rebuilds were in doubt about is nothing of it.
+    println!("doubts of the rebuilds: {:?}", conflicts(cloud));
+    cloud.run(&["rebuild", "dismiss", "--all"]);
+    if let Err(why) = until_well(cloud) {
+        ledger.wrong.push(why);
+    }
+    for (path, bytes) in read {
+        verify_copies(ledger, cloud, &path, &bytes, faults.has_flipped(&bytes));
+    }
+    let ended = cloud.run(&["check", "-r", "--json", "/"]);
+    if ended.code != 0 {
+        ledger.wrong.push(format!("sector check: exit code {}: {}{}", ended.code, ended.text(), ended.errors));
+    }
+}
+
+/// Each entry that must be in the trash is there, and is restored with its bytes.
+fn verify_trash(ledger: &mut Ledger, cloud: &Roles) {
+    let listed = cloud.json(&["trash", "list"]);
+    let mut entries: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    for entry in listed.as_array().into_iter().flatten() {
+        let text = |key: &str| entry[key].as_str().unwrap_or_default().to_owned();
+        entries.entry(text("path")).or_default().push(text("trash_path"));
+    }
+    let (mut number, mut wrong) = (0, Vec::new());
+    for (path, sure) in ledger.trash.sure() {
+        if sure.is_empty() {
+            continue;
+        }
+        let mut found = Vec::new();
+        for trash_path in entries.remove(path).unwrap_or_default() {
+            let to = format!("/restored-{}", found.len());
+            let restored = cloud.run(&["trash", "restore", &trash_path, "--to", &to]);
+            found.push(match restored.code {
+                0 => cloud.run(&["cat", &to]).out,
+                _ => format!("cannot be restored: {}", restored.errors).into(),
+            });
+            cloud.run(&["rm", "--now", &to]);
+        }
+        for entry in sure {
+            number += 1;
+            match found.iter().position(|bytes| entry.contents.iter().any(|content| content.is(bytes))) {
+                Some(at) => drop(found.swap_remove(at)),
+                None => wrong.push(format!("the trash has not {:?} of {path}, removed before", entry.contents)),
+            }
+        }
+    }
+    ledger.wrong.extend(wrong);
+    println!("{number} entries of the trash verified");
+    cloud.run(&["trash", "empty"]);
+}
+
+/// Removes the names without bytes that roll-backs brought back, where there may be some (`docs/operations.md`).
+fn lay_ghosts(ledger: &mut Ledger, cloud: &Roles) {
+    let mut laid = 0;
+    for path in ledger.paths() {
+        if ledger.is_haunted(&path) && cloud.run(&["cat", &path]).code == 5 {
+            cloud.ok(&["rm", "--now", &path]);
+            laid += 1;
+        }
+    }
+    println!("{laid} names without bytes removed, as after a roll-back");
+}
+
+fn verify_copies(ledger: &mut Ledger, cloud: &Roles, path: &str, bytes: &[u8], is_flipped: bool) {
+    let native = |node: &String| cloud.role_folder(node).join(format!("slices{path}"));
+    let nodes = cloud.good_copies(path);
+    // A bit that was turned over is found when that copy is read; until then one copy may be bad.
+    let wanted = nodes.len().saturating_sub(usize::from(is_flipped)).max(1);
+    let good = || nodes.iter().filter(|node| fs::read(native(node)).is_ok_and(|found| found == bytes)).count();
+    // They may still be on their way there; commands take the time that this needs.
+    if !(0..LOOKS_MAX).any(|_| good() >= wanted || (cloud.run(&["nodes"]).code != 0 && good() >= wanted)) {
+        ledger.wrong.push(format!("only {} of {nodes:?} have the bytes of {path} on their disks", good()));
+    }
+}
+
+/// Waits until the cloud calls itself well.
+fn until_well(cloud: &Roles) -> Result<(), String> {
+    let begun = Instant::now();
+    loop {
+        let ended = cloud.run(&["health"]);
+        if ended.code == 0 {
+            return Ok(());
+        }
+        // It came back after it had been confirmed in the wrong, or the journal that remembered it is gone.
+        if ended.text().contains("clock") && cloud.run(&["trash", "confirm-clock"]).code == 0 {
+            println!("the clock was confirmed at the end");
+        }
+        if begun.elapsed() > WELL_AFTER_MAX {
+            return Err(format!("not well {WELL_AFTER_MAX:?} after the last fault: {}", ended.text().trim()));
+        }
+    }
+}
+
+/// How many doubts of each kind rebuilds have listed.
+fn conflicts(cloud: &Roles) -> BTreeMap<String, u64> {
+    let mut kinds = BTreeMap::new();
+    let status: Value = serde_json::from_str(&cloud.run(&["rebuild", "status", "--json"]).text()).unwrap_or_default();
+    for conflict in status["conflicts"].as_array().into_iter().flatten() {
+        *kinds.entry(conflict["kind"].as_str().unwrap_or_default().to_owned()).or_default() += 1;
+    }
+    kinds
+}
+
+/// Looks at a copy until it must be there.
+const LOOKS_MAX: u32 = 300;
+/// A lease (60 s), a lost copy (10 s) and a retry (60 s), twice.
+const WELL_AFTER_MAX: Duration = Duration::from_secs(240);
