@@ -34,12 +34,32 @@ pub(crate) fn all(ledger: &mut Ledger, cloud: &Roles, faults: &Faults) {
     if let Err(why) = until_well(cloud) {
         ledger.wrong.push(why);
     }
+    let mut flipped = Vec::new();
     for (path, bytes) in read {
-        verify_copies(ledger, cloud, &path, &bytes, faults.has_flipped(&bytes));
+        let is_flipped = faults.has_flipped(&bytes);
+        verify_copies(ledger, cloud, &path, &bytes, is_flipped);
+        flipped.extend(is_flipped.then_some(path));
     }
-    let ended = cloud.run(&["check", "-r", "--json", "/"]);
-    if ended.code != 0 {
-        ledger.wrong.push(format!("sector check: exit code {}: {}{}", ended.code, ended.text(), ended.errors));
+    if let Err(why) = until_checked(cloud, &flipped) {
+        ledger.wrong.push(why);
+    }
+}
+
+/// Reads every copy from the disks until all are good. Of the paths whose copies were made bad one may still be bad: that is found
+/// now, and the copy is made anew.
+fn until_checked(cloud: &Roles, flipped: &[String]) -> Result<(), String> {
+    let begun = Instant::now();
+    loop {
+        let ended = cloud.run(&["check", "-r", "--json", "/"]);
+        if ended.code == 0 {
+            return Ok(());
+        }
+        let views: Value = serde_json::from_str(&ended.text()).unwrap_or_default();
+        let mut bad = views.as_array().into_iter().flatten().filter(|view| view["result"] != "ok");
+        let is_expected = |view: &Value| flipped.iter().any(|path| view["path"] == path.as_str());
+        if begun.elapsed() > WELL_AFTER_MAX || !bad.all(is_expected) || !views.is_array() {
+            return Err(format!("sector check: exit code {}: {}{}", ended.code, ended.text(), ended.errors));
+        }
     }
 }
 

@@ -1,5 +1,5 @@
-//! Chaos: real processes, killed and stopped at random, against a ledger (`tests/chaos/`). A failing run prints the line
-//! that repeats it.
+//! Chaos: real processes with faults at random, against a ledger (`tests/chaos/`). A failing run prints the line that repeats
+//! it. What it needs (root, libfaketime) it says itself.
 
 use std::process::Command;
 

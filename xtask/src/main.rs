@@ -45,7 +45,7 @@ fn main() -> ExitCode {
 const HELP: &str = "use one of:
   cargo xtask test [STEP…]    all tests, as they run before a change lands; or only the steps named
   cargo xtask sim --seeds N [--from SEED]   the simulation
-  cargo xtask chaos --minutes M --seed S    real processes, killed at random, against a ledger
+  cargo xtask chaos --minutes M --seed S    real processes with faults at random, against a ledger (root, faketime)
   cargo xtask chaos jobs [--megabytes N] [--texts FOLDER] [--seed S]   a sort and an index, in the same way
   cargo xtask fuzz [--minutes N] [TARGET…]  every parser under libFuzzer, 10 minutes each; or only those named
   cargo xtask nightly [--from SEED]         2,000 seeds of the simulation, then ten minutes of chaos
