@@ -254,7 +254,7 @@ impl Master {
     }
 
     /// How new a node's knowledge is: which copy of the small rows it had.
-    fn knowledge(&self, key: NodeKey) -> (u64, u64) {
+    pub(super) fn knowledge(&self, key: NodeKey) -> (u64, u64) {
         let Some(mark) = self.rebuild.marks.get(&key) else { return (0, 0) };
         // What this master's life counted before it knew that it was behind is no newer than the journal was then.
         let fork = self.rebuild.fork.as_ref().filter(|fork| fork.journal == mark.journal);

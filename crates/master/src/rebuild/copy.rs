@@ -27,6 +27,7 @@ use crate::{
     nodes::NodeKey,
     orders::Ordered,
     reconcile::Sweep,
+    replicas::{HeaderMark, ReplicaState},
     saves::Effect,
 };
 
@@ -258,6 +259,8 @@ impl Master {
         let above = |folder| std::iter::successors(Some(folder), |at| self.names.parent(*at));
         let was_removed = |folder| above(folder).find_map(|at| self.trash.removed_at(at));
         let folder = folder.filter(|folder| was_removed(*folder).is_none_or(|at| content.version.0 <= at));
+        // Nor what was written into another folder that was made at its path since.
+        let folder = folder.filter(|folder| !self.is_in_another_folder(key, *folder, &header));
         let path = folder.and_then(|folder| self.names.path(folder)?.join(entry.path.name()?).ok());
         let path = path.unwrap_or_else(|| entry.path.clone());
         let metadata = protocol::SliceMetadata { header, bytes: content.bytes, digest: content.digest };
@@ -266,17 +269,36 @@ impl Master {
             return vec![self.add_conflict(key, metadata, ConflictKind::OlderVersion, None, true)];
         }
         let nearest = self.names.nearest(&path);
+        let loser = self.names.find(&path).and_then(|file| self.names.content(file)).map(|content| content.slice);
+        let loser = loser.and_then(|loser| self.published(loser));
         match self.put_entry(now, &path, true, &entry.owner, content, entry.modified_unix_millis) {
             Ok(change) => {
                 self.note_made(nearest, &path);
-                self.rebuild.files += 1;
+                // Whichever of the two was named first: the other one is kept.
+                let aside =
+                    loser.map(|loser| self.add_conflict(key, loser, ConflictKind::OlderVersion, Some(slice), true));
+                self.rebuild.files += u64::from(aside.is_none());
                 let trashed = change.entry.and_then(|file| self.adopt_trash(now, file, &path));
                 let acl = before.own_acl(entry.id).cloned();
                 let said = change.entry.map(|file| self.names.set_acl(file, acl)).unwrap_or_default();
-                change.rows.into_iter().chain(trashed).chain(said).collect()
+                change.rows.into_iter().chain(aside).chain(trashed).chain(said).collect()
             }
             Err(_) => vec![self.add_conflict(key, metadata, ConflictKind::PathTaken, None, true)],
         }
+    }
+
+    /// Whether a file stands in another folder than this one: where the copy of `key` has another at the path that its
+    /// sidecar says, and a node that knows all that the copy knows has the file there, it was written after the first was
+    /// moved away.
+    fn is_in_another_folder(&self, key: NodeKey, folder: FileId, header: &protocol::SliceHeader) -> bool {
+        let there = header.path.parent().and_then(|above| self.names.find(&above));
+        if there.is_none_or(|there| there == folder) {
+            return false;
+        }
+        let placed = ReplicaState::Placed(HeaderMark::of(header));
+        let replicas = self.replicas.of(header.slice);
+        let mut holders = replicas.iter().filter(|replica| replica.state == placed);
+        holders.any(|replica| self.knowledge(replica.node) >= self.knowledge(key))
     }
 
     /// Folders of the names before that are in the present ones too, but not those that were only made for a file: their

@@ -502,6 +502,37 @@ fn what_is_written_where_a_folder_was_removed_stays_when_a_node_that_knew_the_ol
 }
 
 #[test]
+fn what_is_written_where_a_folder_stood_that_was_renamed_is_not_taken_along_by_it() {
+    for is_known_to_both in [true, false] {
+        let mut bench = Bench::with_nodes(&["a/1", "b/1"]);
+        bench.mkdir("ann", "/b");
+        let old = content(&bench.put("ann", create("/b/f"), 1)).slice;
+        bench.advance(seconds(3));
+        let kept = bench.node("n2").kept.clone();
+        bench.done("ann", ClientRequest::Rename { from: path("/b"), to: path("/a") });
+        bench.advance(seconds(1));
+        bench.mkdir("ann", "/b");
+        let at = (!is_known_to_both).then(|| node("n2"));
+        let copies = at.is_some().then_some(1);
+        let new = bench.put("ann", CreateRequest { at, copies, sync_copies: copies, ..create("/b/f") }, 2);
+        let new = content(&new).slice;
+        bench.advance(seconds(3));
+        bench.node_mut("n2").kept = kept;
+        bench.lose_journal(0);
+        bench.join_each(&["n2", "n1"]);
+        bench.advance(seconds(70));
+        assert!(!bench.holders(old).is_empty() && !bench.holders(new).is_empty(), "{:?}", bench.conflicts());
+        if is_known_to_both {
+            assert_eq!(["/a/f", "/b/f"].map(|at| content(&bench.stat(at).entry).slice), [old, new]);
+            assert_eq!(bench.conflicts(), []);
+        } else {
+            // Whoever has it knows nothing of the rename: nobody can say where it was written. Neither replaces the other.
+            assert_eq!(bench.conflicts(), [("/a/f".into(), ConflictKind::OlderVersion, true)]);
+        }
+    }
+}
+
+#[test]
 fn a_copy_that_is_made_while_a_node_is_missed_gets_its_place() {
     let mut bench = Bench::with_nodes(&["a/1", "b/1", "c/1"]);
     let slice = content(&bench.put("ann", create("/a"), 1)).slice;
