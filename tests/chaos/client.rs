@@ -2,7 +2,7 @@
 //! the ledger.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     fs,
     io::Write,
     path::{Path, PathBuf},
@@ -259,9 +259,11 @@ fn note_restored(ledger: &mut Ledger, path: &str, code: i32) {
     match code {
         3 if is_sure => ledger.wrong.push(format!("{path} is not in the trash, which must have {files:?}")),
         0 => {
-            let was = ledger.past(path);
-            let files = if is_sure { files } else { files.into_iter().chain(was).collect() };
-            if ledger.was_rolled_back() && !is_sure {
+            // What was removed for good before a roll-back may be back in the trash, and be the newest by a wrong date.
+            let any = ledger.was_rolled_back() && (!is_sure || ledger.trash.dates_are_wrong());
+            let was = if any { ledger.past(path) } else { [].into() };
+            let files = files.into_iter().chain(was).collect::<BTreeSet<_>>();
+            if any {
                 ledger.haunt(path);
             } else {
                 ledger.lay(path);
@@ -272,7 +274,8 @@ fn note_restored(ledger: &mut Ledger, path: &str, code: i32) {
         // Nothing was done.
         3 | 4 | 7 => {}
         _ => {
-            let was = if ledger.was_rolled_back() && !is_sure { ledger.past(path) } else { [].into() };
+            let any = ledger.was_rolled_back() && (!is_sure || ledger.trash.dates_are_wrong());
+            let was = if any { ledger.past(path) } else { [].into() };
             ledger.trash.take(path, false);
             ledger.doubt(path, files.into_iter().chain(was).map(Some).collect());
         }

@@ -70,6 +70,11 @@ impl Trash {
         self.dates_are_wrong = true;
     }
 
+    /// Whether the newest of several entries is the one that was removed last.
+    pub(crate) fn dates_are_wrong(&self) -> bool {
+        self.dates_are_wrong
+    }
+
     /// Someone begins to empty it.
     pub(crate) fn begin_to_empty(&mut self) {
         (self.doomed, self.is_being_emptied, self.bytes) = (self.count, true, 0);
