@@ -2,7 +2,7 @@
 //! trash is restored and compared.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     fs,
     time::{Duration, Instant},
 };
@@ -10,7 +10,7 @@ use std::{
 use cluster::Roles;
 use serde_json::Value;
 
-use crate::{fault::Faults, ledger::Ledger};
+use crate::{fault::Faults, ledger::Ledger, trash::Entry};
 
 /// See the module; what is wrong goes into the ledger.
 pub(crate) fn all(ledger: &mut Ledger, cloud: &Roles, faults: &Faults) {
@@ -86,17 +86,35 @@ fn verify_trash(ledger: &mut Ledger, cloud: &Roles) {
             });
             cloud.run(&["rm", "--now", &to]);
         }
-        for entry in sure {
-            number += 1;
-            match found.iter().position(|bytes| entry.contents.iter().any(|content| content.is(bytes))) {
-                Some(at) => drop(found.swap_remove(at)),
-                None => wrong.push(format!("the trash has not {:?} of {path}, removed before", entry.contents)),
+        number += sure.len();
+        let fits = |entry: &&Entry| -> Vec<usize> {
+            (0..found.len()).filter(|at| entry.contents.iter().any(|content| content.is(&found[*at]))).collect()
+        };
+        let fits: Vec<_> = sure.iter().map(fits).collect();
+        let mut taken = vec![None; found.len()];
+        for (at, entry) in sure.iter().enumerate() {
+            if !find_place(at, &fits, &mut taken, &mut BTreeSet::new()) {
+                wrong.push(format!("the trash has not {:?} of {path}, removed before", entry.contents));
             }
         }
     }
     ledger.wrong.extend(wrong);
     println!("{number} entries of the trash verified");
     cloud.run(&["trash", "empty"]);
+}
+
+/// Gives an entry one of the files that fit it; who has that one takes another. What an entry was may be unsure.
+fn find_place(entry: usize, fits: &[Vec<usize>], taken: &mut [Option<usize>], tried: &mut BTreeSet<usize>) -> bool {
+    fits[entry].iter().any(|place| {
+        let is_free = |holder: Option<usize>, taken: &mut [Option<usize>], tried: &mut BTreeSet<usize>| {
+            holder.is_none_or(|holder| find_place(holder, fits, taken, tried))
+        };
+        let is_won = tried.insert(*place) && is_free(taken[*place], taken, tried);
+        if is_won {
+            taken[*place] = Some(entry);
+        }
+        is_won
+    })
 }
 
 /// Removes the names without bytes that roll-backs brought back, where there may be some (`docs/operations.md`).
