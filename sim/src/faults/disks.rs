@@ -9,6 +9,7 @@ use store::DiskFault;
 use crate::{
     cloud::Cloud,
     queue::{Event, Who},
+    role::NodeRole,
 };
 
 impl Cloud {
@@ -84,14 +85,17 @@ impl Cloud {
 
     /// Whether a disk of this node may go now.
     fn may_lose_disk(&mut self, node: usize) -> bool {
-        let now = self.env.now.monotonic;
-        let is_soon = self.faults.destroyed_at.is_some_and(|at| now.saturating_sub(at) < BETWEEN_DESTROYED_MIN);
-        let may = !is_soon && self.is_dispensable(node);
+        let may = !self.has_lost_disk_lately() && self.is_dispensable(node);
         if may {
-            self.faults.destroyed_at = Some(now);
+            self.faults.destroyed_at = Some(self.env.now.monotonic);
             self.doubt(node, |_| true);
         }
         may
+    }
+
+    fn has_lost_disk_lately(&self) -> bool {
+        let now = self.env.now.monotonic;
+        self.faults.destroyed_at.is_some_and(|at| now.saturating_sub(at) < BETWEEN_DESTROYED_MIN)
     }
 
     /// What only copies of this node made certain is so no longer.
@@ -118,7 +122,9 @@ impl Cloud {
     }
 
     fn is_elsewhere(&self, node: usize, slice: SliceId) -> bool {
-        let others = self.nodes.iter().enumerate().filter(|(other, _)| *other != node);
+        // What lies on a broken disk may be gone with it.
+        let relied_on = |(other, role): &(usize, &NodeRole)| *other != node && !role.disks.is_any_broken();
+        let others = self.nodes.iter().enumerate().filter(relied_on);
         let mut processes = others.filter_map(|(_, role)| role.process.as_ref());
         processes.any(|process| process.store.contains(slice))
     }
@@ -152,6 +158,9 @@ impl Cloud {
 
     /// A copy at a node of which there is another, good one: its file below the data folder, and its length.
     fn draw_copy(&mut self, node: usize) -> Option<(SliceId, PathBuf, u64)> {
+        if self.has_lost_disk_lately() {
+            return None;
+        }
         let held = self.nodes[node].process.as_ref()?.store.held();
         let candidates: Vec<_> = held
             .into_iter()
@@ -177,6 +186,6 @@ pub(crate) const PLENTY_BYTES: u64 = 1 << 50;
 /// What a broken disk says, and one that can only be read (Linux).
 const EIO: i32 = 5;
 const EROFS: i32 = 30;
-/// Between two disks that are lost: copies that were found superfluous while the first disk lived have been removed by then
+/// Between two disks that are lost, and until a copy is spoiled: copies that were found superfluous while the first disk lived have been removed by then
 /// (an order lives for 20 s), and so cannot be what the second one relies on.
 const BETWEEN_DESTROYED_MIN: Duration = Duration::from_secs(40);
