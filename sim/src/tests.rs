@@ -96,7 +96,8 @@ fn versions_that_are_forgotten_are_found_by_the_versions() {
         let report = run(&Options { seed, sabotage: Some(Sabotage::VersionsAreForgotten), ..Options::default() });
         finds(report.violation.as_slice(), "had been told before")
     };
-    assert!((0..80 * SEEDS).any(is_found));
+    // Seldom: it begins a little before a seed in which that is so.
+    assert!((176..80 * SEEDS).any(is_found));
 }
 
 #[test]
