@@ -104,7 +104,7 @@ impl Cloud {
         if !self.env.is_healing {
             return false;
         }
-        let late = self.env.now.monotonic > self.faults.until() + healing::HEALED_AFTER_MAX;
+        let late = self.env.now.monotonic > self.faults.until() + healing::healed_after_max(&self.env.book);
         if late || self.events > EVENTS_MAX {
             self.report_unwell();
             return true;
@@ -154,7 +154,8 @@ impl Cloud {
             auditor.report_lost(&mut self.env);
         }
         let states: Vec<_> = self.actors.iter().map(Actor::state).collect();
-        let sentence = format!("not well {:?} after the last fault: {states:?}", healing::HEALED_AFTER_MAX);
+        let span = healing::healed_after_max(&self.env.book);
+        let sentence = format!("not well {span:?} after the last fault: {states:?}");
         self.env.violate(Kind::Liveness, sentence);
     }
 

@@ -86,6 +86,12 @@ fn is_doubtful(book: &Book, metadata: &SliceMetadata) -> bool {
 
 /// How the master begins to say that a node is not up.
 const ABOUT_A_NODE: &str = "node ";
-/// How long healing may take: leases (60 s) have to end, a lost copy to be declared so (60 s without news), a retry to
+/// How long healing may take after all that happened.
+pub(crate) fn healed_after_max(book: &Book) -> Duration {
+    // A driver reads its job's journal for ten minutes where a page of it is a name without bytes, and so does the next.
+    HEALED_AFTER_MAX + if book.has_old_journal { 3 * HEALED_AFTER_MAX } else { Duration::ZERO }
+}
+
+/// Leases (60 s) have to end, a lost copy to be declared so (60 s without news), a retry to
 /// come after its longest pause (60 s) and again after it failed, and a job to be begun anew.
-pub(crate) const HEALED_AFTER_MAX: Duration = Duration::from_secs(600);
+const HEALED_AFTER_MAX: Duration = Duration::from_secs(600);

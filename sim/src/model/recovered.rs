@@ -253,9 +253,9 @@ impl<'a> Gone<'a> {
             let alive: BTreeSet<_> =
                 region.seen_since(kept_until).flat_map(Tree::files).map(|(_, content)| content).collect();
             for (since, contents) in &away {
-                // It was still a file when the node was known to be away.
-                let then = region.seen_since(*since).next().into_iter().flat_map(Tree::files);
-                let then: BTreeSet<_> = then.map(|(_, content)| content).collect();
+                // It was certainly a file when the node was known to be away; one whose commit was never answered may not
+                // have been one, and lies on the disks like one that is to be committed.
+                let then: BTreeSet<_> = region.certain_at(*since).into_iter().map(|(_, content)| content).collect();
                 let is_gone =
                     |content| contents.contains(&content) && then.contains(&content) && !alive.contains(&content);
                 gone.extend(region.ever_seen().filter(|(_, content)| is_gone(*content)));

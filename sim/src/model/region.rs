@@ -2,7 +2,7 @@
 //! both outcomes stay possible until a later answer tells. So at any moment a region is a set of possible trees: most
 //! of the time one.
 
-use std::{rc::Rc, time::Duration};
+use std::{collections::BTreeSet, rc::Rc, time::Duration};
 
 use protocol::{SectorPath, Status};
 
@@ -65,14 +65,15 @@ impl Region {
     /// Where a file would be had it been in its folders when they were renamed: a removed one that is found again
     /// comes back in its folder, and that may have another name by now.
     pub(crate) fn renamed(&self, at: &SectorPath) -> Vec<SectorPath> {
-        let mut places = vec![at.clone()];
+        // Each once: folders that go to and fro would double them with each rename.
+        let mut places = BTreeSet::from([at.clone()]);
         for (from, to) in &self.renames {
             let moved =
                 |place: &SectorPath| Some(path(&format!("{to}{}", place.as_str().strip_prefix(from.as_str())?)));
             let new: Vec<_> = places.iter().filter(|place| place.is_within(from)).filter_map(moved).collect();
             places.extend(new);
         }
-        places
+        places.into_iter().collect()
     }
 
     /// From now on these are the names, whatever was known before.
@@ -87,14 +88,22 @@ impl Region {
         self.history[first..].iter().flat_map(|(_, trees)| trees).map(Rc::as_ref)
     }
 
+    /// The files that certainly were there at a moment, whatever came of what was under way.
+    pub(crate) fn certain_at(&self, at: Duration) -> BTreeSet<(&SectorPath, ContentId)> {
+        let then = self.history.partition_point(|(from, _)| *from < at).saturating_sub(1);
+        let mut trees = self.history.get(then).into_iter().flat_map(|(_, trees)| trees);
+        let mut files: BTreeSet<_> = trees.next().into_iter().flat_map(|tree| tree.files()).collect();
+        trees.for_each(|tree| files.retain(|(path, content)| tree.file(path) == Some(*content)));
+        files
+    }
+
     /// A change is about to be asked for: from now on others may see it.
     pub(crate) fn begin(&mut self, now: Duration, change: &Change) {
-        if let Change::Rename { from, to } = change {
+        let after = self.after(change);
+        if let (Change::Rename { from, to }, false) = (change, after.is_empty()) {
             self.renames.push((from.clone(), to.clone()));
         }
-        let mut during = self.possible.clone();
-        during.extend(self.after(change));
-        self.note(now, during);
+        self.note(now, [self.possible.clone(), after].concat());
     }
 
     /// A change has ended.
@@ -202,14 +211,30 @@ mod tests {
         assert!(region.observe(at(4), |tree| tree.0.is_empty()).is_err());
     }
 
+    /// A region with the folders `/r/a/c` and `/r/x`, in which these renames were asked for.
+    fn renamed_region(renames: &[(&str, &str)]) -> Region {
+        let mut region = Region::new(path("/r"));
+        let made = ["/r/a/c", "/r/x"].map(|folder| Change::MakeFolder { path: path(folder), parents: true });
+        let renames = renames.iter().map(|(from, to)| Change::Rename { from: path(from), to: path(to) });
+        for change in made.into_iter().chain(renames) {
+            region.begin(at(1), &change);
+            let is_allowed = !region.after(&change).is_empty();
+            region.end(at(1), &change, if is_allowed { Outcome::Done } else { Outcome::NotDone }).unwrap();
+        }
+        region
+    }
+
     #[test]
     fn a_removed_file_goes_along_with_the_later_renames_of_its_folders() {
-        let mut region = Region::new(path("/r"));
-        for (from, to) in [("/r/a", "/r/b"), ("/r/x", "/r/y"), ("/r/b/c", "/r/d")] {
-            region.begin(at(1), &Change::Rename { from: path(from), to: path(to) });
-        }
+        let region = renamed_region(&[("/r/a", "/r/b"), ("/r/x", "/r/y"), ("/r/b/c", "/r/d")]);
         let places = region.renamed(&path("/r/a/c/f"));
         assert_eq!(places, ["/r/a/c/f", "/r/b/c/f", "/r/d/f"].map(path));
+    }
+
+    #[test]
+    fn folders_that_went_to_and_fro_and_those_that_could_not_go_leave_no_more_places() {
+        let region = renamed_region(&[("/r/a", "/r/b"), ("/r/b", "/r/a"), ("/r", "/r/x/y")].repeat(40));
+        assert_eq!(region.renamed(&path("/r/a/f")), ["/r/a/f", "/r/b/f"].map(path));
     }
 
     #[test]
