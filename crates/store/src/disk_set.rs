@@ -18,7 +18,7 @@ use std::{
 };
 
 use protocol::{
-    SliceHeader, SliceId, SliceMetadata,
+    SectorPath, SliceHeader, SliceId, SliceMetadata,
     disk::{DiskState, DiskStatus},
     message::node_master::{HeldPartial, HeldSlice, HeldState},
 };
@@ -234,6 +234,7 @@ impl DiskSet {
     pub fn place(&self, header: &SliceHeader) -> Result<(), StoreError> {
         let (slice, path) = (header.slice, &header.path);
         let (disk, store) = self.serving(slice).ok_or(StoreError::NotHeld(slice))?;
+        self.retire_spares_below(path)?;
         let others = || self.usable().filter(|(other, _)| *other != disk).map(|(_, store)| store);
         if let Some(other) = others().find(|other| other.any_placed_below(path)) {
             let obstacle = other.folder().join("slices").join(path.relative());
@@ -479,6 +480,14 @@ impl DiskSet {
         if let Some(spare) = of_slice.into_iter().find(|(_, disk)| self.slots[*disk].store().is_some()) {
             spares.remove(&spare);
         }
+    }
+
+    /// Retires the spares that stand below a path where a file is to be. Nobody is told of a spare, so nobody would ever
+    /// order it away.
+    fn retire_spares_below(&self, path: &SectorPath) -> Result<(), StoreError> {
+        let spares: Vec<_> = lock(&self.spares).iter().copied().collect();
+        let stores = spares.into_iter().filter_map(|(slice, disk)| Some((slice, self.slots[disk].store()?)));
+        stores.into_iter().try_for_each(|(slice, store)| store.retire_below(slice, path))
     }
 
     /// Finds the slices that lie on several disks.

@@ -96,6 +96,18 @@ impl SliceStore {
         Ok(())
     }
 
+    /// Retires a slice that is placed below a path, where a file is to be.
+    pub(crate) fn retire_below(&self, slice: SliceId, path: &SectorPath) -> Result<(), StoreError> {
+        let _moves = lock(&self.moves);
+        let Some(held) = self.inventory().get(slice) else { return Ok(()) };
+        let at = &held.metadata.header.path;
+        if held.state == HeldState::Placed && at != path && at.is_within(path) {
+            self.move_files(&held, HeldState::Retired)?;
+            self.remove_empty_parents(at);
+        }
+        Ok(())
+    }
+
     /// Whether any slice is placed below a path.
     pub(crate) fn any_placed_below(&self, path: &SectorPath) -> bool {
         self.inventory().any_placed_below(path)

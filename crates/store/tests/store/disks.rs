@@ -412,6 +412,28 @@ fn a_spare_is_removed_only_once_the_copy_that_serves_was_read_whole() {
 }
 
 #[test]
+fn a_spare_at_its_old_path_is_no_obstacle_to_a_file_at_one_of_its_folders() {
+    let disks = Disks::new(2);
+    for (number, disk) in disks.0.iter().enumerate() {
+        let (store, _) = SliceStore::open(Arc::new(disk.clone()), Path::new(&format!("/disk-{number}"))).unwrap();
+        crate::write(&store, header(1, "/a/b", 1), &bytes(1, 300)).unwrap();
+        store.place(&header(1, "/a/b", 1)).unwrap();
+    }
+    let set = disks.open();
+    // What serves goes elsewhere; the spare is told nothing.
+    set.place(&header(1, "/c", 1)).unwrap();
+    for (slice, at) in [(2, "/x"), (3, "/y")] {
+        put(&set, slice, at, &bytes(2, 300));
+        set.place(&header(slice, "/a", slice as u64)).unwrap();
+    }
+    let placed = |slice: u128| held(&set).contains(&(slice, HeldState::Placed));
+    assert!(placed(1) && placed(3), "{:?}", held(&set));
+    // It still serves where the other copy is lost.
+    set.mark_corrupt(SliceId(1)).unwrap();
+    assert_eq!(read(&set, 1).unwrap(), bytes(1, 300));
+}
+
+#[test]
 fn a_slice_placed_on_one_disk_retires_what_another_has_at_its_path_or_above_it() {
     let disks = Disks::new(2);
     let set = disks.open();
