@@ -6,7 +6,7 @@ use std::{
     path::PathBuf,
 };
 
-use cluster::{Cloud, kill, random_bytes};
+use cluster::{Cloud, Roles, kill, random_bytes};
 use serde_json::Value;
 
 fn journal(cloud: &Cloud) -> PathBuf {
@@ -82,6 +82,24 @@ fn a_cloud_that_lost_its_masters_disk_has_everything_back() {
     cloud.up();
     assert_eq!(cloud.json(&["rebuild", "status"])["state"], "settled");
     cloud.fails(3, &["stat", "/empty"]);
+}
+
+#[test]
+fn a_master_that_is_stopped_gives_its_last_changes_to_the_nodes_before_it_ends() {
+    let mut roles = Roles::start(2, 1);
+    for number in 0..3 {
+        let folder = format!("/closed-{number}");
+        roles.ok(&["mkdir", &folder]);
+        roles.ok(&["acl", "set", &folder, "user:bob:r"]);
+        // At once: what a node was not given by now, only this master's disk has.
+        roles.stop("master");
+        fs::remove_file(roles.role_folder("master").join("journal.redb")).unwrap();
+        roles.run_role("master");
+        settled(&roles);
+        for folder in (0..=number).map(|number| format!("/closed-{number}")) {
+            assert_eq!(roles.json(&["acl", "get", &folder])["text"], "user:bob:r", "{folder} after {number}");
+        }
+    }
 }
 
 #[test]
