@@ -60,7 +60,6 @@ pub fn run(options: &Options) -> Report {
 impl Cloud {
     fn new(options: &Options) -> Self {
         let mut env = Environment::new(options.seed, options.is_shown, options.sabotage);
-        env.older_journals = options.older_journals;
         let config = draw_config(&mut env.rng);
         let nodes = env.rng.usize(NODES_MIN..6);
         env.note(format_args!("seed {}: {nodes} nodes, {config:?}", options.seed));

@@ -25,8 +25,6 @@ pub(crate) struct Environment {
     pub(crate) calls: Calls,
     pub(crate) book: Book,
     pub(crate) sabotage: Option<Sabotage>,
-    /// Whether older journals are put back.
-    pub(crate) older_journals: bool,
     /// The faults are over: clients finish what they do and begin nothing new.
     pub(crate) is_healing: bool,
     /// The master lost its journal: until all is well again, clients begin nothing new.
@@ -50,7 +48,6 @@ impl Environment {
             calls: Calls::default(),
             book: Book::default(),
             sabotage,
-            older_journals: false,
             is_healing: false,
             is_quiet: false,
             is_last: false,

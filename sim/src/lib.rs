@@ -37,9 +37,6 @@ pub struct Options {
     pub is_shown: bool,
     /// What is broken on purpose, to see that an invariant finds it.
     pub sabotage: Option<Sabotage>,
-    /// Whether older journals are put back. Some seeds with them break a promise that is still to be looked at: of the cloud,
-    /// or of the model, which knows too little yet of what jobs left before.
-    pub older_journals: bool,
 }
 
 /// A part of the simulated world that does not keep its word.

@@ -1,4 +1,4 @@
-//! The command that runs simulations: `sector-sim --seeds N [--from SEED] [-v] [--older-journals] [--sabotage NAME]`. It
+//! The command that runs simulations: `sector-sim --seeds N [--from SEED] [-v] [--sabotage NAME]`. It
 //! stops at the first seed that fails and prints the line that repeats it. Exit code 0: all held; 1: safety violated; 2: liveness violated; 64: wrong use.
 
 use std::{
@@ -28,12 +28,11 @@ struct Wanted {
     from: u64,
     is_shown: bool,
     sabotage: Option<Sabotage>,
-    older_journals: bool,
 }
 
 impl Wanted {
     fn parse(arguments: &[String]) -> Result<Self, String> {
-        let mut wanted = Self { seeds: SEEDS_DEFAULT, from: 0, is_shown: false, sabotage: None, older_journals: false };
+        let mut wanted = Self { seeds: SEEDS_DEFAULT, from: 0, is_shown: false, sabotage: None };
         let mut rest = arguments.iter();
         while let Some(argument) = rest.next() {
             let mut number = || {
@@ -44,7 +43,6 @@ impl Wanted {
                 "--seeds" => wanted.seeds = number()?,
                 "--from" => wanted.from = number()?,
                 "-v" | "--verbose" => wanted.is_shown = true,
-                "--older-journals" => wanted.older_journals = true,
                 "--sabotage" => {
                     let name = rest.next().ok_or("`--sabotage` needs a name behind it")?;
                     let found = Sabotage::ALL.into_iter().find(|sabotage| format!("{sabotage:?}") == *name);
@@ -61,8 +59,8 @@ fn run(wanted: &Wanted) -> io::Result<ExitCode> {
     let begun = Instant::now();
     let mut sum = Sum::default();
     for seed in wanted.from..wanted.from.saturating_add(wanted.seeds) {
-        let Wanted { is_shown, sabotage, older_journals, .. } = *wanted;
-        let report = sim::run(&Options { seed, is_shown, sabotage, older_journals });
+        let Wanted { is_shown, sabotage, .. } = *wanted;
+        let report = sim::run(&Options { seed, is_shown, sabotage });
         sum.add(&report);
         if let Some(violation) = &report.violation {
             let mut out = io::stdout().lock();
@@ -123,11 +121,10 @@ impl Sum {
     }
 }
 
-const USAGE: &str = "usage: sector-sim [--seeds N] [--from SEED] [-v] [--older-journals] [--sabotage NAME]
+const USAGE: &str = "usage: sector-sim [--seeds N] [--from SEED] [-v] [--sabotage NAME]
   --seeds N     run N seeds, one after the other (default 20)
   --from SEED   begin with this seed (default 0)
   -v            print all that happens
-  --older-journals  put older journals back too; some seeds are not clean with them yet
   --sabotage NAME  break what `Sabotage` in sim/src/lib.rs says, to see an invariant find it";
 /// Seeds where none are asked for: some seconds.
 const SEEDS_DEFAULT: u64 = 20;
@@ -147,7 +144,7 @@ mod tests {
     fn arguments_are_read_and_nonsense_is_named() {
         assert_eq!(
             parse("--seeds 5 --from 7 -v").unwrap(),
-            Wanted { seeds: 5, from: 7, is_shown: true, sabotage: None, older_journals: false }
+            Wanted { seeds: 5, from: 7, is_shown: true, sabotage: None }
         );
         assert_eq!(parse("").unwrap().seeds, SEEDS_DEFAULT);
         assert!(parse("--seeds").unwrap_err().contains("needs a number"));

@@ -16,8 +16,7 @@ fn sabotaged(sabotage: Sabotage) -> Vec<Violation> {
 
 /// The same where it takes a rare fault to show.
 fn sabotaged_seeds(sabotage: Sabotage, seeds: u64) -> Vec<Violation> {
-    let older_journals = sabotage == Sabotage::OldJournalIsBelieved;
-    let run = |seed| run(&Options { seed, sabotage: Some(sabotage), older_journals, is_shown: false });
+    let run = |seed| run(&Options { seed, sabotage: Some(sabotage), is_shown: false });
     (0..seeds).filter_map(|seed| run(seed).violation).collect()
 }
 
@@ -53,6 +52,7 @@ fn the_cloud_holds_what_it_promises_and_faults_did_fire() {
     assert!(sum(|report| report.fired.power_cuts) > 0);
     assert!(sum(|report| report.fired.master_crashes) > 0);
     assert!(sum(|report| report.fired.clock_jumps) > 0 && sum(|report| report.fired.lost_journals) > 0);
+    assert!(sum(|report| report.fired.rolled_back_journals) > 0);
     assert!(sum(|report| report.fired.site_cuts) > 0 && sum(|report| report.fired.one_way_cuts) > 0);
     assert!(sum(|report| report.fired.destroyed_disks) > 0 && sum(|report| report.fired.full_disks) > 0);
     assert!(sum(|report| report.fired.broken_disks) > 0 && sum(|report| report.fired.bad_sectors) > 0);

@@ -166,6 +166,10 @@ impl Master {
         if self.leases.of_slice(slice).is_some() {
             return self.note_lease_stored(now, key, &metadata);
         }
+        if metadata.header.journal == self.rebuild.id {
+            // An earlier life gave it, and the journal may have lost that: it must not be given to another write.
+            self.names.raise_version(metadata.header.version);
+        }
         let held_state = state;
         if self.shows_loss(&metadata, state) {
             return self.fall_behind(now, key, 0, false);

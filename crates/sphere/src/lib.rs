@@ -9,7 +9,7 @@
 //! [`segment`] (how it is cut), `task` (how cuts
 //! are put together), `fleet` (who is there), `schedule` with `fullest` (which is given to whom), `pace` (who is slow), `bucket` (where
 //! results lie) with `numbered`, `shares`, `places`, `delivery` and `turns`, `stage`, [`job`] (the whole), [`outcome`] (how it ends), [`reveal`] (how its output gets its place), [`history`] (what became of its attempts).
-//! [`driving`] (what every driver decides) with [`clock`], [`pages`] (its journal) and [`output_folder`]. `action` and `event` are its two languages.
+//! [`driving`] (what every driver decides) with [`input`], [`clock`], [`pages`] (its journal) and [`output_folder`]. `action` and `event` are its two languages.
 
 mod action;
 mod bucket;
@@ -20,6 +20,7 @@ mod event;
 mod fleet;
 mod fullest;
 pub mod history;
+pub mod input;
 pub mod job;
 pub mod marks;
 mod numbered;
@@ -47,6 +48,7 @@ pub use driving::{Driving, Replay, refused_by_node};
 pub use event::Event;
 pub use fleet::SpeId;
 pub use history::History;
+pub use input::OrderRefused;
 pub use job::{Job, Progress};
 pub use marks::MarkChooser;
 pub use outcome::{LeftOut, Outcome, OutputBucket, SphereError};

@@ -244,8 +244,7 @@ impl Cloud {
         if !self.faults.takes_journal() {
             return true;
         }
-        let lot = if self.env.older_journals { self.env.rng.u8(..4) } else { u8::MAX };
-        match lot {
+        match self.env.rng.u8(..4) {
             0 if !self.faults.copies.is_empty() => {
                 let copy = self.faults.copies[self.env.rng.usize(..self.faults.copies.len())].clone();
                 self.roll_back(&copy);

@@ -7,30 +7,19 @@ use std::{
 };
 
 use protocol::{
-    JobId, NodeId, Refusal, SectorPath, SliceId, Status,
+    JobId, NodeId, SectorPath, SliceId,
     message::{
         acl::{AclReply, AclRequest},
-        client_master::{ClientReply, ClientRequest, CopyState, CopyStatus, EntryKind, Located, Source},
+        client_master::{ClientReply, ClientRequest, Located, Source},
         spe::{Function, Guide, LoadOrder, Output, PartOrder, SegmentOrder, SegmentSource, SideOrder, TaskOrder},
     },
     record_index::offsets_of,
     ticket::SignedTicket,
 };
-use sphere::{AssignedGuide, AssignedPart, Assignment, Placement, SegmentPlace};
+use sphere::{AssignedGuide, AssignedPart, Assignment, OrderRefused, Placement, SegmentPlace, input};
 
 use super::{doors::Doors, refusal, side::PinnedFile};
 use crate::{Client, ClientError, error::advice_for_lost};
-
-/// Why an order cannot be made.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) enum OrderRefused {
-    /// It may be possible later.
-    Now(Refusal),
-    /// No copy of what is to be read can be reached now.
-    InputAway(Refusal),
-    /// The input is no longer what the job was to read.
-    ForEver(Refusal),
-}
 
 /// The order for an assignment to an SPE of `node`.
 pub(super) async fn task_order(
@@ -147,40 +136,29 @@ async fn inputs_ticket(
     match client.ask(ClientRequest::Acl(AclRequest::Inputs { job, node: node.clone(), slices })).await {
         Ok(ClientReply::Acl(AclReply::Inputs(ticket))) => Ok(Some(ticket)),
         Ok(_) => Err(OrderRefused::Now(refusal(ClientError::Unexpected { who: "master", request: "inputs" }))),
-        Err(error) => Err(refused(error)),
+        Err(error) => Err(OrderRefused::by_master(refusal(error))),
     }
 }
 
-/// Where the slice can be read, which is still that of its path: at least one place. It is away only where that may change
-/// by itself, since a node that has it is not there now; not where all copies are bad or gone.
+/// Where the slice can be read, which is still that of its path: at least one place.
 async fn find_sources(client: &Client, path: &SectorPath, slice: SliceId) -> Result<Vec<Source>, OrderRefused> {
-    match current_sources(locate(client, path).await?, slice) {
-        Err(OrderRefused::InputAway(refusal)) => match client.ask(ClientRequest::Stat(path.clone())).await {
-            Ok(ClientReply::Status(found)) if has_copies_away(&found.copies) => Err(OrderRefused::InputAway(refusal)),
-            _ => Err(OrderRefused::Now(refusal)),
-        },
+    match input::sources_of(slice, locate(client, path).await?) {
+        Err(OrderRefused::InputAway(mut refusal)) => {
+            refusal.sentence = format!("{}; {}", refusal.sentence, advice_for_lost(path));
+            match client.ask(ClientRequest::Stat(path.clone())).await {
+                Ok(ClientReply::Status(found)) => Err(OrderRefused::by_copies(refusal, &found.copies)),
+                _ => Err(OrderRefused::Now(refusal)),
+            }
+        }
         found => found,
     }
-}
-
-fn has_copies_away(copies: &[CopyStatus]) -> bool {
-    copies.iter().any(|copy| matches!(copy.state, CopyState::Stale | CopyState::Writing))
 }
 
 async fn locate(client: &Client, path: &SectorPath) -> Result<Located, OrderRefused> {
     match client.ask(ClientRequest::Locate(path.clone())).await {
         Ok(ClientReply::Located(located)) => Ok(located),
         Ok(_) => Err(OrderRefused::Now(refusal(ClientError::Unexpected { who: "master", request: "locate" }))),
-        Err(error) => Err(refused(error)),
-    }
-}
-
-/// What is missing or not allowed is so the next time too.
-fn refused(error: ClientError) -> OrderRefused {
-    let refusal = refusal(error);
-    match refusal.status {
-        Status::NotFound | Status::Refused => OrderRefused::ForEver(refusal),
-        _ => OrderRefused::Now(refusal),
+        Err(error) => Err(OrderRefused::by_master(refusal(error))),
     }
 }
 
@@ -204,40 +182,14 @@ fn nearest_to<D: Ord>(node: &NodeId, sources: Vec<Source>, distance: impl Fn(&So
     sources.into_iter().min_by_key(|source| (distance(source), any(source)))
 }
 
-/// What the master names of them.
-fn current_sources(located: Located, slice: SliceId) -> Result<Vec<Source>, OrderRefused> {
-    let path = located.entry.path;
-    if !matches!(&located.entry.kind, EntryKind::File(content) if content.slice == slice) {
-        let sentence = format!("`{path}` was changed while the job read it; run the job again");
-        return Err(OrderRefused::ForEver(Refusal::new(Status::Refused, sentence)));
-    }
-    if located.sources.is_empty() {
-        let sentence = format!("no copy of `{path}` can be reached now; {}", advice_for_lost(&path));
-        return Err(OrderRefused::InputAway(Refusal::new(Status::Unavailable, sentence)));
-    }
-    Ok(located.sources)
-}
-
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
-    use protocol::{
-        Digest, FileId, Place, RecordFormat, UserName, Version,
-        message::client_master::{Entry, FileContent},
-    };
+    use protocol::Place;
 
     use super::*;
 
-    fn located(nodes: &[&str]) -> Located {
-        let content = FileContent {
-            slice: SliceId(7),
-            version: Version(1),
-            bytes: 20,
-            digest: Digest([0; 32]),
-            records: RecordFormat::File,
-            copies: 1,
-            user: BTreeMap::new(),
-        };
+    fn sources(nodes: &[&str]) -> Vec<Source> {
         let source = |name: &&str| Source {
             node: NodeId::new(*name).unwrap(),
             place: Place::new("s", "r"),
@@ -246,57 +198,28 @@ mod tests {
             local: None,
             ticket: SignedTicket { ticket: vec![], signature: vec![], handed: None },
         };
-        Located {
-            entry: Entry {
-                path: "/x".parse().unwrap(),
-                id: FileId(1),
-                owner: UserName::new("u").unwrap(),
-                modified_unix_millis: 0,
-                kind: EntryKind::File(content),
-                nodes: vec![],
-                has_acl: false,
-            },
-            sources: nodes.iter().map(source).collect(),
-        }
-    }
-
-    #[test]
-    fn a_copy_comes_back_by_itself_where_its_node_is_away_and_not_where_it_is_bad() {
-        let copy = |state| CopyStatus { node: NodeId::new("a").unwrap(), place: Place::new("s", "r"), state };
-        let away = |states: &[CopyState]| has_copies_away(&states.iter().map(|state| copy(*state)).collect::<Vec<_>>());
-        assert!(away(&[CopyState::Corrupt, CopyState::Stale]) && away(&[CopyState::Writing]));
-        assert!(!away(&[CopyState::Corrupt]) && !away(&[]), "nobody has a good one");
+        nodes.iter().map(source).collect()
     }
 
     #[test]
     fn the_nearest_copy_is_read_and_else_the_one_the_master_names_first() {
         let name = |nodes: &[&str], nearest: Option<&str>| {
             let nearest = nearest.map(|name| NodeId::new(name).unwrap());
-            let sources = current_sources(located(nodes), SliceId(7));
-            sources.map(|sources| choose(sources, nearest.as_ref()).node.to_string())
+            choose(sources(nodes), nearest.as_ref()).node.to_string()
         };
-        assert_eq!(name(&["a", "b"], Some("b")), Ok("b".into()));
-        assert_eq!(name(&["a", "b"], Some("c")), Ok("a".into()));
-        assert_eq!(name(&["a", "b"], None), Ok("a".into()));
-        assert!(
-            matches!(name(&[], Some("a")), Err(OrderRefused::InputAway(refusal)) if refusal.status == Status::Unavailable)
-        );
+        assert_eq!(name(&["a", "b"], Some("b")), "b");
+        assert_eq!(name(&["a", "b"], Some("c")), "a");
+        assert_eq!(name(&["a", "b"], None), "a");
     }
 
     #[test]
     fn a_node_that_has_a_side_file_fetches_none_and_others_spread_over_the_nearest() {
         let name = |name: &str| NodeId::new(name).unwrap();
-        let sources = || located(&["a", "b", "c"]).sources;
+        let sources = || sources(&["a", "b", "c"]);
         assert!(nearest_to(&name("b"), sources(), |_| 0).is_none());
         let far = |source: &Source| u8::from(source.node != name("c"));
         assert_eq!(nearest_to(&name("x"), sources(), far).map(|source| source.node), Some(name("c")));
         let chosen = (0..50).filter_map(|node| nearest_to(&name(&format!("node-{node}")), sources(), |_| 0));
         assert_eq!(chosen.map(|source| source.node).collect::<BTreeSet<_>>().len(), 3);
-    }
-
-    #[test]
-    fn a_file_that_was_overwritten_ends_the_job_instead_of_mixing_versions() {
-        let refused = current_sources(located(&["a"]), SliceId(8)).unwrap_err();
-        assert!(matches!(refused, OrderRefused::ForEver(refusal) if refusal.sentence.contains("`/x` was changed")));
     }
 }

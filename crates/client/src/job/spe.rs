@@ -8,12 +8,12 @@ use protocol::{
     NodeId, Refusal, Status,
     message::spe::{SpeReply, SpeRequest},
 };
-use sphere::{Assignment, Event, SpeId};
+use sphere::{Assignment, Event, OrderRefused, SpeId};
 use tokio::sync::mpsc;
 
 use super::{
     driver::{Context, News},
-    orders::{OrderRefused, load_order, task_order},
+    orders::{load_order, task_order},
     unavailable,
 };
 
@@ -69,11 +69,7 @@ impl SpeConversation {
         let attempt = task.attempt;
         let failed = |refusal| Event::TaskFailed { attempt, refusal };
         let broken = |error: net::NetError| failed(unavailable(&self.node, error));
-        let not_ordered = |refused| match refused {
-            OrderRefused::Now(refusal) => failed(refusal),
-            OrderRefused::InputAway(refusal) => Event::InputAway { attempt, refusal },
-            OrderRefused::ForEver(refusal) => Event::JobRefused(refusal),
-        };
+        let not_ordered = |refused: OrderRefused| refused.event(attempt);
         if *loaded != Some(attempt.stage) {
             let Some((function, side)) = self.context.functions.get(attempt.stage as usize) else {
                 return Err(Event::JobRefused(Refusal::new(Status::Failed, "the job has no such stage")));

@@ -240,3 +240,19 @@ fn a_master_that_is_stopped_gives_its_nodes_the_small_rows_of_the_last_moment() 
     bench.join_each(&["n1", "n2"]);
     assert!(bench.exists("/last"));
 }
+
+#[test]
+fn a_version_that_was_given_before_a_restart_is_given_to_no_other_write_though_the_clock_went_back() {
+    let mut bench = Bench::with_nodes(&["a/1", "b/1"]);
+    bench.put("ann", create("/before"), 1);
+    bench.advance(seconds(3));
+    // Its commit may have been acknowledged and lost by the disk: the journal says nothing of it.
+    let lost = bench.created("ann", create("/last"));
+    bench.write(&lost, 2);
+    let held = bench.nodes.values().find_map(|fake| fake.held.get(&lost.slice)).unwrap();
+    let version = held.metadata.header.version;
+    bench.now.unix_millis -= 1_000_000;
+    bench.restart_master();
+    bench.join_each(&["n1", "n2"]);
+    assert!(content(&bench.put("ann", create("/after"), 3)).version > version);
+}

@@ -3,28 +3,24 @@
 use std::collections::BTreeMap;
 
 use protocol::{
-    SliceId,
+    Refusal, SliceId,
     message::{
-        client_master::{ClientReply, ClientRequest, EntryKind, Source},
-        spe::{BucketPlace, LoadOrder, Output, PartOrder, SegmentOrder, SegmentSource, SpeRequest, TaskOrder},
+        client_master::{ClientReply, ClientRequest, Source},
+        spe::{
+            AttemptId, BucketPlace, LoadOrder, Output, PartOrder, SegmentOrder, SegmentSource, SpeRequest, TaskOrder,
+        },
     },
 };
-use sphere::{Assignment, BucketHome, Event, Placement, SegmentPlace};
+use sphere::{Assignment, BucketHome, Event, OrderRefused, Placement, SegmentPlace, input};
 
-use super::running::{Asked, Doing, Locating, Running, unavailable};
+use super::running::{Asked, Doing, Locating, Running, refusal_of, unavailable};
 use crate::{environment::Environment, role::Seat};
 
 impl Running {
     /// Finds what a task's segments need, one slice after the other, then gives the task to its SPE.
     pub(super) fn prepare(&mut self, env: &mut Environment, seat: &mut Seat, tag: &mut u64, locating: Box<Locating>) {
-        let missing = locating.task.segments.iter().find_map(|segment| match &segment.first.place {
-            SegmentPlace::Remote { slice, .. } if !locating.found.contains_key(slice) => {
-                Some(segment.first.path.clone())
-            }
-            _ => None,
-        });
-        match missing {
-            Some(path) => self.ask(env, seat, tag, &ClientRequest::Locate(path), Asked::Locate(locating)),
+        match locating.missing() {
+            Some((_, path)) => self.ask(env, seat, tag, &ClientRequest::Locate(path), Asked::Locate(locating)),
             None => self.give(env, seat, *locating),
         }
     }
@@ -37,23 +33,37 @@ impl Running {
         mut locating: Box<Locating>,
         reply: Option<ClientReply>,
     ) {
-        let source = match reply {
-            Some(ClientReply::Located(located)) => match located.entry.kind {
-                EntryKind::File(content) => located.sources.into_iter().next().map(|source| (content.slice, source)),
-                EntryKind::Folder => None,
+        let Some((slice, path)) = locating.missing() else { return };
+        let refused = match reply {
+            Some(ClientReply::Located(located)) => match input::sources_of(slice, located) {
+                Ok(sources) => {
+                    locating.found.extend(sources.into_iter().next().map(|source| (slice, source)));
+                    return self.prepare(env, seat, tag, locating);
+                }
+                Err(OrderRefused::InputAway(refusal)) => {
+                    let asked = Asked::Copies(locating.task.attempt, refusal);
+                    return self.ask(env, seat, tag, &ClientRequest::Stat(path), asked);
+                }
+                Err(refused) => refused,
             },
-            _ => None,
+            reply => OrderRefused::by_master(refusal_of(reply)),
         };
-        match source {
-            Some((slice, source)) => {
-                locating.found.insert(slice, source);
-                self.prepare(env, seat, tag, locating);
-            }
-            None => {
-                let (attempt, refusal) = (locating.task.attempt, unavailable("no copy can be reached"));
-                self.driving.handle_event(env.now, Event::InputAway { attempt, refusal });
-            }
-        }
+        self.driving.handle_event(env.now, refused.event(locating.task.attempt));
+    }
+
+    /// The master said what copies there are of an input that cannot be read, or did not.
+    pub(super) fn copies_told(
+        &mut self,
+        env: &mut Environment,
+        attempt: AttemptId,
+        refusal: Refusal,
+        reply: Option<ClientReply>,
+    ) {
+        let refused = match reply {
+            Some(ClientReply::Status(found)) => OrderRefused::by_copies(refusal, &found.copies),
+            _ => OrderRefused::Now(refusal),
+        };
+        self.driving.handle_event(env.now, refused.event(attempt));
     }
 
     fn give(&mut self, env: &mut Environment, seat: &Seat, locating: Locating) {

@@ -4,7 +4,7 @@
 use std::{collections::BTreeMap, time::Duration};
 
 use protocol::{
-    JobId, LeaseId, NodeId, RecordFormat, Refusal, SliceId, Status,
+    JobId, LeaseId, NodeId, RecordFormat, Refusal, SectorPath, SliceId, Status,
     message::{
         client_master::{
             Admitted, ClientReply, ClientRequest, Condition, CreateRequest, EntryKind, JobRecord, JobState, Source,
@@ -13,7 +13,9 @@ use protocol::{
         transfer::TransferRequest,
     },
 };
-use sphere::{Action, Assignment, BucketHome, Delivery, Driving, Event, OutputFolder, SpeId, refused_by_node};
+use sphere::{
+    Action, Assignment, BucketHome, Delivery, Driving, Event, OutputFolder, SegmentPlace, SpeId, refused_by_node,
+};
 
 use super::{ending::Ending, pages::Pages, sources};
 use crate::{
@@ -77,6 +79,8 @@ pub(super) enum Asked {
     /// The journal is removed.
     Left,
     Locate(Box<Locating>),
+    /// Which copies there are of what this attempt is to read, and cannot for this reason.
+    Copies(AttemptId, Refusal),
     Create(BucketId, NodeId),
     Commit(BucketId, LeaseId),
     Nothing,
@@ -86,6 +90,18 @@ pub(super) enum Asked {
 pub(super) struct Locating {
     pub(super) task: Assignment,
     pub(super) found: BTreeMap<SliceId, Source>,
+}
+
+impl Locating {
+    /// The next slice to be found, and its path.
+    pub(super) fn missing(&self) -> Option<(SliceId, SectorPath)> {
+        self.task.segments.iter().find_map(|segment| match &segment.first.place {
+            SegmentPlace::Remote { slice, .. } if !self.found.contains_key(slice) => {
+                Some((*slice, segment.first.path.clone()))
+            }
+            _ => None,
+        })
+    }
 }
 
 impl Running {
@@ -249,6 +265,7 @@ impl Running {
             Some(Asked::Cleared) => self.cleared(env, seat, last),
             Some(Asked::Left) => self.ending = Ending::Over,
             Some(Asked::Locate(locating)) => self.located(env, seat, last, locating, reply),
+            Some(Asked::Copies(attempt, refusal)) => self.copies_told(env, attempt, refusal, reply),
             Some(Asked::Create(bucket, node)) => match reply {
                 Some(ClientReply::Created(created)) => {
                     let request = SpeRequest::Publish { bucket, ticket: created.target.ticket };
