@@ -103,3 +103,39 @@ const CONNECTIONS_MAX: usize = 8;
 const OWN_CONNECTIONS_MAX: usize = 4;
 /// How long one question may take, with connecting and waiting for a place.
 const ANSWER_MAX: Duration = Duration::from_secs(15);
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use net::identity::{Authority, TlsIdentity};
+    use protocol::NodeId;
+    use tokio::net::TcpSocket;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn what_the_master_asks_for_itself_does_not_wait_for_what_others_ask() {
+        let authority = Authority::create("test").unwrap();
+        let identity = TlsIdentity::role(authority.certificate_pem(), &authority.issue("master").unwrap()).unwrap();
+        // A port at which nobody listens, and that nobody else gets meanwhile.
+        let taken = TcpSocket::new_v4().unwrap();
+        taken.bind(([127, 0, 0, 1], 0).into()).unwrap();
+        let door = SecurityDoor::new(TcpCarrier::new(identity), taken.local_addr().unwrap());
+        let request = SecurityRequest::CheckNode {
+            node: NodeId::new("n1").unwrap(),
+            fingerprint: [1; 32],
+            address: [127, 0, 0, 1].into(),
+        };
+        // As many as are let in at once are being asked.
+        let others = door.places.acquire_many(u32::try_from(CONNECTIONS_MAX).unwrap()).await.unwrap();
+        let mut waiting = std::pin::pin!(door.ask(&request));
+        let own = tokio::select! {
+            biased;
+            answer = &mut waiting => panic!("no place is free: {answer:?}"),
+            answer = door.ask_for_master(&request) => answer,
+        };
+        assert_eq!(own.unwrap_err().status, Status::Unavailable);
+        drop(others);
+        assert_eq!(waiting.await.unwrap_err().status, Status::Unavailable, "with a place it is asked");
+    }
+}
