@@ -17,6 +17,7 @@ use protocol::{
 use crate::{
     Master,
     actions::Caller,
+    health::counted,
     nodes::NodeKey,
     placement::{Choice, Wanted, choose},
     reconcile::Sweep,
@@ -193,13 +194,15 @@ impl Planning {
         let mut problems = Vec::new();
         if self.nodeless > 0 {
             let count = scale(self.nodeless);
+            let files = counted(count, "file wants", "files want");
             problems.push(format!(
-                "{count} files want more copies than the nodes that would be left; add a node, or want fewer copies"
+                "{files} more copies than the nodes that would be left; add a node, or want fewer copies"
             ));
         }
         if self.roomless > 0 {
             let count = scale(self.roomless);
-            problems.push(format!("for {count} files the other nodes have no room; add a node, or remove files"));
+            let files = counted(count, "file", "files");
+            problems.push(format!("for {files} the other nodes have no room; add a node, or remove files"));
         }
         let from = master.nodes.get(from).id.clone();
         let planned = self.moves.iter().map(|(to, (files, bytes))| PlannedMove {

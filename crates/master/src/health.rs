@@ -1,6 +1,8 @@
 //! How the cloud is, in sentences that say what to do. Serves `sector health` and `sector nodes`. All counts are kept as
 //! things change; asking costs nothing.
 
+use std::fmt::Display;
+
 use protocol::{
     NodeId, Now,
     disk::{DiskState, DiskStatus},
@@ -43,34 +45,48 @@ impl Master {
         }
         reasons.extend(self.room_reason());
         if lost > 0 {
-            reasons.push(format!("{lost} files have no copy that can be reached; start the nodes that hold them"));
+            let files = counted(
+                lost,
+                "file has no copy that can be reached; start the nodes that hold it",
+                "files have no copy that can be reached; start the nodes that hold them",
+            );
+            reasons.push(files);
         }
         if lost_in_memory > 0 {
-            reasons.push(format!(
-                "{lost_in_memory} files below `/memory` are gone with their nodes; run the jobs again that made them, or \
-                 remove them"
-            ));
+            let files = counted(
+                lost_in_memory,
+                "file below `/memory` is gone with its node; run the job again that made it, or remove it",
+                "files below `/memory` are gone with their nodes; run the jobs again that made them, or remove them",
+            );
+            reasons.push(files);
         }
         if under_replicated > 0 {
-            reasons.push(format!(
-                "{under_replicated} files have fewer copies than wanted; \
-                 they are being copied as far as the {up} nodes that are up have room"
-            ));
+            let files = counted(
+                under_replicated,
+                "file has fewer copies than wanted; it is being copied",
+                "files have fewer copies than wanted; they are being copied",
+            );
+            let nodes = counted(up, "node that is up has room", "nodes that are up have room");
+            reasons.push(format!("{files} as far as the {nodes}"));
         }
         if short_of_nodes > 0 {
+            let files = counted(short_of_nodes, "file wants", "files want");
             reasons.push(format!(
-                "{short_of_nodes} files want more copies than there are nodes, or copies at a site without nodes; \
-                 add nodes there, or want less"
+                "{files} more copies than there are nodes, or copies at a site without nodes; add nodes there, or want less"
             ));
         }
         if misplaced > 0 {
-            reasons.push(format!(
-                "{misplaced} files have copies where they should not be; they are being moved as far as there is room"
-            ));
+            let files = counted(misplaced, "file has", "files have");
+            reasons
+                .push(format!("{files} copies where they should not be; they are being moved as far as there is room"));
         }
         if corrupt > 0 {
-            reasons
-                .push(format!("{corrupt} copies are corrupt and are being replaced; check the disks of their nodes"));
+            let copies = counted(
+                corrupt,
+                "copy is corrupt and is being replaced; check the disk of its node",
+                "copies are corrupt and are being replaced; check the disks of their nodes",
+            );
+            reasons.push(copies);
         }
         reasons.extend(self.rebuild_reasons());
         reasons.extend(self.clock_reason());
@@ -117,7 +133,11 @@ impl Master {
             takers.iter().filter(|node| node.is_full(reserve_bytes) || node.is_nearly_full(reserve_bytes)).count();
         (near * 2 > takers.len()).then(|| {
             let percent = 100 / NEARLY_FULL_WHEN_LEFT;
-            format!("{near} of {} nodes have less than {percent} % of their room left; {advice}", takers.len())
+            // More than half of two are both: one is the only one.
+            match takers.len() {
+                1 => format!("the only node that takes new files has less than {percent} % of its room left; {advice}"),
+                all => format!("{near} of {all} nodes have less than {percent} % of their room left; {advice}"),
+            }
         })
     }
 
@@ -136,12 +156,23 @@ impl Master {
             let in_doubt = self.in_doubt_at(key);
             let what_to_do = match in_doubt {
                 0 => "wait".to_owned(),
-                _ => format!(
-                    "{in_doubt} of them are in doubt, and are not moved before an administrator decides: \
-                     `sector rebuild recover` or `dismiss` (see `sector rebuild status`)"
-                ),
+                _ => {
+                    let doubtful = match node.held {
+                        1 => "it is in doubt, and is not moved".to_owned(),
+                        _ => counted(
+                            in_doubt,
+                            "of them is in doubt, and is not moved",
+                            "of them are in doubt, and are not moved",
+                        ),
+                    };
+                    format!(
+                        "{doubtful} before an administrator decides: `sector rebuild recover` or `dismiss` (see \
+                         `sector rebuild status`)"
+                    )
+                }
             };
-            reasons.push(format!("node {id} is being drained, {} slices are left; {what_to_do}", node.held));
+            let slices = counted(node.held, "slice is", "slices are");
+            reasons.push(format!("node {id} is being drained, {slices} left; {what_to_do}"));
         }
         if node.is_up() && node.is_active() && node.is_full(reserve_bytes) {
             reasons.push(format!(
@@ -151,6 +182,12 @@ impl Master {
         }
         reasons
     }
+}
+
+/// A count and what is counted, in the words for one or in those for any other number.
+pub(crate) fn counted<N: Display + PartialEq + From<u8>>(count: N, one: &str, others: &str) -> String {
+    let words = if count == N::from(1) { one } else { others };
+    format!("{count} {words}")
 }
 
 /// User functions run there with less around them than there should be.

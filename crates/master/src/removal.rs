@@ -14,6 +14,7 @@ use protocol::{
 use crate::{
     Master,
     actions::Caller,
+    health::counted,
     nodes::{NodeKey, Nodes},
     reconcile::Sweep,
     saves::Effect,
@@ -81,9 +82,11 @@ impl Master {
         }
         let unreachable = self.replication.health().lost;
         if !node.heard && unreachable > 0 {
+            let (files, them) =
+                (counted(unreachable, "file has", "files have"), if unreachable == 1 { "it" } else { "them" });
             return refuse(format!(
-                "{unreachable} files have no copy that can be reached, and node {id}, which was not heard of since the \
-                 master was started, may have them; start it again, or give them up with --force"
+                "{files} no copy that can be reached, and node {id}, which was not heard of since the master was started, \
+                 may have {them}; start it again, or give {them} up with --force"
             ));
         }
         Ok(())

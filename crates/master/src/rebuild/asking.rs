@@ -11,7 +11,7 @@ use protocol::{
 };
 
 use super::adopting::content_of;
-use crate::{Master, actions::Caller, nodes::NodeKey, saves::Effect};
+use crate::{Master, actions::Caller, health::counted, nodes::NodeKey, saves::Effect};
 
 impl Master {
     /// Answers a question or a wish.
@@ -66,15 +66,18 @@ impl Master {
         let missing = self.missing_count();
         let in_doubt = self.rebuild.conflicts.len() - missing;
         if in_doubt > 0 {
-            reasons.push(format!(
-                "{in_doubt} slices were in doubt when the names were put together; see `sector rebuild status`"
-            ));
+            let slices = counted(in_doubt, "slice was", "slices were");
+            reasons.push(format!("{slices} in doubt when the names were put together; see `sector rebuild status`"));
         }
         if missing > 0 {
-            reasons.push(format!(
-                "{missing} names had files in the older journal, and no node has their bytes; see \
-                 `sector rebuild status`, and dismiss those that are not missed"
-            ));
+            let names = counted(
+                missing,
+                "name had a file in the older journal, and no node has its bytes; see `sector rebuild status`, and dismiss \
+                 it if it is not missed",
+                "names had files in the older journal, and no node has their bytes; see `sector rebuild status`, and \
+                 dismiss those that are not missed",
+            );
+            reasons.push(names);
         }
         reasons
     }

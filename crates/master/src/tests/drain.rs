@@ -143,13 +143,13 @@ fn what_cannot_be_drained_is_refused_at_once_with_its_reason() {
     bench.put("ann", create("/f"), 10);
     let refusal = bench.refused("admin", drain("n1"));
     assert!(
-        refusal.status == Status::Unavailable && refusal.sentence.contains("1 files want more copies than the nodes")
+        refusal.status == Status::Unavailable && refusal.sentence.contains("1 file wants more copies than the nodes")
     );
     bench.add_node("n3", "a/1");
     bench.node_mut("n3").free_bytes = 1_005;
     bench.advance(seconds(2));
     let refusal = bench.refused("admin", drain("n1"));
-    assert!(refusal.sentence.contains("for 1 files the other nodes have no room"), "{refusal}");
+    assert!(refusal.sentence.contains("for 1 file the other nodes have no room"), "{refusal}");
     assert_eq!(plan(&mut bench, "n1").problems.len(), 1);
     assert_eq!(status(&mut bench, "n1").standing, Standing::Active);
     bench.node_mut("n3").free_bytes = 1_000_000;
@@ -247,7 +247,7 @@ fn a_node_that_does_not_come_back_after_a_restart_of_the_master_is_missed() {
     assert!(bench.health().reasons.iter().any(|reason| reason.contains("n1 is lost: it was not heard of since")));
     assert_eq!(bench.health().lost, 1);
     let refusal = bench.refused("admin", removal("n1", false, false, false));
-    assert!(refusal.sentence.contains("1 files have no copy that can be reached"), "{refusal}");
+    assert!(refusal.sentence.contains("1 file has no copy that can be reached"), "{refusal}");
     bench.advance(seconds(100));
     let health = bench.health();
     assert_eq!((health.under_replicated, health.lost), (1, 1), "all others were made anew");
@@ -301,7 +301,8 @@ fn a_node_with_slices_in_doubt_waits_for_a_person_and_says_so() {
     bench.advance(seconds(200));
     assert_eq!(bench.holders(old), ["n2"], "it is neither moved nor lost");
     let reasons = bench.health().reasons;
-    let says = |why: &String| why.contains("1 slices are left; 1 of them are in doubt") && why.contains("dismiss");
+    let says =
+        |why: &String| why.contains("1 slice is left; it is in doubt, and is not moved") && why.contains("dismiss");
     assert!(reasons.iter().any(says), "{reasons:?}");
     bench.done("admin", ClientRequest::Rebuild(RebuildRequest::Dismiss(Some(old))));
     bench.advance(seconds(10));

@@ -115,7 +115,7 @@ fn files_in_memory_that_are_gone_are_told_of_but_are_no_loss() {
     bench.advance(seconds(100));
     let health = bench.health();
     assert_eq!((health.lost, health.under_replicated), (0, 0), "{health:?}");
-    assert!(health.reasons.iter().any(|reason| reason.contains("1 files below `/memory`")), "{health:?}");
+    assert!(health.reasons.iter().any(|reason| reason.contains("1 file below `/memory` is gone")), "{health:?}");
     bench.done("ann", rm("/memory/a"));
     assert!(!bench.health().reasons.iter().any(|reason| reason.contains("/memory")));
 }

@@ -137,6 +137,9 @@ fn names_without_bytes_are_listed_and_go_only_when_they_are_dismissed() {
     bench.join_each(&[&holder]);
     bench.advance(seconds(5));
     assert_eq!(listed(&mut bench), names(&["/mine"]));
+    let reasons = bench.health().reasons;
+    let says = |why: &String| why.starts_with("1 name had a file in the older journal, and no node has its bytes");
+    assert!(reasons.iter().any(says), "{reasons:?}");
     assert!(bench.exists("/mine"), "nothing is removed before");
     bench.done("admin", ClientRequest::Rebuild(RebuildRequest::Dismiss(None)));
     bench.advance(seconds(100));
