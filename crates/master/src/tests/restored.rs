@@ -163,3 +163,22 @@ fn where_a_node_was_not_waited_for_a_name_without_bytes_counts_as_lost_and_is_no
     bench.advance(seconds(5));
     assert_eq!((bench.conflicts(), bench.health().lost), (vec![], 0));
 }
+
+#[test]
+fn a_journal_that_goes_on_under_another_id_knows_its_own_copies_before_anything_is_saved() {
+    let mut bench = Bench::with_nodes(&["a/1"]);
+    bench.advance(seconds(5));
+    let backup = bench.rows_now();
+    bench.mkdir("ann", "/since");
+    bench.advance(seconds(5));
+    bench.rows = backup;
+    bench.restart_master();
+    let (old, last) = (bench.master.rebuild.id, bench.master.keeping.sequence());
+    bench.saves = false;
+    bench.join("n1");
+    let id = bench.master.rebuild.id;
+    assert_ne!(id, old, "the node's copy was newer");
+    let newest = bench.master.keeping.sequence();
+    assert!(bench.master.lineage.knows(id, newest, id, last), "a node with this copy would count as newer");
+    assert!(bench.master.lineage.knows(id, newest, old, last));
+}
