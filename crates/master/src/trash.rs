@@ -7,7 +7,10 @@
 
 mod seen;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
 
 use protocol::{
     FileId, Now, Policy, Refusal, Rights, SectorPath, Status, UserName,
@@ -40,7 +43,15 @@ pub(crate) struct Trash {
     by_time: BTreeSet<TrashKey>,
     by_user: BTreeMap<UserName, BTreeSet<TrashKey>>,
     /// The folder by time that each user's last removal went to.
-    last_stamps: BTreeMap<UserName, u64>,
+    last_stamps: BTreeMap<UserName, LastStamp>,
+}
+
+/// The folder to which a user's last removal went.
+#[derive(Clone, Copy, Debug)]
+struct LastStamp {
+    stamp: u64,
+    /// When its first removal was, on the monotonic clock.
+    begun: Duration,
 }
 
 /// The stored form of something removed. Field order is the format.
@@ -116,16 +127,17 @@ impl Trash {
         Some(self.add(id, Trashed { removed_unix_millis: 0, ..item }))
     }
 
-    /// The newest that was removed from a path: of a user, or of anyone.
-    fn newest_from(&self, from: &SectorPath, user: Option<&UserName>) -> Option<FileId> {
-        let keys: &BTreeSet<TrashKey> = match user {
-            Some(user) => self.by_user.get(user)?,
-            None => &self.by_time,
+    /// All that was removed from a path and can be restored: of a user, or of anyone, oldest first by their dates.
+    fn removed_from(&self, from: &SectorPath, user: Option<&UserName>) -> impl Iterator<Item = (&UserName, TrashKey)> {
+        let keys = match user {
+            Some(user) => self.by_user.get(user),
+            None => Some(&self.by_time),
         };
-        let is_it = |key: &&TrashKey| {
-            key.removed_unix_millis > 0 && self.items.get(&key.file).is_some_and(|item| item.from == *from)
-        };
-        keys.iter().rev().find(is_it).map(|key| key.file)
+        let keys = keys.into_iter().flatten().filter(|key| key.removed_unix_millis > 0);
+        keys.filter_map(move |key| {
+            let item = self.items.get(&key.file)?;
+            (item.from == *from).then_some((&item.user, *key))
+        })
     }
 
     fn insert(&mut self, id: FileId, item: Trashed) {
@@ -315,21 +327,44 @@ impl Master {
         Some(self.trash.add(file, Trashed { user, from, removed_unix_millis, inherited: Policy::default() }))
     }
 
-    /// A path for something in its owner's trash at which nothing is.
+    /// A path for something in its owner's trash at which nothing is. Of two things from one path the later one is in the
+    /// folder with the larger number, whatever the clock said: that is how it is known for the later one.
     fn place_in_trash(&mut self, now: Now, owner: &UserName, path: &SectorPath) -> Option<SectorPath> {
         let at = |stamp: u64| SectorPath::parse(&format!("{TRASH}/{owner}/{stamp}{path}")).ok();
-        let last = self.trash.last_stamps.get(owner).copied().unwrap_or(0);
+        let last = self.trash.last_stamps.get(owner).copied();
         // A folder for each removal would be three names for each file.
-        let date = self.clock.date(now);
-        if date.abs_diff(last) < STAMP_SHARED_MILLIS && self.is_free(&at(last)?) {
-            return at(last);
+        if let Some(last) = last.filter(|last| now.monotonic < last.begun + STAMP_SHARED)
+            && self.is_free(&at(last.stamp)?)
+        {
+            return at(last.stamp);
         }
-        let mut stamp = date.max(last + 1);
+        let last = last.map_or_else(|| self.last_stamp_of(owner), |last| last.stamp);
+        let mut stamp = self.clock.date(now).max(last + 1);
         while self.names.find(&SectorPath::parse(&format!("{TRASH}/{owner}/{stamp}")).ok()?).is_some() {
             stamp += 1;
         }
-        self.trash.last_stamps.insert(owner.clone(), stamp);
+        self.trash.last_stamps.insert(owner.clone(), LastStamp { stamp, begun: now.monotonic });
         at(stamp)
+    }
+
+    /// The largest number of a folder in an owner's trash: an earlier life's last one, where it is still there.
+    fn last_stamp_of(&self, owner: &UserName) -> u64 {
+        let folder = trash_root().join(owner.as_str()).ok().and_then(|folder| self.names.find(&folder));
+        let folders = folder.into_iter().flat_map(|folder| self.names.children(folder));
+        let stamps = folders.filter_map(|folder| self.names.name(folder).parse().ok());
+        stamps.filter(|stamp| *stamp < STAMP_MAX).max().unwrap_or(0)
+    }
+
+    /// What was removed last from a path: of a user, or of anyone. Of one owner's the numbers of their folders tell, which only
+    /// grow; between owners, whose folders are their own, the date.
+    fn last_removed(&self, from: &SectorPath, user: Option<&UserName>) -> Option<FileId> {
+        let mut last: BTreeMap<&UserName, (u64, TrashKey)> = BTreeMap::new();
+        for (owner, key) in self.trash.removed_from(from, user) {
+            let stamp = self.names.path(key.file).and_then(|at| stamp_of(&at)).unwrap_or(0);
+            let newest = last.entry(owner).or_insert((stamp, key));
+            *newest = (*newest).max((stamp, key));
+        }
+        last.into_values().map(|(_, key)| key).max().map(|key| key.file)
     }
 
     /// Whether something can be put at a path of the trash without getting into something else that was removed.
@@ -379,8 +414,8 @@ impl Master {
             Refusal::new(Status::NotFound, sentence)
         };
         if !is_in_trash(path) {
-            let own = self.trash.newest_from(path, Some(&by.user));
-            let any = || if by.admin { self.trash.newest_from(path, None) } else { None };
+            let own = self.last_removed(path, Some(&by.user));
+            let any = || if by.admin { self.last_removed(path, None) } else { None };
             return Ok((own.or_else(any).ok_or_else(nothing)?, path.clone()));
         }
         // What was removed, or a part of it.
@@ -443,9 +478,16 @@ pub(crate) fn is_in_trash(path: &SectorPath) -> bool {
     path.as_str().strip_prefix(TRASH).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 
+/// The number of the folder in which something removed lies.
+fn stamp_of(at: &SectorPath) -> Option<u64> {
+    at.components().nth(2)?.parse().ok()
+}
+
 const TRASH: &str = "/.trash";
-/// Removals of one user within this time share a folder, in milliseconds.
-const STAMP_SHARED_MILLIS: u64 = 10_000;
+/// Removals of one user within this time share a folder.
+const STAMP_SHARED: Duration = Duration::from_secs(10);
+/// No clock ever said so: a folder with such a number is an error of somebody's, and would leave no number for the next.
+const STAMP_MAX: u64 = 1 << 62;
 /// The nodes are nearly full when only one byte in so many is left.
 const FULL_WHEN_LEFT: u64 = 20;
 /// What is given up at once then; what it frees is seen before the next time.

@@ -43,6 +43,12 @@ impl Bench {
         }
     }
 
+    /// How many folders there are for what a user removed.
+    fn names_in_trash_of(&mut self, user: &str) -> usize {
+        let own = format!("/.trash/{user}");
+        self.listed(user, &own).iter().filter(|at| at.matches('/').count() == 3).count()
+    }
+
     fn listed(&mut self, user: &str, at: &str) -> Vec<String> {
         self.page(user, at, None).entries.into_iter().map(|entry| entry.path.to_string()).collect()
     }
@@ -93,6 +99,56 @@ fn a_place_that_is_taken_again_is_not_lost_and_the_newest_is_meant() {
     assert_eq!(content(&bench.stat("/oldest").entry).bytes, 1);
     assert_eq!(content(&bench.stat("/d/f").entry).bytes, 9);
     assert_eq!(bench.status_of("ann", restore("/d/none", None)), Status::NotFound);
+}
+
+#[test]
+fn what_was_removed_last_is_meant_also_after_the_clock_went_back() {
+    for restarts in [false, true] {
+        let mut bench = Bench::with_nodes(&["a/1"]);
+        let month = Duration::from_secs(30 * 86_400);
+        let move_clock = |bench: &mut Bench, unix_millis: u64| {
+            bench.now.unix_millis = unix_millis;
+            bench.done("admin", ClientRequest::ConfirmClock);
+            bench.advance(seconds(20));
+        };
+        let (before, ahead) = (bench.now.unix_millis, bench.now.after(month).unix_millis);
+        // The clock is a month ahead, and somebody believes it; then it is put right.
+        move_clock(&mut bench, ahead);
+        bench.put("ann", create("/f"), 1);
+        bench.done("ann", rm("/f"));
+        move_clock(&mut bench, before);
+        if restarts {
+            bench.restart_master();
+            bench.join("n1");
+        }
+        for bytes in 2..=3 {
+            bench.put("ann", create("/f"), bytes);
+            bench.done("ann", rm("/f"));
+        }
+        let items = bench.trash("ann");
+        let last_by_date = items.last().map(|item| item.bytes);
+        assert_eq!((items.len(), last_by_date), (3, Some(Some(1))), "by its date the first would be the last");
+        for (to, bytes) in [("/last", 3), ("/before", 2), ("/first", 1)] {
+            // An administrator, who has removed none of them himself, means the same.
+            let user = if bytes == 2 { "admin" } else { "ann" };
+            bench.restored(user, "/f", Some(to));
+            assert_eq!(content(&bench.stat(to).entry).bytes, bytes, "restarted: {restarts}");
+        }
+    }
+}
+
+#[test]
+fn removals_of_a_moment_share_a_folder_also_after_the_clock_went_back() {
+    let mut bench = Bench::with_nodes(&["a/1"]);
+    bench.put("ann", create("/ahead"), 1);
+    bench.done("ann", rm("/ahead"));
+    bench.advance(seconds(20));
+    bench.now.unix_millis -= 3_600_000;
+    for index in 0..5 {
+        bench.put("ann", create(&format!("/{index}")), 1);
+        bench.done("ann", rm(&format!("/{index}")));
+    }
+    assert_eq!(bench.names_in_trash_of("ann"), 2);
 }
 
 #[test]
