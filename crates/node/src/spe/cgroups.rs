@@ -5,7 +5,10 @@
 //! It never changes a group that other processes live in, and gives a group nothing that its own does not have.
 
 use std::{
-    fs, io,
+    collections::BTreeMap,
+    fs::{self, File, TryLockError},
+    io,
+    os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
     process,
     sync::{
@@ -22,6 +25,8 @@ pub(super) struct Cgroups {
     folder: PathBuf,
     /// Groups whose processes were ended and had not gone yet, those of an earlier node too.
     ended: Mutex<Vec<PathBuf>>,
+    /// Keeps nodes of other processes away, which would take what runs here for an earlier node's.
+    _hold: Hold,
 }
 
 impl Cgroups {
@@ -65,8 +70,9 @@ impl Cgroups {
         static FINDING: Mutex<()> = Mutex::new(());
         let _turn = FINDING.lock().unwrap_or_else(PoisonError::into_inner);
         let folder = Self::look(named)?;
+        let hold = Hold::take(&folder)?;
         let ended = Self::prepare(&folder).map_err(|error| unusable(&folder, &error))?;
-        Ok(Self { folder, ended: Mutex::new(ended) })
+        Ok(Self { folder, ended: Mutex::new(ended), _hold: hold })
     }
 
     /// Gives the groups of an earlier node that are not gone yet.
@@ -166,6 +172,50 @@ impl Drop for Cgroup {
     }
 }
 
+/// A tree is this process's, for all of its nodes together, until the last of them lets it go or the process ends.
+#[derive(Debug)]
+struct Hold {
+    /// The device and the number of the tree's folder.
+    folder: (u64, u64),
+}
+
+impl Hold {
+    /// # Errors
+    /// A sentence where another process has the tree.
+    fn take(folder: &Path) -> Result<Self, String> {
+        let file = File::open(folder).map_err(|error| unusable(folder, &error))?;
+        let about = file.metadata().map_err(|error| unusable(folder, &error))?;
+        let number = (about.dev(), about.ino());
+        let mut held = HELD.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, nodes)) = held.get_mut(&number) {
+            *nodes += 1;
+            return Ok(Self { folder: number });
+        }
+        file.try_lock().map_err(|error| match error {
+            TryLockError::WouldBlock => format!(
+                "the control group {} is in use by another node of this machine; give each node a `spe_cgroup` of its own",
+                folder.display()
+            ),
+            TryLockError::Error(error) => unusable(folder, &error),
+        })?;
+        held.insert(number, (file, 1));
+        Ok(Self { folder: number })
+    }
+}
+
+impl Drop for Hold {
+    fn drop(&mut self) {
+        let mut held = HELD.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some((file, nodes)) = held.get_mut(&self.folder) else { return };
+        *nodes -= 1;
+        if *nodes == 0 {
+            // By name, since a process that is being started may have the same open file for a moment.
+            let _ = file.unlock();
+            held.remove(&self.folder);
+        }
+    }
+}
+
 /// Ends what is in a group and removes it; whether it is gone. Processes that were ended take a moment to go.
 fn end(folder: &Path) -> bool {
     // Kernels before 5.14 have no such file: there, what ends an SPE ends all of it too.
@@ -222,6 +272,9 @@ fn unusable(folder: &Path, error: &io::Error) -> String {
     format!("the control group {} is not this process's to divide: {error}", folder.display())
 }
 
+/// The trees that nodes of this process divide, each with its folder, locked, and how many they are. The lock goes with the
+/// process, however that ends.
+static HELD: Mutex<BTreeMap<(u64, u64), (File, usize)>> = Mutex::new(BTreeMap::new());
 /// How many groups this process has made, for all of its nodes.
 static MADE: AtomicU64 = AtomicU64::new(0);
 /// What a tree must be able to bound.
@@ -320,6 +373,27 @@ mod tests {
             fs::create_dir(folder.path().join(format!("{PREFIX}{}-{number}", process::id()))).unwrap();
         }
         find().make(&limits).unwrap();
+    }
+
+    #[test]
+    fn a_group_that_another_process_divides_is_refused_and_what_runs_in_it_goes_on() {
+        let folder = tree("memory pids", "");
+        let spe = folder.path().join("spe-1-1");
+        fs::create_dir(&spe).unwrap();
+        // As a node of another process has it: locked by way of another open file.
+        let other = File::open(folder.path()).unwrap();
+        other.try_lock().unwrap();
+        let why = Cgroups::find(Some(folder.path())).unwrap_err();
+        assert!(why.contains("in use by another node") && why.contains("`spe_cgroup` of its own"), "{why}");
+        assert!(spe.exists(), "it is not ended");
+        other.unlock().unwrap();
+        let nodes = [(); 2].map(|()| Cgroups::find(Some(folder.path())).unwrap());
+        assert!(!spe.exists(), "that one is gone");
+        for node in nodes {
+            assert!(matches!(other.try_lock(), Err(TryLockError::WouldBlock)), "it is this process's");
+            drop(node);
+        }
+        other.try_lock().unwrap();
     }
 
     #[test]
