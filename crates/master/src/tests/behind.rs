@@ -3,6 +3,8 @@
 
 #![allow(clippy::unwrap_used)]
 
+mod folders;
+
 use std::collections::BTreeMap;
 
 use protocol::{Policy, acl::Acl, message::acl::AclRequest};
@@ -369,22 +371,6 @@ fn a_new_master_without_nodes_stays_new() {
 }
 
 #[test]
-fn folders_of_which_no_copy_says_who_may_read_them_are_closed_where_a_late_node_brings_them() {
-    let mut old = Bench::with_nodes(&["a/1", "b/1"]);
-    old.mkdir("ann", "/secret");
-    old.close_to_others("ann", "/secret");
-    old.put("ann", create("/secret/f"), 1);
-    let mut bench = Bench::new(config(), 77);
-    bench.add_node("n7", "c/1");
-    bench.advance(seconds(3_600));
-    bench.make_node("n1", "a/1");
-    bench.node_mut("n1").held = old.node("n1").held.clone();
-    bench.come(&["n1"]);
-    assert!(bench.exists("/secret/f"));
-    assert!(bench.is_closed_to("eve", "/secret/f") && !bench.is_closed_to("ann", "/secret/f"));
-}
-
-#[test]
 fn an_orderly_restart_is_no_loss_and_leftovers_go_when_all_nodes_have_told() {
     let mut bench = Bench::with_nodes(&["a/1", "b/1", "c/1"]);
     bench.put("ann", create("/a"), 1);
@@ -484,62 +470,6 @@ fn an_old_journal_ends_no_lifetime_before_a_node_has_come() {
 }
 
 #[test]
-fn what_is_written_where_a_folder_was_removed_stays_when_a_node_that_knew_the_old_one_comes_first() {
-    let mut bench = Bench::with_nodes(&["a/1", "b/1"]);
-    bench.mkdir("ann", "/p/a");
-    bench.put("ann", create("/p/a/old"), 1);
-    bench.advance(seconds(3));
-    let kept = bench.node("n2").kept.clone();
-    bench.done("ann", ClientRequest::Remove { path: path("/p/a"), recursive: true, now: false });
-    bench.advance(seconds(1));
-    bench.mkdir("ann", "/p/a");
-    bench.put("ann", create("/p/a/new"), 2);
-    bench.advance(seconds(3));
-    bench.node_mut("n2").kept = kept;
-    bench.lose_journal(0);
-    bench.join_each(&["n2", "n1"]);
-    assert!(bench.exists("/p/a/new") && !bench.exists("/p/a/old"), "{:?}", bench.all_paths());
-}
-
-#[test]
-fn what_is_written_where_a_folder_stood_that_was_renamed_is_not_taken_along_by_it() {
-    for is_known_to_both in [true, false] {
-        let mut bench = Bench::with_nodes(&["a/1", "b/1"]);
-        bench.mkdir("ann", "/b");
-        let old = content(&bench.put("ann", create("/b/f"), 1)).slice;
-        bench.advance(seconds(3));
-        let kept = bench.node("n2").kept.clone();
-        bench.done("ann", ClientRequest::Rename { from: path("/b"), to: path("/a") });
-        bench.advance(seconds(1));
-        bench.mkdir("ann", "/b");
-        let at = (!is_known_to_both).then(|| node("n2"));
-        let copies = at.is_some().then_some(1);
-        let new = bench.put("ann", CreateRequest { at, copies, sync_copies: copies, ..create("/b/f") }, 2);
-        let new = content(&new).slice;
-        // Newer than what may be taken for a file of this folder.
-        let old = if is_known_to_both { old } else { content(&bench.put("ann", create("/a/f"), 3)).slice };
-        bench.advance(seconds(3));
-        bench.node_mut("n2").kept = kept;
-        bench.lose_journal(0);
-        bench.join_each(&["n2"]);
-        // It tells what it holds before what it kept.
-        bench.node_mut("n1").answers = false;
-        bench.join("n1");
-        bench.resume("n1");
-        bench.advance(seconds(70));
-        assert!(!bench.holders(old).is_empty() && !bench.holders(new).is_empty(), "{:?}", bench.conflicts());
-        if is_known_to_both {
-            assert_eq!(["/a/f", "/b/f"].map(|at| content(&bench.stat(at).entry).slice), [old, new]);
-            assert_eq!(bench.conflicts(), []);
-        } else {
-            // Whoever has it knows nothing of the rename: nobody can say where it was written. Neither replaces the other.
-            let conflicts = bench.conflicts();
-            assert!(matches!(&conflicts[..], [(_, ConflictKind::OlderVersion, true)]), "{conflicts:?}");
-        }
-    }
-}
-
-#[test]
 fn a_copy_that_is_made_while_a_node_is_missed_gets_its_place() {
     let mut bench = Bench::with_nodes(&["a/1", "b/1", "c/1"]);
     let slice = content(&bench.put("ann", create("/a"), 1)).slice;
@@ -553,44 +483,6 @@ fn a_copy_that_is_made_while_a_node_is_missed_gets_its_place() {
     for id in others {
         assert_eq!(bench.node(id).paths(), ["/a"], "{id}");
     }
-}
-
-#[test]
-fn work_of_several_lives_on_an_old_journal_stands_and_no_folders_are_mixed_up() {
-    let mut bench = Bench::with_nodes(&["a/1", "b/1", "c/1"]);
-    bench.put("ann", create("/a"), 1);
-    bench.advance(seconds(3));
-    let backup = bench.rows.clone();
-    bench.crash("n1");
-    bench.crash("n2");
-    bench.advance(seconds(12));
-    let at =
-        |at: &str, id: &str| CreateRequest { copies: Some(1), sync_copies: Some(1), at: Some(node(id)), ..create(at) };
-    // Both lines give their next folder the same id.
-    bench.mkdir("bob", "/bobs");
-    bench.put("bob", at("/bobs/hers-not", "n3"), 2);
-    bench.advance(seconds(3));
-    bench.bring_back(&backup);
-    bench.join_each(&["n1", "n2"]);
-    bench.mkdir("eve", "/eves");
-    bench.close_to_others("eve", "/eves");
-    bench.put("eve", at("/eves/secret", "n1"), 3);
-    bench.limit("eve", 3);
-    bench.keep_for("/eves", 77_777);
-    bench.advance(seconds(3));
-    bench.restart_master();
-    bench.join_each(&["n1", "n2"]);
-    bench.put("eve", at("/eves/later", "n2"), 4);
-    bench.advance(seconds(3));
-    bench.come(&["n1", "n2", "n3"]);
-    let paths = bench.all_paths();
-    for at in ["/a", "/bobs/hers-not", "/eves/secret", "/eves/later"] {
-        assert!(paths.contains(&at.to_owned()), "{at} is not in {paths:?}");
-    }
-    assert!(bench.is_closed_to("bob", "/eves/secret") && bench.is_closed_to("bob", "/eves/later"));
-    assert_eq!(bench.lifetime("/eves"), Some(77_777));
-    let ClientReply::Quotas(quotas) = bench.ask("admin", ClientRequest::Quotas { after: None }) else { panic!() };
-    assert!(quotas.quotas.iter().any(|quota| quota.files == Some(3)), "{quotas:?}");
 }
 
 #[test]
