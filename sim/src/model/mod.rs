@@ -93,6 +93,12 @@ impl Book {
         }
     }
 
+    /// Where a file of this path would be had it been in its folders when they were renamed.
+    pub(crate) fn renamed(&self, at: &protocol::SectorPath) -> Vec<protocol::SectorPath> {
+        let region = self.regions.iter().find(|region| at.is_within(&region.root));
+        region.map_or_else(|| vec![at.clone()], |region| region.renamed(at))
+    }
+
     /// A write was answered with success.
     pub(crate) fn acknowledge(&mut self, now: std::time::Duration, path: &protocol::SectorPath, content: ContentId) {
         self.acknowledged.insert((path.clone(), content), now);

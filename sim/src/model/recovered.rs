@@ -106,8 +106,10 @@ impl Recovered {
         }
         book.outputs.iter().for_each(|(path, content)| note(path, *content));
         // What was never committed looks, staged on a disk, like what was (`docs/decisions/0012-lost-journal.md`).
-        let attempted = book.attempted.iter().filter(|(path, content)| !gone.contains(path, *content));
-        attempted.for_each(|(path, content)| note(path, *content));
+        // Its folder may have another name by now.
+        for (at, content) in book.attempted.iter().filter(|(path, content)| !gone.contains(path, *content)) {
+            book.renamed(at).iter().for_each(|at| note(at, *content));
+        }
         truth.extend(book.outputs.iter().cloned());
         // A name that an older journal brought back may have no bytes.
         truth.retain(|(_, content)| !book.remains.is_doubtful(*content));
@@ -122,9 +124,7 @@ impl Recovered {
     /// (`docs/decisions/0032-older-journal.md`).
     pub(crate) fn rolled_back(mut self, book: &Book, kept_until: Duration, held: &[Held], backup: &Backup) -> Self {
         for (at, content) in backup.names() {
-            let region = book.regions.iter().find(|region| at.is_within(&region.root));
-            let places = region.map_or_else(|| vec![at.clone()], |region| region.renamed(at));
-            places.into_iter().for_each(|at| self.may_be(at, *content));
+            book.renamed(at).into_iter().for_each(|at| self.may_be(at, *content));
         }
         let acknowledged = book.acknowledged.iter().filter(|(_, at)| **at <= kept_until);
         let acknowledged: BTreeSet<_> = acknowledged.map(|((_, content), _)| *content).collect();
