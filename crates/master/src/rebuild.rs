@@ -72,6 +72,8 @@ pub(crate) struct Rebuild {
     last_told: Duration,
     /// The copy that was taken.
     copy: Option<(NodeId, KeptMark)>,
+    /// The slices of the files that this copy names; `None`: it was taken in an earlier life.
+    copied: Option<BTreeSet<SliceId>>,
     gather: Option<Gather>,
     /// Slices that are no file's content any more, with the nodes that were away when that was decided.
     removed: BTreeMap<SliceId, BTreeSet<NodeId>>,
@@ -135,6 +137,7 @@ impl Rebuild {
             disks_seen: BTreeMap::new(),
             last_told: now.monotonic,
             copy: state.copy,
+            copied: None,
             gather: None,
             removed: read.removed,
             conflicts: read.conflicts,

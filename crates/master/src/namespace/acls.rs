@@ -56,6 +56,7 @@ pub(crate) struct Ancestor<'a> {
     /// What it says itself.
     pub(crate) acl: Option<&'a Acl>,
     pub(crate) is_root: bool,
+    pub(crate) is_folder: bool,
 }
 
 impl Namespace {
@@ -113,7 +114,8 @@ impl Namespace {
         // What was cut off names a parent that is none.
         above.map_while(|slot| {
             let owner = self.items.owner(slot)?;
-            Some(Ancestor { slot, owner, acl: self.items.acl(slot), is_root: slot == self.root })
+            let (is_root, is_folder) = (slot == self.root, self.items.is_folder(slot));
+            Some(Ancestor { slot, owner, acl: self.items.acl(slot), is_root, is_folder })
         })
     }
 }

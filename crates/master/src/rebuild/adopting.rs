@@ -272,7 +272,10 @@ impl Master {
         let replicas = self.replicas.of(slice);
         let holders = replicas.iter().filter(|replica| Some(replica.state) == there);
         let of_holders = holders.map(|replica| self.knowledge(replica.node)).max();
-        let of_copy = self.rebuild.copy.as_ref().filter(|_| self.is_pinned(file)).map(|(_, mark)| copy::age(mark));
+        // Also what an older copy, or a sidecar, says to be in the trash is pinned; this copy knows nothing of that.
+        let is_copied = self.rebuild.copied.as_ref().is_none_or(|copied| copied.contains(&slice));
+        let names_it = is_copied && self.is_pinned(file);
+        let of_copy = self.rebuild.copy.as_ref().filter(|_| names_it).map(|(_, mark)| copy::age(mark));
         of_holders.max(self.rebuild.renamed.get(&slice).copied()).max(of_copy).unwrap_or((0, 0))
     }
 

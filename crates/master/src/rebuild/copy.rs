@@ -226,6 +226,7 @@ impl Master {
         let mut changes: Vec<_> = entries.iter().map(|entry| namespace::removal(entry.id)).collect();
         changes.extend(tree.into_iter().map(|row| RowChange::Set { table: row.table, key: row.key, value: row.value }));
         let before = std::mem::replace(&mut self.names, new);
+        self.rebuild.copied = Some(self.names.all_slices().collect());
         let made = std::mem::take(&mut self.rebuild.made);
         self.rebuild.folders = self.names.usage(ROOT).folders.saturating_sub(1);
         self.rebuild.files = self.names.usage(ROOT).files;

@@ -39,7 +39,7 @@ impl Master {
             if *own.owner == by.user {
                 return true;
             }
-            if let Some(acl) = own.acl {
+            if let Some(acl) = own.acl.filter(|_| !own.is_folder || !self.rebuild.is_running()) {
                 return acl.rights_of(by).has(Rights::READ);
             }
             let Some(parent) = self.names.parent(id).filter(|_| !self.rebuild.is_running()) else { return false };

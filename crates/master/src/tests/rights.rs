@@ -350,6 +350,38 @@ fn rights_come_back_when_the_journal_was_lost_and_nobody_reads_by_default_before
 }
 
 #[test]
+fn what_a_folder_said_once_opens_it_to_nobody_while_names_are_put_together() {
+    let mut bench = Bench::with_nodes(&["a/1", "b/1"]);
+    put(&mut bench, "ann", "/d/f");
+    bench.set_acl("ann", "/d", "everyone:r");
+    bench.advance(seconds(5));
+    bench.crash("n1");
+    bench.advance(seconds(12));
+    bench.set_acl("ann", "/d", "none");
+    bench.advance(seconds(5));
+    bench.lose_journal(0);
+    // Its copy is from before the folder was closed.
+    bench.join_each(&["n1"]);
+    assert_eq!(bench.rebuild_status().state, RebuildState::Running);
+    assert_eq!(bench.acl("admin", "/d").own, Some("everyone:r".parse().unwrap()));
+    for request in [
+        ClientRequest::Stat(path("/d")),
+        ClientRequest::Usage(path("/d")),
+        ClientRequest::List { folder: path("/d"), recursive: true, after: None, with_nodes: false },
+    ] {
+        let reply = bench.ask("bob", request.clone());
+        assert!(matches!(&reply, ClientReply::Refused(refusal) if refusal.status == Status::Refused), "{request:?}");
+        assert!(!matches!(bench.ask("ann", request), ClientReply::Refused(_)));
+    }
+    let list = ClientRequest::List { folder: SectorPath::root(), recursive: true, after: None, with_nodes: false };
+    let ClientReply::Page(page) = bench.ask("bob", list) else { panic!("no list") };
+    assert_eq!(page.entries, []);
+    bench.join_each(&["n2"]);
+    assert_eq!(bench.rebuild_status().state, RebuildState::Settled);
+    assert_eq!(bench.acl("ann", "/d").own, Some("none".parse().unwrap()));
+}
+
+#[test]
 fn of_rights_that_differ_the_newer_hold_and_else_what_all_grant() {
     for (n2_away, expected) in [(true, "user:bob:r"), (false, "user:bob:r")] {
         let mut bench = Bench::with_nodes(&["a/1", "b/1"]);
