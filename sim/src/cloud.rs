@@ -6,18 +6,21 @@ use std::time::Duration;
 use fastrand::Rng;
 use master::MasterConfig;
 use protocol::{
-    RecordFormat, Version,
-    message::{client_master::CreateRequest, node_master::DriveOrder},
+    RecordFormat, Rights, Version,
+    message::{client_master::CreateRequest, master_security::UserRights, node_master::DriveOrder},
 };
 
 use crate::{
     Kind, Options, Report, Sabotage,
-    actor::{Actor, Auditor, Deputy, Driver, JobPlanned, Keeper, Part, Person, RECORD_BYTES, create_request},
+    actor::{
+        Actor, Auditor, Deputy, Driver, FOLDERS, JobPlanned, Keeper, Part, Person, RECORD_BYTES, Snoop, Tenant,
+        create_request,
+    },
     calls::{CallId, CallReply, STALL_MAX},
     environment::Environment,
     faults::{Faults, disks},
     invariants::{healing, names, recovery},
-    model::{Region, Register, path},
+    model::{Holding, Region, Register, Setting, administrator, path, user},
     queue::{Event, Life, Who},
     role::{MasterRole, NodeRole},
 };
@@ -61,6 +64,9 @@ impl Cloud {
     fn new(options: &Options) -> Self {
         let mut env = Environment::new(options.seed, options.is_shown, options.sabotage);
         let config = draw_config(&mut env.rng);
+        env.book.estate.everyone = config.everyone;
+        env.book.estate.bin.is_there = !config.trash.is_zero();
+        env.book.estate.bin.lasts = config.trash > LASTING;
         let nodes = env.rng.usize(NODES_MIN..6);
         env.note(format_args!("seed {}: {nodes} nodes, {config:?}", options.seed));
         let master = MasterRole::new(config, env.rng.u64(..), options.sabotage);
@@ -229,7 +235,10 @@ impl Cloud {
                 self.env.network.mend(cut);
             }
             Event::ClockSet(who) => self.set_clock_right(who),
-            Event::DiskHasRoom(node) => self.nodes[node].disks.set_free_bytes(disks::PLENTY_BYTES),
+            Event::DiskHasRoom(node) => {
+                self.env.book.estate.bin.set_scarce(false);
+                self.nodes[node].disks.set_free_bytes(disks::PLENTY_BYTES);
+            }
             Event::JournalHasRoom => self.master.disk().set_free_bytes(disks::PLENTY_BYTES),
             Event::JournalCopied => self.keep_copy_of_journal(),
             Event::DiskSeenTo { node, disk } => self.see_to_disk(node, disk),
@@ -503,6 +512,8 @@ fn draw_config(rng: &mut Rng) -> MasterConfig {
         replicate_after: Duration::from_secs(rng.u64(4..20)),
         // None, one that is emptied meanwhile, and the usual one.
         trash: Duration::from_secs([0, 20, 604_800][rng.usize(..3)]),
+        // Clouds in which all is open to be read, and such in which nothing is.
+        everyone: if rng.bool() { Rights::READ.and(Rights::RUN) } else { Rights::default() },
         ..MasterConfig::default()
     }
 }
@@ -530,15 +541,46 @@ fn draw_actors(env: &mut Environment, nodes: usize, planned: JobPlanned) -> Vec<
         let leaves_one = env.rng.bool();
         parts.push(Part::Keeper(Box::new(Keeper::new(nodes, leaves_one))));
     }
+    parts.extend(draw_tenants(env, parts.len()));
     env.book.people_at_work = parts.len();
     for number in 0..env.rng.usize(1..4) {
         env.book.registers.push(Register::new(path(&format!("/shared/{number}"))));
     }
     parts.push(Part::Driver(Box::new(Driver::new(planned, 0, paths))));
     parts.push(Part::Auditor(Box::new(Auditor::new(nodes))));
+    for (name, is_stranger) in [("ben", false), ("eve", true)] {
+        env.book.estate.accounts.add(parts.len(), user(name));
+        parts.push(Part::Snoop(Box::new(Snoop::new(ordinary(name), is_stranger))));
+    }
     parts.into_iter().enumerate().map(|(number, part)| Actor::new(number, part)).collect()
 }
 
+/// Two users with folders of their own, each with a region, and the steward of all users.
+fn draw_tenants(env: &mut Environment, first: usize) -> Vec<Part> {
+    let mut parts = Vec::new();
+    for (number, name) in ["ann", "ben"].into_iter().enumerate() {
+        let (home, region) = (path(&format!("/{name}")), env.book.regions.len());
+        env.book.regions.push(Region::new(home.clone()));
+        let folders = FOLDERS.iter().map(|folder| path(&format!("{home}/{folder}")));
+        for at in std::iter::once(home.clone()).chain(folders) {
+            env.book.estate.folders.push(Holding::new(at, region, user(name)));
+        }
+        env.book.estate.quotas.insert(user(name), Setting::new((None, None)));
+        env.book.estate.accounts.add(first + number, user(name));
+        parts.push(Part::Tenant(Box::new(Tenant::new(ordinary(name), Some(region)))));
+    }
+    let steward = UserRights { user: administrator(), groups: Vec::new(), admin: true };
+    parts.push(Part::Tenant(Box::new(Tenant::new(steward, None))));
+    parts
+}
+
+/// A user who is no administrator.
+fn ordinary(name: &str) -> UserRights {
+    UserRights { user: user(name), groups: Vec::new(), admin: false }
+}
+
+/// What is removed is in the trash for longer than any run lasts.
+const LASTING: Duration = Duration::from_secs(86_400);
 /// Fewest nodes of a cloud.
 pub(crate) const NODES_MIN: usize = 3;
 /// How soon something that a cut link held up is tried again.

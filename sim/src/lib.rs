@@ -62,6 +62,20 @@ pub enum Sabotage {
     OldJournalIsBelieved,
     /// Nodes acknowledge the order to remove a slice, and never do.
     RemovalsAreNeverMade,
+    /// Nodes tell a master that lost its journal nothing of who may do what with folders.
+    RightsAreForgotten,
+    /// Nor how much users may keep.
+    QuotasAreForgotten,
+    /// Nor what policies folders have.
+    PoliciesAreForgotten,
+    /// Nor what is in the trash.
+    TrashIsForgotten,
+    /// The master takes everyone for an administrator.
+    PrivateIsOpen,
+    /// The master counts a byte too many for each quota.
+    QuotasAreMiscounted,
+    /// The master never hears whose sessions were revoked.
+    RevocationsAreForgotten,
     /// The driver of jobs writes its output where nobody knows of it.
     OutputGoesAstray,
     /// The driver of jobs gives its output its place as soon as there is a part of it.
@@ -72,7 +86,7 @@ pub enum Sabotage {
 
 impl Sabotage {
     /// All there are.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 18] = [
         Self::JournalForgets,
         Self::DisksForget,
         Self::BucketRepeatsRecord,
@@ -84,6 +98,13 @@ impl Sabotage {
         Self::OldJournalIsBelieved,
         Self::RemovalsAreNeverMade,
         Self::OutputGoesAstray,
+        Self::RightsAreForgotten,
+        Self::QuotasAreForgotten,
+        Self::PoliciesAreForgotten,
+        Self::TrashIsForgotten,
+        Self::PrivateIsOpen,
+        Self::QuotasAreMiscounted,
+        Self::RevocationsAreForgotten,
     ];
 }
 

@@ -153,3 +153,44 @@ fn a_bucket_that_keeps_the_pieces_of_attempts_that_lost_is_found() {
     let violations = sabotaged_seeds(Sabotage::BucketsMixAttempts, 3 * SEEDS);
     assert!(finds(&violations, "was seen, and") || finds(&violations, "counted"), "{violations:?}");
 }
+
+/// Whether some seed finds a sabotage so.
+fn is_found(sabotage: Sabotage, kind: Kind, says: &str) -> bool {
+    let violation = |seed| run(&Options { seed, sabotage: Some(sabotage), ..Options::default() }).violation;
+    (0..8 * SEEDS).filter_map(violation).any(|found| found.kind == kind && found.sentence.contains(says))
+}
+
+#[test]
+fn rights_that_do_not_come_back_are_found_by_the_estate() {
+    assert!(is_found(Sabotage::RightsAreForgotten, Kind::Safety, "the rights of"));
+}
+
+#[test]
+fn quotas_that_do_not_come_back_are_found_by_the_estate() {
+    assert!(is_found(Sabotage::QuotasAreForgotten, Kind::Safety, "the quota of"));
+}
+
+#[test]
+fn policies_that_do_not_come_back_are_found_by_the_estate() {
+    assert!(is_found(Sabotage::PoliciesAreForgotten, Kind::Safety, "the policy of"));
+}
+
+#[test]
+fn a_trash_that_does_not_come_back_is_found_by_the_estate() {
+    assert!(is_found(Sabotage::TrashIsForgotten, Kind::Safety, "is not in the trash"));
+}
+
+#[test]
+fn a_master_that_takes_everyone_for_an_administrator_is_found_by_the_rights() {
+    assert!(is_found(Sabotage::PrivateIsOpen, Kind::Safety, "was not refused"));
+}
+
+#[test]
+fn a_quota_that_is_miscounted_is_found_by_the_estate() {
+    assert!(is_found(Sabotage::QuotasAreMiscounted, Kind::Liveness, "sum up to"));
+}
+
+#[test]
+fn a_revocation_that_nobody_hears_of_is_found_by_the_master() {
+    assert!(is_found(Sabotage::RevocationsAreForgotten, Kind::Safety, "who was revoked"));
+}

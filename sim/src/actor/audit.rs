@@ -1,6 +1,8 @@
 //! The one who looks at everything once the faults are over: nodes, health, every name, every copy of every file. It
 //! begins again and again until all is well, and says what is not.
 
+mod estate;
+
 use std::{
     collections::{BTreeMap, VecDeque},
     mem,
@@ -12,12 +14,13 @@ use protocol::{
     message::client_master::{ClientReply, ClientRequest, Entry, EntryKind},
 };
 
+use self::estate::EstateLook;
 use super::{PATIENCE, ask, later};
 use crate::{
     Kind,
     calls::{CallId, CallReply},
     environment::Environment,
-    invariants::{bytes, healing, names, recovery},
+    invariants::{self, bytes, healing, names, recovery},
     model::path,
     reading::{Reading, Turn},
     role::Seat,
@@ -52,6 +55,7 @@ enum Step {
     Health,
     Names(usize),
     Listing(Listing),
+    Estate(Box<EstateLook>),
     Stat,
     Reading(Box<Reading>),
     /// All was well.
@@ -151,7 +155,7 @@ impl Auditor {
                 Err(why) => {
                     // Files are read all the same: those that cannot be are what to say first.
                     self.unwell = why;
-                    self.list(env, seat, Listing::of(SectorPath::root()));
+                    self.list(env, seat, Listing::of(env, SectorPath::root()));
                 }
             },
             Step::Names(region) => {
@@ -160,6 +164,10 @@ impl Auditor {
                 self.look_at_region(env, seat, region + 1);
             }
             Step::Listing(listing) => self.listed(env, seat, listing, reply),
+            Step::Estate(mut look) => {
+                look.answered(env, &self.entries, reply);
+                self.look_at_estate(env, seat, look);
+            }
             Step::Stat => {
                 if let Some(path) = recovery::doubtful(env, &reply) {
                     self.to_read.retain(|other| other != path);
@@ -216,7 +224,7 @@ impl Auditor {
                 let request = names::Look::List(root).request();
                 self.ask(env, seat, &request, Step::Names(region));
             }
-            None => self.list(env, seat, Listing::of(SectorPath::root())),
+            None => self.list(env, seat, Listing::of(env, SectorPath::root())),
         }
     }
 
@@ -243,7 +251,7 @@ impl Auditor {
         }
         if listing.folder != trash {
             // It is not seen in the folder above.
-            return self.list(env, seat, Listing { entries: listing.entries, ..Listing::of(trash) });
+            return self.list(env, seat, Listing { folder: trash, after: None, ..listing });
         }
         let entries = listing.entries;
         let file = |entry: &Entry| match &entry.kind {
@@ -258,6 +266,17 @@ impl Auditor {
         // What must be there is asked for by name, also when the list does not have it.
         let missing = |path: &SectorPath| !self.to_stat.contains(path);
         self.to_read.extend(env.book.outputs.iter().map(|(path, _)| path.clone()).filter(missing));
+        invariants::estate::check_stray(env, &self.entries, listing.since);
+        self.look_at_estate(env, seat, Box::default());
+    }
+
+    /// Owners, rights, quotas and the trash, then file after file.
+    fn look_at_estate(&mut self, env: &mut Environment, seat: &mut Seat, mut look: Box<EstateLook>) {
+        if let Some(request) = look.request(env) {
+            return self.ask(env, seat, &request, Step::Estate(look));
+        }
+        self.missing.append(&mut look.wrong);
+        self.unwell = look.unwell.take().unwrap_or_else(|| mem::take(&mut self.unwell));
         self.next_file(env, seat);
     }
 
@@ -306,11 +325,13 @@ struct Listing {
     folder: SectorPath,
     after: Option<SectorPath>,
     entries: Vec<Entry>,
+    /// When the first page was asked for.
+    since: Duration,
 }
 
 impl Listing {
-    fn of(folder: SectorPath) -> Self {
-        Self { folder, after: None, entries: Vec::new() }
+    fn of(env: &Environment, folder: SectorPath) -> Self {
+        Self { folder, after: None, entries: Vec::new(), since: env.now.monotonic }
     }
 }
 

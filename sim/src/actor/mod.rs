@@ -6,6 +6,9 @@ mod driver;
 mod keeper;
 mod output;
 mod person;
+mod questions;
+mod snoop;
+mod tenant;
 mod upload;
 
 use std::time::Duration;
@@ -28,6 +31,8 @@ pub(crate) use driver::{Deputy, Driver};
 pub(crate) use keeper::Keeper;
 pub(crate) use output::{JobPlanned, RECORD_BYTES};
 pub(crate) use person::Person;
+pub(crate) use snoop::Snoop;
+pub(crate) use tenant::{FOLDERS, Tenant};
 pub(crate) use upload::create_request;
 
 /// A client.
@@ -43,6 +48,8 @@ pub(crate) enum Part {
     Deputy(Box<Deputy>),
     Auditor(Box<Auditor>),
     Keeper(Box<Keeper>),
+    Tenant(Box<Tenant>),
+    Snoop(Box<Snoop>),
 }
 
 impl Actor {
@@ -84,6 +91,8 @@ impl Actor {
                 Part::Deputy(deputy) => deputy.logged_in(env, &mut self.seat),
                 Part::Auditor(auditor) => auditor.logged_in(env, &mut self.seat),
                 Part::Keeper(keeper) => keeper.logged_in(env, &mut self.seat),
+                Part::Tenant(tenant) => tenant.logged_in(env, &mut self.seat),
+                Part::Snoop(snoop) => snoop.logged_in(env, &mut self.seat),
             }
         }
         self.settle(env);
@@ -107,6 +116,8 @@ impl Actor {
             Part::Deputy(deputy) => deputy.timer(env, &mut self.seat, tag),
             Part::Auditor(auditor) => auditor.timer(env, &mut self.seat, tag),
             Part::Keeper(keeper) => keeper.timer(env, &mut self.seat, tag),
+            Part::Tenant(tenant) => tenant.timer(env, &mut self.seat, tag),
+            Part::Snoop(snoop) => snoop.timer(env, &mut self.seat, tag),
         }
         self.settle(env);
     }
@@ -120,8 +131,9 @@ impl Actor {
             Part::Driver(driver) => driver.call_answered(env, &mut self.seat, call, reply),
             Part::Deputy(deputy) => deputy.call_answered(env, &mut self.seat, call, reply),
             Part::Auditor(auditor) => auditor.call_answered(env, &mut self.seat, call, reply),
-            // It talks with the master alone.
-            Part::Keeper(_) => {}
+            Part::Tenant(tenant) => tenant.call_answered(env, &mut self.seat, call, reply),
+            // They talk with the master alone.
+            Part::Keeper(_) | Part::Snoop(_) => {}
         }
         self.settle(env);
     }
@@ -141,7 +153,7 @@ impl Actor {
         match &mut self.part {
             Part::Person(person) => person.journal_lost(env, &self.seat),
             Part::Keeper(keeper) => keeper.journal_lost(env, &self.seat),
-            Part::Driver(_) | Part::Deputy(_) | Part::Auditor(_) => {}
+            Part::Driver(_) | Part::Deputy(_) | Part::Auditor(_) | Part::Tenant(_) | Part::Snoop(_) => {}
         }
     }
 
@@ -158,7 +170,8 @@ impl Actor {
             Part::Person(person) => person.begin_round(env, &self.seat),
             Part::Keeper(keeper) => keeper.begin_round(env, &self.seat),
             Part::Driver(driver) => driver.begin_round(),
-            Part::Deputy(_) => {}
+            Part::Deputy(_) | Part::Snoop(_) => {}
+            Part::Tenant(tenant) => tenant.begin_round(env, &self.seat),
             Part::Auditor(auditor) => auditor.begin_round(env, &self.seat),
         }
     }
@@ -169,7 +182,8 @@ impl Actor {
             Part::Person(person) => person.is_at_rest(),
             Part::Driver(driver) => driver.is_at_rest(),
             Part::Deputy(deputy) => deputy.is_over(),
-            Part::Auditor(_) => true,
+            Part::Auditor(_) | Part::Snoop(_) => true,
+            Part::Tenant(tenant) => tenant.is_at_rest(),
             Part::Keeper(keeper) => keeper.is_at_rest(),
         }
     }
@@ -195,6 +209,8 @@ impl Actor {
             Part::Deputy(deputy) => format!("{:?} {}", self.seat.who, deputy.state()),
             Part::Auditor(auditor) => format!("{:?} {}", self.seat.who, auditor.state()),
             Part::Keeper(keeper) => format!("{:?} {}", self.seat.who, keeper.state()),
+            Part::Tenant(tenant) => format!("{:?} {}", self.seat.who, tenant.state()),
+            Part::Snoop(_) => format!("{:?} is curious", self.seat.who),
         }
     }
 
@@ -238,6 +254,8 @@ impl Actor {
                         Part::Deputy(deputy) => deputy.answered(env, &mut self.seat, tag, reply),
                         Part::Auditor(auditor) => auditor.answered(env, &mut self.seat, tag, reply),
                         Part::Keeper(keeper) => keeper.answered(env, &mut self.seat, tag, reply),
+                        Part::Tenant(tenant) => tenant.answered(env, &mut self.seat, tag, reply),
+                        Part::Snoop(snoop) => snoop.answered(env, &mut self.seat, tag, reply),
                     }
                 }
                 Heard::Lost(session) => {

@@ -20,6 +20,7 @@ impl Cloud {
         let disk = self.env.rng.usize(..self.nodes[node].disks.count());
         self.nodes[node].disks.disk(disk).set_free_bytes(bytes);
         self.faults.fired.full_disks += 1;
+        self.env.book.estate.bin.set_scarce(true);
         let span = self.env.span(3_000, 40_000);
         self.env.after(span, Event::DiskHasRoom(node));
     }

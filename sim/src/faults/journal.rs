@@ -87,6 +87,7 @@ impl Cloud {
         self.env.look_at_clock_of(Who::Master);
         let (held, kept_until) = (self.all_held(), self.kept_until());
         let now = self.env.now.monotonic;
+        self.env.book.lose_estate(now, kept_until);
         let recovered = match self.env.book.recovered.take() {
             Some(recovered) => recovered.again(&held),
             None => Recovered::new(&self.env.book, now, kept_until, &held),
@@ -95,6 +96,7 @@ impl Cloud {
             Some(backup) => recovered.rolled_back(&self.env.book, kept_until, &held, backup),
             None => recovered,
         });
+        self.env.book.release_restored(kept_until);
         self.env.book.has_old_journal = backup.is_some();
         self.env.book.losses += 1;
         self.env.is_quiet = true;

@@ -72,6 +72,7 @@ impl Cloud {
             let ahead_millis = self.env.clock_ahead(who).saturating_add(millis);
             self.env.set_clock(who, ahead_millis);
             if who == Who::Master {
+                self.env.book.estate.bin.note_clock(ahead_millis);
                 self.faults.clock_ahead_max_millis = self.faults.clock_ahead_max_millis.max(ahead_millis);
             }
         }

@@ -2,8 +2,10 @@
 //! again at the end; that of healing at the end alone.
 
 pub(crate) mod bytes;
+pub(crate) mod estate;
 pub(crate) mod healing;
 pub(crate) mod job_output;
 pub(crate) mod names;
 pub(crate) mod recovery;
+pub(crate) mod rights;
 pub(crate) mod versions;

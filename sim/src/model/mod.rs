@@ -1,19 +1,27 @@
 //! The truth beside the cloud: a slow and obvious model of what the clients were told, kept by the simulation alone. The
 //! invariants compare the cloud with it; the cloud never sees it.
 
+mod accounts;
 mod backup;
+mod bin;
 mod content;
+mod estate;
 mod recovered;
 mod region;
 mod register;
+mod setting;
 mod tree;
 mod version;
 
+pub(crate) use accounts::{Accounts, administrator, user};
 pub(crate) use backup::Backup;
+pub(crate) use bin::{Bin, Removed};
 pub(crate) use content::{ContentId, Contents, digest_of};
+pub(crate) use estate::{Estate, Found, Holding, Most};
 pub(crate) use recovered::{Held, Recovered, Remains};
 pub(crate) use region::{Outcome, Region};
 pub(crate) use register::Register;
+pub(crate) use setting::{Begun, Setting};
 pub(crate) use tree::{Change, Item, Tree, path};
 pub(crate) use version::Versions;
 
@@ -23,6 +31,8 @@ pub(crate) struct Book {
     pub(crate) contents: Contents,
     /// One folder for each client who changes names: nobody else changes anything in it.
     pub(crate) regions: Vec<Region>,
+    /// Whose folders are, who may do what, and what was removed.
+    pub(crate) estate: Estate,
     /// Files that all clients overwrite.
     pub(crate) registers: Vec<Register>,
     /// What anybody ever began to write, also where it was given up.
@@ -99,6 +109,29 @@ impl Book {
         region.map_or_else(|| vec![at.clone()], |region| region.renamed(at))
     }
 
+    /// The journal was lost, and with it what is not kept by nodes of owners, rights, quotas and the trash.
+    pub(crate) fn lose_estate(&mut self, now: std::time::Duration, kept_until: std::time::Duration) {
+        let regions = &self.regions;
+        // What was removed, and has been put there again.
+        let was_there = |at: &protocol::SectorPath| {
+            let mut seen = regions.iter().flat_map(|region| region.seen_since(kept_until));
+            seen.any(|tree| tree.0.contains_key(at))
+        };
+        self.estate.lose(now, kept_until, was_there);
+    }
+
+    /// What was taken back from the trash after `kept_until` may be there again: the copies of the small rows say so. And where a
+    /// trash is soon emptied, whatever a node that was away has there may be gone for good.
+    pub(crate) fn release_restored(&mut self, kept_until: std::time::Duration) {
+        let (Some(recovered), estate) = (&mut self.recovered, &self.estate) else { return };
+        let regions = &self.regions;
+        recovered.release(estate.bin.lasts, |at, content| {
+            let region = regions.iter().find(|region| at.is_within(&region.root));
+            let was_there = |region: &Region| region.seen_since(kept_until).all(|tree| tree.file(at) == Some(content));
+            estate.bin.had(at, content) && (!estate.bin.lasts || !region.is_some_and(was_there))
+        });
+    }
+
     /// A write was answered with success.
     pub(crate) fn acknowledge(&mut self, now: std::time::Duration, path: &protocol::SectorPath, content: ContentId) {
         self.acknowledged.insert((path.clone(), content), now);
@@ -108,6 +141,7 @@ impl Book {
     /// what counts from now on.
     pub(crate) fn settle(&mut self, now: std::time::Duration, entries: &[(protocol::SectorPath, Item)]) {
         let Some(recovered) = self.recovered.take() else { return };
+        self.estate.settle(now);
         let file = |path: &protocol::SectorPath| match entries.iter().find(|(at, _)| at == path) {
             Some((_, Item::File(content))) => Some(*content),
             _ => None,

@@ -220,6 +220,14 @@ impl Recovered {
         self.firm.retain(|_, content| !contents.contains(content));
     }
 
+    /// These files may be where nobody looks for them, or, where that does not last, nowhere.
+    pub(crate) fn release(&mut self, lasts: bool, which: impl Fn(&SectorPath, ContentId) -> bool) {
+        self.firm.retain(|path, content| !which(path, *content));
+        let gone = self.seen.iter().flat_map(|(path, seen)| seen.iter().filter(|content| which(path, **content)));
+        let gone: BTreeSet<_> = gone.copied().collect();
+        self.owed.retain(|content| lasts || !gone.contains(content));
+    }
+
     /// The files that must be there.
     pub(crate) fn firm(&self) -> &BTreeMap<SectorPath, ContentId> {
         &self.firm

@@ -11,12 +11,12 @@ use master::{
     Action, Caller, ClientJoin, Completion, Master, MasterConfig, Message, NodeJoin, OrderId, OrderOutcome, Peer,
 };
 use protocol::{
-    CredentialId, JobId, NodeId, Place, Refusal, SessionId, Status, UserName,
+    CredentialId, JobId, NodeId, Place, SessionId,
     gmp::Opening,
     message::{
         audit::AuditHead,
-        client_master::{ClientRequest, DriverKey},
-        master_security::{KnownUser, UserRights},
+        client_master::{ClientReply, ClientRequest, DriverKey},
+        master_security::SecurityReply,
         node_master::{Order, Report},
     },
     ticket::{HolderKey, TicketKeys},
@@ -47,6 +47,8 @@ struct Process {
     words: Words,
     /// Where each session's datagrams go.
     peers: BTreeMap<SessionId, Who>,
+    /// What proved each client.
+    proofs: BTreeMap<SessionId, CredentialId>,
     wake_at: Option<Duration>,
 }
 
@@ -77,8 +79,8 @@ impl MasterRole {
             env.violate(Kind::Safety, format!("the master cannot read its own rows: {error}"));
             error.to_string()
         })?;
-        let (words, peers) = (Words::default(), BTreeMap::new());
-        self.process = Some(Process { rules, words, peers, wake_at: None });
+        let (words, peers, proofs) = (Words::default(), BTreeMap::new(), BTreeMap::new());
+        self.process = Some(Process { rules, words, peers, proofs, wake_at: None });
         env.note(format_args!("master starts (life {})", self.life));
         self.settle(env);
         Ok(())
@@ -158,9 +160,12 @@ impl MasterRole {
         let process = self.process.as_mut()?;
         let session = SessionId(env.rng.u64(..));
         match who {
-            Who::Client(_) => {
+            Who::Client(client) => {
+                let mut user = env.book.estate.accounts.login(env.now.monotonic, client)?;
+                user.rights.admin |= env.sabotage == Some(Sabotage::PrivateIsOpen);
+                process.proofs.insert(session, user.credential);
                 let client = ClientJoin {
-                    user: known(),
+                    user,
                     address: address(who),
                     holder: HolderKey([0; 32]),
                     proved_from: address(who),
@@ -222,7 +227,12 @@ impl Process {
         match action {
             // The caller has taken these out.
             Action::Save { .. } => {}
-            Action::Reply { to, reply } => self.answer(env, to, codec::encode(&reply)),
+            Action::Reply { to, mut reply } => {
+                if let (ClientReply::Quotas(page), Some(Sabotage::QuotasAreMiscounted)) = (&mut reply, env.sabotage) {
+                    page.quotas.iter_mut().for_each(|quota| quota.used_bytes += 1);
+                }
+                self.answer(env, to, codec::encode(&reply));
+            }
             Action::Ack { to, ack } => self.answer(env, to, codec::encode(&ack)),
             Action::Order { session, order, body } => {
                 if let Order::Keep(keep) = &body {
@@ -232,10 +242,15 @@ impl Process {
                 self.words.ask(env.now, session, codec::encode(&body), order.0, ORDER_MAX);
             }
             Action::CloseSession(session) => self.words.close_session(env.now, session),
-            // There is no security server in the simulation: everybody hears so.
-            Action::AskSecurity { to, .. } => {
-                let away = Refusal::new(Status::Unavailable, "the security server cannot be reached; start it");
-                self.rules.handle_completion(env.now, Completion::SecurityAnswered { to, reply: Err(away) });
+            // Nothing of it takes time.
+            Action::AskSecurity { to, request } => {
+                let mut reply = env.book.estate.accounts.answer(&request);
+                if let (Ok(SecurityReply::Changes(changes)), Some(Sabotage::RevocationsAreForgotten)) =
+                    (&mut reply, env.sabotage)
+                {
+                    changes.users = Some(Vec::new());
+                }
+                self.rules.handle_completion(env.now, Completion::SecurityAnswered { to, reply });
             }
             // Nobody reads it.
             Action::BringAudit(_) => {
@@ -256,6 +271,7 @@ impl Process {
                     Some(Peer::Node(_)) => codec::decode::<Report>(&body).map(Message::Node),
                     None => return self.words.close_session(env.now, session),
                 };
+                self.check_standing(env, session);
                 match message {
                     Ok(message) => self.rules.handle_message(env.now, from, message),
                     Err(error) => env.violate(Kind::Safety, format!("the master got nonsense: {error}")),
@@ -267,6 +283,15 @@ impl Process {
                 self.rules.handle_completion(env.now, Completion::Ordered { order: OrderId(tag), outcome });
             }
             Heard::Lost(session) => self.rules.close_session(env.now, session),
+        }
+    }
+
+    /// Whoever is heard has not been revoked for long.
+    fn check_standing(&self, env: &mut Environment, session: SessionId) {
+        let revoked = self.proofs.get(&session).and_then(|proof| env.book.estate.accounts.revoked_at(*proof));
+        if revoked.is_some_and(|at| at + REVOKED_WITHIN < env.now.monotonic) {
+            let sentence = format!("the master hears {:?}, who was revoked at {revoked:?}", self.peers.get(&session));
+            env.violate(Kind::Safety, sentence);
         }
     }
 
@@ -316,18 +341,6 @@ fn address(who: Who) -> IpAddr {
     Ipv4Addr::new(10, 0, kind, number as u8).into()
 }
 
-/// The user that all clients are.
-pub(crate) fn user() -> UserName {
-    // A word of letters is a name.
-    #[allow(clippy::expect_used)]
-    UserName::new("ann").expect("a valid name")
-}
-
-fn known() -> KnownUser {
-    let rights = UserRights { user: user(), groups: Vec::new(), admin: true };
-    KnownUser { rights, credential: CredentialId(0), until_unix_millis: None }
-}
-
 fn order_line(order: &Order) -> String {
     match order {
         Order::Replicate { header, from, .. } => format!("replicate {} from {}", header.slice, from.node),
@@ -344,5 +357,7 @@ fn order_line(order: &Order) -> String {
     }
 }
 
+/// Within this time a revocation holds (`docs/semantics.md`).
+const REVOKED_WITHIN: Duration = Duration::from_secs(10);
 /// As in `master::server`.
 const ORDER_MAX: Duration = Duration::from_secs(20);

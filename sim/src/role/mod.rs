@@ -3,6 +3,7 @@
 
 mod bucket;
 mod disks;
+mod forgotten;
 mod journal;
 mod master;
 mod node;
@@ -12,6 +13,6 @@ mod tickets;
 mod transfer;
 
 pub(crate) use self::disks::Disks;
-pub(crate) use self::master::{MasterRole, node_id, node_number, site_of, user};
+pub(crate) use self::master::{MasterRole, node_id, node_number, site_of};
 pub(crate) use self::node::{Hand, NodeRole, Process};
 pub(crate) use self::seat::Seat;

@@ -27,6 +27,7 @@ use store::{DiskSet, Journal, LostDisk, MemoryDisk, StoreError};
 use super::{
     bucket::Buckets,
     disks::Disks,
+    forgotten::forgotten,
     master::node_id,
     seat::Seat,
     spe::Task,
@@ -530,16 +531,6 @@ fn sabotaged(env: &Environment, mut told: Completion) -> Completion {
         _ => {}
     }
     told
-}
-
-/// A page of kept rows as it is told to a master that lost its journal, where that is sabotaged.
-fn forgotten(env: &Environment, mut page: Report) -> Report {
-    if env.sabotage == Some(Sabotage::FoldersAreForgotten)
-        && let Report::Kept { rows, .. } = &mut page
-    {
-        rows.retain(|row| row.table != "names");
-    }
-    page
 }
 
 /// Names a state of the small rows.

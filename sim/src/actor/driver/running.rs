@@ -558,7 +558,7 @@ impl Running {
 pub(super) fn blank_record(job: JobId, state: JobState) -> JobRecord {
     JobRecord {
         job,
-        user: crate::role::user(),
+        user: crate::model::administrator(),
         title: String::new(),
         state,
         started_unix_millis: 0,

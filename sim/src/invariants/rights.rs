@@ -1,0 +1,140 @@
+//! Nobody is told what he may not read, nor changes what he may not, also while names are put together anew; and who may
+//! is not refused. (`docs/semantics.md`: rights; its journal lost.)
+
+use std::time::Duration;
+
+use protocol::{
+    Rights, SectorPath, Status,
+    message::{
+        acl::AclRequest,
+        client_master::{ClientReply, ClientRequest},
+        master_security::UserRights,
+    },
+};
+
+use crate::{Kind, environment::Environment, model::path};
+
+/// A question, or an attempt at something, of a user who is no administrator.
+#[derive(Clone, Debug)]
+pub(crate) struct Probe {
+    pub(crate) by: UserRights,
+    pub(crate) since: Duration,
+    pub(crate) request: ClientRequest,
+}
+
+/// What a request needs.
+enum Needed<'a> {
+    On(&'a SectorPath, Rights),
+    /// Only administrators may.
+    Administrator,
+    /// His own part of it alone.
+    Own,
+}
+
+impl Probe {
+    pub(crate) fn new(env: &Environment, by: UserRights, request: ClientRequest) -> Self {
+        Self { by, since: env.now.monotonic, request }
+    }
+
+    fn needed(&self) -> Needed<'_> {
+        match &self.request {
+            ClientRequest::Stat(path)
+            | ClientRequest::Locate(path)
+            | ClientRequest::Usage(path)
+            | ClientRequest::Policy(path)
+            | ClientRequest::Copies(path)
+            | ClientRequest::List { folder: path, .. }
+            | ClientRequest::Acl(AclRequest::Get(path)) => Needed::On(path, Rights::READ),
+            ClientRequest::Create(create) => Needed::On(&create.path, Rights::WRITE),
+            ClientRequest::Remove { path, .. }
+            | ClientRequest::MakeFolder { path, .. }
+            | ClientRequest::Rename { from: path, .. } => Needed::On(path, Rights::WRITE),
+            ClientRequest::SetPolicy { path, .. }
+            | ClientRequest::Acl(AclRequest::Set { path, .. } | AclRequest::Clear(path)) => {
+                Needed::On(path, Rights::ADMINISTER)
+            }
+            ClientRequest::Restore { .. } | ClientRequest::Trash { all_users: false, .. } => Needed::Own,
+            _ => Needed::Administrator,
+        }
+    }
+}
+
+/// The master answered.
+pub(crate) fn check(env: &mut Environment, probe: &Probe, reply: &ClientReply) {
+    let by = &probe.by;
+    let (is_granted, is_refused) = match reply {
+        ClientReply::Refused(refusal) => (false, refusal.status == Status::Refused),
+        ClientReply::TooMuch(_) => (false, false),
+        _ => (true, false),
+    };
+    match probe.needed() {
+        Needed::On(path, wanted) => {
+            if path.is_within(&self::path(TRASH)) {
+                // Of the whole of it each is shown his own.
+                if is_granted && path.components().count() > 1 && !is_own(by, path) {
+                    env.violate(Kind::Safety, format!("{} was shown another's trash: {reply:?}", by.user));
+                }
+            } else if env.book.estate.knows(path) {
+                let rights = env.book.estate.rights(by, path, probe.since, env.now.monotonic);
+                if is_granted && !rights.iter().any(|rights| rights.has(wanted)) {
+                    let sentence = format!("{} may not, and was not refused: {:?}: {reply:?}", by.user, probe.request);
+                    env.violate(Kind::Safety, sentence);
+                }
+                let must = rights.iter().all(|rights| rights.has(wanted)) && env.book.recovered.is_none();
+                if is_refused && must && is_certain(env, by, path) {
+                    let sentence = format!("{} may, and was refused: {:?}: {reply:?}", by.user, probe.request);
+                    env.violate(Kind::Safety, sentence);
+                }
+            }
+        }
+        Needed::Administrator if is_granted => {
+            let sentence = format!("{} is no administrator, and was not refused: {:?}", by.user, probe.request);
+            env.violate(Kind::Safety, sentence);
+        }
+        Needed::Own if is_granted && matches!(probe.request, ClientRequest::Restore { .. }) => {
+            env.violate(Kind::Safety, format!("{} restored what is another's: {reply:?}", by.user));
+        }
+        Needed::Administrator | Needed::Own => {}
+    }
+    check_shown(env, probe, reply);
+}
+
+/// What a list names.
+fn check_shown(env: &mut Environment, probe: &Probe, reply: &ClientReply) {
+    let by = &probe.by;
+    let now = env.now.monotonic;
+    let may_see = |path: &SectorPath| {
+        if path.is_within(&self::path(TRASH)) {
+            return *path == self::path(TRASH) || is_own(by, path);
+        }
+        let estate = &env.book.estate;
+        let rights = || estate.rights(by, path, probe.since, now);
+        !estate.knows(path) || rights().iter().any(|rights| rights.has(Rights::READ))
+    };
+    let wrong = match reply {
+        ClientReply::Page(page) => page.entries.iter().map(|entry| &entry.path).find(|path| !may_see(path)),
+        ClientReply::Trash(page) => page.items.iter().find(|item| item.user != by.user).map(|item| &item.at),
+        _ => None,
+    };
+    if let Some(path) = wrong {
+        let sentence = format!("{} was shown {path}, and may not read it: {:?}", by.user, probe.request);
+        env.violate(Kind::Safety, sentence);
+    }
+}
+
+/// Whether a path is a folder that is certainly there.
+fn is_certain(env: &Environment, by: &UserRights, path: &SectorPath) -> bool {
+    let estate = &env.book.estate;
+    let Some(folder) = estate.folders.iter().rfind(|folder| path.is_within(&folder.path)) else { return false };
+    let there = env.book.regions[folder.region].certain().is_some_and(|tree| tree.0.contains_key(&folder.path));
+    // Who made the folder owns the files in it: not so what is not there.
+    there && (folder.path == *path || folder.maker != by.user)
+}
+
+/// Whether a path lies in one's own trash.
+fn is_own(by: &UserRights, path: &SectorPath) -> bool {
+    path.components().nth(1) == Some(by.user.as_str())
+}
+
+/// What was removed and can be restored.
+const TRASH: &str = "/.trash";

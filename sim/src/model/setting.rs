@@ -1,0 +1,129 @@
+//! One thing that is set again and again by one who waits for each answer: who owns a folder, its rights, a quota. Where
+//! an answer was lost, both values stay possible; after the loss of a journal, all that held since nodes kept the small rows.
+
+use std::time::Duration;
+
+use super::Outcome;
+
+/// See the module.
+#[derive(Clone, Debug)]
+pub(crate) struct Setting<T> {
+    possible: Vec<T>,
+    /// What may have been seen since when, oldest first.
+    history: Vec<(Duration, Vec<T>)>,
+    /// Journals that were lost, and times that it was settled: a change that was begun before tells nothing.
+    age: u32,
+}
+
+/// Names a change under way.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Begun(u32);
+
+impl<T: Clone + PartialEq> Setting<T> {
+    pub(crate) fn new(value: T) -> Self {
+        Self { history: vec![(Duration::ZERO, vec![value.clone()])], possible: vec![value], age: 0 }
+    }
+
+    /// What it may be now, but for a change under way.
+    pub(crate) fn possible(&self) -> &[T] {
+        &self.possible
+    }
+
+    /// A change is about to be asked for.
+    pub(crate) fn begin(&mut self, now: Duration, value: &T) -> Begun {
+        self.history.push((now, with(&self.possible, value)));
+        Begun(self.age)
+    }
+
+    /// A change has ended.
+    pub(crate) fn end(&mut self, now: Duration, begun: Begun, value: &T, outcome: Outcome) {
+        if begun.0 != self.age {
+            return;
+        }
+        self.possible = match outcome {
+            Outcome::Done => vec![value.clone()],
+            Outcome::Unknown => with(&self.possible, value),
+            Outcome::NotDone | Outcome::Refused(_) => self.possible.clone(),
+        };
+        self.history.push((now, self.possible.clone()));
+    }
+
+    /// What it may have been at some moment between two.
+    pub(crate) fn between(&self, since: Duration, until: Duration) -> Vec<T> {
+        let first = self.history.partition_point(|(from, _)| *from <= since).saturating_sub(1);
+        let seen = self.history[first..].iter().enumerate();
+        let seen = seen.take_while(|(number, (from, _))| *number == 0 || *from <= until);
+        seen.fold(Vec::new(), |all, (_, (_, values))| values.iter().fold(all, |all, value| with(&all, value)))
+    }
+
+    /// The journal was lost: nodes know what was acknowledged before `kept_until`, and perhaps what came later.
+    pub(crate) fn lose(&mut self, now: Duration, kept_until: Duration) {
+        // What was replaced in the very moment may still be what they have.
+        let before = kept_until.saturating_sub(Duration::from_nanos(1));
+        let seen = self.between(before, now);
+        self.possible = self.possible.iter().fold(seen, |all, value| with(&all, value));
+        self.age += 1;
+        self.history.push((now, self.possible.clone()));
+    }
+
+    /// It was looked at when nothing was under way.
+    pub(crate) fn settle(&mut self, now: Duration, value: T) {
+        if self.possible != [value.clone()] {
+            self.possible = vec![value];
+            self.history.push((now, self.possible.clone()));
+        }
+        self.age += 1;
+    }
+}
+
+fn with<T: Clone + PartialEq>(values: &[T], value: &T) -> Vec<T> {
+    let mut all = values.to_vec();
+    if !all.contains(value) {
+        all.push(value.clone());
+    }
+    all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(seconds: u64) -> Duration {
+        Duration::from_secs(seconds)
+    }
+
+    #[test]
+    fn what_was_acknowledged_holds_and_a_lost_answer_leaves_both() {
+        let mut setting = Setting::new(1);
+        let begun = setting.begin(at(2), &2);
+        assert_eq!(setting.between(at(2), at(2)), [1, 2]);
+        setting.end(at(3), begun, &2, Outcome::Done);
+        assert_eq!((setting.between(at(4), at(5)), setting.between(at(0), at(1))), (vec![2], vec![1]));
+        let begun = setting.begin(at(6), &3);
+        setting.end(at(7), begun, &3, Outcome::Unknown);
+        assert_eq!(setting.possible(), [2, 3]);
+        let begun = setting.begin(at(8), &4);
+        setting.end(at(9), begun, &4, Outcome::NotDone);
+        assert_eq!(setting.possible(), [2, 3]);
+    }
+
+    #[test]
+    fn a_lost_journal_leaves_what_held_since_nodes_kept_it_and_no_more() {
+        let mut setting = Setting::new(1);
+        for (second, value) in [(2, 2), (4, 3)] {
+            let begun = setting.begin(at(second), &value);
+            setting.end(at(second + 1), begun, &value, Outcome::Done);
+        }
+        let begun = setting.begin(at(6), &4);
+        let mut late = setting.clone();
+        setting.lose(at(7), at(6));
+        assert_eq!(setting.possible(), [3, 4]);
+        // An answer of the master that was lost says nothing any more.
+        setting.end(at(8), begun, &4, Outcome::Done);
+        assert_eq!(setting.possible(), [3, 4]);
+        late.lose(at(7), at(3));
+        assert_eq!(late.possible(), [1, 2, 3, 4]);
+        late.settle(at(9), 3);
+        assert_eq!(late.possible(), [3]);
+    }
+}
