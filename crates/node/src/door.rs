@@ -26,8 +26,9 @@ use net::{
 };
 use protocol::{
     Pace, Status,
-    message::transfer::{Pull, TransferReply, TransferRequest},
+    message::transfer::{TransferReply, TransferRequest},
     ticket::SignedTicket,
+    ticket_verifier::ProvedBearer,
 };
 use tokio::{
     sync::{OwnedSemaphorePermit, Semaphore},
@@ -141,7 +142,7 @@ pub(crate) async fn answer_requests(
             }
             request => request,
         };
-        let Some(ticket) = ticket_of(&request).cloned() else { continue };
+        let Some(ticket) = request.ticket().cloned() else { continue };
         if !admission.show(hands, &mut stream, &bearer, &ticket).await? {
             continue;
         }
@@ -313,23 +314,6 @@ async fn go_plain(
     stream.go_plain().await?;
     bearer.goes_plain();
     Ok(())
-}
-
-/// The ticket with which a request comes; a proof comes without.
-fn ticket_of(request: &TransferRequest) -> Option<&SignedTicket> {
-    match request {
-        TransferRequest::Read { ticket, .. }
-        | TransferRequest::Write { ticket, .. }
-        | TransferRequest::Piece { ticket, .. }
-        | TransferRequest::Verify { ticket, .. }
-        | TransferRequest::ListFiles { ticket, .. }
-        | TransferRequest::ImportFile { ticket, .. }
-        | TransferRequest::LeaveFile { ticket, .. }
-        | TransferRequest::Plain { ticket }
-        | TransferRequest::Spe { ticket }
-        | TransferRequest::Pull(Pull { write: ticket, .. }) => Some(ticket),
-        TransferRequest::Hold { .. } | TransferRequest::Pace(_) => None,
-    }
 }
 
 /// The next request, or the end. When none comes for a while, nothing is kept open for it any more.

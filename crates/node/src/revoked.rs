@@ -1,104 +1,97 @@
-//! Whose tickets are worthless before their time: of users who were removed, disabled, or whose session was revoked; and
-//! whose certificates: of machines that were struck off. Serves every transfer. A node hears of it from its master, refuses
-//! them from then on, and cuts off what runs on them.
+//! Waits for what makes tickets worthless before their time: users who were removed, disabled, or whose session was
+//! revoked, and machines that were struck off. Serves every transfer. A node hears of it from its master, refuses them from
+//! then on, and cuts off what runs on them.
+//!
+//! It never decides whose tickets those are: the rules of the door do ([`TicketVerifier`]).
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    sync::{Mutex, PoisonError},
-};
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use net::identity::Bearer;
 use protocol::{
-    NodeId, Now, UserName, limits,
+    NodeId, Now,
     message::node_master::Revocation,
     ticket::{SignedTicket, Ticket},
+    ticket_verifier::TicketVerifier,
     wire::codec,
 };
 use tokio::sync::watch;
 
-/// Users with the moment up to which their tickets are worthless, and machines that are kept out.
+/// What is revoked at a node's door, with those who wait for it.
 #[derive(Debug)]
 pub(crate) struct Revoked {
-    users: Mutex<BTreeMap<UserName, u64>>,
-    /// By name: that covers every certificate that such a machine ever had.
-    machines: Mutex<BTreeSet<NodeId>>,
+    verifier: Arc<RwLock<TicketVerifier>>,
     /// Counts revocations, so that whoever waits for one looks again.
     told: watch::Sender<u64>,
 }
 
-impl Default for Revoked {
-    fn default() -> Self {
-        Self { users: Mutex::default(), machines: Mutex::default(), told: watch::Sender::new(0) }
-    }
-}
-
 impl Revoked {
-    /// Takes a revocation from the master. What is so old that its tickets have expired is forgotten: so there are never
-    /// more than a master revokes in two minutes.
+    /// What these rules say.
+    pub(crate) fn of(verifier: Arc<RwLock<TicketVerifier>>) -> Self {
+        Self { verifier, told: watch::Sender::new(0) }
+    }
+
+    /// Takes a revocation from the master.
     pub(crate) fn revoke(&self, now: Now, revocation: Revocation) {
-        let Revocation { user, until_unix_millis } = revocation;
-        let mut users = self.users.lock().unwrap_or_else(PoisonError::into_inner);
-        let kept_from = now.unix_millis.saturating_sub(2 * LIFE_MILLIS);
-        users.retain(|_, until| *until >= kept_from);
-        let until = users.entry(user).or_default();
-        *until = (*until).max(until_unix_millis);
-        drop(users);
+        self.change().revoke(now, revocation);
         self.told.send_modify(|count| *count += 1);
     }
 
-    /// Whether a ticket was given out before its user's tickets were revoked.
-    pub(crate) fn covers(&self, ticket: &Ticket) -> bool {
-        let users = self.users.lock().unwrap_or_else(PoisonError::into_inner);
-        let given_unix_millis = ticket.until_unix_millis.saturating_sub(LIFE_MILLIS);
-        users.get(&ticket.user).is_some_and(|until| given_unix_millis <= *until)
-    }
-
-    /// The same for a ticket as it was shown. One that cannot be read allows nothing anyway.
+    /// Whether a ticket, as it was shown, was given out before its user's tickets were revoked.
     pub(crate) fn covers_signed(&self, ticket: &SignedTicket) -> bool {
-        let has_none = self.users.lock().unwrap_or_else(PoisonError::into_inner).is_empty();
-        !has_none && codec::decode::<Ticket>(&ticket.ticket).is_ok_and(|ticket| self.covers(&ticket))
+        self.rules().is_shown_revoked(ticket)
     }
 
     /// Takes from the master which machines were struck off: these and no others.
     pub(crate) fn strike_off(&self, machines: Vec<NodeId>) {
-        *self.machines.lock().unwrap_or_else(PoisonError::into_inner) = machines.into_iter().collect();
+        self.change().strike_off(machines);
         self.told.send_modify(|count| *count += 1);
-    }
-
-    /// Whether `bearer` shows the certificate of a machine that was struck off.
-    pub(crate) fn is_struck_off(&self, bearer: &Bearer) -> bool {
-        bearer.is_role()
-            && self.machines.lock().unwrap_or_else(PoisonError::into_inner).iter().any(|name| bearer.is_node(name))
     }
 
     /// Ends once `bearer` is struck off.
     pub(crate) async fn struck_off(&self, bearer: &Bearer) {
         // The sender lives as long as this does.
-        let _ = self.told.subscribe().wait_for(|_| self.is_struck_off(bearer)).await;
+        let _ = self.told.subscribe().wait_for(|_| self.rules().is_struck_off(bearer)).await;
     }
 
     /// Ends once a ticket is revoked, or who shows it struck off. Never ends for a ticket that cannot be read: it allows
     /// nothing anyway.
     pub(crate) async fn wait(&self, ticket: &SignedTicket, bearer: &Bearer) {
         let Ok(ticket) = codec::decode::<Ticket>(&ticket.ticket) else { return std::future::pending().await };
-        let mut told = self.told.subscribe();
+        let is_over = |rules: &TicketVerifier| rules.is_revoked(&ticket) || rules.is_struck_off(bearer);
         // The sender lives as long as this does.
-        let _ = told.wait_for(|_| self.covers(&ticket) || self.is_struck_off(bearer)).await;
+        let _ = self.told.subscribe().wait_for(|_| is_over(&self.rules())).await;
+    }
+
+    fn rules(&self) -> RwLockReadGuard<'_, TicketVerifier> {
+        // Each change under this lock is complete in itself.
+        self.verifier.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn change(&self) -> RwLockWriteGuard<'_, TicketVerifier> {
+        self.verifier.write().unwrap_or_else(PoisonError::into_inner)
     }
 }
-
-/// How long a ticket lives, in milliseconds.
-const LIFE_MILLIS: u64 = limits::TICKET_LIFE.as_millis() as u64;
 
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
     use net::transfer::TransferStream;
-    use protocol::ticket::{Holder, Right};
+    use protocol::{
+        UserName, limits,
+        ticket::{Holder, Right},
+    };
 
     use super::*;
 
     const NOW: Now = Now { monotonic: std::time::Duration::ZERO, unix_millis: 1_800_000_000_000 };
+
+    impl Default for Revoked {
+        /// Of a node that has met no master.
+        fn default() -> Self {
+            let rules = TicketVerifier::new(NodeId::new("here").unwrap(), "uic".into(), net::identity::is_signed);
+            Self::of(Arc::new(RwLock::new(rules)))
+        }
+    }
 
     fn given(user: &str, unix_millis: u64) -> Ticket {
         let node = NodeId::new("here").unwrap();
@@ -111,7 +104,7 @@ mod tests {
             file: None,
             plain_within: None,
             holder_site: None,
-            until_unix_millis: unix_millis + LIFE_MILLIS,
+            until_unix_millis: unix_millis + limits::TICKET_LIFE.as_millis() as u64,
         }
     }
 
@@ -119,35 +112,13 @@ mod tests {
         Revocation { user: UserName::new(user).unwrap(), until_unix_millis }
     }
 
-    #[test]
-    fn tickets_of_before_are_worthless_and_those_of_after_and_of_others_are_good() {
-        let revoked = Revoked::default();
-        revoked.revoke(NOW, revocation("ann", NOW.unix_millis));
-        revoked.revoke(NOW, revocation("ann", NOW.unix_millis - 5_000));
-        assert!(revoked.covers(&given("ann", NOW.unix_millis)));
-        assert!(!revoked.covers(&given("ann", NOW.unix_millis + 1)));
-        assert!(!revoked.covers(&given("bob", NOW.unix_millis)));
-    }
-
-    #[test]
-    fn a_revocation_is_kept_until_its_tickets_have_expired() {
-        let revoked = Revoked::default();
-        revoked.revoke(NOW, revocation("ann", NOW.unix_millis));
-        let later = NOW.after(limits::TICKET_LIFE);
-        revoked.revoke(later, revocation("bob", later.unix_millis));
-        assert!(revoked.covers(&given("ann", NOW.unix_millis)));
-        let much_later = NOW.after(3 * limits::TICKET_LIFE);
-        revoked.revoke(much_later, revocation("bob", much_later.unix_millis));
-        assert_eq!(revoked.users.lock().unwrap().len(), 1);
-    }
-
     #[tokio::test]
     async fn who_waits_for_a_revocation_hears_of_one_that_came_before_and_of_one_that_comes() {
-        let revoked = std::sync::Arc::new(Revoked::default());
+        let revoked = Arc::new(Revoked::default());
         let signed = |ticket: &Ticket| SignedTicket { ticket: codec::encode(ticket), signature: vec![], handed: None };
         let ticket = signed(&given("ann", NOW.unix_millis));
         let waiting = tokio::spawn({
-            let (revoked, ticket) = (std::sync::Arc::clone(&revoked), ticket.clone());
+            let (revoked, ticket) = (Arc::clone(&revoked), ticket.clone());
             async move { revoked.wait(&ticket, &Bearer::local("here")).await }
         });
         tokio::task::yield_now().await;
@@ -169,11 +140,12 @@ mod tests {
         let signed =
             SignedTicket { ticket: codec::encode(&given("ann", NOW.unix_millis)), signature: vec![], handed: None };
         let (gone, other, client) = (bearer(Some("gone")), bearer(Some("other")), bearer(None));
+        let is_struck_off = |bearer: &Bearer| revoked.rules().is_struck_off(bearer);
         revoked.strike_off(vec![NodeId::new("gone").unwrap()]);
-        assert!(revoked.is_struck_off(&gone) && !revoked.is_struck_off(&other) && !revoked.is_struck_off(&client));
+        assert!(is_struck_off(&gone) && !is_struck_off(&other) && !is_struck_off(&client));
         revoked.struck_off(&gone).await;
         revoked.wait(&signed, &gone).await;
         revoked.strike_off(Vec::new());
-        assert!(!revoked.is_struck_off(&gone));
+        assert!(!is_struck_off(&gone));
     }
 }

@@ -21,6 +21,7 @@ use protocol::{
     message::node_master::{LinkShare, LinkUse},
     pace::RATE_BYTES_PER_SECOND_MIN,
     ticket::{Holder, SignedTicket, Ticket},
+    ticket_verifier::ProvedBearer,
     wire::codec,
 };
 

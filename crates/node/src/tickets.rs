@@ -1,27 +1,28 @@
 //! Tickets at the node's door (architecture, door 5): who may do what with which bytes, checked here alone, without
-//! asking the master. A ticket that does not fit, or that whoever shows it does not hold, is refused, counted by its fault
-//! and told to the master.
+//! asking the master. What a ticket opens, the rules decide ([`TicketVerifier`]); here it meets the clock, real signatures
+//! and the connections on which it is shown. One that is refused is counted by its fault and told to the master.
 //!
 //! It never lets anything through before the master's public key is known, which comes with the first session.
 
 use std::{
-    collections::{BTreeMap, BTreeSet},
+    collections::BTreeSet,
+    ops::Range,
     sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock},
-    time::Duration,
 };
 
 use net::{
     clock::Clock,
-    identity::{Bearer, RefusedTicket, TicketChecker},
+    identity::{Bearer, is_signed},
 };
 use protocol::{
-    JobId, NodeId, Now, ResumeKey, SliceHeader, SliceId, Status, UserName,
+    JobId, NodeId, Now, SliceId, Status, UserName,
     message::{
         audit::RefusedTickets,
         node_master::{REFUSALS_MAX, Report, TicketRefusal},
     },
     names,
-    ticket::{Right, SignedTicket, Ticket, TicketFault, TicketKeys},
+    ticket::{SignedTicket, TicketFault, TicketKeys},
+    ticket_verifier::{RefusedTicket, TicketVerifier, WriteGrant},
 };
 
 use crate::{
@@ -36,10 +37,10 @@ pub(crate) struct TicketDoor {
     /// Where this node stands, as its settings say.
     site: String,
     clock: Clock,
-    checker: RwLock<Option<TicketChecker>>,
+    /// Signatures are checked under this lock for reading, many at once.
+    verifier: Arc<RwLock<TicketVerifier>>,
     refusals: Mutex<Refusals>,
     revoked: Revoked,
-    used: Arc<Mutex<Used>>,
     arrivals: Arrivals,
 }
 
@@ -55,16 +56,9 @@ struct Refusals {
 
 impl TicketDoor {
     pub(crate) fn new(node: NodeId, site: String, clock: Clock) -> Self {
-        Self {
-            node,
-            site,
-            clock,
-            checker: RwLock::new(None),
-            refusals: Mutex::default(),
-            revoked: Revoked::default(),
-            used: Arc::default(),
-            arrivals: Arrivals::default(),
-        }
+        let verifier = Arc::new(RwLock::new(TicketVerifier::new(node.clone(), site.clone(), is_signed)));
+        let revoked = Revoked::of(Arc::clone(&verifier));
+        Self { node, site, clock, verifier, refusals: Mutex::default(), revoked, arrivals: Arrivals::default() }
     }
 
     /// What is being written with tickets.
@@ -74,66 +68,42 @@ impl TicketDoor {
 
     /// From now on tickets signed with these keys' other halves are good.
     pub(crate) fn set_keys(&self, keys: TicketKeys) {
-        let mut checker = self.checker.write().unwrap_or_else(PoisonError::into_inner);
-        match &mut *checker {
-            Some(checker) => checker.take_keys(keys, self.clock.now()),
-            None => *checker = Some(TicketChecker::new(keys, self.node.clone())),
-        }
+        // Each change under this lock is complete in itself.
+        let mut verifier = self.verifier.write().unwrap_or_else(PoisonError::into_inner);
+        verifier.take_keys(self.clock.now(), keys);
     }
 
     /// Whether this is a good ticket of this bearer's, whatever it allows.
     pub(crate) fn admits(&self, bearer: &Bearer, ticket: &SignedTicket) -> Result<(), NodeError> {
-        self.check(bearer, ticket, self.clock.now()).map(drop)
+        self.ask(bearer, |rules, now| rules.admit(now, bearer, ticket).map(drop))
     }
 
     /// Which bytes of `slice` may be read.
-    pub(crate) fn read(
-        &self,
-        bearer: &Bearer,
-        ticket: &SignedTicket,
-        slice: SliceId,
-    ) -> Result<std::ops::Range<u64>, NodeError> {
-        let ticket = self.check(bearer, ticket, self.clock.now())?;
-        match ticket.right {
-            Right::Read { slice: of, from, until } if of == slice => Ok(from..until),
-            _ => Err(self.other_right(bearer, &ticket.user, format!("to read slice {slice}"))),
-        }
+    pub(crate) fn read(&self, bearer: &Bearer, ticket: &SignedTicket, slice: SliceId) -> Result<Range<u64>, NodeError> {
+        self.ask(bearer, |rules, now| rules.read(now, bearer, ticket, slice))
     }
 
     /// The slice that may be written, once.
     pub(crate) fn write(&self, bearer: &Bearer, ticket: &SignedTicket) -> Result<(WriteGrant, WriteClaim), NodeError> {
-        let now = self.clock.now();
-        let ticket = self.check(bearer, ticket, now)?;
-        let Right::Write { header, resume, base, .. } = ticket.right else {
-            return Err(self.other_right(bearer, &ticket.user, "to write a slice".into()));
-        };
-        if lock(&self.used).has(header.slice, now.unix_millis) {
-            let sentence = format!("the ticket to write slice {} is used already; create the file again", header.slice);
-            return Err(self.refuse(bearer, TicketFault::Used, Some(ticket.user), sentence));
-        }
+        let grant = self.ask(bearer, |rules, now| rules.write(now, bearer, ticket))?;
         let claim = WriteClaim {
-            slice: header.slice,
-            until_unix_millis: ticket.until_unix_millis,
-            used: Arc::clone(&self.used),
-            arriving: self.arrivals.begin(header.slice),
+            slice: grant.header.slice,
+            until_unix_millis: grant.until_unix_millis,
+            clock: self.clock,
+            verifier: Arc::clone(&self.verifier),
+            arriving: self.arrivals.begin(grant.header.slice),
         };
-        Ok((WriteGrant { header, user: ticket.user, resume, base }, claim))
+        Ok((grant, claim))
     }
 
     /// Whether native files may be listed and taken in.
     pub(crate) fn import(&self, bearer: &Bearer, ticket: &SignedTicket) -> Result<(), NodeError> {
-        let ticket = self.check(bearer, ticket, self.clock.now())?;
-        match ticket.right {
-            Right::Import => Ok(()),
-            _ => Err(self.other_right(bearer, &ticket.user, "to import files".into())),
-        }
+        self.ask(bearer, |rules, now| rules.import(now, bearer, ticket))
     }
 
     /// The job for which SPEs may be run here.
     pub(crate) fn compute(&self, bearer: &Bearer, ticket: &SignedTicket) -> Result<(JobId, UserName), NodeError> {
-        let ticket = self.check(bearer, ticket, self.clock.now())?;
-        let user = ticket.user.clone();
-        Ok((self.job_of(bearer, ticket)?, user))
+        self.ask(bearer, |rules, now| rules.compute(now, bearer, ticket))
     }
 
     /// The slices that a job's SPEs may read here.
@@ -143,36 +113,23 @@ impl TicketDoor {
         ticket: &SignedTicket,
         job: JobId,
     ) -> Result<BTreeSet<SliceId>, NodeError> {
-        let ticket = self.check(bearer, ticket, self.clock.now())?;
-        match ticket.right {
-            Right::Inputs { job: of, slices } if of == job => Ok(slices.into_iter().collect()),
-            _ => Err(self.other_right(bearer, &ticket.user, format!("job {job} to read anything"))),
-        }
+        self.ask(bearer, |rules, now| rules.inputs(now, bearer, ticket, job))
     }
 
     /// Refuses, and counts, a slice that no ticket lets a job read.
     pub(crate) fn refuse_input(&self, bearer: &Bearer, job: JobId, slice: SliceId) -> NodeError {
         let sentence = format!("no ticket allows job {job} to read slice {slice}");
-        self.refuse(bearer, TicketFault::OtherRight, None, sentence)
+        self.refuse(bearer, TicketFault::OtherRight, sentence)
     }
 
-    /// As [`compute`](Self::compute), for a piece. A task may take longer than a ticket lives, and delivers to many nodes;
-    /// so another node, which proved itself by a certificate of the cloud and to which the driver handed the ticket, by
-    /// name, may deliver with the one that was good when its task began.
+    /// The job to whose buckets a piece may be given; from a node also when its ticket ended while its task ran.
     pub(crate) fn piece(&self, bearer: &Bearer, ticket: &SignedTicket) -> Result<JobId, NodeError> {
-        if !bearer.is_role() {
-            return self.compute(bearer, ticket).map(|(job, _)| job);
-        }
-        let mut now = self.clock.now();
-        now.unix_millis = now.unix_millis.saturating_sub(DELIVERY_TIME_MAX.as_millis() as u64);
-        let ticket = self.check(bearer, ticket, now)?;
-        self.job_of(bearer, ticket)
+        self.ask(bearer, |rules, now| rules.piece(now, bearer, ticket))
     }
 
     /// Whether the connection on which this ticket is shown may go on without encryption.
     pub(crate) fn plain(&self, bearer: &Bearer, ticket: &SignedTicket) -> Result<(), NodeError> {
-        let ticket = self.check(bearer, ticket, self.clock.now())?;
-        self.check_plain(bearer, &ticket)
+        self.ask(bearer, |rules, now| rules.plain(now, bearer, ticket))
     }
 
     /// Whose tickets are worthless before their time.
@@ -183,12 +140,12 @@ impl TicketDoor {
     /// A proof that was none.
     pub(crate) fn refuse_proof(&self, bearer: &Bearer) -> NodeError {
         let sentence = format!("node {} cannot believe that this is the key of a client; log in again", self.node);
-        self.refuse(bearer, TicketFault::NotHolder, None, sentence)
+        self.refuse(bearer, TicketFault::NotHolder, sentence)
     }
 
     /// A range that a ticket does not cover.
     pub(crate) fn refuse_range(&self, bearer: &Bearer, sentence: String) -> NodeError {
-        self.refuse(bearer, TicketFault::OtherRight, None, sentence)
+        self.refuse(bearer, TicketFault::OtherRight, sentence)
     }
 
     /// Where this node stands, as its settings say.
@@ -220,68 +177,26 @@ impl TicketDoor {
         }
     }
 
-    fn job_of(&self, bearer: &Bearer, ticket: Ticket) -> Result<JobId, NodeError> {
-        match ticket.right {
-            Right::Compute { job } => Ok(job),
-            _ => Err(self.other_right(bearer, &ticket.user, "to run a job".into())),
-        }
-    }
-
-    /// Everything but the right.
-    fn check(&self, bearer: &Bearer, signed: &SignedTicket, now: Now) -> Result<Ticket, NodeError> {
-        let ticket = self.check_ticket(bearer, signed, now)?;
-        if !bearer.holds(signed, &ticket.holder) {
-            let sentence = format!(
-                "{} refuses the ticket: it was made for another client or node; ask the master for one of your own",
-                self.node
-            );
-            return Err(self.refuse(bearer, TicketFault::NotHolder, Some(ticket.user), sentence));
-        }
-        if bearer.is_plain() {
-            self.check_plain(bearer, &ticket)?;
-        }
-        Ok(ticket)
-    }
-
-    /// Everything but the right and the holder.
-    fn check_ticket(&self, bearer: &Bearer, ticket: &SignedTicket, now: Now) -> Result<Ticket, NodeError> {
-        let checker = self.checker.read().unwrap_or_else(PoisonError::into_inner).clone();
-        let Some(checker) = checker else {
-            let sentence = format!("node {} has not met its master yet; try again a little later", self.node);
-            return Err(NodeError::refused(Status::Unavailable, sentence));
+    /// Asks the rules, and counts what they refuse.
+    fn ask<T>(
+        &self,
+        bearer: &Bearer,
+        question: impl FnOnce(&TicketVerifier, Now) -> Result<T, RefusedTicket>,
+    ) -> Result<T, NodeError> {
+        let answer = {
+            let verifier = self.verifier.read().unwrap_or_else(PoisonError::into_inner);
+            question(&verifier, self.clock.now())
         };
-        let ticket = checker.check(ticket, now).map_err(|refused| {
-            let RefusedTicket { fault, user, refusal } = refused;
-            self.count(bearer, fault, user, &refusal.sentence);
+        answer.map_err(|RefusedTicket { fault, user, refusal }| {
+            if let Some(fault) = fault {
+                self.count(bearer, fault, user, &refusal.sentence);
+            }
             NodeError::Refused(refusal)
-        })?;
-        if self.revoked.covers(&ticket) {
-            // Unavailable: who has another session gets a new ticket from the master, who has none hears so there.
-            let sentence = format!("the tickets of {} were revoked; ask the master for a new one", ticket.user);
-            self.count(bearer, TicketFault::Revoked, Some(ticket.user), &sentence);
-            return Err(NodeError::refused(Status::Unavailable, sentence));
-        }
-        Ok(ticket)
+        })
     }
 
-    fn check_plain(&self, bearer: &Bearer, ticket: &Ticket) -> Result<(), NodeError> {
-        if ticket.plain_within.as_deref() == Some(self.site.as_str()) {
-            return Ok(());
-        }
-        let sentence = format!(
-            "{} at site {} refuses the ticket: it does not allow bytes to go unencrypted here; use an encrypted connection",
-            self.node, self.site
-        );
-        Err(self.refuse(bearer, TicketFault::Plain, Some(ticket.user.clone()), sentence))
-    }
-
-    fn other_right(&self, bearer: &Bearer, user: &UserName, what: String) -> NodeError {
-        let sentence = format!("the ticket does not allow {what}");
-        self.refuse(bearer, TicketFault::OtherRight, Some(user.clone()), sentence)
-    }
-
-    fn refuse(&self, bearer: &Bearer, fault: TicketFault, user: Option<UserName>, sentence: String) -> NodeError {
-        self.count(bearer, fault, user, &sentence);
+    fn refuse(&self, bearer: &Bearer, fault: TicketFault, sentence: String) -> NodeError {
+        self.count(bearer, fault, None, &sentence);
         NodeError::refused(Status::Refused, sentence)
     }
 
@@ -312,26 +227,13 @@ impl TicketDoor {
     }
 }
 
-/// What a write ticket allows.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct WriteGrant {
-    /// The new slice.
-    pub(crate) header: SliceHeader,
-    /// Who writes.
-    pub(crate) user: UserName,
-    /// Under which key it is kept if it breaks off.
-    pub(crate) resume: Option<ResumeKey>,
-    /// The slice that it begins with.
-    pub(crate) base: Option<SliceId>,
-}
-
-/// The right to write one slice. While it is unused the ticket may be tried again: a writer whose connection broke comes
-/// back before we notice, and the store keeps the first that is finished.
+/// The right to write one slice. While it is unused the ticket may be tried again.
 #[derive(Debug)]
 pub(crate) struct WriteClaim {
     slice: SliceId,
     until_unix_millis: u64,
-    used: Arc<Mutex<Used>>,
+    clock: Clock,
+    verifier: Arc<RwLock<TicketVerifier>>,
     arriving: ArrivingSlice,
 }
 
@@ -343,39 +245,10 @@ impl WriteClaim {
 
     /// The slice is stored: its ticket is good for nothing more, even if the slice is removed again.
     pub(crate) fn used(self) {
-        lock(&self.used).until_unix_millis.insert(self.slice, self.until_unix_millis);
+        let mut verifier = self.verifier.write().unwrap_or_else(PoisonError::into_inner);
+        verifier.use_up(self.clock.now(), self.slice, self.until_unix_millis);
     }
 }
-
-/// Slices written whose tickets have not expired: no more than are written in a ticket's life of a minute.
-#[derive(Debug, Default)]
-struct Used {
-    /// When their tickets expire.
-    until_unix_millis: BTreeMap<SliceId, u64>,
-    swept_unix_millis: u64,
-}
-
-impl Used {
-    /// Whether this slice is one of them.
-    fn has(&mut self, slice: SliceId, now_unix_millis: u64) -> bool {
-        // All are looked at then: not for each of the thousand small files that may be written in a second.
-        if now_unix_millis.abs_diff(self.swept_unix_millis) >= SWEEP_PERIOD_MILLIS {
-            self.until_unix_millis.retain(|_, until| *until >= now_unix_millis);
-            self.swept_unix_millis = now_unix_millis;
-        }
-        self.until_unix_millis.contains_key(&slice)
-    }
-}
-
-fn lock(used: &Mutex<Used>) -> MutexGuard<'_, Used> {
-    // Each change under this lock is complete in itself.
-    used.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// How often those that have expired are forgotten.
-const SWEEP_PERIOD_MILLIS: u64 = 1_000;
-/// How long after its ticket's end another node may still deliver a piece: longer than any sensible task runs.
-const DELIVERY_TIME_MAX: Duration = Duration::from_secs(6 * 60 * 60);
 
 #[cfg(test)]
 mod tests {
@@ -384,7 +257,12 @@ mod tests {
         identity::{HolderPair, TicketSigner},
         transfer::TransferStream,
     };
-    use protocol::{LeaseId, RecordFormat, SectorPath, Version, ticket::Holder};
+    use std::collections::BTreeMap;
+
+    use protocol::{
+        LeaseId, RecordFormat, SectorPath, SliceHeader, Version,
+        ticket::{Holder, Right, Ticket},
+    };
 
     use super::*;
 
@@ -533,21 +411,6 @@ mod tests {
         let (_, claim) = made.door.write(&made.client(), &made.write()).unwrap();
         claim.used();
         assert_eq!(made.door.write(&made.client(), &made.write()).unwrap_err().refusal().status, Status::Refused);
-    }
-
-    #[test]
-    fn used_tickets_are_known_until_they_expire_and_forgotten_soon_after() {
-        let mut used = Used::default();
-        for slice in 0..3_000 {
-            used.until_unix_millis.insert(SliceId(slice), 60_000 + slice as u64);
-        }
-        for now in [0, 59_999, 60_000] {
-            assert!(used.has(SliceId(0), now) && used.has(SliceId(2_999), now));
-        }
-        assert!(!used.has(SliceId(1_499), 61_500) && used.has(SliceId(1_500), 61_500));
-        assert_eq!(used.until_unix_millis.len(), 1_500);
-        // The machine's clock was set back.
-        assert!(!used.has(SliceId(7), 0));
     }
 
     #[test]

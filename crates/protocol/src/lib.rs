@@ -2,7 +2,7 @@
 //!
 //! Everything here is pure: no sockets, no files, no clock, no runtime, no global randomness. A type in this crate is
 //! either spoken between two processes ([`message`]), written to a disk ([`mod@slice`]), or decides something that both ends
-//! of a connection must decide alike ([`gmp`], [`topology`], [`path`]).
+//! of a connection must decide alike ([`gmp`], [`topology`], [`path`], [`ticket_verifier`]).
 //!
 //! Bytes become meaning once, at the door: [`wire`] checks them, and behind it nobody checks again.
 
@@ -29,6 +29,7 @@ pub mod side_name;
 pub mod slice;
 pub mod status;
 pub mod ticket;
+pub mod ticket_verifier;
 pub mod time;
 pub mod topology;
 pub mod wire;

@@ -19,13 +19,18 @@ use protocol::{
         master_security::SecurityReply,
         node_master::{Order, Report},
     },
-    ticket::{HolderKey, TicketKeys},
+    ticket::TicketKeys,
     wire::codec,
 };
 
 use store::{MemoryDisk, StoreError};
 
-use super::{journal::Journal, node::mark_key, seat::wake, tickets::Signer};
+use super::{
+    journal::Journal,
+    node::mark_key,
+    seat::wake,
+    tickets::{Signer, holder_of},
+};
 use crate::{
     Kind, Sabotage,
     environment::Environment,
@@ -167,7 +172,7 @@ impl MasterRole {
                 let client = ClientJoin {
                     user,
                     address: address(who),
-                    holder: HolderKey([0; 32]),
+                    holder: holder_of(who),
                     proved_from: address(who),
                     drives,
                 };

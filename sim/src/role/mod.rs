@@ -16,3 +16,4 @@ pub(crate) use self::disks::Disks;
 pub(crate) use self::master::{MasterRole, node_id, node_number, site_of};
 pub(crate) use self::node::{Hand, NodeRole, Process};
 pub(crate) use self::seat::Seat;
+pub(crate) use self::tickets::hand;

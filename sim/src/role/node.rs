@@ -20,6 +20,7 @@ use protocol::{
         spe::Function,
     },
     ticket::TicketKeys,
+    ticket_verifier::TicketVerifier,
     wire::codec,
 };
 use store::{DiskSet, Journal, LostDisk, MemoryDisk, StoreError};
@@ -28,10 +29,9 @@ use super::{
     bucket::Buckets,
     disks::Disks,
     forgotten::forgotten,
-    master::node_id,
     seat::Seat,
     spe::Task,
-    tickets::TicketDoor,
+    tickets,
     transfer::{Outgoing, Transfer},
 };
 use crate::{
@@ -74,7 +74,7 @@ pub(crate) struct Process {
     removed: Rc<RefCell<Removed>>,
     pub(super) disks: Disks,
     pub(super) buckets: Buckets,
-    pub(super) door: TicketDoor,
+    pub(super) door: TicketVerifier,
     /// What others want of this node.
     pub(super) transfers: BTreeMap<CallId, Transfer>,
     /// What it wants of others.
@@ -166,7 +166,7 @@ impl NodeRole {
             removed: Rc::clone(&self.removed),
             disks: self.disks.clone(),
             buckets: Buckets::new(env.sabotage),
-            door: TicketDoor::new(node_id(self.number)),
+            door: tickets::door(self.number),
             transfers: BTreeMap::new(),
             outgoing: BTreeMap::new(),
             tasks: BTreeMap::new(),
@@ -274,7 +274,7 @@ impl Process {
         if let Some(session) = self.seat.joined(env, attempt, accepted.map(|(session, _)| session)) {
             env.note(format_args!("n{} has joined: session {session}", self.number));
             if let Some((_, keys)) = accepted {
-                self.door.set_keys(keys);
+                self.door.take_keys(env.now, keys);
             }
             self.rules.handle_session_opened(env.now, session);
         }
@@ -406,13 +406,14 @@ impl Process {
                 let span = env.span(0, 60);
                 env.after(span, Event::Hand { node, life, hand: Hand::Keep { to, keep: Box::new(keep) } });
             }
-            // Nobody is ever revoked: there is no security server.
-            Action::Revoke(_) => {}
-            Action::TakeTicketKeys(keys) => self.door.set_keys(keys),
+            Action::Revoke(revocation) => {
+                self.door.revoke(env.now, revocation);
+                self.cut_off_revoked(env);
+            }
+            Action::TakeTicketKeys(keys) => self.door.take_keys(env.now, keys),
             // Nothing of the simulation is slow by a limit.
             Action::TakeLinkShares(_) => {}
-            // The simulation has no certificates, and no security server that strikes off.
-            Action::StrikeOff(_) => {}
+            Action::StrikeOff(machines) => self.door.strike_off(machines),
             Action::ReadKept { after } => {
                 if let Ok(Some(page)) = self.kept.page(after) {
                     let page = forgotten(env, page);

@@ -1,16 +1,17 @@
 //! Tickets without ciphers: a signature is a keyed sum here, so that the master's rules can sign and a node's door can
-//! tell a ticket of its own master from one of the master's earlier life. What is checked is what
-//! `node::tickets` checks, but for who shows it: nobody steals here.
-
-use std::{collections::BTreeMap, ops::Range};
+//! tell a ticket of its own master from one of the master's earlier life. What a ticket opens and for whom, the rules that
+//! a real node asks decide ([`protocol::ticket_verifier`]); nobody steals here.
 
 use master::SignTickets;
 use protocol::{
-    JobId, NodeId, Now, Refusal, SliceHeader, SliceId, Status,
-    ticket::{Right, SignedTicket, Ticket, TicketKeys},
+    NodeId,
+    ticket::{Handed, HandedTo, HolderKey, SignedTicket, Ticket, TicketKeys, handing_words},
+    ticket_verifier::{ProvedBearer, TicketVerifier},
     wire::codec,
 };
-use store::PartialKey;
+
+use super::master::{node_id, site_of};
+use crate::queue::Who;
 
 /// Signs with a key that changes with each start of the master.
 pub(crate) struct Signer(pub(crate) u64);
@@ -18,7 +19,7 @@ pub(crate) struct Signer(pub(crate) u64);
 impl SignTickets for Signer {
     fn sign(&self, ticket: &Ticket) -> SignedTicket {
         let ticket = codec::encode(ticket);
-        let signature = sum(self.0, &ticket).to_be_bytes().to_vec();
+        let signature = sign(public(self.0), &ticket);
         SignedTicket { ticket, signature, handed: None }
     }
 
@@ -31,81 +32,51 @@ impl SignTickets for Signer {
     }
 }
 
-/// A node's door.
-#[derive(Debug)]
-pub(crate) struct TicketDoor {
-    node: NodeId,
-    keys: Option<TicketKeys>,
-    /// The key that signed before them.
-    before: Option<[u8; 32]>,
-    /// Slices written with a ticket, until the ticket ends.
-    used: BTreeMap<SliceId, u64>,
+/// Whoever shows tickets here: a node has its name, a client the key that it told at its login. Nobody pretends.
+pub(super) struct Shower(pub(super) Who);
+
+impl ProvedBearer for Shower {
+    fn is_role(&self) -> bool {
+        matches!(self.0, Who::Node(_))
+    }
+
+    fn is_node(&self, node: &NodeId) -> bool {
+        matches!(self.0, Who::Node(number) if node_id(number) == *node)
+    }
+
+    fn has_key(&self, key: HolderKey) -> bool {
+        matches!(self.0, Who::Client(_)) && holder_of(self.0) == key
+    }
+
+    fn is_plain(&self) -> bool {
+        false
+    }
 }
 
-impl TicketDoor {
-    pub(crate) fn new(node: NodeId) -> Self {
-        Self { node, keys: None, before: None, used: BTreeMap::new() }
-    }
+/// The door of a node: the real rules, with signatures that are sums.
+pub(super) fn door(node: usize) -> TicketVerifier {
+    TicketVerifier::new(node_id(node), format!("s{}", site_of(node)), is_signed)
+}
 
-    /// From now on tickets of this master are good.
-    pub(crate) fn set_keys(&mut self, keys: TicketKeys) {
-        self.before = self.keys.filter(|old| old.next == keys.current).map(|old| old.current);
-        self.keys = Some(keys);
-    }
+/// The public half of a client's key.
+pub(super) fn holder_of(who: Who) -> HolderKey {
+    let number = if let Who::Client(number) = who { number as u64 } else { u64::MAX };
+    HolderKey(public(number))
+}
 
-    /// Which bytes of a slice may be read.
-    pub(crate) fn read(&self, now: Now, ticket: &SignedTicket, slice: SliceId) -> Result<Range<u64>, Refusal> {
-        match self.check(now, ticket)?.right {
-            Right::Read { slice: of, from, until } if of == slice => Ok(from..until),
-            _ => Err(refused("the ticket is not for reading this slice")),
-        }
-    }
+/// A client's ticket for a node to use in its place.
+pub(crate) fn hand(by: Who, ticket: &SignedTicket, to: &NodeId) -> SignedTicket {
+    let to = HandedTo::Node(to.clone());
+    let signature = sign(holder_of(by).0, &handing_words(&ticket.ticket, &to));
+    SignedTicket { handed: Some(Handed { to, signature }), ..ticket.clone() }
+}
 
-    /// What may be written.
-    pub(crate) fn write(&mut self, now: Now, ticket: &SignedTicket) -> Result<WriteGrant, Refusal> {
-        let Ticket { user, right, until_unix_millis, .. } = self.check(now, ticket)?;
-        let Right::Write { header, resume, base, .. } = right else {
-            return Err(refused("the ticket is not for writing"));
-        };
-        self.used.retain(|_, until_unix_millis| *until_unix_millis >= now.unix_millis);
-        if self.used.contains_key(&header.slice) {
-            return Err(refused("the ticket is used already"));
-        }
-        let resume = resume.map(|key| PartialKey { user, key });
-        Ok(WriteGrant { header, until_unix_millis, resume, base })
-    }
+fn sign(key: [u8; 32], words: &[u8]) -> Vec<u8> {
+    sum(private(key), words).to_be_bytes().to_vec()
+}
 
-    /// A slice was written with its ticket: not again.
-    pub(crate) fn use_up(&mut self, slice: SliceId, until_unix_millis: u64) {
-        self.used.insert(slice, until_unix_millis);
-    }
-
-    /// The job that may compute here.
-    pub(crate) fn compute(&self, now: Now, ticket: &SignedTicket) -> Result<JobId, Refusal> {
-        match self.check(now, ticket)?.right {
-            Right::Compute { job } => Ok(job),
-            _ => Err(refused("the ticket is not for a job")),
-        }
-    }
-
-    fn check(&self, now: Now, ticket: &SignedTicket) -> Result<Ticket, Refusal> {
-        let Some(keys) = self.keys else {
-            return Err(Refusal::new(Status::Unavailable, "the node has not met its master yet"));
-        };
-        let known = [Some(keys.current), Some(keys.next), self.before];
-        let is_by = |key: [u8; 32]| ticket.signature == sum(private(key), &ticket.ticket).to_be_bytes();
-        if !known.into_iter().flatten().any(is_by) {
-            return Err(refused("the master did not sign the ticket"));
-        }
-        let ticket: Ticket = codec::decode(&ticket.ticket).map_err(|_| refused("the ticket cannot be read"))?;
-        if ticket.node != self.node {
-            return Err(refused("the ticket is for another node"));
-        }
-        if ticket.is_expired(now) {
-            return Err(refused("the ticket has ended"));
-        }
-        Ok(ticket)
-    }
+fn is_signed(key: &[u8; 32], words: &[u8], signature: &[u8]) -> bool {
+    sign(*key, words) == signature
 }
 
 /// What stands for the public half of a key.
@@ -122,22 +93,6 @@ fn private(public: [u8; 32]) -> u64 {
     u64::from_be_bytes(bytes)
 }
 
-/// What a ticket allows to be written.
-#[derive(Debug)]
-pub(crate) struct WriteGrant {
-    pub(crate) header: SliceHeader,
-    /// Until when the ticket lives.
-    pub(crate) until_unix_millis: u64,
-    /// Under which key the bytes are kept if the sender goes away.
-    pub(crate) resume: Option<PartialKey>,
-    /// The slice that the new one begins with.
-    pub(crate) base: Option<SliceId>,
-}
-
-fn refused(sentence: &str) -> Refusal {
-    Refusal::new(Status::Refused, sentence)
-}
-
 /// FNV-1a over key and bytes: nobody here forges tickets on purpose.
 fn sum(key: u64, bytes: &[u8]) -> u64 {
     let all = key.to_be_bytes().into_iter().chain(bytes.iter().copied());
@@ -148,41 +103,43 @@ fn sum(key: u64, bytes: &[u8]) -> u64 {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use protocol::{
-        UserName,
-        ticket::{Holder, HolderKey},
+        Now, SliceId, Status, UserName,
+        ticket::{Holder, Right, TicketFault},
     };
 
     use super::*;
 
     #[test]
-    fn a_ticket_opens_one_door_for_one_thing_for_a_time() {
-        let node = NodeId::new("n0").unwrap();
+    fn a_ticket_opens_one_door_for_its_holder_and_for_the_node_to_which_that_one_handed_it() {
+        let ann = Who::Client(3);
         let ticket = Ticket {
             number: 1,
             user: UserName::new("ann").unwrap(),
-            holder: Holder::Client(HolderKey([1; 32])),
+            holder: Holder::Client(holder_of(ann)),
             file: None,
             plain_within: None,
             holder_site: None,
-            node: node.clone(),
+            node: node_id(0),
             right: Right::Read { slice: SliceId(1), from: 0, until: 9 },
             until_unix_millis: 100,
         };
         let signed = Signer(7).sign(&ticket);
         let at = |unix_millis| Now { unix_millis, ..Now::default() };
-        let mut door = TicketDoor::new(node);
-        assert_eq!(door.read(at(1), &signed, SliceId(1)).unwrap_err().status, Status::Unavailable);
-        door.set_keys(Signer(7).public_keys());
-        assert_eq!(door.read(at(1), &signed, SliceId(1)), Ok(0..9));
-        assert!(door.read(at(1), &signed, SliceId(2)).is_err());
-        assert!(door.read(at(101), &signed, SliceId(1)).is_err());
-        assert!(door.write(at(1), &signed).is_err() && door.compute(at(1), &signed).is_err());
-        door.set_keys(Signer(8).public_keys());
-        assert!(door.read(at(1), &signed, SliceId(1)).is_ok(), "the key was rolled");
-        door.set_keys(Signer(70).public_keys());
-        assert!(door.read(at(1), &signed, SliceId(1)).is_err());
-        let mut other = TicketDoor::new(NodeId::new("n1").unwrap());
-        other.set_keys(Signer(7).public_keys());
-        assert!(other.read(at(1), &signed, SliceId(1)).is_err());
+        let read = |door: &TicketVerifier, who, shown: &SignedTicket| door.read(at(1), &Shower(who), shown, SliceId(1));
+        let mut door = door(0);
+        assert_eq!(read(&door, ann, &signed).unwrap_err().refusal.status, Status::Unavailable);
+        door.take_keys(at(0), Signer(7).public_keys());
+        assert_eq!(read(&door, ann, &signed), Ok(0..9));
+        let fault = |who, shown: &SignedTicket| read(&door, who, shown).unwrap_err().fault;
+        assert_eq!(fault(Who::Client(4), &signed), Some(TicketFault::NotHolder));
+        assert_eq!(fault(Who::Node(1), &signed), Some(TicketFault::NotHolder));
+        let handed = hand(ann, &signed, &node_id(1));
+        assert_eq!(read(&door, Who::Node(1), &handed), Ok(0..9));
+        assert_eq!(fault(Who::Node(2), &handed), Some(TicketFault::NotHolder));
+        assert_eq!(fault(Who::Node(1), &hand(Who::Client(4), &signed, &node_id(1))), Some(TicketFault::NotHolder));
+        assert_eq!(fault(ann, &Signer(70).sign(&ticket)), Some(TicketFault::Unsigned));
+        let mut other = super::door(1);
+        other.take_keys(at(0), Signer(7).public_keys());
+        assert_eq!(read(&other, ann, &signed).unwrap_err().fault, Some(TicketFault::OtherNode));
     }
 }

@@ -11,15 +11,17 @@ use protocol::{
         spe::{BucketId, SpeRequest},
         transfer::TransferRequest,
     },
-    ticket::SignedTicket,
+    ticket::{Right, SignedTicket, Ticket},
+    ticket_verifier::{RefusedTicket, WriteGrant},
+    wire::codec,
 };
-use store::{SliceReader, SliceWriter, StoreError};
+use store::{PartialKey, SliceReader, SliceWriter, StoreError};
 
 use super::{
     bucket::PieceWriter,
     master::node_number,
     node::{Process, refusal_of},
-    tickets::WriteGrant,
+    tickets::Shower,
 };
 use crate::{
     calls::{CallId, CallReply, Wish},
@@ -76,13 +78,17 @@ impl Process {
     pub(crate) fn call_arrives(&mut self, env: &mut Environment, id: CallId) {
         let Some(call) = env.calls.get_mut(id) else { return };
         call.node_life = Some(self.seat.life);
-        let wish = call.wish.clone();
+        let (wish, by) = (call.wish.clone(), Shower(call.from));
         let begun = match wish {
-            Wish::Transfer(request, _) => self.begin(env, id, request),
+            Wish::Transfer(request, _) => self.begin(env, id, &by, request),
             Wish::Word { life: Some(life), .. } if life != self.seat.life => Ok(Some(CallReply::Broken)),
+            // The conversation was cut off.
+            Wish::Word { life: Some(_), ticket, .. } if self.door.is_shown_revoked(&ticket) => {
+                Ok(Some(CallReply::Broken))
+            }
             Wish::Word { ticket, life, conversation, request } => {
-                let allowed = if life.is_none() { self.door.compute(env.now, &ticket).map(drop) } else { Ok(()) };
-                allowed.and_then(|()| self.word(env, id, conversation, *request))
+                let begun = if life.is_none() { self.door.compute(env.now, &by, &ticket).map(drop) } else { Ok(()) };
+                begun.map_err(refusal).and_then(|()| self.word(env, id, &by, conversation, *request))
             }
         };
         match begun {
@@ -126,6 +132,24 @@ impl Process {
             self.give_up(env, transfer);
         }
         self.drop_task(env, id);
+    }
+
+    /// What runs on tickets that are revoked ends; as `node::door`.
+    pub(super) fn cut_off_revoked(&mut self, env: &mut Environment) {
+        let running: Vec<CallId> =
+            self.transfers.keys().chain(self.tasks.keys()).chain(self.deliveries.keys()).copied().collect();
+        for id in running {
+            let Some(call) = env.calls.get(id) else { continue };
+            let shown = match &call.wish {
+                Wish::Word { ticket, .. } => Some(ticket),
+                Wish::Transfer(request, _) => request.ticket(),
+            };
+            if shown.is_some_and(|ticket| self.door.is_shown_revoked(ticket)) {
+                self.call_dropped(env, id);
+                self.deliveries.remove(&id);
+                env.answer(id, CallReply::Broken);
+            }
+        }
     }
 
     /// Another node answered.
@@ -192,11 +216,12 @@ impl Process {
         &mut self,
         env: &mut Environment,
         id: CallId,
+        by: &Shower,
         request: TransferRequest,
     ) -> Result<Option<CallReply>, Refusal> {
         let transfer = match request {
             TransferRequest::Read { ticket, slice, from, until } => {
-                let allowed = self.door.read(env.now, &ticket, slice)?;
+                let allowed = self.door.read(env.now, by, &ticket, slice).map_err(refusal)?;
                 let opened = self.store.open_slice(slice);
                 let reader = self.watched(env, slice, opened)?;
                 let until = until.min(reader.metadata().bytes);
@@ -205,9 +230,9 @@ impl Process {
                 }
                 Transfer::Read { reader, until, bytes: Vec::new(), from }
             }
-            TransferRequest::Write { ticket, chain } => Transfer::Write(self.begin_write(env, id, &ticket, chain)?),
+            TransferRequest::Write { ticket, chain } => Transfer::Write(self.begin_write(env, id, by, &ticket, chain)?),
             TransferRequest::Piece { ticket, piece, bytes } => {
-                if self.door.compute(env.now, &ticket)? != piece.bucket.job {
+                if self.door.piece(env.now, by, &ticket).map_err(refusal)? != piece.bucket.job {
                     return Err(Refusal::new(Status::Refused, "the ticket is for another job"));
                 }
                 match self.buckets.begin(piece, bytes)? {
@@ -216,7 +241,7 @@ impl Process {
                 }
             }
             TransferRequest::Spe { ticket } => {
-                self.door.compute(env.now, &ticket)?;
+                self.door.compute(env.now, by, &ticket).map_err(refusal)?;
                 return Ok(Some(CallReply::Ready(self.seat.life)));
             }
             // No person of the simulation checks copies: its audit reads every disk itself.
@@ -246,30 +271,33 @@ impl Process {
         &mut self,
         env: &mut Environment,
         id: CallId,
+        by: &Shower,
         ticket: &SignedTicket,
         chain: Vec<Source>,
     ) -> Result<Writing, Refusal> {
-        let WriteGrant { header, until_unix_millis, resume, base } = self.door.write(env.now, ticket)?;
+        let granted = self.door.write(env.now, by, ticket).map_err(refusal)?;
+        let WriteGrant { header, user, until_unix_millis, resume, base } = granted;
+        let resume = resume.map(|key| PartialKey { user, key });
         let slice = header.slice;
-        let refusal = |error: StoreError| error.refusal();
+        let failed = |error: StoreError| error.refusal();
         let writer = match (resume, base) {
             (_, Some(base)) => {
                 let opened = self.store.open_slice(base);
                 let reader = self.watched(env, base, opened)?;
-                let mut writer = self.store.begin(header).map_err(refusal)?;
+                let mut writer = self.store.begin(header).map_err(failed)?;
                 let copied = writer.write_slice(&reader);
                 self.watched(env, base, copied)?;
                 writer
             }
             (Some(key), None) => {
-                let writer = self.store.begin_resumable(header, key).map_err(refusal)?;
+                let writer = self.store.begin_resumable(header, key).map_err(failed)?;
                 let there = writer.bytes() as usize;
                 let payload = self.payload_of(env, id);
                 // The sender compares what is there with what it has, and begins anew where that is something else.
                 let is_same = payload.get(..there).is_some_and(|begin| digest_of(begin) == writer.digest_so_far());
-                if is_same { writer } else { writer.restart().map_err(refusal)? }
+                if is_same { writer } else { writer.restart().map_err(failed)? }
             }
-            (None, None) => self.store.begin(header).map_err(refusal)?,
+            (None, None) => self.store.begin(header).map_err(failed)?,
         };
         let base_bytes = if base.is_some() { writer.bytes() } else { 0 };
         let forward = if writer.bytes() > base_bytes {
@@ -311,6 +339,7 @@ impl Process {
         &mut self,
         env: &mut Environment,
         id: CallId,
+        by: &Shower,
         conversation: u64,
         request: SpeRequest,
     ) -> Result<Option<CallReply>, Refusal> {
@@ -318,7 +347,7 @@ impl Process {
         let word = |reply| Ok(Some(CallReply::Word(Box::new(reply))));
         match request {
             SpeRequest::Load(order) => {
-                let job = self.job_of(env, id)?;
+                let job = Self::job_of(env, id)?;
                 self.functions.insert((job, conversation), order.function);
                 word(SpeReply::Loaded)
             }
@@ -330,16 +359,16 @@ impl Process {
             }
             SpeRequest::Fetch(bucket) => word(SpeReply::Bytes(self.buckets.read(bucket)?)),
             SpeRequest::Publish { bucket, ticket } => {
-                let metadata = match self.door.write(env.now, &ticket) {
+                let metadata = match self.door.write(env.now, by, &ticket) {
                     Ok(grant) => {
                         let metadata = self.buckets.publish(bucket, grant.header, &self.store, &self.disks)?;
                         self.note_part(env, bucket, &metadata);
-                        self.door.use_up(metadata.header.slice, grant.until_unix_millis);
+                        self.door.use_up(env.now, metadata.header.slice, grant.until_unix_millis);
                         self.rules.handle_completion(env.now, Completion::Stored(metadata.clone()));
                         metadata
                     }
                     // The ticket may have been used for just this, and the answer lost.
-                    Err(refusal) => self.buckets.published(bucket).ok_or(refusal)?,
+                    Err(refused) => self.buckets.published(bucket).ok_or(refused.refusal)?,
                 };
                 word(SpeReply::Published { bytes: metadata.bytes, digest: metadata.digest })
             }
@@ -353,13 +382,14 @@ impl Process {
         env.book.attempted.extend(places.into_iter().map(|place| (place, content)));
     }
 
-    fn job_of(&self, env: &Environment, id: CallId) -> Result<protocol::JobId, Refusal> {
+    fn job_of(env: &Environment, id: CallId) -> Result<protocol::JobId, Refusal> {
+        // It was checked when the conversation began, and may have ended since: who it is for does not change.
         match env.calls.get(id).map(|call| &call.wish) {
-            // The ticket may have ended since the conversation began: who it is for does not change.
-            Some(Wish::Word { ticket, .. }) => {
-                let before = protocol::Now { unix_millis: 0, ..env.now };
-                self.door.compute(before, ticket)
-            }
+            Some(Wish::Word { ticket, .. }) => match codec::decode::<Ticket>(&ticket.ticket).map(|ticket| ticket.right)
+            {
+                Ok(Right::Compute { job }) => Ok(job),
+                _ => Err(Refusal::new(Status::Refused, "the ticket does not allow to run a job")),
+            },
             _ => Err(Refusal::new(Status::Usage, "this is no word of a conversation")),
         }
     }
@@ -403,7 +433,7 @@ impl Process {
         }
         match writing.writer.finish(None) {
             Ok(metadata) => {
-                self.door.use_up(metadata.header.slice, writing.ticket_until_unix_millis);
+                self.door.use_up(env.now, metadata.header.slice, writing.ticket_until_unix_millis);
                 let reply = CallReply::Stored { bytes: metadata.bytes, digest: metadata.digest };
                 self.rules.handle_completion(env.now, Completion::Stored(metadata));
                 env.answer(id, reply);
@@ -432,6 +462,10 @@ impl Process {
             env.hang_up(call);
         }
     }
+}
+
+fn refusal(refused: RefusedTicket) -> Refusal {
+    refused.refusal
 }
 
 fn store_copy(mut writer: SliceWriter, bytes: &[u8]) -> Result<SliceMetadata, Refusal> {

@@ -12,7 +12,7 @@ use daemon::{
 use net::{
     clock::Clock,
     datagram::bind_udp,
-    identity::{Authority, Credentials, TicketChecker, TlsIdentity, fingerprint},
+    identity::{Authority, Credentials, TlsIdentity, fingerprint, is_signed},
     messenger::{Messenger, MessengerEvent, SessionKeys, Side},
     transfer::{Carrier, Listener, TcpCarrier},
 };
@@ -22,6 +22,7 @@ use protocol::{
         master_security::{KnownUser, SecurityReply, SecurityRequest},
     },
     status::ErrorClass,
+    ticket_verifier::TicketVerifier,
 };
 use tokio::sync::mpsc;
 
@@ -267,8 +268,10 @@ async fn a_file_goes_from_create_to_its_place() {
         panic!("not created")
     };
     assert_eq!(created.target.address, "127.0.0.1:7410".parse().unwrap(), "reached where it came from");
-    let checker = TicketChecker::new(n1.ticket_keys, node("n1"));
-    let Right::Write { header, .. } = checker.check(&created.target.ticket, Clock::start().now()).unwrap().right else {
+    let now = Clock::start().now();
+    let mut verifier = TicketVerifier::new(node("n1"), "uic".into(), is_signed);
+    verifier.take_keys(now, n1.ticket_keys);
+    let Right::Write { header, .. } = verifier.genuine(now, &created.target.ticket).unwrap().right else {
         panic!("no write ticket")
     };
     n1.report(Report::Stored(SliceMetadata { header: header.clone(), bytes: 10, digest: digest(10) })).await;

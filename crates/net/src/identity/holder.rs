@@ -6,13 +6,14 @@
 use protocol::{
     NodeId, Now,
     ticket::{
-        HOLDER_LABEL, Handed, HandedTo, Holder, HolderKey, LOCAL_PROOF_LIFE_MILLIS, SignedTicket, handing_words,
+        HOLDER_LABEL, Handed, HandedTo, HolderKey, LOCAL_PROOF_LIFE_MILLIS, SignedTicket, handing_words,
         local_proof_words,
     },
+    ticket_verifier::ProvedBearer,
 };
-use ring::signature::{ED25519, Ed25519KeyPair, KeyPair, UnparsedPublicKey};
+use ring::signature::{Ed25519KeyPair, KeyPair};
 
-use super::{PeerCertificate, random};
+use super::{PeerCertificate, is_signed, random};
 use crate::{NetError, transfer::TransferStream};
 
 /// A client's key for its tickets, made anew for each client.
@@ -105,7 +106,7 @@ impl Bearer {
     #[must_use]
     pub fn take_proof(&mut self, key: HolderKey, proof: &[u8]) -> bool {
         let proved = match &self.on {
-            Connection::Transfer { exported, .. } => is_signed(key, exported, proof),
+            Connection::Transfer { exported, .. } => is_signed(&key.0, exported, proof),
             Connection::Local { .. } => false,
         };
         self.key = self.key.or(proved.then_some(key));
@@ -117,7 +118,9 @@ impl Bearer {
     pub fn take_local_proof(&mut self, now: Now, key: HolderKey, unix_millis: u64, proof: &[u8]) -> bool {
         let is_fresh = unix_millis.abs_diff(now.unix_millis) <= LOCAL_PROOF_LIFE_MILLIS;
         let proved = match &self.on {
-            Connection::Local { socket } => is_fresh && is_signed(key, &local_proof_words(socket, unix_millis), proof),
+            Connection::Local { socket } => {
+                is_fresh && is_signed(&key.0, &local_proof_words(socket, unix_millis), proof)
+            }
             Connection::Transfer { .. } => false,
         };
         self.key = self.key.or(proved.then_some(key));
@@ -131,52 +134,42 @@ impl Bearer {
         }
     }
 
-    /// Whether what is sent to it, and comes from it, is not encrypted on its way between machines.
-    pub fn is_plain(&self) -> bool {
-        matches!(self.on, Connection::Transfer { is_plain: true, .. })
-    }
-
-    /// Whether it showed a certificate of the cloud, as nodes do and clients do not.
-    pub fn is_role(&self) -> bool {
-        self.peer.is_some()
-    }
-
-    /// Whether it showed the certificate of this machine of the cloud.
-    pub fn is_node(&self, node: &NodeId) -> bool {
-        self.peer.as_ref().is_some_and(|peer| peer.is_of(node.as_str()))
-    }
-
     /// Where it is: an address, or "this machine".
     pub fn from(&self) -> &str {
         &self.from
     }
-
-    /// Whether `ticket`, whose holder is `holder`, was made for it, or was handed to it by the one for whom it was.
-    pub fn holds(&self, ticket: &SignedTicket, holder: &Holder) -> bool {
-        let is_node = |node: &NodeId| self.is_node(node);
-        match (holder, &ticket.handed) {
-            (Holder::Node(node), _) => is_node(node),
-            (Holder::Client(key), None) => self.key == Some(*key),
-            (Holder::Client(key), Some(Handed { to, signature })) => {
-                // Who it is first: that costs less than the signature.
-                let is_meant = match to {
-                    HandedTo::Node(node) => is_node(node),
-                    HandedTo::Key(to) => self.key == Some(*to),
-                };
-                is_meant && is_signed(*key, &handing_words(&ticket.ticket, to), signature)
-            }
-        }
-    }
 }
 
-fn is_signed(key: HolderKey, words: &[u8], signature: &[u8]) -> bool {
-    UnparsedPublicKey::new(&ED25519, &key.0).verify(words, signature).is_ok()
+impl ProvedBearer for Bearer {
+    fn is_role(&self) -> bool {
+        self.peer.is_some()
+    }
+
+    fn is_node(&self, node: &NodeId) -> bool {
+        self.peer.as_ref().is_some_and(|peer| peer.is_of(node.as_str()))
+    }
+
+    fn has_key(&self, key: HolderKey) -> bool {
+        self.key == Some(key)
+    }
+
+    fn is_plain(&self) -> bool {
+        matches!(self.on, Connection::Transfer { is_plain: true, .. })
+    }
 }
 
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
+    use protocol::{ticket::Holder, ticket_verifier::is_held};
+
     use super::*;
+
+    impl Bearer {
+        fn holds(&self, ticket: &SignedTicket, holder: &Holder) -> bool {
+            is_held(is_signed, self, ticket, holder)
+        }
+    }
 
     fn stream(secret: u8, role: Option<&str>) -> TransferStream {
         TransferStream::in_memory(Box::new(tokio::io::duplex(64).0), ([192, 0, 2, 7], 9).into(), role, [secret; 32])

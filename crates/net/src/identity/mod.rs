@@ -1,6 +1,6 @@
 //! Who is who: the cloud's certificate authority ([`Authority`]), the keys that ask it for a certificate ([`NewKey`]),
 //! one end's TLS configuration ([`TlsIdentity`]), and the tickets that allow bytes to move ([`TicketSigner`],
-//! [`TicketChecker`]) with those who may show them ([`HolderPair`], [`Bearer`]). It serves every door that a socket stands
+//! [`is_signed`]) with those who may show them ([`HolderPair`], [`Bearer`]). It serves every door that a socket stands
 //! in (architecture, Doors 2 to 6; Sector/Sphere paper, 2.3 and 2.4).
 //!
 //! It never reads or writes files (PEM texts come in and go out), never decides who may do what, and never trusts a
@@ -25,7 +25,7 @@ use rustls::pki_types::{CertificateDer, pem::PemObject};
 pub use authority::{Authority, Subject};
 pub use holder::{Bearer, HolderPair};
 pub use key_request::{NewKey, ProvedKey, key_digest, ticket_digest};
-pub use ticket::{RefusedTicket, TicketChecker, TicketSigner};
+pub use ticket::{TicketSigner, is_signed};
 pub(crate) use tls::server_name;
 pub use tls::{PeerCertificate, TlsIdentity};
 pub use validity::{Stage, Validity};

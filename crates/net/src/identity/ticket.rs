@@ -1,15 +1,10 @@
-//! Tickets: the master signs them ([`TicketSigner`]), a node checks them without asking anyone ([`TicketChecker`]).
-//! They serve doors 5 and 6 (Sector/Sphere paper, 2.3).
+//! Tickets: the master signs them ([`TicketSigner`]); a node's rules check them without asking anyone
+//! ([`protocol::ticket_verifier`]), with [`is_signed`]. They serve doors 5 and 6 (Sector/Sphere paper, 2.3).
 //!
-//! A checker says whether a ticket is the master's, for this node and still valid. It never says whether the right in
-//! it covers what is asked, nor whether whoever shows it is its holder ([`Bearer`](super::Bearer)): the caller compares
-//! that.
-
-use std::{sync::Arc, time::Duration};
+//! The private keys never leave the signer, and nothing here says what a ticket allows.
 
 use protocol::{
-    NodeId, Now, Refusal, Status, UserName, limits,
-    ticket::{SignedTicket, Ticket, TicketFault, TicketKeys},
+    ticket::{SignedTicket, Ticket, TicketKeys},
     wire::codec,
 };
 use ring::signature::{ED25519, Ed25519KeyPair, KeyPair, UnparsedPublicKey};
@@ -47,107 +42,9 @@ impl TicketSigner {
     }
 }
 
-/// Checks a ticket's signature, node and time; the caller checks holder and right.
-#[derive(Clone, Debug)]
-pub struct TicketChecker {
-    keys: TicketKeys,
-    /// Keys that signed before, newest last.
-    retired: Vec<Retired>,
-    node: Arc<NodeId>,
-}
-
-/// A key that signs no more. What it signed is good for as long as a ticket lives, and not longer, whatever the ticket
-/// says: who steals an old key can do nothing with it.
-#[derive(Clone, Copy, Debug)]
-struct Retired {
-    key: [u8; 32],
-    /// The latest end of a ticket that it may have signed, in milliseconds since the Unix epoch.
-    until_unix_millis: u64,
-}
-
-/// A ticket that was refused.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct RefusedTicket {
-    /// Why, for counting.
-    pub fault: TicketFault,
-    /// Whom it names, where it was the master's.
-    pub user: Option<UserName>,
-    /// Why, for the one who showed it.
-    pub refusal: Refusal,
-}
-
-impl TicketChecker {
-    /// A checker of tickets for `node`, signed with one of the keys whose public halves are `keys`.
-    pub fn new(keys: TicketKeys, node: NodeId) -> Self {
-        Self { keys, retired: Vec::new(), node: Arc::new(node) }
-    }
-
-    /// Takes newer keys of the same master; the one that they replace stays good for what it has signed. Keys of another
-    /// master, or of this one after it was started again, make all older tickets worthless.
-    pub fn take_keys(&mut self, keys: TicketKeys, now: Now) {
-        if keys == self.keys {
-            return;
-        }
-        let rolled = keys.current == self.keys.next;
-        if !rolled && keys.current != self.keys.current {
-            self.retired.clear();
-        }
-        if rolled {
-            // Told a little later than it was done, and by a clock that may be another.
-            let until = now.after(limits::TICKET_LIFE + KEY_OVERLAP);
-            self.retired.push(Retired { key: self.keys.current, until_unix_millis: until.unix_millis });
-            if self.retired.len() > RETIRED_KEYS_MAX {
-                self.retired.remove(0);
-            }
-        }
-        self.keys = keys;
-    }
-
-    /// The ticket, when it is genuine, for this node, and its time has not passed.
-    ///
-    /// # Errors
-    /// Which of these it is not.
-    pub fn check(&self, signed: &SignedTicket, now: Now) -> Result<Ticket, RefusedTicket> {
-        let refused = |fault, user, sentence: String| RefusedTicket {
-            fault,
-            user,
-            refusal: Refusal::new(Status::Refused, sentence),
-        };
-        let is_by =
-            |key: &[u8; 32]| UnparsedPublicKey::new(&ED25519, key).verify(&signed.ticket, &signed.signature).is_ok();
-        // The signature first: nothing of an unsigned ticket is even parsed.
-        let limit = if is_by(&self.keys.current) || is_by(&self.keys.next) {
-            Some(u64::MAX)
-        } else {
-            self.retired.iter().rev().find(|retired| is_by(&retired.key)).map(|retired| retired.until_unix_millis)
-        };
-        let unsigned = || {
-            let sentence =
-                format!("{} refuses the ticket: the master did not sign it; ask the master for a new one", self.node);
-            refused(TicketFault::Unsigned, None, sentence)
-        };
-        let limit = limit.ok_or_else(unsigned)?;
-        let ticket: Ticket = codec::decode(&signed.ticket).map_err(|error| {
-            refused(TicketFault::Unsigned, None, format!("{} cannot read the ticket: {error}", self.node))
-        })?;
-        if ticket.until_unix_millis > limit {
-            return Err(unsigned());
-        }
-        let user = || Some(ticket.user.clone());
-        if ticket.node != *self.node {
-            let sentence = format!("{} refuses the ticket: it is for {}", self.node, ticket.node);
-            return Err(refused(TicketFault::OtherNode, user(), sentence));
-        }
-        if ticket.is_expired(now) {
-            let seconds = (now.unix_millis - ticket.until_unix_millis).div_ceil(1000);
-            let sentence = format!(
-                "{} refuses the ticket: it ended {seconds} s ago; ask the master for a new one, and see that the clocks agree",
-                self.node
-            );
-            return Err(refused(TicketFault::Expired, user(), sentence));
-        }
-        Ok(ticket)
-    }
+/// Whether `words` were signed with the Ed25519 key whose public half is `key`.
+pub fn is_signed(key: &[u8; 32], words: &[u8], signature: &[u8]) -> bool {
+    UnparsedPublicKey::new(&ED25519, key).verify(words, signature).is_ok()
 }
 
 fn random_key() -> Ed25519KeyPair {
@@ -162,18 +59,13 @@ fn public(key: &Ed25519KeyPair) -> [u8; 32] {
     bytes
 }
 
-/// How much later than it was done a node may learn that a key was replaced: what an order takes at worst, and clocks
-/// that disagree by some seconds.
-const KEY_OVERLAP: Duration = Duration::from_secs(60);
-/// Replaced keys that are remembered: those of a week, while a task's pieces may come hours after its ticket's end.
-const RETIRED_KEYS_MAX: usize = 7;
-
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
     use protocol::{
-        JobId, UserName,
-        ticket::{Holder, Right},
+        JobId, NodeId, Now, Refusal, Status, UserName,
+        ticket::{Holder, Right, TicketFault},
+        ticket_verifier::{RefusedTicket, TicketVerifier},
     };
 
     use super::*;
@@ -196,9 +88,10 @@ mod tests {
         Now { unix_millis, ..Now::default() }
     }
 
-    fn signer_and_checker() -> (TicketSigner, TicketChecker) {
+    fn signer_and_checker() -> (TicketSigner, TicketVerifier) {
         let signer = TicketSigner::generate();
-        let checker = TicketChecker::new(signer.public_keys(), NodeId::new("node-1").unwrap());
+        let mut checker = TicketVerifier::new(NodeId::new("node-1").unwrap(), "uic".into(), is_signed);
+        checker.take_keys(at(0), signer.public_keys());
         (signer, checker)
     }
 
@@ -206,10 +99,10 @@ mod tests {
     fn a_ticket_is_valid_up_to_its_last_millisecond() {
         let (signer, checker) = signer_and_checker();
         let signed = signer.sign(&ticket("node-1"));
-        assert_eq!(checker.check(&signed, at(0)), Ok(ticket("node-1")));
-        assert_eq!(checker.check(&signed, at(10_000)), Ok(ticket("node-1")));
-        let RefusedTicket { fault, refusal, .. } = checker.check(&signed, at(10_001)).unwrap_err();
-        assert_eq!((fault, refusal.status), (TicketFault::Expired, Status::Refused));
+        assert_eq!(checker.genuine(at(0), &signed), Ok(ticket("node-1")));
+        assert_eq!(checker.genuine(at(10_000), &signed), Ok(ticket("node-1")));
+        let RefusedTicket { fault, refusal, .. } = checker.genuine(at(10_001), &signed).unwrap_err();
+        assert_eq!((fault, refusal.status), (Some(TicketFault::Expired), Status::Refused));
         assert!(refusal.sentence.contains("it ended 1 s ago"), "{refusal}");
     }
 
@@ -233,8 +126,8 @@ mod tests {
         altered.push(SignedTicket { ticket: [&good.ticket[..], &[0]].concat(), ..good.clone() });
         altered.push(SignedTicket { signature: [&good.signature[..], &[0]].concat(), ..good });
         for bad in altered {
-            let RefusedTicket { fault, refusal, .. } = checker.check(&bad, at(0)).unwrap_err();
-            assert_eq!((fault, refusal.status), (TicketFault::Unsigned, Status::Refused));
+            let RefusedTicket { fault, refusal, .. } = checker.genuine(at(0), &bad).unwrap_err();
+            assert_eq!((fault, refusal.status), (Some(TicketFault::Unsigned), Status::Refused));
             assert!(refusal.sentence.contains("the master did not sign it"), "{refusal}");
         }
     }
@@ -242,8 +135,9 @@ mod tests {
     #[test]
     fn a_ticket_for_another_node_is_refused() {
         let (signer, checker) = signer_and_checker();
-        let RefusedTicket { fault, refusal, user } = checker.check(&signer.sign(&ticket("node-2")), at(0)).unwrap_err();
-        assert_eq!((fault, user), (TicketFault::OtherNode, Some(ticket("node-2").user)));
+        let RefusedTicket { fault, refusal, user } =
+            checker.genuine(at(0), &signer.sign(&ticket("node-2"))).unwrap_err();
+        assert_eq!((fault, user), (Some(TicketFault::OtherNode), Some(ticket("node-2").user)));
         assert_eq!(refusal, Refusal::new(Status::Refused, "node-1 refuses the ticket: it is for node-2"));
     }
 
@@ -251,7 +145,7 @@ mod tests {
     fn a_ticket_signed_with_another_key_is_refused() {
         let (_, checker) = signer_and_checker();
         let RefusedTicket { refusal, .. } =
-            checker.check(&TicketSigner::generate().sign(&ticket("node-1")), at(0)).unwrap_err();
+            checker.genuine(at(0), &TicketSigner::generate().sign(&ticket("node-1"))).unwrap_err();
         assert!(refusal.sentence.contains("the master did not sign it"), "{refusal}");
     }
 
@@ -261,40 +155,23 @@ mod tests {
         let bytes = vec![codec::VERSION, 0xff];
         let signed =
             SignedTicket { signature: signer.current.sign(&bytes).as_ref().to_vec(), ticket: bytes, handed: None };
-        let RefusedTicket { refusal, .. } = checker.check(&signed, at(0)).unwrap_err();
+        let RefusedTicket { refusal, .. } = checker.genuine(at(0), &signed).unwrap_err();
         assert_eq!(refusal.sentence, "node-1 cannot read the ticket: the message is malformed");
     }
 
     #[test]
-    fn while_keys_roll_every_ticket_is_good_for_its_life_and_an_old_key_signs_no_longer_one() {
+    fn while_keys_roll_the_last_key_the_present_and_the_next_one_are_good_and_another_masters_are_not() {
         let (mut signer, mut checker) = signer_and_checker();
         let of_first = signer.sign(&ticket("node-1"));
-        let long = Ticket { until_unix_millis: u64::MAX, ..ticket("node-1") };
-        let forged = signer.sign(&long);
         signer.roll();
         // The node was told this key a day ago, and need not have heard that it is in use.
         let of_second = signer.sign(&ticket("node-1"));
-        assert!(checker.check(&of_first, at(0)).is_ok() && checker.check(&of_second, at(0)).is_ok());
-        checker.take_keys(signer.public_keys(), at(0));
-        checker.take_keys(signer.public_keys(), at(0));
-        assert!(checker.check(&of_first, at(0)).is_ok() && checker.check(&of_second, at(0)).is_ok());
-        assert_eq!(checker.check(&forged, at(0)).unwrap_err().fault, TicketFault::Unsigned);
-        for _ in 0..RETIRED_KEYS_MAX {
-            signer.roll();
-            checker.take_keys(signer.public_keys(), at(0));
-        }
-        assert_eq!(checker.check(&of_first, at(0)).unwrap_err().fault, TicketFault::Unsigned, "it is forgotten");
-        assert!(checker.check(&signer.sign(&long), at(0)).is_ok());
-    }
-
-    #[test]
-    fn another_masters_keys_make_all_older_tickets_worthless() {
-        let (mut signer, mut checker) = signer_and_checker();
-        let of_first = signer.sign(&ticket("node-1"));
-        signer.roll();
-        checker.take_keys(signer.public_keys(), at(0));
-        let of_second = signer.sign(&ticket("node-1"));
-        checker.take_keys(TicketSigner::generate().public_keys(), at(0));
-        assert!(checker.check(&of_first, at(0)).is_err() && checker.check(&of_second, at(0)).is_err());
+        let are_good =
+            |checker: &TicketVerifier| [&of_first, &of_second].map(|signed| checker.genuine(at(0), signed).is_ok());
+        assert_eq!(are_good(&checker), [true, true]);
+        checker.take_keys(at(0), signer.public_keys());
+        assert_eq!(are_good(&checker), [true, true]);
+        checker.take_keys(at(0), TicketSigner::generate().public_keys());
+        assert_eq!(are_good(&checker), [false, false]);
     }
 }

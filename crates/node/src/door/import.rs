@@ -4,11 +4,11 @@
 use std::sync::Arc;
 
 use net::{identity::Bearer, transfer::TransferStream};
-use protocol::{SliceId, message::transfer::TransferReply, ticket::SignedTicket};
+use protocol::{SliceId, message::transfer::TransferReply, ticket::SignedTicket, ticket_verifier::WriteGrant};
 use tokio::sync::mpsc;
 
 use super::{After, refuse};
-use crate::{NodeError, blocking, hands::Hands, rules::Completion, tickets::WriteGrant};
+use crate::{NodeError, blocking, hands::Hands, rules::Completion};
 
 /// What is to be imported.
 pub(super) struct Wanted {

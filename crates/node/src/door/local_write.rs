@@ -11,6 +11,7 @@ use protocol::{
     Digest, Priority, Status,
     message::{client_master::Source, local::LocalReply},
     ticket::SignedTicket,
+    ticket_verifier::WriteGrant,
     wire::frame::checksums,
 };
 use store::{PartialKey, SliceHasher, SliceWriter};
@@ -25,7 +26,6 @@ use crate::{
     forward::{Forward, READY_TIME_MAX, report_failed},
     hands::Hands,
     intake::Arrival,
-    tickets::WriteGrant,
 };
 
 /// A file that a client wants to have stored.
@@ -48,7 +48,7 @@ pub(super) async fn store(
 ) -> Result<(u64, Digest), NodeError> {
     let Upload { ticket, chain, file, bytes } = upload;
     let Some(_turn) = wait_for_turn(hands, &hands.transfers).await else { return Err(too_busy(hands)) };
-    let (WriteGrant { header, user, resume, base }, claim) = hands.tickets.write(bearer, &ticket)?;
+    let (WriteGrant { header, user, resume, base, .. }, claim) = hands.tickets.write(bearer, &ticket)?;
     let file = file.map(File::from).ok_or_else(|| wrong("no file came with the word"))?;
     let file = Arc::new(blocking("looking at a passed file", move || only_a_file(file)).await?);
     if base.is_some() {

@@ -12,6 +12,7 @@ use protocol::{
     Digest, Pace, SliceHeader, Status,
     message::transfer::{Pull, TransferReply},
     ticket::HandedTo,
+    ticket_verifier::WriteGrant,
 };
 use store::{PartialKey, SliceWriter};
 
@@ -24,7 +25,7 @@ use crate::{
     forward::{Forward, READY_TIME_MAX, report_failed},
     hands::Hands,
     pull::{Pulled, talk::Talk},
-    tickets::{WriteClaim, WriteGrant},
+    tickets::WriteClaim,
     uploads::UploadTurn,
 };
 
@@ -43,7 +44,7 @@ pub(super) async fn pull(
     stopping: &Stopping,
 ) -> Result<After, NodeError> {
     let Pull { write, chain, slice, bytes, sources, authority } = pull;
-    let (WriteGrant { header, user, resume, base }, claim) = match hands.tickets.write(bearer, &write) {
+    let (WriteGrant { header, user, resume, base, .. }, claim) = match hands.tickets.write(bearer, &write) {
         Ok(allowed) => allowed,
         Err(error) => return refuse(stream, &error).await,
     };

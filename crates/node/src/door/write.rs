@@ -17,6 +17,7 @@ use protocol::{
         transfer::{ResumeFrom, TransferReply},
     },
     ticket::SignedTicket,
+    ticket_verifier::{ProvedBearer, WriteGrant},
 };
 use store::{PartialKey, SliceWriter, StoreError};
 use tokio::time::{sleep, timeout};
@@ -30,7 +31,7 @@ use crate::{
     intake::{self, Arrival, Ended, Sent},
     rules::Completion,
     site_gates::far_site,
-    tickets::{WriteClaim, WriteGrant},
+    tickets::WriteClaim,
     uploads::UploadTurn,
 };
 
@@ -54,7 +55,7 @@ pub(super) async fn write(
         Ok(allowed) => allowed,
         Err(error) => return refuse(stream, &error).await,
     };
-    let WriteGrant { header, user, resume, base } = grant;
+    let WriteGrant { header, user, resume, base, .. } = grant;
     let slice = header.slice;
     // Another node pays for what it sends.
     let far = if bearer.is_role() { None } else { far_site(bearer, &ticket) };

@@ -114,6 +114,25 @@ pub enum TransferRequest {
     Pull(Pull),
 }
 
+impl TransferRequest {
+    /// The ticket that says whether it may be.
+    pub fn ticket(&self) -> Option<&SignedTicket> {
+        match self {
+            Self::Read { ticket, .. }
+            | Self::Write { ticket, .. }
+            | Self::Piece { ticket, .. }
+            | Self::Verify { ticket, .. }
+            | Self::ListFiles { ticket, .. }
+            | Self::ImportFile { ticket, .. }
+            | Self::LeaveFile { ticket, .. }
+            | Self::Plain { ticket }
+            | Self::Spe { ticket }
+            | Self::Pull(Pull { write: ticket, .. }) => Some(ticket),
+            Self::Hold { .. } | Self::Pace(_) => None,
+        }
+    }
+}
+
 /// See [`TransferRequest::Pull`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Pull {

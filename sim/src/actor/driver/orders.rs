@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use protocol::{
-    Refusal, SliceId,
+    NodeId, Refusal, SliceId,
     message::{
         client_master::{ClientReply, ClientRequest, Source},
         spe::{
@@ -14,7 +14,11 @@ use protocol::{
 use sphere::{Assignment, BucketHome, Event, OrderRefused, Placement, SegmentPlace, input};
 
 use super::running::{Asked, Doing, Locating, Running, refusal_of, unavailable};
-use crate::{environment::Environment, role::Seat};
+use crate::{
+    environment::Environment,
+    queue::Who,
+    role::{Seat, hand},
+};
 
 impl Running {
     /// Finds what a task's segments need, one slice after the other, then gives the task to its SPE.
@@ -69,7 +73,7 @@ impl Running {
     fn give(&mut self, env: &mut Environment, seat: &Seat, locating: Locating) {
         let Locating { task, found } = locating;
         let Some(spe) = self.spes.get(&task.spe) else { return };
-        let Some(order) = self.order(&task, &found) else {
+        let Some(order) = self.order(seat.who, &task, &found) else {
             let refusal = unavailable("the master gave no ticket");
             return self.driving.handle_event(env.now, Event::TaskFailed { attempt: task.attempt, refusal });
         };
@@ -82,12 +86,14 @@ impl Running {
         }
     }
 
-    fn order(&self, task: &Assignment, found: &BTreeMap<SliceId, Source>) -> Option<TaskOrder> {
+    fn order(&self, by: Who, task: &Assignment, found: &BTreeMap<SliceId, Source>) -> Option<TaskOrder> {
+        // The tickets are the driver's; the node that runs the task is to use them.
+        let node = &self.spes.get(&task.spe)?.node;
         let output = match &task.output {
             Placement::Local => Output::Local,
             Placement::Buckets(homes) => {
                 let is_wanted = |number: u32| task.wanted.as_ref().is_none_or(|wanted| wanted.contains(&number));
-                let place = |(number, home)| self.place(home, is_wanted(number));
+                let place = |(number, home)| self.place((by, node), home, is_wanted(number));
                 Output::Buckets((0..).zip(homes.iter()).map(place).collect::<Option<_>>()?)
             }
         };
@@ -98,7 +104,9 @@ impl Running {
                 SegmentPlace::Local(slice) => SegmentSource::Local(*slice),
                 SegmentPlace::Bucket(bucket) => SegmentSource::Bucket(*bucket),
                 SegmentPlace::Remote { slice, .. } => {
-                    SegmentSource::Remote { slice: *slice, from: Box::new(found.get(slice)?.clone()) }
+                    let source = found.get(slice)?;
+                    let from = Source { ticket: hand(by, &source.ticket, node), ..source.clone() };
+                    SegmentSource::Remote { slice: *slice, from: Box::new(from) }
                 }
             };
             let first = PartOrder::plain(source, first.path.clone(), first.from, first.until, first.records);
@@ -108,9 +116,15 @@ impl Running {
         Some(TaskOrder { attempt: task.attempt, segments, output, inputs: None })
     }
 
-    pub(super) fn place(&self, home: &BucketHome, is_wanted: bool) -> Option<BucketPlace> {
+    /// Where a bucket is, for `sender`, to which the driver `by` hands its ticket.
+    pub(super) fn place(
+        &self,
+        (by, sender): (Who, &NodeId),
+        home: &BucketHome,
+        is_wanted: bool,
+    ) -> Option<BucketPlace> {
         let source = self.sources.get(&home.node)?;
-        let (address, ticket, site) = (source.address, source.ticket.clone(), source.place.site.clone());
+        let (address, ticket, site) = (source.address, hand(by, &source.ticket, sender), source.place.site.clone());
         let (node, making) = (home.node.clone(), home.making);
         Some(BucketPlace { node, address, distance: None, ticket, site, making, is_wanted })
     }

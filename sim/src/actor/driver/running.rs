@@ -50,7 +50,7 @@ pub(super) struct Running {
 }
 
 pub(super) struct Spe {
-    node: NodeId,
+    pub(super) node: NodeId,
     /// The node's process that it is a child of, once it is.
     life: Option<Life>,
     pub(super) loaded: Option<u32>,
@@ -430,7 +430,7 @@ impl Running {
     /// Has a node send again what it kept.
     fn deliver(&mut self, env: &mut Environment, seat: &Seat, delivery: &Delivery) {
         let Delivery { node, attempt, homes } = delivery;
-        let place = |(number, home): &(u32, BucketHome)| Some((*number, self.place(home, true)?));
+        let place = |(number, home): &(u32, BucketHome)| Some((*number, self.place((seat.who, node), home, true)?));
         let places = homes.iter().map(place).collect::<Option<_>>();
         let (Some(places), Some(source)) = (places, self.sources.get(node)) else {
             let (attempt, refusal) = (*attempt, unavailable("no ticket"));

@@ -1,0 +1,366 @@
+//! What a ticket opens at a node's door, as a plain struct: no lock, no clock, no cipher (architecture, "One shape for
+//! every rule-keeper"; door 5). A node asks it with real signatures and proofs, the simulation with its own.
+//!
+//! It decides alone, without asking the master, whose ticket it is, for which node, until when, who may show it, for what,
+//! and whether it was used or revoked. It lets nothing through before it knows the master's keys.
+
+mod keys;
+mod revoked;
+#[cfg(test)]
+mod tests;
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    ops::Range,
+    time::Duration,
+};
+
+use self::{keys::KnownKeys, revoked::Revocations};
+use crate::{
+    JobId, NodeId, Now, Refusal, ResumeKey, SliceId, Status, UserName,
+    message::node_master::Revocation,
+    slice::SliceHeader,
+    ticket::{
+        Handed, HandedTo, Holder, HolderKey, Right, SignedTicket, Ticket, TicketFault, TicketKeys, handing_words,
+    },
+    wire::codec,
+};
+
+/// The rules of one node's door.
+#[derive(Clone, Debug)]
+pub struct TicketVerifier {
+    node: NodeId,
+    /// Where the node stands, as its settings say.
+    site: String,
+    is_signed: IsSigned,
+    keys: Option<KnownKeys>,
+    revocations: Revocations,
+    used: UsedTickets,
+}
+
+/// Whether these words were signed with the other half of this public key.
+pub type IsSigned = fn(key: &[u8; 32], words: &[u8], signature: &[u8]) -> bool;
+
+/// Whoever shows a ticket, as far as the connection has proved who that is.
+pub trait ProvedBearer {
+    /// Whether it showed a certificate of the cloud, as nodes do and clients do not.
+    fn is_role(&self) -> bool;
+
+    /// Whether it showed the certificate of this machine of the cloud.
+    fn is_node(&self, node: &NodeId) -> bool;
+
+    /// Whether it proved to hold this key.
+    fn has_key(&self, key: HolderKey) -> bool;
+
+    /// Whether what is sent to it, and comes from it, is not encrypted.
+    fn is_plain(&self) -> bool;
+}
+
+impl TicketVerifier {
+    /// The door of `node` at `site`, before it has met its master.
+    pub fn new(node: NodeId, site: String, is_signed: IsSigned) -> Self {
+        let (revocations, used) = (Revocations::default(), UsedTickets::default());
+        Self { node, site, is_signed, keys: None, revocations, used }
+    }
+
+    /// From now on tickets signed with these keys' other halves are good. Those that they replace stay good for what they
+    /// have signed; keys of another master, or of this one after it was started again, make all older tickets worthless.
+    pub fn take_keys(&mut self, now: Now, keys: TicketKeys) {
+        match &mut self.keys {
+            Some(known) => known.take(now, keys),
+            None => self.keys = Some(KnownKeys::new(keys)),
+        }
+    }
+
+    /// Takes from the master whose tickets are worthless.
+    pub fn revoke(&mut self, now: Now, revocation: Revocation) {
+        self.revocations.revoke(now, revocation);
+    }
+
+    /// Takes from the master which machines were struck off: these and no others.
+    pub fn strike_off(&mut self, machines: Vec<NodeId>) {
+        self.revocations.strike_off(machines);
+    }
+
+    /// Whether a ticket was given out before its user's tickets were revoked.
+    pub fn is_revoked(&self, ticket: &Ticket) -> bool {
+        self.revocations.covers(ticket)
+    }
+
+    /// The same for a ticket as it was shown. One that cannot be read allows nothing anyway.
+    pub fn is_shown_revoked(&self, ticket: &SignedTicket) -> bool {
+        !self.revocations.has_none() && codec::decode(&ticket.ticket).is_ok_and(|ticket| self.is_revoked(&ticket))
+    }
+
+    /// Whether `bearer` shows the certificate of a machine that was struck off.
+    pub fn is_struck_off(&self, bearer: &impl ProvedBearer) -> bool {
+        self.revocations.is_struck_off(bearer)
+    }
+
+    /// The ticket, when it is genuine, for this node, and its time has not passed.
+    ///
+    /// # Errors
+    /// Which of these it is not.
+    pub fn genuine(&self, now: Now, signed: &SignedTicket) -> Result<Ticket, RefusedTicket> {
+        let Some(keys) = &self.keys else {
+            let sentence = format!("node {} has not met its master yet; try again a little later", self.node);
+            let refusal = Refusal::new(Status::Unavailable, sentence);
+            return Err(RefusedTicket { fault: None, user: None, refusal });
+        };
+        let unsigned = || {
+            let sentence =
+                format!("{} refuses the ticket: the master did not sign it; ask the master for a new one", self.node);
+            refused(TicketFault::Unsigned, None, sentence)
+        };
+        // The signature first: nothing of an unsigned ticket is even parsed.
+        let limit = keys.limit_of(self.is_signed, signed).ok_or_else(unsigned)?;
+        let ticket: Ticket = codec::decode(&signed.ticket).map_err(|error| {
+            refused(TicketFault::Unsigned, None, format!("{} cannot read the ticket: {error}", self.node))
+        })?;
+        if ticket.until_unix_millis > limit {
+            return Err(unsigned());
+        }
+        if ticket.node != self.node {
+            let sentence = format!("{} refuses the ticket: it is for {}", self.node, ticket.node);
+            return Err(refused(TicketFault::OtherNode, Some(ticket.user), sentence));
+        }
+        if ticket.is_expired(now) {
+            let seconds = (now.unix_millis - ticket.until_unix_millis).div_ceil(1000);
+            let sentence = format!(
+                "{} refuses the ticket: it ended {seconds} s ago; ask the master for a new one, and see that the clocks agree",
+                self.node
+            );
+            return Err(refused(TicketFault::Expired, Some(ticket.user), sentence));
+        }
+        Ok(ticket)
+    }
+
+    /// The ticket, when it is a good one of this bearer's, whatever it allows.
+    ///
+    /// # Errors
+    /// Why it is not.
+    pub fn admit(&self, now: Now, bearer: &impl ProvedBearer, signed: &SignedTicket) -> Result<Ticket, RefusedTicket> {
+        let ticket = self.genuine(now, signed)?;
+        if self.is_revoked(&ticket) {
+            // Unavailable: who has another session gets a new ticket from the master, who has none hears so there.
+            let sentence = format!("the tickets of {} were revoked; ask the master for a new one", ticket.user);
+            let refusal = Refusal::new(Status::Unavailable, sentence);
+            return Err(RefusedTicket { fault: Some(TicketFault::Revoked), user: Some(ticket.user), refusal });
+        }
+        if !is_held(self.is_signed, bearer, signed, &ticket.holder) {
+            let sentence = format!(
+                "{} refuses the ticket: it was made for another client or node; ask the master for one of your own",
+                self.node
+            );
+            return Err(refused(TicketFault::NotHolder, Some(ticket.user), sentence));
+        }
+        if bearer.is_plain() {
+            self.check_plain(&ticket)?;
+        }
+        Ok(ticket)
+    }
+
+    /// Which bytes of `slice` may be read.
+    ///
+    /// # Errors
+    /// Why none.
+    pub fn read(
+        &self,
+        now: Now,
+        bearer: &impl ProvedBearer,
+        signed: &SignedTicket,
+        slice: SliceId,
+    ) -> Result<Range<u64>, RefusedTicket> {
+        let ticket = self.admit(now, bearer, signed)?;
+        match ticket.right {
+            Right::Read { slice: of, from, until } if of == slice => Ok(from..until),
+            _ => Err(other_right(ticket.user, format!("to read slice {slice}"))),
+        }
+    }
+
+    /// The slice that may be written. While it is unused the ticket may be tried again: a writer whose connection broke
+    /// comes back before that is noticed, and the store keeps the first that is finished.
+    ///
+    /// # Errors
+    /// Why none.
+    pub fn write(
+        &self,
+        now: Now,
+        bearer: &impl ProvedBearer,
+        signed: &SignedTicket,
+    ) -> Result<WriteGrant, RefusedTicket> {
+        let Ticket { user, right, until_unix_millis, .. } = self.admit(now, bearer, signed)?;
+        let Right::Write { header, resume, base, .. } = right else {
+            return Err(other_right(user, "to write a slice".into()));
+        };
+        if self.used.has(now, header.slice) {
+            let sentence = format!("the ticket to write slice {} is used already; create the file again", header.slice);
+            return Err(refused(TicketFault::Used, Some(user), sentence));
+        }
+        Ok(WriteGrant { header, user, resume, base, until_unix_millis })
+    }
+
+    /// The slice is stored: its ticket, which ends then, is good for nothing more, even if the slice is removed again.
+    pub fn use_up(&mut self, now: Now, slice: SliceId, until_unix_millis: u64) {
+        self.used.add(now, slice, until_unix_millis);
+    }
+
+    /// Whether native files may be listed and taken in.
+    ///
+    /// # Errors
+    /// Why not.
+    pub fn import(&self, now: Now, bearer: &impl ProvedBearer, signed: &SignedTicket) -> Result<(), RefusedTicket> {
+        let ticket = self.admit(now, bearer, signed)?;
+        match ticket.right {
+            Right::Import => Ok(()),
+            _ => Err(other_right(ticket.user, "to import files".into())),
+        }
+    }
+
+    /// The job for which SPEs may be run here, and its user.
+    ///
+    /// # Errors
+    /// Why none.
+    pub fn compute(
+        &self,
+        now: Now,
+        bearer: &impl ProvedBearer,
+        signed: &SignedTicket,
+    ) -> Result<(JobId, UserName), RefusedTicket> {
+        let ticket = self.admit(now, bearer, signed)?;
+        match ticket.right {
+            Right::Compute { job } => Ok((job, ticket.user)),
+            _ => Err(other_right(ticket.user, "to run a job".into())),
+        }
+    }
+
+    /// As [`compute`](Self::compute), for a piece. A task may take longer than a ticket lives, and delivers to many nodes;
+    /// so another node, which proved itself by a certificate of the cloud and to which the driver handed the ticket, by
+    /// name, may deliver with the one that was good when its task began.
+    ///
+    /// # Errors
+    /// Why none.
+    pub fn piece(&self, now: Now, bearer: &impl ProvedBearer, signed: &SignedTicket) -> Result<JobId, RefusedTicket> {
+        let mut then = now;
+        if bearer.is_role() {
+            then.unix_millis = now.unix_millis.saturating_sub(DELIVERY_TIME_MAX.as_millis() as u64);
+        }
+        self.compute(then, bearer, signed).map(|(job, _)| job)
+    }
+
+    /// The slices that a job's SPEs may read here.
+    ///
+    /// # Errors
+    /// Why none.
+    pub fn inputs(
+        &self,
+        now: Now,
+        bearer: &impl ProvedBearer,
+        signed: &SignedTicket,
+        job: JobId,
+    ) -> Result<BTreeSet<SliceId>, RefusedTicket> {
+        let ticket = self.admit(now, bearer, signed)?;
+        match ticket.right {
+            Right::Inputs { job: of, slices } if of == job => Ok(slices.into_iter().collect()),
+            _ => Err(other_right(ticket.user, format!("job {job} to read anything"))),
+        }
+    }
+
+    /// Whether the connection on which this ticket is shown may go on without encryption.
+    ///
+    /// # Errors
+    /// Why not.
+    pub fn plain(&self, now: Now, bearer: &impl ProvedBearer, signed: &SignedTicket) -> Result<(), RefusedTicket> {
+        let ticket = self.admit(now, bearer, signed)?;
+        self.check_plain(&ticket)
+    }
+
+    fn check_plain(&self, ticket: &Ticket) -> Result<(), RefusedTicket> {
+        if ticket.plain_within.as_ref() == Some(&self.site) {
+            return Ok(());
+        }
+        let sentence = format!(
+            "{} at site {} refuses the ticket: it does not allow bytes to go unencrypted here; use an encrypted connection",
+            self.node, self.site
+        );
+        Err(refused(TicketFault::Plain, Some(ticket.user.clone()), sentence))
+    }
+}
+
+/// A ticket that was refused.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RefusedTicket {
+    /// Why, for counting; nothing where it may be good and this node does not know yet.
+    pub fault: Option<TicketFault>,
+    /// Whom it names, where it was the master's.
+    pub user: Option<UserName>,
+    /// Why, for the one who showed it.
+    pub refusal: Refusal,
+}
+
+/// What a write ticket allows.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WriteGrant {
+    /// The new slice.
+    pub header: SliceHeader,
+    /// Who writes.
+    pub user: UserName,
+    /// Under which key it is kept if it breaks off.
+    pub resume: Option<ResumeKey>,
+    /// The slice that it begins with.
+    pub base: Option<SliceId>,
+    /// When the ticket ends, in milliseconds since the Unix epoch.
+    pub until_unix_millis: u64,
+}
+
+/// Whether `ticket`, whose holder is `holder`, was made for `bearer`, or was handed to it by the one for whom it was.
+pub fn is_held(is_signed: IsSigned, bearer: &impl ProvedBearer, ticket: &SignedTicket, holder: &Holder) -> bool {
+    match (holder, &ticket.handed) {
+        (Holder::Node(node), _) => bearer.is_node(node),
+        (Holder::Client(key), None) => bearer.has_key(*key),
+        (Holder::Client(key), Some(Handed { to, signature })) => {
+            // Who it is first: that costs less than the signature.
+            let is_meant = match to {
+                HandedTo::Node(node) => bearer.is_node(node),
+                HandedTo::Key(to) => bearer.has_key(*to),
+            };
+            is_meant && is_signed(&key.0, &handing_words(&ticket.ticket, to), signature)
+        }
+    }
+}
+
+/// Slices written whose tickets have not expired: no more than are written in a ticket's life of a minute.
+#[derive(Clone, Debug, Default)]
+struct UsedTickets {
+    /// When their tickets expire.
+    until_unix_millis: BTreeMap<SliceId, u64>,
+    swept_unix_millis: u64,
+}
+
+impl UsedTickets {
+    fn has(&self, now: Now, slice: SliceId) -> bool {
+        self.until_unix_millis.get(&slice).is_some_and(|until| *until >= now.unix_millis)
+    }
+
+    fn add(&mut self, now: Now, slice: SliceId, until_unix_millis: u64) {
+        // All are looked at then: not for each of the thousand small files that may be written in a second.
+        if now.unix_millis.abs_diff(self.swept_unix_millis) >= SWEEP_PERIOD_MILLIS {
+            self.until_unix_millis.retain(|_, until| *until >= now.unix_millis);
+            self.swept_unix_millis = now.unix_millis;
+        }
+        self.until_unix_millis.insert(slice, until_unix_millis);
+    }
+}
+
+fn other_right(user: UserName, what: String) -> RefusedTicket {
+    refused(TicketFault::OtherRight, Some(user), format!("the ticket does not allow {what}"))
+}
+
+fn refused(fault: TicketFault, user: Option<UserName>, sentence: String) -> RefusedTicket {
+    RefusedTicket { fault: Some(fault), user, refusal: Refusal::new(Status::Refused, sentence) }
+}
+
+/// How often those that have expired are forgotten.
+const SWEEP_PERIOD_MILLIS: u64 = 1_000;
+/// How long after its ticket's end another node may still deliver a piece: longer than any sensible task runs.
+const DELIVERY_TIME_MAX: Duration = Duration::from_secs(6 * 60 * 60);

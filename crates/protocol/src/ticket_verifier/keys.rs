@@ -1,0 +1,70 @@
+//! The master's keys for tickets as a node knows them, through their rolls. Serves doors 5 and 6. It never takes a key
+//! that the master has not told.
+
+use std::time::Duration;
+
+use super::IsSigned;
+use crate::{
+    limits,
+    ticket::{SignedTicket, TicketKeys},
+    time::Now,
+};
+
+/// The keys that sign now and next, and those that signed before.
+#[derive(Clone, Debug)]
+pub(super) struct KnownKeys {
+    keys: TicketKeys,
+    /// Keys that signed before, newest last.
+    retired: Vec<Retired>,
+}
+
+/// A key that signs no more. What it signed is good for as long as a ticket lives, and not longer, whatever the ticket
+/// says: who steals an old key can do nothing with it.
+#[derive(Clone, Copy, Debug)]
+struct Retired {
+    key: [u8; 32],
+    /// The latest end of a ticket that it may have signed, in milliseconds since the Unix epoch.
+    until_unix_millis: u64,
+}
+
+impl KnownKeys {
+    pub(super) fn new(keys: TicketKeys) -> Self {
+        Self { keys, retired: Vec::new() }
+    }
+
+    /// Takes newer keys of the same master; the one that they replace stays good for what it has signed. Keys of another
+    /// master, or of this one after it was started again, make all older tickets worthless.
+    pub(super) fn take(&mut self, now: Now, keys: TicketKeys) {
+        if keys == self.keys {
+            return;
+        }
+        let rolled = keys.current == self.keys.next;
+        if !rolled && keys.current != self.keys.current {
+            self.retired.clear();
+        }
+        if rolled {
+            // Told a little later than it was done, and by a clock that may be another.
+            let until = now.after(limits::TICKET_LIFE + KEY_OVERLAP);
+            self.retired.push(Retired { key: self.keys.current, until_unix_millis: until.unix_millis });
+            if self.retired.len() > RETIRED_KEYS_MAX {
+                self.retired.remove(0);
+            }
+        }
+        self.keys = keys;
+    }
+
+    /// The latest end that a ticket signed as this one is may have; `None` where no known key signed it.
+    pub(super) fn limit_of(&self, is_signed: IsSigned, signed: &SignedTicket) -> Option<u64> {
+        let is_by = |key: &[u8; 32]| is_signed(key, &signed.ticket, &signed.signature);
+        if is_by(&self.keys.current) || is_by(&self.keys.next) {
+            return Some(u64::MAX);
+        }
+        self.retired.iter().rev().find(|retired| is_by(&retired.key)).map(|retired| retired.until_unix_millis)
+    }
+}
+
+/// How much later than it was done a node may learn that a key was replaced: what an order takes at worst, and clocks
+/// that disagree by some seconds.
+const KEY_OVERLAP: Duration = Duration::from_secs(60);
+/// Replaced keys that are remembered: those of a week, while a task's pieces may come hours after its ticket's end.
+pub(super) const RETIRED_KEYS_MAX: usize = 7;
