@@ -18,7 +18,7 @@ mod side;
 mod tests;
 
 use std::{
-    collections::{BTreeMap, VecDeque},
+    collections::BTreeMap,
     fs::{self, File, OpenOptions},
     io,
     path::{Path, PathBuf},
@@ -29,6 +29,7 @@ use protocol::{
     JobId, SliceHeader, SliceId, SliceMetadata, Status, limits,
     message::spe::{AttemptId, BucketId, PieceId, SealOrder},
 };
+use sphere::{BucketAway, JobBuckets, job_buckets::BUCKETS_PER_JOB_MAX};
 use store::{DiskSet, SliceSums};
 
 use crate::{NodeError, spe::Chunk};
@@ -127,7 +128,7 @@ impl BucketStore {
             }
             None => KeptContent::File(scratch.close()),
         };
-        let is_kept = self.kept.keep(Kept { attempt, content, chunks });
+        let is_kept = self.kept.keep(attempt, Kept { content, chunks });
         if self.is_forgotten(attempt.job) {
             self.kept.forget(attempt.job);
         }
@@ -176,10 +177,11 @@ impl BucketStore {
         let bucket = self.known(id)?;
         let metadata = bucket.publish(header, store)?;
         let input = bucket.lock().made_from;
-        if let Some(input) = input
-            && let Some(job) = self.lock().all.get_mut(&id.job)
-        {
-            job.published.insert(metadata.header.slice, input);
+        if let Some(input) = input {
+            let mut jobs = self.lock();
+            if !jobs.buckets.is_forgotten(id.job) {
+                jobs.all.entry(id.job).or_default().published.insert(metadata.header.slice, input);
+            }
         }
         Ok(metadata)
     }
@@ -214,14 +216,7 @@ impl BucketStore {
     pub fn forget(&self, job: JobId) -> Result<(), NodeError> {
         let _gone = {
             let mut jobs = self.lock();
-            let gone = jobs.all.remove(&job);
-            if !jobs.forgotten.contains(&job) {
-                jobs.forgotten.push_back(job);
-            }
-            if jobs.forgotten.len() > FORGOTTEN_JOBS_MAX {
-                jobs.forgotten.pop_front();
-            }
-            gone
+            (jobs.buckets.forget(job), jobs.all.remove(&job))
         };
         self.kept.forget(job);
         let mut removed = Ok(());
@@ -243,7 +238,7 @@ impl BucketStore {
     /// When the job has ended, or for one that is more than a job may have.
     pub fn side_file(&self, job: JobId, slice: SliceId) -> Result<Arc<SideFile>, NodeError> {
         let mut jobs = self.lock();
-        if jobs.forgotten.contains(&job) {
+        if jobs.buckets.is_forgotten(job) {
             return Err(forgotten(job));
         }
         let side = &mut jobs.all.entry(job).or_default().side;
@@ -256,7 +251,7 @@ impl BucketStore {
 
     /// Whether the master has ordered this job forgotten.
     pub fn is_forgotten(&self, job: JobId) -> bool {
-        self.lock().forgotten.contains(&job)
+        self.lock().buckets.is_forgotten(job)
     }
 
     /// An empty file for what is fetched for this job.
@@ -278,7 +273,7 @@ impl BucketStore {
         // What is not worth it, or one too many, is removed.
         if scratch.clear() {
             let mut jobs = self.lock();
-            if !jobs.forgotten.contains(&job) {
+            if !jobs.buckets.is_forgotten(job) {
                 let spare = &mut jobs.all.entry(job).or_default().spare;
                 if spare.len() < SPARE_MAX {
                     spare.push(scratch);
@@ -301,31 +296,18 @@ impl BucketStore {
     fn bucket(&self, id: BucketId, near: Option<PathBuf>) -> Result<Arc<Bucket>, NodeError> {
         let (bucket, stale) = {
             let mut jobs = self.lock();
-            if jobs.forgotten.contains(&id.job) {
-                return Err(forgotten(id.job));
-            }
-            let job = jobs.all.entry(id.job).or_default();
-            if id.run < job.run {
-                return Err(older_run(id, job.run));
-            }
-            // The first word of a newer run ends the older one: whatever it gathered is void.
-            let stale = if id.run > job.run { std::mem::take(&mut job.buckets) } else { BTreeMap::new() };
-            job.run = id.run;
-            if job.buckets.len() >= BUCKETS_PER_JOB_MAX && !job.buckets.contains_key(&id) {
-                let why = format!("is one too many: this node keeps {BUCKETS_PER_JOB_MAX} of a job");
-                return Err(NodeError::Bucket { bucket: id, status: Status::Unavailable, why });
-            }
-            let bucket = match job.buckets.get(&id) {
-                Some(bucket) => Arc::clone(bucket),
-                None => {
+            let stale = jobs.buckets.admit(id).map_err(|why| away(id, why))?;
+            let bucket = match jobs.buckets.known(id) {
+                Ok(bucket) => Arc::clone(bucket),
+                Err(_) => {
                     let bucket = Arc::new(Bucket::new(id, self.begin_path(id, near)?));
-                    job.buckets.insert(id, Arc::clone(&bucket));
+                    jobs.buckets.insert(id, Arc::clone(&bucket));
                     bucket
                 }
             };
             (bucket, stale)
         };
-        for old in stale.into_values() {
+        for old in stale {
             // What cannot be removed now goes with the job.
             let _ = fs::remove_file(&old.path);
         }
@@ -334,12 +316,7 @@ impl BucketStore {
 
     /// The bucket, if anything was ever said of it.
     fn known(&self, id: BucketId) -> Result<Arc<Bucket>, NodeError> {
-        let jobs = self.lock();
-        let job = jobs.all.get(&id.job);
-        if let Some(job) = job.filter(|job| id.run < job.run) {
-            return Err(older_run(id, job.run));
-        }
-        job.and_then(|job| job.buckets.get(&id)).cloned().ok_or_else(|| not_here(id))
+        self.lock().buckets.known(id).map(|bucket| Arc::clone(bucket)).map_err(|why| away(id, why))
     }
 
     /// Where a new bucket will be, its folder made.
@@ -370,16 +347,13 @@ pub enum Begun {
 
 #[derive(Debug, Default)]
 struct Jobs {
+    buckets: JobBuckets<Arc<Bucket>>,
+    /// What else there is of the same jobs.
     all: BTreeMap<JobId, Job>,
-    /// The last jobs forgotten, so that a late piece does not bring one back.
-    forgotten: VecDeque<JobId>,
 }
 
 #[derive(Debug, Default)]
 struct Job {
-    /// The newest run seen.
-    run: u32,
-    buckets: BTreeMap<BucketId, Arc<Bucket>>,
     /// What its functions read beside their segments, in all runs.
     side: BTreeMap<SliceId, Arc<SideFile>>,
     /// Slices that wait for their name, and what each was made from.
@@ -435,13 +409,13 @@ fn open(path: &Path) -> Result<File, NodeError> {
     opened.map_err(NodeError::io("open the bucket", path))
 }
 
-fn piece_refused(bucket: BucketId, why: PieceRefused) -> NodeError {
-    let (status, why) = match why {
-        PieceRefused::Sealed => (Status::Refused, "is sealed and takes no more pieces"),
-        PieceRefused::TooLong => (Status::Usage, "would be longer than a slice may be; use more buckets"),
-        PieceRefused::TooMany => (Status::Unavailable, "has more pieces than a node keeps account of; use fewer tasks"),
+fn piece_refused(bucket: BucketId, refused: PieceRefused) -> NodeError {
+    let why = match refused {
+        PieceRefused::Sealed => "is sealed and takes no more pieces",
+        PieceRefused::TooLong => "would be longer than a slice may be; use more buckets",
+        PieceRefused::TooMany => "has more pieces than a node keeps account of; use fewer tasks",
     };
-    NodeError::Bucket { bucket, status, why: why.into() }
+    NodeError::Bucket { bucket, status: refused.status(), why: why.into() }
 }
 
 fn not_here(bucket: BucketId) -> NodeError {
@@ -452,9 +426,14 @@ fn not_sealed(bucket: BucketId) -> NodeError {
     NodeError::Bucket { bucket, status: Status::Refused, why: "is not sealed yet; seal it first".into() }
 }
 
-fn older_run(bucket: BucketId, run: u32) -> NodeError {
-    let why = format!("belongs to run {}, and the job is in run {run} by now", bucket.run);
-    NodeError::Bucket { bucket, status: Status::Refused, why }
+fn away(bucket: BucketId, away: BucketAway) -> NodeError {
+    let why = match away {
+        BucketAway::Forgotten => return forgotten(bucket.job),
+        BucketAway::NotHere => return not_here(bucket),
+        BucketAway::OlderRun(run) => format!("belongs to run {}, and the job is in run {run} by now", bucket.run),
+        BucketAway::TooMany => format!("is one too many: this node keeps {BUCKETS_PER_JOB_MAX} of a job"),
+    };
+    NodeError::Bucket { bucket, status: away.status(), why }
 }
 
 fn forgotten(job: JobId) -> NodeError {
@@ -465,10 +444,5 @@ fn forgotten(job: JobId) -> NodeError {
 const BUCKETS_FOLDER: &str = "buckets";
 /// Where its scratch files lie.
 const SCRATCH_FOLDER: &str = "scratch";
-/// Buckets of one job on one node: at about 300 bytes each some tens of megabytes. A stage with local output has one for
-/// each task.
-const BUCKETS_PER_JOB_MAX: usize = 1 << 17;
 /// Spare scratch files of a job: as many as tasks may be at their end at once, on a large machine.
 const SPARE_MAX: usize = 16;
-/// Jobs remembered as ended: late pieces come within seconds, and no cloud ends so many jobs in that time.
-const FORGOTTEN_JOBS_MAX: usize = 1_024;

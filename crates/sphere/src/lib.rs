@@ -9,7 +9,8 @@
 //! [`segment`] (how it is cut), `task` (how cuts
 //! are put together), `fleet` (who is there), `schedule` with `fullest` (which is given to whom), `pace` (who is slow), `bucket` (where
 //! results lie) with `numbered`, `shares`, `places`, `delivery` and `turns`, `stage`, [`job`] (the whole), [`outcome`] (how it ends), [`reveal`] (how its output gets its place), [`history`] (what became of its attempts).
-//! [`driving`] (what every driver decides) with [`input`], [`clock`], [`pages`] (its journal) and [`output_folder`]. `action` and `event` are its two languages.
+//! [`driving`] (what every driver decides) with [`input`], [`clock`], [`pages`] (its journal) and [`output_folder`]. What
+//! every node decides of results: [`spreading`], [`kept`], [`job_buckets`]. `action` and `event` are its two languages.
 
 mod action;
 mod bucket;
@@ -22,6 +23,8 @@ mod fullest;
 pub mod history;
 pub mod input;
 pub mod job;
+pub mod job_buckets;
+pub mod kept;
 pub mod marks;
 mod numbered;
 pub mod outcome;
@@ -34,6 +37,7 @@ pub mod reveal;
 mod schedule;
 pub mod segment;
 mod shares;
+pub mod spreading;
 mod stage;
 pub mod stream;
 mod tally;
@@ -50,6 +54,8 @@ pub use fleet::SpeId;
 pub use history::History;
 pub use input::OrderRefused;
 pub use job::{Job, Progress};
+pub use job_buckets::{BucketAway, JobBuckets};
+pub use kept::{KeptShelf, KeptSize};
 pub use marks::MarkChooser;
 pub use outcome::{LeftOut, Outcome, OutputBucket, SphereError};
 pub use output_folder::OutputFolder;

@@ -1,17 +1,14 @@
-//! A node's buckets, their bytes in memory: the rules of which piece lies where and which of them count are the real
-//! ones ([`node::bucket::Pieces`]), as is the store that a bucket becomes a slice of. A crash loses all of it.
+//! A node's buckets, their bytes in memory: the rules of which buckets there are ([`JobBuckets`]), which piece lies where
+//! and which of them count ([`node::bucket::Pieces`]) are the real ones, as is the store that a bucket becomes a slice of. A crash loses all of it.
 
-use std::{
-    cell::RefCell,
-    collections::{BTreeMap, BTreeSet},
-    rc::Rc,
-};
+use std::{cell::RefCell, rc::Rc};
 
 use ::node::bucket::{PieceRefused, Pieces, Range, SealPlan, SealRefused};
 use protocol::{
     JobId, Refusal, SliceHeader, SliceMetadata, Status,
     message::spe::{BucketId, PieceId, SealOrder},
 };
+use sphere::{BucketAway, JobBuckets};
 use store::{DiskSet, SliceHasher};
 
 use super::disks::Disks;
@@ -20,19 +17,11 @@ use crate::Sabotage;
 /// See the module.
 #[derive(Debug, Default)]
 pub(crate) struct Buckets {
-    jobs: BTreeMap<JobId, Job>,
-    forgotten: BTreeSet<JobId>,
+    buckets: JobBuckets<Bucket>,
     /// The disk of a sabotaged node gives a piece's first record twice.
     repeats_records: bool,
     /// That of another one drops no piece of an attempt that lost.
     mixes_attempts: bool,
-}
-
-#[derive(Debug, Default)]
-struct Job {
-    /// The newest run heard of.
-    run: u32,
-    buckets: BTreeMap<BucketId, Bucket>,
 }
 
 #[derive(Debug, Default)]
@@ -190,34 +179,26 @@ impl Buckets {
 
     /// Removes all that a job left.
     pub(crate) fn forget(&mut self, job: JobId) {
-        self.jobs.remove(&job);
-        self.forgotten.insert(job);
+        self.buckets.forget(job);
+    }
+
+    /// Whether the master has ordered this job forgotten.
+    pub(crate) fn is_forgotten(&self, job: JobId) -> bool {
+        self.buckets.is_forgotten(job)
     }
 
     /// The bucket, made known if it is not.
     fn bucket(&mut self, id: BucketId) -> Result<&mut Bucket, Refusal> {
-        if self.forgotten.contains(&id.job) {
-            return Err(Refusal::new(Status::Refused, "the job has ended"));
+        self.buckets.admit(id).map_err(away)?;
+        if self.buckets.known(id).is_err() {
+            self.buckets.insert(id, Bucket::default());
         }
-        let job = self.jobs.entry(id.job).or_default();
-        if id.run < job.run {
-            return Err(older_run());
-        }
-        if id.run > job.run {
-            job.buckets.clear();
-            job.run = id.run;
-        }
-        Ok(job.buckets.entry(id).or_default())
+        self.known(id)
     }
 
     /// The bucket, if anything was ever said of it.
     fn known(&mut self, id: BucketId) -> Result<&mut Bucket, Refusal> {
-        let job = self.jobs.get_mut(&id.job);
-        if job.as_ref().is_some_and(|job| id.run < job.run) {
-            return Err(older_run());
-        }
-        let missing = || Refusal::new(Status::NotFound, "the bucket is not on this node");
-        job.and_then(|job| job.buckets.get_mut(&id)).ok_or_else(missing)
+        self.buckets.known(id).map_err(away)
     }
 }
 
@@ -229,24 +210,14 @@ fn repeat_record(file: &mut [u8], range: Range) {
     }
 }
 
-fn older_run() -> Refusal {
-    Refusal::new(Status::Refused, "the job is in a newer run by now")
+fn away(why: BucketAway) -> Refusal {
+    Refusal::new(why.status(), format!("the bucket is away: {why:?}"))
 }
 
 fn piece_refused(why: PieceRefused) -> Refusal {
-    let status = match why {
-        PieceRefused::Sealed => Status::Refused,
-        PieceRefused::TooLong => Status::Usage,
-        PieceRefused::TooMany => Status::Unavailable,
-    };
-    Refusal::new(status, format!("a piece is refused: {why:?}"))
+    Refusal::new(why.status(), format!("a piece is refused: {why:?}"))
 }
 
 fn seal_refused(why: &SealRefused) -> Refusal {
-    let status = match why {
-        SealRefused::Missing(_) | SealRefused::Length { .. } => Status::NotFound,
-        SealRefused::TwoWinners { .. } => Status::Usage,
-        SealRefused::Sealed => Status::Refused,
-    };
-    Refusal::new(status, format!("a seal is refused: {why:?}"))
+    Refusal::new(why.status(), format!("a seal is refused: {why:?}"))
 }

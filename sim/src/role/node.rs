@@ -23,6 +23,7 @@ use protocol::{
     ticket_verifier::TicketVerifier,
     wire::codec,
 };
+use sphere::{KeptShelf, spreading::Spreading};
 use store::{DiskSet, Journal, LostDisk, MemoryDisk, StoreError};
 
 use super::{
@@ -30,7 +31,7 @@ use super::{
     disks::Disks,
     forgotten::forgotten,
     seat::Seat,
-    spe::Task,
+    spe::{Parts, Task},
     tickets,
     transfer::{Outgoing, Transfer},
 };
@@ -82,10 +83,10 @@ pub(crate) struct Process {
     pub(super) tasks: BTreeMap<CallId, Task>,
     /// Loaded functions, by conversation.
     pub(super) functions: BTreeMap<(JobId, u64), Function>,
-    /// What attempts of tasks left here, by bucket; for as long as the process lives.
-    pub(super) results: BTreeMap<protocol::message::spe::AttemptId, BTreeMap<u32, Vec<u8>>>,
-    /// Pieces under way again, by who asked: how many.
-    pub(super) deliveries: BTreeMap<CallId, usize>,
+    /// What attempts of tasks left here; gone with the process.
+    pub(super) results: KeptShelf<Parts>,
+    /// Pieces under way to their buckets, by who asked.
+    pub(super) spreadings: BTreeMap<CallId, Spreading<Rc<Vec<u8>>>>,
     status_is_out: bool,
 }
 
@@ -171,8 +172,8 @@ impl NodeRole {
             outgoing: BTreeMap::new(),
             tasks: BTreeMap::new(),
             functions: BTreeMap::new(),
-            results: BTreeMap::new(),
-            deliveries: BTreeMap::new(),
+            results: KeptShelf::default(),
+            spreadings: BTreeMap::new(),
             status_is_out: false,
         };
         process.seat.start_joining(env);
@@ -301,6 +302,7 @@ impl Process {
             Hand::Forget(job) => {
                 self.buckets.forget(job);
                 self.functions.retain(|(of, _), _| *of != job);
+                self.results.forget(job);
             }
             Hand::Keep { to, keep } => {
                 let result = self.kept.keep_and_mark(&keep, &self.store).map_err(|error| error.refusal());

@@ -10,11 +10,15 @@ use protocol::{
     Counters, RecordFormat, Refusal, Status,
     message::{
         spe::{
-            AttemptId, BucketId, BucketPlace, DeliveryOrder, Function, FunctionCode, FunctionError, Output, PieceId,
-            PieceResult, SegmentSource, SpeReply, TaskOrder, TaskResult,
+            AttemptId, DeliveryOrder, Function, FunctionCode, FunctionError, Output, PieceId, PieceResult,
+            SegmentSource, SpeReply, TaskOrder, TaskResult,
         },
         transfer::TransferRequest,
     },
+};
+use sphere::{
+    KeptSize,
+    spreading::{Spread, Spreading, own_piece},
 };
 use udf::Collected;
 
@@ -37,18 +41,14 @@ pub(crate) struct Task {
     /// The bytes of each segment, as far as they are here.
     segments: Vec<Option<Vec<u8>>>,
     result: TaskResult,
+    /// What it has left, once the function has run.
+    left: Parts,
     /// Calls to other nodes that are not answered yet.
     waiting: BTreeSet<CallId>,
 }
 
-impl Task {
-    /// A bucket has its piece.
-    fn delivered(&mut self, bucket: u32) {
-        if let Some(piece) = self.result.pieces.iter_mut().find(|piece| piece.bucket == bucket) {
-            piece.is_delivered = true;
-        }
-    }
-}
+/// What an attempt left for each bucket.
+pub(crate) type Parts = BTreeMap<u32, Rc<Vec<u8>>>;
 
 impl Process {
     /// Begins a task.
@@ -87,7 +87,7 @@ impl Process {
         }
         let (pieces, counters) = (Vec::new(), Counters::new());
         let result = TaskResult { records_in: 0, bytes_in: 0, records_out: 0, pieces, counters };
-        self.tasks.insert(id, Task { order, function, segments, result, waiting });
+        self.tasks.insert(id, Task { order, function, segments, result, left: Parts::new(), waiting });
         self.compute_when_ready(env, id);
         Ok(())
     }
@@ -112,69 +112,46 @@ impl Process {
             Ok(collected) => collected,
             Err(error) => return env.answer(id, CallReply::Word(Box::new(SpeReply::FunctionFailed(error)))),
         };
-        let places = match &task.order.output {
-            Output::Local => None,
-            Output::Buckets(places) => Some(places.clone()),
-        };
         task.waiting.clear();
-        let (mut refused, mut left) = (None, BTreeMap::new());
-        for (number, bytes) in std::mem::take(&mut collected.buckets) {
-            if bytes.is_empty() {
-                continue;
-            }
-            let number = if places.is_some() { number as u32 } else { task.order.attempt.task };
+        let attempt = task.order.attempt;
+        let is_local = matches!(task.order.output, Output::Local);
+        for (number, bytes) in std::mem::take(&mut collected.buckets).into_iter().filter(|(_, bytes)| !bytes.is_empty())
+        {
+            let bucket = if is_local { attempt.task } else { number as u32 };
             let (bytes_long, checksum) = (bytes.len() as u64, checksum(&bytes));
-            let piece = PieceResult { bucket: number, bytes: bytes_long, checksum, is_delivered: false };
-            task.result.pieces.push(piece);
-            left.insert(number, bytes.clone());
-            let place = places.as_ref().and_then(|places| places.get(number as usize));
-            if place.is_some_and(|place| !place.is_wanted) {
-                continue;
-            }
-            if let Err(refusal) = self.deliver(env, id, &mut task, number, place, bytes) {
-                refused = Some(refusal);
-                break;
-            }
+            task.result.pieces.push(PieceResult { bucket, bytes: bytes_long, checksum, is_delivered: is_local });
+            task.left.insert(bucket, Rc::new(bytes));
         }
-        if places.is_some() {
-            self.results.insert(task.order.attempt, left);
-        }
-        self.tasks.insert(id, task);
-        match refused {
-            Some(refusal) => self.fail_task(env, id, refusal),
-            None => self.finish_when_delivered(env, id),
+        let spreading = match &task.order.output {
+            Output::Local => None,
+            Output::Buckets(places) => Some(Spreading::new(attempt, &node_id(self.number), places, sized(&task.left))),
+        };
+        match spreading {
+            None => {
+                let taken = task.left.values().try_for_each(|bytes| self.append(own_piece(attempt), bytes));
+                let word = taken.map_or_else(SpeReply::Refused, |()| SpeReply::Finished(task.result));
+                env.answer(id, CallReply::Word(Box::new(word)));
+            }
+            Some(spreading) => {
+                self.tasks.insert(id, task);
+                self.spread(env, id, spreading);
+            }
         }
     }
 
     /// A bucket of another node has a piece, or has not.
     pub(super) fn piece_delivered(&mut self, env: &mut Environment, id: CallId, bucket: u32, reply: CallReply) {
-        if let Some(waiting) = self.deliveries.get_mut(&id) {
-            *waiting -= 1;
-            let is_last = *waiting == 0;
-            let is_taken = matches!(reply, CallReply::Taken);
-            if is_last || !is_taken {
-                self.deliveries.remove(&id);
-                let word = if is_taken { SpeReply::Delivered } else { SpeReply::Refused(refusal_of(reply)) };
-                env.answer(id, CallReply::Word(Box::new(word)));
-            }
-            return;
-        }
-        match reply {
+        let Some(spreading) = self.spreadings.get_mut(&id) else { return };
+        let noted = match reply {
             CallReply::Taken => {
-                if let Some(task) = self.tasks.get_mut(&id) {
-                    task.delivered(bucket);
-                }
-                self.finish_when_delivered(env, id);
+                spreading.handle_taken(bucket);
+                Ok(())
             }
-            other => {
-                let refusal = refusal_of(other);
-                // What the bucket's node could not take is kept.
-                if matches!(refusal.status, Status::Unavailable | Status::NotFound) {
-                    self.finish_when_delivered(env, id);
-                } else {
-                    self.fail_task(env, id, refusal);
-                }
-            }
+            other => spreading.handle_refused(bucket, refusal_of(other)),
+        };
+        match noted {
+            Ok(()) => self.spread_on(env, id),
+            Err(refusal) => self.fail_task(env, id, refusal),
         }
     }
 
@@ -185,29 +162,23 @@ impl Process {
         id: CallId,
         order: DeliveryOrder,
     ) -> Result<(), Refusal> {
-        let kept = self.results.get(&order.attempt).cloned();
-        let kept = kept.ok_or_else(|| Refusal::new(Status::NotFound, "it was not kept"))?;
-        let mut waiting = 0;
-        for (number, place) in &order.places {
-            let Some(bytes) = kept.get(number).cloned() else { continue };
-            if self.give(env, id, order.attempt, *number, Some(place), bytes)?.is_some() {
-                waiting += 1;
-            }
-        }
-        if waiting == 0 {
-            env.answer(id, CallReply::Word(Box::new(SpeReply::Delivered)));
-        } else {
-            self.deliveries.insert(id, waiting);
-        }
+        let kept = sized(self.results.find(order.attempt)?);
+        let places = order.places.into_iter().collect();
+        let spreading = Spreading::again(order.attempt, &node_id(self.number), places, kept);
+        self.spread(env, id, spreading);
         Ok(())
     }
 
     /// The driver does not want a task any more.
     pub(super) fn drop_task(&mut self, env: &mut Environment, id: CallId) {
-        if let Some(task) = self.tasks.remove(&id) {
-            for call in task.waiting {
-                env.hang_up(call);
-            }
+        let task = self.tasks.remove(&id);
+        let mut calls = task.map(|task| task.waiting).unwrap_or_default();
+        if self.spreadings.remove(&id).is_some() {
+            let is_its = |outgoing: &Outgoing| matches!(outgoing, Outgoing::Piece { task, .. } if *task == id);
+            calls.extend(self.outgoing.iter().filter(|(_, outgoing)| is_its(outgoing)).map(|(call, _)| *call));
+        }
+        for call in calls {
+            env.hang_up(call);
         }
     }
 
@@ -220,69 +191,70 @@ impl Process {
         }
     }
 
-    fn deliver(
-        &mut self,
-        env: &mut Environment,
-        id: CallId,
-        task: &mut Task,
-        number: u32,
-        place: Option<&BucketPlace>,
-        bytes: Vec<u8>,
-    ) -> Result<(), Refusal> {
-        match self.give(env, id, task.order.attempt, number, place, bytes)? {
-            Some(call) => {
-                task.waiting.insert(call);
-            }
-            None => task.delivered(number),
+    /// Begins to deliver; as `node::task::deliver`.
+    fn spread(&mut self, env: &mut Environment, id: CallId, mut spreading: Spreading<Rc<Vec<u8>>>) {
+        let taken = spreading.take_local().into_iter().try_for_each(|spread| self.append(spread.piece, &spread.part));
+        spreading.handle_local_taken();
+        self.spreadings.insert(id, spreading);
+        match taken {
+            Ok(()) => self.spread_on(env, id),
+            Err(refusal) => self.fail_task(env, id, refusal),
         }
-        Ok(())
     }
 
-    /// Gives a piece to its bucket; the call that carries it to another node, where it has to be carried.
-    fn give(
-        &mut self,
-        env: &mut Environment,
-        id: CallId,
-        attempt: AttemptId,
-        number: u32,
-        place: Option<&BucketPlace>,
-        bytes: Vec<u8>,
-    ) -> Result<Option<CallId>, Refusal> {
-        let making = place.map_or(attempt.attempt, |place| place.making);
-        let bucket = BucketId { job: attempt.job, stage: attempt.stage, run: attempt.run, bucket: number, making };
-        let piece = PieceId { bucket, task: attempt.task, attempt: attempt.attempt };
-        match place {
-            Some(place) if place.node != node_id(self.number) => {
-                let request = TransferRequest::Piece { ticket: place.ticket.clone(), piece, bytes: bytes.len() as u64 };
-                let from = (Who::Node(self.number), self.seat.life);
-                let call = env.transfer(from, node_number(&place.node), request, Rc::new(bytes));
-                self.outgoing.insert(call, Outgoing::Piece { task: id, bucket: number });
-                return Ok(Some(call));
-            }
-            _ => {}
+    /// Sends what can be sent now, or ends.
+    fn spread_on(&mut self, env: &mut Environment, id: CallId) {
+        let Some(mut spreading) = self.spreadings.remove(&id) else { return };
+        while let Some(Spread { piece, place, bytes, part }) = spreading.next(|_| None) {
+            let request = TransferRequest::Piece { ticket: place.ticket, piece, bytes };
+            let from = (Who::Node(self.number), self.seat.life);
+            let call = env.transfer(from, node_number(&place.node), request, part);
+            self.outgoing.insert(call, Outgoing::Piece { task: id, bucket: piece.bucket.bucket });
         }
+        if !spreading.is_over() {
+            self.spreadings.insert(id, spreading);
+            return;
+        }
+        let word = match self.tasks.remove(&id) {
+            Some(mut task) => {
+                let is_kept = self.keep(&spreading, task.left);
+                let ended = spreading.end(is_kept, &mut task.result.pieces);
+                ended.map_or_else(SpeReply::Refused, |()| SpeReply::Finished(task.result))
+            }
+            None => spreading.end_again().map_or_else(SpeReply::Refused, |()| SpeReply::Delivered),
+        };
+        env.answer(id, CallReply::Word(Box::new(word)));
+    }
+
+    /// Keeps what an attempt left, where that is of use.
+    fn keep(&mut self, spreading: &Spreading<Rc<Vec<u8>>>, left: Parts) -> bool {
+        let attempt = spreading.attempt();
+        if !spreading.is_worth_keeping() || self.buckets.is_forgotten(attempt.job) {
+            return false;
+        }
+        let bytes = left.values().map(|part| part.len() as u64).sum();
+        let size = KeptSize { bytes, chunks: left.len(), memory_bytes: 0 };
+        self.results.keep(attempt, size, left).is_ok()
+    }
+
+    /// Gives a piece to a bucket of this node.
+    fn append(&mut self, piece: PieceId, bytes: &[u8]) -> Result<(), Refusal> {
         if let Some(mut writer) = self.buckets.begin(piece, bytes.len() as u64)? {
-            writer.write(&bytes);
+            writer.write(bytes);
             self.buckets.commit(&writer)?;
         }
-        Ok(None)
-    }
-
-    fn finish_when_delivered(&mut self, env: &mut Environment, id: CallId) {
-        let outgoing = &self.outgoing;
-        let Some(task) = self.tasks.get_mut(&id) else { return };
-        task.waiting.retain(|call| outgoing.contains_key(call));
-        if task.waiting.is_empty()
-            && let Some(task) = self.tasks.remove(&id)
-        {
-            env.answer(id, CallReply::Word(Box::new(SpeReply::Finished(task.result))));
-        }
+        Ok(())
     }
 
     fn fail_task(&mut self, env: &mut Environment, id: CallId, refusal: Refusal) {
         self.drop_task(env, id);
         env.answer(id, CallReply::Word(Box::new(SpeReply::Refused(refusal))));
     }
+}
+
+/// Parts with their buckets and lengths.
+fn sized(left: &Parts) -> Vec<(u32, u64, Rc<Vec<u8>>)> {
+    left.iter().map(|(bucket, bytes)| (*bucket, bytes.len() as u64, Rc::clone(bytes))).collect()
 }
 
 fn checksum(bytes: &[u8]) -> u32 {

@@ -1,7 +1,7 @@
 //! Bytes through a node's door: slices read and written, pieces taken, and the copies that it fetches itself. It mirrors
 //! `node::door` and `node::fetch`; the bytes go through the real store, a part at a time.
 
-use std::rc::Rc;
+use std::{collections::BTreeSet, rc::Rc};
 
 use ::node::rules::{Completion, CopyOrder};
 use protocol::{
@@ -136,8 +136,8 @@ impl Process {
 
     /// What runs on tickets that are revoked ends; as `node::door`.
     pub(super) fn cut_off_revoked(&mut self, env: &mut Environment) {
-        let running: Vec<CallId> =
-            self.transfers.keys().chain(self.tasks.keys()).chain(self.deliveries.keys()).copied().collect();
+        let delivering = self.spreadings.keys().chain(self.tasks.keys());
+        let running: BTreeSet<CallId> = self.transfers.keys().chain(delivering).copied().collect();
         for id in running {
             let Some(call) = env.calls.get(id) else { continue };
             let shown = match &call.wish {
@@ -146,7 +146,6 @@ impl Process {
             };
             if shown.is_some_and(|ticket| self.door.is_shown_revoked(ticket)) {
                 self.call_dropped(env, id);
-                self.deliveries.remove(&id);
                 env.answer(id, CallReply::Broken);
             }
         }

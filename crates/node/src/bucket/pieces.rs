@@ -7,7 +7,7 @@
 
 use std::collections::BTreeMap;
 
-use protocol::{limits, message::spe::Winner};
+use protocol::{Status, limits, message::spe::Winner};
 
 /// The pieces of one bucket.
 #[derive(Debug, Default)]
@@ -168,6 +168,17 @@ pub enum PieceRefused {
     TooMany,
 }
 
+impl PieceRefused {
+    /// What its sender hears.
+    pub fn status(self) -> Status {
+        match self {
+            Self::Sealed => Status::Refused,
+            Self::TooLong => Status::Usage,
+            Self::TooMany => Status::Unavailable,
+        }
+    }
+}
+
 /// Why a bucket cannot be sealed so.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SealRefused {
@@ -187,6 +198,17 @@ pub enum SealRefused {
     },
     /// It was sealed with other winners before.
     Sealed,
+}
+
+impl SealRefused {
+    /// What the driver hears.
+    pub fn status(&self) -> Status {
+        match self {
+            Self::Missing(_) | Self::Length { .. } => Status::NotFound,
+            Self::TwoWinners { .. } => Status::Usage,
+            Self::Sealed => Status::Refused,
+        }
+    }
 }
 
 #[derive(Debug)]

@@ -120,19 +120,16 @@ pub(super) fn sums_of(file: &File, bytes: u64) -> io::Result<(SliceSums, u32)> {
     Ok((hasher.finish(), checksum))
 }
 
-fn seal_refused(bucket: BucketId, why: SealRefused) -> NodeError {
-    let (status, why) = match why {
-        SealRefused::Missing(winner) => {
-            (Status::NotFound, format!("lacks the piece of task {}, attempt {}", winner.task, winner.attempt))
+fn seal_refused(bucket: BucketId, refused: SealRefused) -> NodeError {
+    let why = match refused {
+        SealRefused::Missing(winner) => format!("lacks the piece of task {}, attempt {}", winner.task, winner.attempt),
+        SealRefused::Length { winner, found } => {
+            format!("has {found} bytes of task {}, attempt {}, and not {}", winner.task, winner.attempt, winner.bytes)
         }
-        SealRefused::Length { winner, found } => (
-            Status::NotFound,
-            format!("has {found} bytes of task {}, attempt {}, and not {}", winner.task, winner.attempt, winner.bytes),
-        ),
-        SealRefused::TwoWinners { task } => (Status::Usage, format!("cannot have two winners for task {task}")),
-        SealRefused::Sealed => (Status::Refused, "was sealed with other winners before".into()),
+        SealRefused::TwoWinners { task } => format!("cannot have two winners for task {task}"),
+        SealRefused::Sealed => "was sealed with other winners before".into(),
     };
-    NodeError::Bucket { bucket, status, why }
+    NodeError::Bucket { bucket, status: refused.status(), why }
 }
 
 fn with_suffix(path: &std::path::Path, suffix: &str) -> PathBuf {

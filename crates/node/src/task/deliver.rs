@@ -1,12 +1,11 @@
 //! Results of a task on their way to their buckets: by a rename or a copy within this node, over kept connections to
-//! others, several at once, and from task to task in another order, so that not all tasks of a stage are at the same
-//! node at the same moment.
+//! others, several at once. Which goes when, and what a refusal means, the rules say ([`Spreading`]).
 //!
 //! It never counts a piece as delivered before its bucket has it whole. A piece that comes twice is taken once, so that a
 //! delivery may be made again. What went to other nodes is [kept](crate::bucket::KeptResults).
 
 use std::{
-    collections::{BTreeMap, BTreeSet, VecDeque},
+    collections::{BTreeMap, VecDeque},
     fs::File,
     os::unix::fs::FileExt,
     path::PathBuf,
@@ -16,12 +15,13 @@ use std::{
 
 use net::transfer::{Frame, Way};
 use protocol::{
-    NodeId, Pace, Status,
+    Pace,
     message::{
-        spe::{AttemptId, BucketId, BucketPlace, DeliveryOrder, Output, PieceId, PieceResult},
+        spe::{AttemptId, BucketPlace, DeliveryOrder, Output, PieceId, PieceResult},
         transfer::{TransferReply, TransferRequest},
     },
 };
+use sphere::spreading::{Spread, Spreading, own_piece};
 use tokio::{task::JoinSet, time::timeout};
 
 use crate::{
@@ -55,19 +55,14 @@ pub(super) async fn deliver(
 /// Delivers again what an attempt left and this node has kept.
 pub(super) async fn deliver_again(hands: &Arc<Hands>, order: DeliveryOrder) -> Result<(), NodeError> {
     let attempt = order.attempt;
-    let kept = hands.buckets.kept().find(attempt).ok_or_else(|| {
-        let sentence = format!("what attempt {} of task {} left is not kept any more", attempt.attempt, attempt.task);
-        NodeError::refused(Status::NotFound, sentence)
-    })?;
-    let places: BTreeMap<u32, BucketPlace> = order.places.into_iter().collect();
-    let parts = Part::gather(kept.chunks.clone());
-    let wanted = parts.into_iter().filter_map(|part| Some((places.get(&part.bucket)?.clone(), part)));
+    let kept = hands.buckets.kept().find(attempt)?;
+    let parts = sized(Part::gather(kept.chunks.clone()));
+    let spreading = Spreading::again(attempt, &hands.node, order.places.into_iter().collect(), parts);
     let results = match &kept.content {
         KeptContent::File(scratch) => Results::File { file: scratch.open()?, path: scratch.path().to_owned() },
         KeptContent::Memory(bytes) => Results::Memory(Arc::clone(bytes)),
     };
-    let undelivered = send_all(hands, attempt, wanted.collect(), Arc::new(results)).await?;
-    undelivered.into_values().next().map_or(Ok(()), Err)
+    send_all(hands, spreading, Arc::new(results)).await?.end_again().map_err(NodeError::Refused)
 }
 
 /// The whole scratch file becomes a piece of this node's bucket of the task's number.
@@ -86,7 +81,7 @@ async fn keep(
         };
         return blocking("putting a scratch file back", put_back).await;
     }
-    let piece = PieceId { bucket: own_bucket(attempt), task: attempt.task, attempt: attempt.attempt };
+    let piece = own_piece(attempt);
     let buckets = Arc::clone(&hands.buckets);
     let take = move || {
         let (sums, checksum) = buckets.sums_of(&scratch, bytes)?;
@@ -112,14 +107,10 @@ async fn spread(
     };
     let (parts, mut pieces) = blocking("reading a task's results", sum_up).await?;
     // The host of the SPE has checked that there is no bucket without a place.
-    let placed = parts.into_iter().filter_map(|part| Some((places.get(part.bucket as usize)?.clone(), part)));
-    let wanted: Vec<_> = placed.filter(|(place, _)| place.is_wanted).collect();
-    let unwanted: BTreeSet<u32> =
-        places.iter().zip(0..).filter(|(place, _)| !place.is_wanted).map(|(_, bucket)| bucket).collect();
-    let is_all_here = unwanted.is_empty() && wanted.iter().all(|(place, _)| place.node == hands.node);
-    let undelivered = send_all(hands, attempt, wanted, results).await?;
-    // What is only in this node's buckets is lost with them, and nothing that is kept beside them would help.
-    let (is_of_use, buckets) = (!is_all_here && !hands.buckets.is_forgotten(attempt.job), Arc::clone(&hands.buckets));
+    let spreading = Spreading::new(attempt, &hands.node, places, sized(parts));
+    let spreading = send_all(hands, spreading, results).await?;
+    let is_of_use = spreading.is_worth_keeping() && !hands.buckets.is_forgotten(attempt.job);
+    let buckets = Arc::clone(&hands.buckets);
     let keep = move || {
         if is_of_use {
             return Ok(buckets.keep(attempt, scratch, result.chunks));
@@ -128,104 +119,44 @@ async fn spread(
         Ok(false)
     };
     let is_kept = blocking("keeping a task's results", keep).await?;
-    for piece in &mut pieces {
-        piece.is_delivered = !unwanted.contains(&piece.bucket) && !undelivered.contains_key(&piece.bucket);
-    }
-    match undelivered.into_values().next() {
-        Some(error) if !is_kept => Err(error),
-        _ => Ok(pieces),
-    }
+    spreading.end(is_kept, &mut pieces).map_err(NodeError::Refused)?;
+    Ok(pieces)
 }
 
-/// Sends parts to their buckets, several at once. Gives those that could not be delivered to another node, and why; when one
-/// could not, no other is sent there.
+/// Sends parts to their buckets, several at once, as far as they can be delivered.
 async fn send_all(
     hands: &Arc<Hands>,
-    attempt: AttemptId,
-    parts: Vec<Placed>,
+    mut spreading: Spreading<Part>,
     results: Arc<Results>,
-) -> Result<BTreeMap<u32, NodeError>, NodeError> {
-    let (local, mut remote) = split(parts, &hands.node, attempt.task);
+) -> Result<Spreading<Part>, NodeError> {
     let mut sending = JoinSet::new();
-    let (buckets, from) = (Arc::clone(&hands.buckets), Arc::clone(&results));
+    let (buckets, from, local) = (Arc::clone(&hands.buckets), Arc::clone(&results), spreading.take_local());
     let append_all = blocking("giving pieces to this node's buckets", move || {
-        local
-            .into_iter()
-            .try_for_each(|(place, part)| append(&buckets, piece(attempt, part.bucket, place.making), &from, part))
+        local.into_iter().try_for_each(|Spread { piece, part, .. }| append(&buckets, piece, &from, part))
     });
-    sending.spawn(async move { append_all.await.map(|()| (None, None)) });
-    let mut undelivered = BTreeMap::new();
-    let mut doubtful: BTreeSet<NodeId> = BTreeSet::new();
-    // Bytes of the pieces that are under way to each site.
-    let mut crossing: BTreeMap<String, u64> = BTreeMap::new();
+    sending.spawn(async move { (None, append_all.await) });
     loop {
-        while sending.len() < DELIVERIES_MAX
-            && let Some((place, part)) = next(&mut remote, &crossing, |site| hands.site_gates.limit(site))
-        {
-            let bucket = part.bucket;
-            if doubtful.contains(&place.node) {
-                let sentence = format!("node {} did not take another piece of the task", place.node);
-                undelivered.insert(bucket, NodeError::refused(Status::Unavailable, sentence));
-                continue;
-            }
+        while let Some(spread) = spreading.next(|site| hands.site_gates.limit(site)) {
             let (hands, results) = (Arc::clone(hands), Arc::clone(&results));
-            let (node, piece) = (place.node.clone(), piece(attempt, bucket, place.making));
-            let way = (place.site.clone(), part.bytes);
-            *crossing.entry(way.0.clone()).or_default() += way.1;
-            sending.spawn(async move {
-                match send(&hands, piece, place, results, part).await {
-                    Ok(()) => Ok((Some(way), None)),
-                    Err(error) if is_its_nodes(&error) => Ok((Some(way), Some((bucket, node, error)))),
-                    Err(error) => Err(error),
-                }
-            });
+            let bucket = spread.piece.bucket.bucket;
+            sending.spawn(async move { (Some(bucket), send(&hands, spread, results).await) });
         }
-        // On an error that no other place helps against, the rest is dropped with the set: the attempt has failed.
         match sending.join_next().await {
-            Some(Ok(sent)) => {
-                let (way, refused) = sent?;
-                if let Some((site, bytes)) = way {
-                    *crossing.entry(site).or_default() -= bytes;
-                }
-                if let Some((bucket, node, error)) = refused {
-                    doubtful.insert(node);
-                    undelivered.insert(bucket, error);
+            Some(Ok((None, taken))) => {
+                taken?;
+                spreading.handle_local_taken();
+            }
+            Some(Ok((Some(bucket), Ok(())))) => spreading.handle_taken(bucket),
+            Some(Ok((Some(bucket), Err(error)))) => {
+                if spreading.handle_refused(bucket, error.refusal()).is_err() {
+                    // The rest is dropped with the set.
+                    return Err(error);
                 }
             }
             Some(Err(_)) => return Err(NodeError::Panicked { operation: "delivering a task's results" }),
-            None => return Ok(undelivered),
+            None => return Ok(spreading),
         }
     }
-}
-
-/// The next part to be sent. To a site to which this node may send so many bytes a second, none is begun while a second's worth
-/// is on its way: they would share the same rate, each would take the longer, and pieces for other sites would wait behind them.
-fn next(
-    parts: &mut VecDeque<Placed>,
-    crossing: &BTreeMap<String, u64>,
-    limit: impl Fn(&str) -> Option<u64>,
-) -> Option<Placed> {
-    let is_open = |site: &str| {
-        let bytes = crossing.get(site).copied().unwrap_or(0);
-        bytes == 0 || limit(site).is_none_or(|rate| bytes < rate)
-    };
-    let at = parts.iter().position(|(place, _)| is_open(&place.site))?;
-    parts.remove(at)
-}
-
-/// Whether a piece was not taken because of the node it was for, and not because nobody wants it.
-fn is_its_nodes(error: &NodeError) -> bool {
-    matches!(error.refusal().status, Status::Unavailable | Status::NotFound)
-}
-
-/// The parts for buckets of this node, and those for others in the order in which they are sent.
-fn split(parts: Vec<Placed>, here: &NodeId, task: u32) -> (Vec<Placed>, VecDeque<Placed>) {
-    let (local, remote): (Vec<_>, Vec<_>) = parts.into_iter().partition(|(place, _)| place.node == *here);
-    let mut remote = VecDeque::from(remote);
-    if !remote.is_empty() {
-        remote.rotate_left(task as usize % remote.len());
-    }
-    (local, remote)
 }
 
 /// Copies a part into a bucket of this node.
@@ -242,13 +173,8 @@ fn append(buckets: &BucketStore, piece: PieceId, from: &Results, part: Part) -> 
 }
 
 /// Sends a part to a bucket of another node.
-async fn send(
-    hands: &Hands,
-    piece: PieceId,
-    place: BucketPlace,
-    results: Arc<Results>,
-    part: Part,
-) -> Result<(), NodeError> {
+async fn send(hands: &Hands, spread: Spread<Part>, results: Arc<Results>) -> Result<(), NodeError> {
+    let Spread { piece, place, part, .. } = spread;
     let (site, way) = (place.site, Way::of(place.distance));
     let peer = Peer { node: place.node, address: place.address, is_plain: false, way };
     let request = TransferRequest::Piece { ticket: place.ticket, piece, bytes: part.bytes };
@@ -282,19 +208,10 @@ async fn send(
     }
 }
 
-/// The bucket of what an attempt leaves here as its own: each has one.
-pub(super) fn own_bucket(attempt: AttemptId) -> BucketId {
-    let AttemptId { job, stage, run, task, attempt } = attempt;
-    BucketId { job, stage, run, bucket: task, making: attempt }
+/// Parts with their buckets and lengths.
+fn sized(parts: Vec<Part>) -> Vec<(u32, u64, Part)> {
+    parts.into_iter().map(|part| (part.bucket, part.bytes, part)).collect()
 }
-
-fn piece(attempt: AttemptId, bucket: u32, making: u32) -> PieceId {
-    let bucket = BucketId { job: attempt.job, stage: attempt.stage, run: attempt.run, bucket, making };
-    PieceId { bucket, task: attempt.task, attempt: attempt.attempt }
-}
-
-/// A part and where its bucket is.
-type Placed = (BucketPlace, Part);
 
 /// What of a scratch file goes to one bucket.
 #[derive(Debug, PartialEq, Eq)]
@@ -400,34 +317,18 @@ impl FrameSource for PartSource {
 
 /// Bytes read at once to compute a sum: they stay in the processor's cache.
 const SUM_BYTES: usize = 256 << 10;
-/// Pieces of one task under way at once: enough to hide the waits for answers, few enough that a task's delivery does
-/// not take all of a node's transfers.
-const DELIVERIES_MAX: usize = 6;
 /// How long to wait for the reason after a peer has stopped taking bytes.
 const LAST_WORD_TIME_MAX: Duration = Duration::from_secs(2);
 
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
-    use protocol::{JobId, ticket::SignedTicket};
+    use protocol::JobId;
 
     use super::*;
 
     fn chunk(bucket: u32, offset: u64, bytes: u64) -> Chunk {
         Chunk { bucket, offset, bytes }
-    }
-
-    fn place(node: &str) -> BucketPlace {
-        let ticket = SignedTicket { ticket: vec![], signature: vec![], handed: None };
-        BucketPlace {
-            node: NodeId::new(node).unwrap(),
-            address: ([127, 0, 0, 1], 1).into(),
-            distance: None,
-            ticket,
-            site: "s".into(),
-            making: 0,
-            is_wanted: true,
-        }
     }
 
     #[test]
@@ -438,41 +339,6 @@ mod tests {
             Part { bucket: 1, bytes: 8, chunks: vec![chunk(1, 0, 5), chunk(1, 7, 3)] },
         ];
         assert_eq!(parts, expected);
-    }
-
-    #[test]
-    fn tasks_begin_with_different_buckets_and_keep_their_own_nodes_apart() {
-        let places = ["here", "b", "c", "d"].map(place);
-        let here = NodeId::new("here").unwrap();
-        let order = |task| {
-            let parts = Part::gather((0..4).map(|bucket| chunk(bucket, u64::from(bucket), 1)).collect());
-            let (local, remote) = split(places.iter().cloned().zip(parts).collect(), &here, task);
-            assert_eq!(local.iter().map(|(_, part)| part.bucket).collect::<Vec<_>>(), [0]);
-            remote.into_iter().map(|(_, part)| part.bucket).collect::<Vec<_>>()
-        };
-        assert_eq!((order(0), order(1), order(5)), (vec![1, 2, 3], vec![2, 3, 1], vec![3, 1, 2]));
-    }
-
-    #[test]
-    fn over_a_thin_link_large_pieces_go_one_by_one_and_hold_up_no_others() {
-        let order = |bytes: u64| {
-            let at = |(node, site): (&str, &str)| {
-                let part = Part { bucket: 0, bytes, chunks: vec![] };
-                (BucketPlace { site: site.into(), ..place(node) }, part)
-            };
-            let mut parts: VecDeque<Placed> =
-                [("a", "thin"), ("b", "thin"), ("c", "wide"), ("d", "thin")].map(at).into();
-            let (mut crossing, mut order) = (BTreeMap::new(), String::new());
-            let limit = |site: &str| (site == "thin").then_some(1_000);
-            while let Some((place, _)) = next(&mut parts, &crossing, limit) {
-                order += place.node.as_str();
-                *crossing.entry(place.site).or_default() += bytes;
-            }
-            crossing.remove("thin");
-            order += " ";
-            order + &next(&mut parts, &crossing, limit).map_or(String::new(), |(place, _)| place.node.to_string())
-        };
-        assert_eq!((order(5_000), order(600), order(10)), ("ac b".into(), "abc d".into(), "abcd ".into()));
     }
 
     #[test]

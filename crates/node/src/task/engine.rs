@@ -14,11 +14,12 @@ use protocol::{
     },
     ticket::SignedTicket,
 };
+use sphere::spreading::own_bucket;
 use tokio::sync::OwnedSemaphorePermit;
 
 use super::{
     Asker,
-    deliver::{deliver, deliver_again, own_bucket},
+    deliver::{deliver, deliver_again},
     input,
     side::SideFiles,
 };

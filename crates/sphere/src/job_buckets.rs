@@ -1,0 +1,171 @@
+//! Which buckets of which jobs a node has: jobs begin runs anew and end, and late words of an older run or of an ended job
+//! must bring nothing back. Serves the path of a job; what a bucket is made of is its user's.
+//!
+//! It never looks into a bucket.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use protocol::{JobId, Status, message::spe::BucketId};
+
+/// See the module.
+#[derive(Debug)]
+pub struct JobBuckets<B> {
+    jobs: BTreeMap<JobId, Gathered<B>>,
+    /// The last jobs forgotten, so that a late piece does not bring one back.
+    forgotten: VecDeque<JobId>,
+}
+
+/// The buckets of a job's newest run.
+#[derive(Debug)]
+struct Gathered<B> {
+    run: u32,
+    buckets: BTreeMap<BucketId, B>,
+}
+
+/// Why there is no such bucket.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BucketAway {
+    /// Its job has ended.
+    Forgotten,
+    /// Its job is in this run by now.
+    OlderRun(u32),
+    /// The job has as many buckets here as a node keeps.
+    TooMany,
+    /// Nothing was ever said of it.
+    NotHere,
+}
+
+impl BucketAway {
+    /// What its asker hears.
+    pub fn status(self) -> Status {
+        match self {
+            Self::Forgotten | Self::OlderRun(_) => Status::Refused,
+            Self::TooMany => Status::Unavailable,
+            Self::NotHere => Status::NotFound,
+        }
+    }
+}
+
+impl<B> Default for JobBuckets<B> {
+    fn default() -> Self {
+        Self { jobs: BTreeMap::new(), forgotten: VecDeque::new() }
+    }
+}
+
+impl<B> JobBuckets<B> {
+    /// Something is said of a bucket, which may begin it. The first word of a newer run ends the older one: gives its
+    /// buckets, for whatever they gathered is void.
+    ///
+    /// # Errors
+    /// Why the bucket may not begin.
+    pub fn admit(&mut self, id: BucketId) -> Result<Vec<B>, BucketAway> {
+        if self.is_forgotten(id.job) {
+            return Err(BucketAway::Forgotten);
+        }
+        let empty = || Gathered { run: id.run, buckets: BTreeMap::new() };
+        let job = self.jobs.entry(id.job).or_insert_with(empty);
+        if id.run < job.run {
+            return Err(BucketAway::OlderRun(job.run));
+        }
+        let stale = if id.run > job.run { std::mem::take(&mut job.buckets) } else { BTreeMap::new() };
+        job.run = id.run;
+        if job.buckets.len() >= BUCKETS_PER_JOB_MAX && !job.buckets.contains_key(&id) {
+            return Err(BucketAway::TooMany);
+        }
+        Ok(stale.into_values().collect())
+    }
+
+    /// Begins a bucket that was [admitted](Self::admit).
+    pub fn insert(&mut self, id: BucketId, bucket: B) {
+        if let Some(job) = self.jobs.get_mut(&id.job).filter(|job| job.run == id.run) {
+            job.buckets.insert(id, bucket);
+        }
+    }
+
+    /// The bucket, if it has begun.
+    ///
+    /// # Errors
+    /// Why it is not here.
+    pub fn known(&mut self, id: BucketId) -> Result<&mut B, BucketAway> {
+        let job = self.jobs.get_mut(&id.job).ok_or(BucketAway::NotHere)?;
+        if id.run < job.run {
+            return Err(BucketAway::OlderRun(job.run));
+        }
+        job.buckets.get_mut(&id).ok_or(BucketAway::NotHere)
+    }
+
+    /// Whether the master has ordered this job forgotten.
+    pub fn is_forgotten(&self, job: JobId) -> bool {
+        self.forgotten.contains(&job)
+    }
+
+    /// A job is over: gives all its buckets. What is still said of them is refused from now on.
+    pub fn forget(&mut self, job: JobId) -> Vec<B> {
+        if !self.is_forgotten(job) {
+            self.forgotten.push_back(job);
+        }
+        if self.forgotten.len() > FORGOTTEN_JOBS_MAX {
+            self.forgotten.pop_front();
+        }
+        self.jobs.remove(&job).map_or_else(Vec::new, |job| job.buckets.into_values().collect())
+    }
+}
+
+/// Buckets of one job on one node: at about 300 bytes each some tens of megabytes. A stage with local output has one for
+/// each task.
+pub const BUCKETS_PER_JOB_MAX: usize = 1 << 17;
+/// Jobs remembered as ended: late pieces come within seconds, and no cloud ends so many jobs in that time.
+const FORGOTTEN_JOBS_MAX: usize = 1_024;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn id(run: u32, bucket: u32) -> BucketId {
+        BucketId { job: JobId(1), stage: 0, run, bucket, making: 0 }
+    }
+
+    fn begin(buckets: &mut JobBuckets<u32>, id: BucketId) -> Result<Vec<u32>, BucketAway> {
+        let stale = buckets.admit(id)?;
+        buckets.insert(id, id.bucket);
+        Ok(stale)
+    }
+
+    #[test]
+    fn a_newer_run_ends_the_older_one_whose_late_words_begin_nothing() {
+        let mut buckets = JobBuckets::default();
+        assert_eq!(buckets.known(id(0, 1)), Err(BucketAway::NotHere));
+        assert_eq!(begin(&mut buckets, id(1, 1)), Ok(vec![]));
+        assert_eq!(begin(&mut buckets, id(1, 2)), Ok(vec![]));
+        assert_eq!(buckets.known(id(1, 2)), Ok(&mut 2));
+        assert_eq!(buckets.admit(id(0, 1)), Err(BucketAway::OlderRun(1)));
+        assert_eq!(begin(&mut buckets, id(2, 3)), Ok(vec![1, 2]));
+        assert_eq!(buckets.known(id(1, 2)), Err(BucketAway::OlderRun(2)));
+        assert_eq!(buckets.known(id(2, 2)), Err(BucketAway::NotHere));
+    }
+
+    #[test]
+    fn a_job_that_was_forgotten_stays_so_although_others_end_after_it() {
+        let mut buckets = JobBuckets::default();
+        assert_eq!(begin(&mut buckets, id(0, 1)), Ok(vec![]));
+        assert_eq!(buckets.forget(JobId(1)), vec![1]);
+        for job in 2..FORGOTTEN_JOBS_MAX as u64 + 1 {
+            assert_eq!(buckets.forget(JobId(job)), vec![]);
+            buckets.forget(JobId(job));
+        }
+        assert_eq!(buckets.admit(id(7, 1)), Err(BucketAway::Forgotten));
+        assert_eq!(buckets.known(id(0, 1)), Err(BucketAway::NotHere));
+        buckets.forget(JobId(u64::MAX));
+        assert!(!buckets.is_forgotten(JobId(1)), "not for ever");
+    }
+
+    #[test]
+    fn a_job_has_no_more_buckets_here_than_are_kept_account_of() {
+        let mut buckets = JobBuckets::default();
+        for bucket in 0..BUCKETS_PER_JOB_MAX as u32 {
+            assert_eq!(begin(&mut buckets, id(0, bucket)), Ok(vec![]));
+        }
+        assert_eq!(buckets.admit(id(0, BUCKETS_PER_JOB_MAX as u32)), Err(BucketAway::TooMany));
+        assert_eq!(buckets.admit(id(0, 0)), Ok(vec![]), "it is here already");
+    }
+}
