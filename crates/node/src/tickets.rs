@@ -22,7 +22,7 @@ use protocol::{
     },
     names,
     ticket::{SignedTicket, TicketFault, TicketKeys},
-    ticket_verifier::{RefusedTicket, TicketVerifier, WriteGrant},
+    ticket_verifier::{RefusedTicket, TicketVerifier, UsedTickets, WriteGrant},
 };
 
 use crate::{
@@ -39,6 +39,7 @@ pub(crate) struct TicketDoor {
     clock: Clock,
     /// Signatures are checked under this lock for reading, many at once.
     verifier: Arc<RwLock<TicketVerifier>>,
+    used: Arc<Mutex<UsedTickets>>,
     refusals: Mutex<Refusals>,
     revoked: Revoked,
     arrivals: Arrivals,
@@ -58,7 +59,8 @@ impl TicketDoor {
     pub(crate) fn new(node: NodeId, site: String, clock: Clock) -> Self {
         let verifier = Arc::new(RwLock::new(TicketVerifier::new(node.clone(), site.clone(), is_signed)));
         let revoked = Revoked::of(Arc::clone(&verifier));
-        Self { node, site, clock, verifier, refusals: Mutex::default(), revoked, arrivals: Arrivals::default() }
+        let (refusals, used, arrivals) = (Mutex::default(), Arc::default(), Arrivals::default());
+        Self { node, site, clock, verifier, used, refusals, revoked, arrivals }
     }
 
     /// What is being written with tickets.
@@ -86,11 +88,12 @@ impl TicketDoor {
     /// The slice that may be written, once.
     pub(crate) fn write(&self, bearer: &Bearer, ticket: &SignedTicket) -> Result<(WriteGrant, WriteClaim), NodeError> {
         let grant = self.ask(bearer, |rules, now| rules.write(now, bearer, ticket))?;
+        self.counted(bearer, lock(&self.used).check(self.clock.now(), &grant))?;
         let claim = WriteClaim {
             slice: grant.header.slice,
             until_unix_millis: grant.until_unix_millis,
             clock: self.clock,
-            verifier: Arc::clone(&self.verifier),
+            used: Arc::clone(&self.used),
             arriving: self.arrivals.begin(grant.header.slice),
         };
         Ok((grant, claim))
@@ -187,6 +190,11 @@ impl TicketDoor {
             let verifier = self.verifier.read().unwrap_or_else(PoisonError::into_inner);
             question(&verifier, self.clock.now())
         };
+        self.counted(bearer, answer)
+    }
+
+    /// What the rules said; a refusal is counted.
+    fn counted<T>(&self, bearer: &Bearer, answer: Result<T, RefusedTicket>) -> Result<T, NodeError> {
         answer.map_err(|RefusedTicket { fault, user, refusal }| {
             if let Some(fault) = fault {
                 self.count(bearer, fault, user, &refusal.sentence);
@@ -233,7 +241,7 @@ pub(crate) struct WriteClaim {
     slice: SliceId,
     until_unix_millis: u64,
     clock: Clock,
-    verifier: Arc<RwLock<TicketVerifier>>,
+    used: Arc<Mutex<UsedTickets>>,
     arriving: ArrivingSlice,
 }
 
@@ -245,9 +253,13 @@ impl WriteClaim {
 
     /// The slice is stored: its ticket is good for nothing more, even if the slice is removed again.
     pub(crate) fn used(self) {
-        let mut verifier = self.verifier.write().unwrap_or_else(PoisonError::into_inner);
-        verifier.use_up(self.clock.now(), self.slice, self.until_unix_millis);
+        lock(&self.used).add(self.clock.now(), self.slice, self.until_unix_millis);
     }
+}
+
+fn lock(used: &Mutex<UsedTickets>) -> MutexGuard<'_, UsedTickets> {
+    // Each change under this lock is complete in itself.
+    used.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]

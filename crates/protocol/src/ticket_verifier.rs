@@ -35,7 +35,6 @@ pub struct TicketVerifier {
     is_signed: IsSigned,
     keys: Option<KnownKeys>,
     revocations: Revocations,
-    used: UsedTickets,
 }
 
 /// Whether these words were signed with the other half of this public key.
@@ -59,8 +58,7 @@ pub trait ProvedBearer {
 impl TicketVerifier {
     /// The door of `node` at `site`, before it has met its master.
     pub fn new(node: NodeId, site: String, is_signed: IsSigned) -> Self {
-        let (revocations, used) = (Revocations::default(), UsedTickets::default());
-        Self { node, site, is_signed, keys: None, revocations, used }
+        Self { node, site, is_signed, keys: None, revocations: Revocations::default() }
     }
 
     /// From now on tickets signed with these keys' other halves are good. Those that they replace stay good for what they
@@ -178,8 +176,9 @@ impl TicketVerifier {
         }
     }
 
-    /// The slice that may be written. While it is unused the ticket may be tried again: a writer whose connection broke
-    /// comes back before that is noticed, and the store keeps the first that is finished.
+    /// The slice that may be written, unless its ticket [is used](UsedTickets::check). While it is unused the ticket may be
+    /// tried again: a writer whose connection broke comes back before that is noticed, and the store keeps the first that is
+    /// finished.
     ///
     /// # Errors
     /// Why none.
@@ -193,16 +192,7 @@ impl TicketVerifier {
         let Right::Write { header, resume, base, .. } = right else {
             return Err(other_right(user, "to write a slice".into()));
         };
-        if self.used.has(now, header.slice) {
-            let sentence = format!("the ticket to write slice {} is used already; create the file again", header.slice);
-            return Err(refused(TicketFault::Used, Some(user), sentence));
-        }
         Ok(WriteGrant { header, user, resume, base, until_unix_millis })
-    }
-
-    /// The slice is stored: its ticket, which ends then, is good for nothing more, even if the slice is removed again.
-    pub fn use_up(&mut self, now: Now, slice: SliceId, until_unix_millis: u64) {
-        self.used.add(now, slice, until_unix_millis);
     }
 
     /// Whether native files may be listed and taken in.
@@ -329,20 +319,35 @@ pub fn is_held(is_signed: IsSigned, bearer: &impl ProvedBearer, ticket: &SignedT
     }
 }
 
-/// Slices written whose tickets have not expired: no more than are written in a ticket's life of a minute.
+/// Slices written whose tickets have not expired: no more than are written in a ticket's life of a minute. Apart from the
+/// door's other rules, since these change with every write and those hardly ever.
 #[derive(Clone, Debug, Default)]
-struct UsedTickets {
+pub struct UsedTickets {
     /// When their tickets expire.
     until_unix_millis: BTreeMap<SliceId, u64>,
     swept_unix_millis: u64,
 }
 
 impl UsedTickets {
+    /// Whether the ticket of this grant is unused.
+    ///
+    /// # Errors
+    /// [`TicketFault::Used`]: its slice is stored, even if it was removed again.
+    pub fn check(&self, now: Now, grant: &WriteGrant) -> Result<(), RefusedTicket> {
+        let slice = grant.header.slice;
+        if !self.has(now, slice) {
+            return Ok(());
+        }
+        let sentence = format!("the ticket to write slice {slice} is used already; create the file again");
+        Err(refused(TicketFault::Used, Some(grant.user.clone()), sentence))
+    }
+
     fn has(&self, now: Now, slice: SliceId) -> bool {
         self.until_unix_millis.get(&slice).is_some_and(|until| *until >= now.unix_millis)
     }
 
-    fn add(&mut self, now: Now, slice: SliceId, until_unix_millis: u64) {
+    /// The slice is stored: its ticket, which ends then, is good for nothing more.
+    pub fn add(&mut self, now: Now, slice: SliceId, until_unix_millis: u64) {
         // All are looked at then: not for each of the thousand small files that may be written in a second.
         if now.unix_millis.abs_diff(self.swept_unix_millis) >= SWEEP_PERIOD_MILLIS {
             self.until_unix_millis.retain(|_, until| *until >= now.unix_millis);

@@ -20,7 +20,7 @@ use protocol::{
         spe::Function,
     },
     ticket::TicketKeys,
-    ticket_verifier::TicketVerifier,
+    ticket_verifier::{TicketVerifier, UsedTickets},
     wire::codec,
 };
 use sphere::{KeptShelf, spreading::Spreading};
@@ -76,6 +76,7 @@ pub(crate) struct Process {
     pub(super) disks: Disks,
     pub(super) buckets: Buckets,
     pub(super) door: TicketVerifier,
+    pub(super) used: UsedTickets,
     /// What others want of this node.
     pub(super) transfers: BTreeMap<CallId, Transfer>,
     /// What it wants of others.
@@ -168,6 +169,7 @@ impl NodeRole {
             disks: self.disks.clone(),
             buckets: Buckets::new(env.sabotage),
             door: tickets::door(self.number),
+            used: UsedTickets::default(),
             transfers: BTreeMap::new(),
             outgoing: BTreeMap::new(),
             tasks: BTreeMap::new(),

@@ -274,7 +274,7 @@ impl Process {
         ticket: &SignedTicket,
         chain: Vec<Source>,
     ) -> Result<Writing, Refusal> {
-        let granted = self.door.write(env.now, by, ticket).map_err(refusal)?;
+        let granted = self.may_write(env, by, ticket).map_err(refusal)?;
         let WriteGrant { header, user, until_unix_millis, resume, base } = granted;
         let resume = resume.map(|key| PartialKey { user, key });
         let slice = header.slice;
@@ -358,11 +358,11 @@ impl Process {
             }
             SpeRequest::Fetch(bucket) => word(SpeReply::Bytes(self.buckets.read(bucket)?)),
             SpeRequest::Publish { bucket, ticket } => {
-                let metadata = match self.door.write(env.now, by, &ticket) {
+                let metadata = match self.may_write(env, by, &ticket) {
                     Ok(grant) => {
                         let metadata = self.buckets.publish(bucket, grant.header, &self.store, &self.disks)?;
                         self.note_part(env, bucket, &metadata);
-                        self.door.use_up(env.now, metadata.header.slice, grant.until_unix_millis);
+                        self.used.add(env.now, metadata.header.slice, grant.until_unix_millis);
                         self.rules.handle_completion(env.now, Completion::Stored(metadata.clone()));
                         metadata
                     }
@@ -372,6 +372,11 @@ impl Process {
                 word(SpeReply::Published { bytes: metadata.bytes, digest: metadata.digest })
             }
         }
+    }
+
+    fn may_write(&self, env: &Environment, by: &Shower, ticket: &SignedTicket) -> Result<WriteGrant, RefusedTicket> {
+        let grant = self.door.write(env.now, by, ticket)?;
+        self.used.check(env.now, &grant).map(|()| grant)
     }
 
     /// What a bucket holds that becomes a file, and where that may be.
@@ -432,7 +437,7 @@ impl Process {
         }
         match writing.writer.finish(None) {
             Ok(metadata) => {
-                self.door.use_up(env.now, metadata.header.slice, writing.ticket_until_unix_millis);
+                self.used.add(env.now, metadata.header.slice, writing.ticket_until_unix_millis);
                 let reply = CallReply::Stored { bytes: metadata.bytes, digest: metadata.digest };
                 self.rules.handle_completion(env.now, Completion::Stored(metadata));
                 env.answer(id, reply);

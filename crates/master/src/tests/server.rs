@@ -291,7 +291,7 @@ async fn a_file_goes_from_create_to_its_place() {
     let ClientReply::Located(located) = ann.ask_master(ClientRequest::Locate(path("/f"))).await else {
         panic!("not located")
     };
-    let ticket = checker.check(&located.sources[0].ticket, Clock::start().now()).unwrap();
+    let ticket = verifier.genuine(Clock::start().now(), &located.sources[0].ticket).unwrap();
     assert_eq!(ticket.right, Right::Read { slice: created.slice, from: 0, until: 10 });
     master.end().await;
 }
