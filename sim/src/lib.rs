@@ -86,7 +86,7 @@ pub enum Sabotage {
 
 impl Sabotage {
     /// All there are.
-    pub const ALL: [Self; 18] = [
+    pub const ALL: [Self; 20] = [
         Self::JournalForgets,
         Self::DisksForget,
         Self::BucketRepeatsRecord,
@@ -98,6 +98,8 @@ impl Sabotage {
         Self::OldJournalIsBelieved,
         Self::RemovalsAreNeverMade,
         Self::OutputGoesAstray,
+        Self::OutputIsRevealedEarly,
+        Self::BucketsMixAttempts,
         Self::RightsAreForgotten,
         Self::QuotasAreForgotten,
         Self::PoliciesAreForgotten,

@@ -104,10 +104,12 @@ impl Master {
         let replaces = self.replaces(&mark, &stored);
         // Of a build that kept no such rows, nobody can say.
         let is_silent = stored.iter().all(|row| row.table != LINEAGE_TABLE);
-        let is_successor = is_silent || lineage::copy_knows(&mark, &stored, self.rebuild.id, None);
-        if !self.rebuild.is_running() && self.rebuild.has_past && is_successor {
-            // It was put together from this journal, which has been put back since.
-            return self.fall_behind(now, key, mark.generation, true);
+        let is_doubtful = is_silent && !self.rebuild.is_running();
+        let is_successor = is_doubtful || lineage::copy_knows(&mark, &stored, self.rebuild.id, None);
+        if self.rebuild.has_past && is_successor {
+            // It was put together from this journal, which has been put back since, perhaps to where its own names were not
+            // yet put together. What changed in this life is known only while not all nodes have told.
+            return self.fall_behind(now, key, mark.generation, is_silent || self.is_compared());
         }
         let mut changes = self.lineage.take(mark.journal, mark.sequence, &stored);
         let mut gone = Vec::new();
