@@ -88,6 +88,10 @@ impl Cloud {
         let (held, kept_until) = (self.all_held(), self.kept_until());
         let now = self.env.now.monotonic;
         self.env.book.lose_estate(now, kept_until);
+        if let Some(backup) = backup {
+            self.env.book.estate.put_back(backup.taken);
+            self.env.book.had_old_journal = true;
+        }
         let recovered = match self.env.book.recovered.take() {
             Some(recovered) => recovered.again(&held),
             None => Recovered::new(&self.env.book, now, kept_until, &held),

@@ -11,6 +11,8 @@ use super::{Book, ContentId};
 pub(crate) struct Backup {
     /// Files that it may name, and with what.
     names: BTreeSet<(SectorPath, ContentId)>,
+    /// When it was taken.
+    pub(crate) taken: Duration,
 }
 
 impl Backup {
@@ -31,7 +33,7 @@ impl Backup {
                 book.outputs.iter().for_each(|(path, content)| note((path, *content)));
             }
         }
-        Self { names }
+        Self { names, taken: now }
     }
 
     pub(super) fn names(&self) -> impl Iterator<Item = &(SectorPath, ContentId)> {

@@ -22,6 +22,9 @@ pub(crate) struct Estate {
     pub(crate) found: BTreeMap<SectorPath, Found>,
     /// Names may be being put together: a copy may say whose a folder was long ago.
     is_in_doubt: bool,
+    /// When the journal was taken that was put back: until the names stand, rights may be those of that time
+    /// (`docs/decisions/0032-older-journal.md`).
+    put_back_from: Option<Duration>,
     /// And in the trash.
     pub(crate) found_bin: Vec<(UserName, SectorPath, ContentId)>,
 }
@@ -85,6 +88,7 @@ impl Estate {
         }
         let mut possible = Vec::new();
         let owned_since = if self.is_in_doubt { Duration::ZERO } else { since };
+        let since = self.put_back_from.map_or(since, |taken| taken.min(since));
         for owner in folder.owner.between(owned_since, until) {
             if owner == by.user {
                 possible.push(Rights::ALL);
@@ -118,9 +122,14 @@ impl Estate {
         self.bin.lose(kept_until, is_there);
     }
 
+    /// A journal was put back that was taken then.
+    pub(crate) fn put_back(&mut self, taken: Duration) {
+        self.put_back_from = Some(self.put_back_from.map_or(taken, |before| before.min(taken)));
+    }
+
     /// All is well: what was found counts from now on.
     pub(crate) fn settle(&mut self, now: Duration) {
-        self.is_in_doubt = false;
+        (self.is_in_doubt, self.put_back_from) = (false, None);
         for folder in &mut self.folders {
             let Some(found) = self.found.get(&folder.path).cloned() else { continue };
             folder.owner.settle(now, found.owner);

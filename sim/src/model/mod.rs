@@ -49,6 +49,8 @@ pub(crate) struct Book {
     pub(crate) losses: u32,
     /// Whether an older one was what it was given last.
     pub(crate) has_old_journal: bool,
+    /// Whether it ever was given one.
+    pub(crate) had_old_journal: bool,
     /// When nodes were last sent a state of the small rows.
     pub(crate) keeps: std::collections::BTreeMap<(u64, u64, u64), std::time::Duration>,
     /// The node that whoever keeps the nodes is busy with: it may not be given small rows.
@@ -82,7 +84,9 @@ impl Book {
     /// Whether a file's content had been removed or replaced, and was found again: perhaps no copy of it is good.
     pub(crate) fn is_doubtful(&self, content: Option<ContentId>) -> bool {
         let Some(content) = content else { return self.has_lost_journal() };
-        self.remains.is_doubtful(content)
+        // All empty files have one content: one of them may be a name that an older journal brought back.
+        (self.had_old_journal && self.contents.get(content).bytes.is_empty())
+            || self.remains.is_doubtful(content)
             || self.recovered.as_ref().is_some_and(|recovered| !recovered.owed().contains(&content))
     }
 
