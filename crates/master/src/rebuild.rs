@@ -92,6 +92,8 @@ pub(crate) struct Rebuild {
     has_heard: bool,
     /// Whether nodes had told before this life: then the journal has a past.
     has_past: bool,
+    /// Whether the names have been being put together ever since this life began: then nobody has changed anything in it.
+    runs_since_start: bool,
     /// What this master's life did, as long as some have not.
     decided: Decided,
     touched: Touched,
@@ -147,6 +149,7 @@ impl Rebuild {
             fork: read.fork,
             has_heard: false,
             has_past,
+            runs_since_start: state.state == RebuildState::Running,
             decided: Decided::default(),
             touched: Touched::default(),
             started: now.monotonic,
@@ -437,6 +440,7 @@ impl Master {
         let (missing, looks) = self.list_missing();
         changes.extend(missing);
         self.rebuild.state = RebuildState::Settled;
+        self.rebuild.runs_since_start = false;
         self.rebuild.gather = None;
         self.rebuild.version_floor = self.names.last_version();
         self.rebuild.retired.clear();

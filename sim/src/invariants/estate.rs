@@ -5,7 +5,7 @@
 use std::{collections::BTreeMap, time::Duration};
 
 use protocol::{
-    Policy, SectorPath, UserName,
+    Acl, Policy, SectorPath, UserName,
     message::{
         acl::AclStatus,
         client_master::{Entry, EntryKind, QuotaOf, QuotaStatus, TrashItem},
@@ -16,7 +16,7 @@ use super::names::item_of;
 use crate::{
     Kind,
     environment::Environment,
-    model::{ContentId, Found, Item, Removed, Setting},
+    model::{ContentId, Found, Holding, Item, Removed, Setting},
 };
 
 /// What is wrong with what the master says of a folder: it was looked at when nobody changed anything.
@@ -30,7 +30,8 @@ pub(crate) fn check_folder(env: &mut Environment, status: &AclStatus, policy: &P
     // One that was not kept may have been made for a file that was found in it, and says nothing, or is closed.
     let is_closed = found.acl.as_ref().is_none_or(|acl| acl.is_empty());
     let owner_fits = folder.owner.possible().contains(&found.owner) || !is_firm && found.owner == folder.maker;
-    let acl_fits = folder.acl.possible().contains(&found.acl) || !is_firm && is_closed;
+    let is_less = env.book.has_old_journal && grants_no_more(found.acl.as_ref(), folder);
+    let acl_fits = folder.acl.possible().contains(&found.acl) || !is_firm && is_closed || is_less;
     let policy_fits = folder.policy.possible().contains(&found.policy) || !is_firm && found.policy.is_empty();
     let at = &status.path;
     let wrong = if !owner_fits {
@@ -88,6 +89,14 @@ pub(crate) fn check_quotas(env: &Environment, quotas: &[QuotaStatus], entries: &
         }
     }
     None
+}
+
+/// Whether a list grants nobody more than one of those that it should be: of two lists what both grant counts where a
+/// journal was put back (`docs/decisions/0032-older-journal.md`).
+fn grants_no_more(found: Option<&Acl>, folder: &Holding) -> bool {
+    let Some(found) = found else { return false };
+    let within = |list: &Acl| found.common(list) == *found;
+    folder.acl.possible().iter().any(|possible| possible.as_ref().is_none_or(within))
 }
 
 /// What is wrong with how much users may keep.

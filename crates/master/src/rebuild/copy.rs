@@ -108,8 +108,9 @@ impl Master {
         let is_successor = is_doubtful || lineage::copy_knows(&mark, &stored, self.rebuild.id, None);
         if self.rebuild.has_past && is_successor {
             // It was put together from this journal, which has been put back since, perhaps to where its own names were not
-            // yet put together. What changed in this life is known only while not all nodes have told.
-            return self.fall_behind(now, key, mark.generation, is_silent || self.is_compared());
+            // yet put together. What people changed in this life is known only while not all nodes have told.
+            let is_known = self.rebuild.runs_since_start || !self.is_compared();
+            return self.fall_behind(now, key, mark.generation, is_silent || !is_known);
         }
         let mut changes = self.lineage.take(mark.journal, mark.sequence, &stored);
         let mut gone = Vec::new();
