@@ -212,7 +212,7 @@ impl Master {
 
     /// Makes the tickets that a user has so far worthless. Other sessions of the user ask for new ones.
     fn revoke(&mut self, now: Now, user: UserName) {
-        let revocation = Revocation { user, until_unix_millis: now.unix_millis };
+        let revocation = Revocation { user, last_ticket: self.tickets.last() };
         let is_told = |(_, told, _): &(u64, Revocation, Duration)| *told == revocation;
         if self.standing.recent.iter().any(is_told) {
             return;

@@ -73,6 +73,11 @@ impl Tickets {
         Self { signer, last: Cell::new(0), rolls_at: now.monotonic + limits::TICKET_KEY_LIFE }
     }
 
+    /// The number of the last ticket that was given out.
+    pub(crate) fn last(&self) -> u64 {
+        self.last.get()
+    }
+
     /// For reading a whole slice.
     pub(crate) fn read(
         &self,

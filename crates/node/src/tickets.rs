@@ -370,7 +370,7 @@ mod tests {
         assert!(door.write(&client, &made.write()).is_err());
         assert!(door.plain(&client, &made.write()).is_err());
         let user = UserName::new("alice").unwrap();
-        let revocation = protocol::message::node_master::Revocation { user, until_unix_millis: u64::MAX };
+        let revocation = protocol::message::node_master::Revocation { user, last_ticket: u64::MAX };
         door.revoked().revoke(door.clock.now(), revocation);
         assert!(door.read(&client, &made.write(), SliceId(1)).is_err());
         let expected = RefusedTickets::from([
@@ -428,15 +428,10 @@ mod tests {
     #[test]
     fn a_ticket_that_was_revoked_is_refused_and_one_given_out_later_is_not() {
         let made = fixture();
-        let life = protocol::limits::TICKET_LIFE.as_millis() as u64;
-        let [before, after] = [0, 5].map(|later| {
-            let until_unix_millis = made.now_unix_millis + later + life;
-            made.signer.sign(&Ticket { until_unix_millis, ..made.ticket(Right::Compute { job: JobId(3) }) })
-        });
-        let revocation = protocol::message::node_master::Revocation {
-            user: UserName::new("alice").unwrap(),
-            until_unix_millis: made.now_unix_millis,
-        };
+        let [before, after] =
+            [1, 2].map(|number| made.signer.sign(&Ticket { number, ..made.ticket(Right::Compute { job: JobId(3) }) }));
+        let revocation =
+            protocol::message::node_master::Revocation { user: UserName::new("alice").unwrap(), last_ticket: 1 };
         assert!(made.door.compute(&made.client(), &before).is_ok());
         made.door.revoked().revoke(made.door.clock.now(), revocation);
         let refusal = made.door.compute(&made.client(), &before).unwrap_err().refusal();

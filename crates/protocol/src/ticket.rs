@@ -13,7 +13,7 @@ use crate::{JobId, LeaseId, NodeId, ResumeKey, SectorPath, SliceId, UserName, Ve
 /// What a ticket allows, on one node, until a time.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Ticket {
-    /// Its number: no two tickets under one key have the same.
+    /// Its number: it grows from ticket to ticket, over the rolls of a master's keys too.
     pub number: u64,
     /// On whose behalf.
     pub user: UserName,

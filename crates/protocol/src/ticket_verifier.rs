@@ -65,8 +65,11 @@ impl TicketVerifier {
     /// have signed; keys of another master, or of this one after it was started again, make all older tickets worthless.
     pub fn take_keys(&mut self, now: Now, keys: TicketKeys) {
         match &mut self.keys {
-            Some(known) => known.take(now, keys),
-            None => self.keys = Some(KnownKeys::new(keys)),
+            Some(known) if known.goes_on_with(keys) => known.take(now, keys),
+            known => {
+                *known = Some(KnownKeys::new(keys));
+                self.revocations.forget_users();
+            }
         }
     }
 

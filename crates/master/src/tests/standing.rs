@@ -90,6 +90,30 @@ fn a_session_that_stands_no_more_is_closed_and_every_node_hears_whose_tickets_ar
 }
 
 #[test]
+fn what_was_given_out_until_then_is_worthless_and_nothing_that_comes_though_the_clock_goes_back() {
+    let mut bench = Bench::with_nodes(&["a/1"]);
+    let given = |bench: &mut Bench, at: &str| {
+        let created = bench.created("ann", create(at));
+        codec::decode::<Ticket>(&created.target.ticket.ticket).unwrap().number
+    };
+    bench.settled("ann");
+    let before = given(&mut bench, "/before");
+    bench.advance(seconds(3));
+    assert!(bench.polled());
+    bench.changed(Some(&["ann"]));
+    assert_eq!(bench.rechecking(), Some(vec!["ann".into()]));
+    bench.rechecked(vec![None]);
+    let told = bench.node("n1").orders.iter().find_map(|order| match order {
+        Order::Revoke(Revocation { last_ticket, .. }) => Some(*last_ticket),
+        _ => None,
+    });
+    bench.now.unix_millis -= 3_600_000;
+    bench.settled("ann");
+    let after = given(&mut bench, "/after");
+    assert!(told.is_some_and(|last| (before..after).contains(&last)), "{told:?} between {before} and {after}");
+}
+
+#[test]
 fn the_master_asks_again_every_two_seconds_also_where_nobody_answered() {
     let mut bench = Bench::with_nodes(&["a/1"]);
     let session = bench.settled("ann");

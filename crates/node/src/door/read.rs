@@ -303,7 +303,7 @@ mod tests {
         open.keep(ticket("ann"), SliceId(1), 0..9, reader());
         open.keep(ticket("bob"), SliceId(2), 0..9, reader());
         assert_eq!(open.find(&revoked, &ticket("ann"), SliceId(1)), Some(0..9));
-        revoked.revoke(Now::default(), Revocation { user: UserName::new("ann").unwrap(), until_unix_millis: 5 });
+        revoked.revoke(Now::default(), Revocation { user: UserName::new("ann").unwrap(), last_ticket: 5 });
         assert_eq!(open.find(&revoked, &ticket("ann"), SliceId(1)), None);
         assert_eq!(open.find(&revoked, &ticket("bob"), SliceId(2)), Some(0..9));
         assert!(open.reader(SliceId(1)).is_none(), "nor does it stay open");

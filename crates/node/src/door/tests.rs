@@ -380,8 +380,7 @@ async fn a_revocation_comes_before_whatever_is_asked_behind_it_on_an_open_connec
         streams.push(stream);
     }
     let now = made.clock.now();
-    let until_unix_millis = now.unix_millis + 60_000;
-    let revocation = Revocation { user: UserName::new("alice").unwrap(), until_unix_millis };
+    let revocation = Revocation { user: UserName::new("alice").unwrap(), last_ticket: u64::MAX };
     made.hands.tickets.revoked().revoke(now, revocation);
     for mut stream in streams {
         stream.send(&request).await.unwrap();

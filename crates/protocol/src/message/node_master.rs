@@ -118,8 +118,8 @@ pub struct LinkUse {
 pub struct Revocation {
     /// Whose.
     pub user: UserName,
-    /// Tickets given out up to this moment by the master's clock, in milliseconds since the Unix epoch.
-    pub until_unix_millis: u64,
+    /// Tickets up to this number, which was the last when they were revoked: what clocks say is no matter.
+    pub last_ticket: u64,
 }
 
 /// What a node reports.

@@ -328,7 +328,7 @@ fn the_words_of_node_and_master_have_their_bytes() {
         "keep": Order::Keep(_) => Order::Keep(keep(KeptBase::Change(6))),
         "tell-kept": Order::TellKept { .. } => Order::TellKept { after: Some(kept_key()) },
         "revoke": Order::Revoke(_) =>
-            Order::Revoke(Revocation { user: user(), until_unix_millis: 1_800_000_000_000 }),
+            Order::Revoke(Revocation { user: user(), last_ticket: 1_800_000_000_000 }),
         "link-shares": Order::LinkShares(_) =>
             Order::LinkShares(vec![LinkShare { site: "jhu".into(), rate_bytes_per_second: 1 << 20 }]),
         "ticket-keys": Order::TicketKeys(_) => Order::TicketKeys(TicketKeys { current: [9; 32], next: [10; 32] }),

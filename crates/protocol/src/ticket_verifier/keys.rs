@@ -32,17 +32,14 @@ impl KnownKeys {
         Self { keys, retired: Vec::new() }
     }
 
-    /// Takes newer keys of the same master; the one that they replace stays good for what it has signed. Keys of another
-    /// master, or of this one after it was started again, make all older tickets worthless.
+    /// Whether these are keys of the same master, and of the same life of it.
+    pub(super) fn goes_on_with(&self, keys: TicketKeys) -> bool {
+        [self.keys.current, self.keys.next].contains(&keys.current)
+    }
+
+    /// Takes newer keys of the same master; the one that they replace stays good for what it has signed.
     pub(super) fn take(&mut self, now: Now, keys: TicketKeys) {
-        if keys == self.keys {
-            return;
-        }
-        let rolled = keys.current == self.keys.next;
-        if !rolled && keys.current != self.keys.current {
-            self.retired.clear();
-        }
-        if rolled {
+        if keys.current == self.keys.next {
             // Told a little later than it was done, and by a clock that may be another.
             let until = now.after(limits::TICKET_LIFE + KEY_OVERLAP);
             self.retired.push(Retired { key: self.keys.current, until_unix_millis: until.unix_millis });

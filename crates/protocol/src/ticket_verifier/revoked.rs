@@ -2,28 +2,43 @@
 //! whose certificates: of machines that were struck off. Serves every transfer (docs/paths/login.md). It never keeps a
 //! revocation for longer than there are tickets of before it.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
 
-use super::ProvedBearer;
+use super::{DELIVERY_TIME_MAX, ProvedBearer};
 use crate::{NodeId, UserName, limits, message::node_master::Revocation, ticket::Ticket, time::Now};
 
-/// Users with the moment up to which their tickets are worthless, and machines that are kept out.
+/// Users with the last of their tickets that are worthless, and machines that are kept out.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Revocations {
-    users: BTreeMap<UserName, u64>,
+    users: BTreeMap<UserName, Revoked>,
     /// By name: that covers every certificate that such a machine ever had.
     machines: BTreeSet<NodeId>,
 }
 
+#[derive(Clone, Copy, Debug)]
+struct Revoked {
+    last_ticket: u64,
+    /// When this was heard last.
+    heard: Duration,
+}
+
 impl Revocations {
-    /// Takes a revocation from the master. What is so old that its tickets have expired is forgotten: so there are never
-    /// more than a master revokes in two minutes.
+    /// Takes a revocation from the master. What is so old that nobody can use its tickets is forgotten: so there are never
+    /// more than a master revokes in that time.
     pub(super) fn revoke(&mut self, now: Now, revocation: Revocation) {
-        let Revocation { user, until_unix_millis } = revocation;
-        let kept_from = now.unix_millis.saturating_sub(2 * LIFE_MILLIS);
-        self.users.retain(|_, until| *until >= kept_from);
-        let until = self.users.entry(user).or_default();
-        *until = (*until).max(until_unix_millis);
+        let Revocation { user, last_ticket } = revocation;
+        self.users.retain(|_, revoked| now.monotonic.saturating_sub(revoked.heard) < KEPT_FOR);
+        let revoked = self.users.entry(user).or_insert(Revoked { last_ticket, heard: now.monotonic });
+        *revoked = Revoked { last_ticket: last_ticket.max(revoked.last_ticket), heard: now.monotonic };
+    }
+
+    /// The tickets of now on are of another master, or of this one after it was started again, and are counted anew; those
+    /// of before are worthless anyway.
+    pub(super) fn forget_users(&mut self) {
+        self.users.clear();
     }
 
     /// Whether nobody's tickets are revoked.
@@ -33,8 +48,7 @@ impl Revocations {
 
     /// Whether a ticket was given out before its user's tickets were revoked.
     pub(super) fn covers(&self, ticket: &Ticket) -> bool {
-        let given_unix_millis = ticket.until_unix_millis.saturating_sub(LIFE_MILLIS);
-        self.users.get(&ticket.user).is_some_and(|until| given_unix_millis <= *until)
+        self.users.get(&ticket.user).is_some_and(|revoked| ticket.number <= revoked.last_ticket)
     }
 
     /// Takes which machines were struck off: these and no others.
@@ -48,8 +62,8 @@ impl Revocations {
     }
 }
 
-/// How long a ticket lives, in milliseconds.
-const LIFE_MILLIS: u64 = limits::TICKET_LIFE.as_millis() as u64;
+/// How long a revocation is kept: a task's pieces may come with a ticket that ended hours before.
+const KEPT_FOR: Duration = DELIVERY_TIME_MAX.saturating_add(limits::TICKET_LIFE.saturating_mul(2));
 
 #[cfg(test)]
 mod tests {
@@ -58,12 +72,12 @@ mod tests {
 
     use super::*;
 
-    const NOW: Now = Now { monotonic: std::time::Duration::ZERO, unix_millis: 1_800_000_000_000 };
+    const NOW: Now = Now { monotonic: Duration::ZERO, unix_millis: 1_800_000_000_000 };
 
-    fn given(user: &str, unix_millis: u64) -> Ticket {
+    fn given(user: &str, number: u64) -> Ticket {
         let node = NodeId::new("here").unwrap();
         Ticket {
-            number: 1,
+            number,
             user: UserName::new(user).unwrap(),
             holder: Holder::Node(node.clone()),
             node,
@@ -71,34 +85,37 @@ mod tests {
             file: None,
             plain_within: None,
             holder_site: None,
-            until_unix_millis: unix_millis + LIFE_MILLIS,
+            until_unix_millis: NOW.unix_millis,
         }
     }
 
-    fn revocation(user: &str, until_unix_millis: u64) -> Revocation {
-        Revocation { user: UserName::new(user).unwrap(), until_unix_millis }
+    fn revocation(user: &str, last_ticket: u64) -> Revocation {
+        Revocation { user: UserName::new(user).unwrap(), last_ticket }
     }
 
     #[test]
     fn tickets_of_before_are_worthless_and_those_of_after_and_of_others_are_good() {
         let mut revoked = Revocations::default();
         assert!(revoked.has_none());
-        revoked.revoke(NOW, revocation("ann", NOW.unix_millis));
-        revoked.revoke(NOW, revocation("ann", NOW.unix_millis - 5_000));
-        assert!(!revoked.has_none() && revoked.covers(&given("ann", NOW.unix_millis)));
-        assert!(!revoked.covers(&given("ann", NOW.unix_millis + 1)));
-        assert!(!revoked.covers(&given("bob", NOW.unix_millis)));
+        revoked.revoke(NOW, revocation("ann", 7));
+        // Told again, late.
+        revoked.revoke(NOW, revocation("ann", 3));
+        assert!(!revoked.has_none() && revoked.covers(&given("ann", 7)));
+        assert!(!revoked.covers(&given("ann", 8)));
+        assert!(!revoked.covers(&given("bob", 7)));
+        revoked.forget_users();
+        assert!(revoked.has_none());
     }
 
     #[test]
-    fn a_revocation_is_kept_until_its_tickets_have_expired() {
+    fn a_revocation_is_kept_until_nobody_can_use_its_tickets() {
         let mut revoked = Revocations::default();
-        revoked.revoke(NOW, revocation("ann", NOW.unix_millis));
-        let later = NOW.after(limits::TICKET_LIFE);
-        revoked.revoke(later, revocation("bob", later.unix_millis));
-        assert!(revoked.covers(&given("ann", NOW.unix_millis)));
-        let much_later = NOW.after(3 * limits::TICKET_LIFE);
-        revoked.revoke(much_later, revocation("bob", much_later.unix_millis));
+        revoked.revoke(NOW, revocation("ann", 7));
+        let later = NOW.after(DELIVERY_TIME_MAX);
+        revoked.revoke(later, revocation("bob", 8));
+        assert!(revoked.covers(&given("ann", 7)));
+        let much_later = later.after(DELIVERY_TIME_MAX);
+        revoked.revoke(much_later, revocation("bob", 9));
         assert_eq!(revoked.users.len(), 1);
     }
 }

@@ -126,13 +126,32 @@ fn every_fault_of_a_ticket_is_found_and_told_by_its_name() {
     assert_eq!(fault(door.import(at(0), &client, &good)), TicketFault::OtherRight);
     assert_eq!(fault(door.inputs(at(0), &client, &good, JobId(1))), TicketFault::OtherRight);
     assert_eq!(fault(door.plain(at(0), &client, &good)), TicketFault::Plain);
-    door.revoke(at(0), Revocation { user: read().user, until_unix_millis: 0 });
+    door.revoke(at(0), Revocation { user: read().user, last_ticket: 1 });
     let refused = door.read(at(0), &client, &good, SliceId(1)).unwrap_err();
     assert_eq!((refused.fault, refused.refusal.status), (Some(TicketFault::Revoked), Status::Unavailable));
     assert!(door.is_shown_revoked(&good));
-    let later = signed_by(1, &Ticket { until_unix_millis: LIFE_MILLIS + 1, ..read() });
+    let later = signed_by(1, &Ticket { number: 2, ..read() });
     assert_eq!(door.read(at(0), &client, &later, SliceId(1)), Ok(0..9));
     assert!(!door.is_shown_revoked(&later));
+}
+
+#[test]
+fn a_clock_that_goes_back_after_a_revocation_keeps_nobody_out() {
+    let (mut door, client) = (verifier(), client());
+    let hours = 3_600_000;
+    let ahead = signed_by(1, &Ticket { until_unix_millis: 5 * hours + LIFE_MILLIS, ..read() });
+    door.revoke(at(5 * hours), Revocation { user: read().user, last_ticket: 1 });
+    assert_eq!(fault(door.read(at(0), &client, &ahead, SliceId(1))), TicketFault::Revoked);
+    let after = signed_by(1, &Ticket { number: 2, ..read() });
+    assert_eq!(door.read(at(0), &client, &after, SliceId(1)), Ok(0..9));
+}
+
+#[test]
+fn a_master_that_was_started_again_counts_its_tickets_anew() {
+    let (mut door, client) = (verifier(), client());
+    door.revoke(at(0), Revocation { user: read().user, last_ticket: 100 });
+    door.take_keys(at(0), keys(40));
+    assert_eq!(door.read(at(0), &client, &signed_by(40, &read()), SliceId(1)), Ok(0..9));
 }
 
 #[test]
