@@ -129,7 +129,7 @@ fn a_backup_taken_under_load_is_put_back_and_costs_no_file_that_was_written_sinc
     });
     cloud.fails(5, &["cat", "/gone"]);
     let health = cloud.run(&["health"]).text();
-    assert!(health.contains("no node has their bytes"), "{health}");
+    assert!(health.contains("no node has its bytes"), "{health}");
     cloud.ok(&["rebuild", "dismiss", "--all"]);
     cloud.fails(3, &["stat", "/gone"]);
     assert_eq!(cloud.json(&["rebuild", "status"])["conflicts"], Value::Array(vec![]));
