@@ -72,8 +72,8 @@ pub(crate) struct Rebuild {
     last_told: Duration,
     /// The copy that was taken.
     copy: Option<(NodeId, KeptMark)>,
-    /// The slices of the files that this copy names; `None`: it was taken in an earlier life.
-    copied: Option<BTreeSet<SliceId>>,
+    /// Files that are in the trash by an older copy or a sidecar alone: the copy that was taken says nothing of them.
+    unsaid: BTreeSet<SliceId>,
     gather: Option<Gather>,
     /// Slices that are no file's content any more, with the nodes that were away when that was decided.
     removed: BTreeMap<SliceId, BTreeSet<NodeId>>,
@@ -139,7 +139,7 @@ impl Rebuild {
             disks_seen: BTreeMap::new(),
             last_told: now.monotonic,
             copy: state.copy,
-            copied: None,
+            unsaid: read.unsaid,
             gather: None,
             removed: read.removed,
             conflicts: read.conflicts,
@@ -445,6 +445,7 @@ impl Master {
         self.rebuild.version_floor = self.names.last_version();
         self.rebuild.retired.clear();
         self.rebuild.renamed.clear();
+        changes.extend(self.forget_unsaid());
         changes.extend(own::clear_rows(&self.rebuild.own));
         self.rebuild.own = Own::default();
         changes.extend(self.rebuild.fork.take().map(|_| rows::no_fork()));

@@ -75,7 +75,7 @@ impl Master {
                     self.rebuild.retired.insert(slice);
                 }
                 rows.extend(change.rows);
-                rows.extend(change.entry.and_then(|file| self.adopt_trash(now, file, path)));
+                rows.extend(self.adopt_removed(now, change.entry, path));
                 let said = metadata.header.acl.clone();
                 rows.extend(change.entry.map(|file| self.names.set_acl(file, said)).unwrap_or_default());
                 let mut effects = vec![Effect::Settle(slice)];
@@ -273,8 +273,7 @@ impl Master {
         let holders = replicas.iter().filter(|replica| Some(replica.state) == there);
         let of_holders = holders.map(|replica| self.knowledge(replica.node)).max();
         // Also what an older copy, or a sidecar, says to be in the trash is pinned; this copy knows nothing of that.
-        let is_copied = self.rebuild.copied.as_ref().is_none_or(|copied| copied.contains(&slice));
-        let names_it = is_copied && self.is_pinned(file);
+        let names_it = self.is_pinned(file) && !self.rebuild.unsaid.contains(&slice);
         let of_copy = self.rebuild.copy.as_ref().filter(|_| names_it).map(|(_, mark)| copy::age(mark));
         of_holders.max(self.rebuild.renamed.get(&slice).copied()).max(of_copy).unwrap_or((0, 0))
     }
@@ -321,9 +320,22 @@ impl Master {
             if !is_in_trash(to) {
                 rows.extend(self.trash.forget(file));
             }
-            rows.extend(self.adopt_trash(now, file, to));
+            rows.extend(self.adopt_removed(now, Some(file), to));
         }
         Some(rows)
+    }
+
+    /// Notes a file that has a path in the trash by what its sidecar, or an older copy, says.
+    pub(super) fn adopt_removed(&mut self, now: Now, file: Option<FileId>, path: &SectorPath) -> Vec<RowChange> {
+        let Some(file) = file.filter(|_| is_in_trash(path)) else { return Vec::new() };
+        let slice = self.names.content(file).map(|content| content.slice);
+        let unsaid = slice.filter(|slice| self.rebuild.unsaid.insert(*slice)).map(rows::unsaid);
+        unsaid.into_iter().chain(self.adopt_trash(now, file, path)).collect()
+    }
+
+    /// Another copy is taken, or the names stand: what was noted so is void.
+    pub(super) fn forget_unsaid(&mut self) -> Vec<RowChange> {
+        std::mem::take(&mut self.rebuild.unsaid).into_iter().map(rows::no_unsaid).collect()
     }
 }
 

@@ -229,7 +229,7 @@ impl Master {
         let mut changes: Vec<_> = entries.iter().map(|entry| namespace::removal(entry.id)).collect();
         changes.extend(tree.into_iter().map(|row| RowChange::Set { table: row.table, key: row.key, value: row.value }));
         let before = std::mem::replace(&mut self.names, new);
-        self.rebuild.copied = Some(self.names.all_slices().collect());
+        changes.extend(self.forget_unsaid());
         let made = std::mem::take(&mut self.rebuild.made);
         self.rebuild.folders = self.names.usage(ROOT).folders.saturating_sub(1);
         self.rebuild.files = self.names.usage(ROOT).files;
@@ -282,7 +282,7 @@ impl Master {
                 let aside =
                     loser.map(|loser| self.add_conflict(key, loser, ConflictKind::OlderVersion, Some(slice), true));
                 self.rebuild.files += u64::from(aside.is_none());
-                let trashed = change.entry.and_then(|file| self.adopt_trash(now, file, &path));
+                let trashed = self.adopt_removed(now, change.entry, &path);
                 let acl = before.own_acl(entry.id).cloned();
                 let said = change.entry.map(|file| self.names.set_acl(file, acl)).unwrap_or_default();
                 change.rows.into_iter().chain(aside).chain(trashed).chain(said).collect()

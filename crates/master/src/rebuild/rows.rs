@@ -31,6 +31,7 @@ pub(super) struct Read {
     pub(super) removed: BTreeMap<SliceId, BTreeSet<NodeId>>,
     pub(super) conflicts: BTreeMap<SliceId, Conflict>,
     pub(super) own: Own,
+    pub(super) unsaid: BTreeSet<SliceId>,
     pub(super) fork: Option<Fork>,
 }
 
@@ -67,10 +68,8 @@ impl Read {
             _ if row.key == STATE_KEY => self.state = Some(value_of(row)?),
             _ if row.key == SEQUENCE_KEY => self.sequence = value_of(row)?,
             _ if row.key == FORK_KEY => self.fork = Some(value_of(row)?),
-            Some((&OWN_SLICE, slice)) => {
-                let slice = slice.try_into().map_err(|_| damaged(row))?;
-                self.own.slices.insert(SliceId(u128::from_be_bytes(slice)));
-            }
+            Some((&OWN_SLICE, slice)) => drop(self.own.slices.insert(slice_in(slice, row)?)),
+            Some((&UNSAID, slice)) => drop(self.unsaid.insert(slice_in(slice, row)?)),
             Some((&OWN_FOLDER_BEFORE, path)) => {
                 let (path, owner) = (path_of(path).ok_or_else(|| damaged(row))?, value_of(row)?);
                 self.own.folders.insert(path, OwnFolder { owner, acl: None });
@@ -212,6 +211,16 @@ pub(super) fn no_own_row(key: Vec<u8>) -> RowChange {
     RowChange::Remove { table: JOURNAL_TABLE, key }
 }
 
+/// The row of a file of which the copy that was taken does not say that it is in the trash.
+pub(super) fn unsaid(slice: SliceId) -> RowChange {
+    set(JOURNAL_TABLE, unsaid_key(slice), &())
+}
+
+/// Takes that row away.
+pub(super) fn no_unsaid(slice: SliceId) -> RowChange {
+    RowChange::Remove { table: JOURNAL_TABLE, key: unsaid_key(slice) }
+}
+
 /// The row that says which journal this one was.
 pub(super) fn fork(fork: &Fork) -> RowChange {
     set(JOURNAL_TABLE, FORK_KEY.to_vec(), fork)
@@ -231,8 +240,17 @@ fn value_of<T: DeserializeOwned>(row: &StoredRow) -> Result<T, MasterError> {
 }
 
 fn slice_of(row: &StoredRow) -> Result<SliceId, MasterError> {
-    let key = row.key.as_slice().try_into().map_err(|_| damaged(row))?;
+    slice_in(&row.key, row)
+}
+
+/// The slice that a part of a row's key names.
+fn slice_in(key: &[u8], row: &StoredRow) -> Result<SliceId, MasterError> {
+    let key = key.try_into().map_err(|_| damaged(row))?;
     Ok(SliceId(u128::from_be_bytes(key)))
+}
+
+fn unsaid_key(slice: SliceId) -> Vec<u8> {
+    [&[UNSAID][..], &slice.0.to_be_bytes()].concat()
 }
 
 fn slice_key(slice: SliceId) -> Vec<u8> {
@@ -255,5 +273,7 @@ const OWN_FOLDER: u8 = 0x03;
 const OWN_POLICY: u8 = 0x04;
 /// First byte of the key of a user whose quota was set before a rebuild began.
 const OWN_QUOTA: u8 = 0x05;
+/// First byte of the key of a file that is in the trash by an older copy or a sidecar alone.
+const UNSAID: u8 = 0x06;
 /// The row that says which journal this one was, before nodes showed that it was behind.
 const FORK_KEY: &[u8] = b"fork";

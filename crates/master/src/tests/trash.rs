@@ -405,24 +405,31 @@ fn the_oldest_goes_first_where_the_nodes_are_nearly_full() {
 
 #[test]
 fn what_was_taken_back_is_not_in_the_trash_again_since_an_old_copy_came_first() {
-    let mut bench = Bench::with_nodes(&["a/1", "b/1", "c/1"]);
-    let slice = content(&bench.put("ann", CreateRequest { copies: Some(3), ..create("/f") }, 5)).slice;
-    bench.advance(seconds(5));
-    bench.done("ann", ClientRequest::Remove { path: path("/f"), recursive: false, now: false });
-    bench.advance(seconds(5));
-    // What it knows and has is from the time when the file was in the trash.
-    bench.crash("n1");
-    bench.advance(seconds(12));
-    let restore = ClientRequest::Restore { path: path("/f"), to: None };
-    assert!(matches!(bench.ask("ann", restore), ClientReply::Entry(_)));
-    bench.advance(seconds(5));
-    // The newest copy of the small rows is first told by a node that has nothing of the file.
-    bench.node_mut("n2").held.remove(&slice);
-    bench.lose_journal(0);
-    bench.join_each(&["n1", "n2", "n3"]);
-    assert_eq!(bench.rebuild_status().state, RebuildState::Settled);
-    assert!(bench.exists("/f"));
-    let trash = bench.ask("admin", ClientRequest::Trash { all_users: true, after: None });
-    assert!(matches!(&trash, ClientReply::Trash(trash) if trash.items.is_empty()), "{trash:?}");
-    assert_eq!(bench.conflicts(), []);
+    for dies_in_the_midst in [false, true] {
+        let mut bench = Bench::with_nodes(&["a/1", "b/1", "c/1"]);
+        let slice = content(&bench.put("ann", CreateRequest { copies: Some(3), ..create("/f") }, 5)).slice;
+        bench.advance(seconds(5));
+        bench.done("ann", ClientRequest::Remove { path: path("/f"), recursive: false, now: false });
+        bench.advance(seconds(5));
+        // What it knows and has is from the time when the file was in the trash.
+        bench.crash("n1");
+        bench.advance(seconds(12));
+        let restore = ClientRequest::Restore { path: path("/f"), to: None };
+        assert!(matches!(bench.ask("ann", restore), ClientReply::Entry(_)));
+        bench.advance(seconds(5));
+        // The newest copy of the small rows is first told by a node that has nothing of the file.
+        bench.node_mut("n2").held.remove(&slice);
+        bench.lose_journal(0);
+        bench.join_each(&["n1", "n2"]);
+        if dies_in_the_midst {
+            bench.restart_master();
+            bench.join_each(&["n1", "n2"]);
+        }
+        bench.join_each(&["n3"]);
+        assert_eq!(bench.rebuild_status().state, RebuildState::Settled);
+        assert!(bench.exists("/f"));
+        let trash = bench.ask("admin", ClientRequest::Trash { all_users: true, after: None });
+        assert!(matches!(&trash, ClientReply::Trash(trash) if trash.items.is_empty()), "{trash:?}");
+        assert_eq!(bench.conflicts(), []);
+    }
 }
