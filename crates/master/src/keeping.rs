@@ -296,8 +296,9 @@ impl Master {
         // copy than one that was not, and a journal that was put back from a backup to be older than what nodes know.
         let names_changed = changes.iter().any(|change| table_of(change) == NAMES_TABLE);
         if !kept.is_empty() || names_changed {
-            self.note_touched(changes);
             self.count_change(kept, changes, effects);
+            let touched = self.note_touched(changes);
+            changes.extend(touched);
         }
     }
 
@@ -342,6 +343,7 @@ impl Master {
             self.keeping.sequence = first - 1;
             kept.extend(kept_row(&row));
             changes.push(row);
+            changes.extend(self.note_life(first));
         }
         let sequence = self.keeping.add(kept);
         let value = namespace::encode_row(&sequence);

@@ -17,6 +17,7 @@ mod missing;
 mod own;
 mod removals;
 mod rows;
+mod unproven;
 
 pub(crate) use rows::{check_row, identity, new_identity, restored_identity, sequence};
 
@@ -44,6 +45,7 @@ use crate::{
 use behind::{Decided, Fork, GENERATION_MAX, is_absurd};
 use copy::Gather;
 use own::{Own, Touched};
+use unproven::Life;
 
 /// What is known of this journal's birth, and how far the names are.
 #[derive(Debug)]
@@ -97,6 +99,11 @@ pub(crate) struct Rebuild {
     /// What this master's life did, as long as some have not.
     decided: Decided,
     touched: Touched,
+    /// The lives that have not heard all nodes, this one included.
+    lives: Vec<Life>,
+    /// Where the lines may have parted later than `fork` says, and which life changed what of `own`, by key.
+    forks: Vec<Fork>,
+    own_lives: BTreeMap<Vec<u8>, u64>,
     /// When this life began, and how far the journal was then.
     started: Duration,
     version_at_start: Version,
@@ -151,7 +158,10 @@ impl Rebuild {
             has_past,
             runs_since_start: state.state == RebuildState::Running,
             decided: Decided::default(),
-            touched: Touched::default(),
+            touched: read.touched,
+            lives: read.lives,
+            forks: read.forks,
+            own_lives: read.own_lives,
             started: now.monotonic,
             // Known when the names are loaded.
             version_at_start: Version(0),
@@ -274,8 +284,8 @@ impl Master {
         self.rebuild.absent.remove(&id);
         self.rebuild.last_told = now.monotonic;
         self.rebuild.has_heard = true;
-        self.note_heard(&id);
-        let mut rows = self.confirm_removals_of(key);
+        let mut rows = self.note_heard(&id);
+        rows.extend(self.confirm_removals_of(key));
         if self.rebuild.members.insert(id.clone()) {
             rows.push(rows::member(&id));
         }
@@ -316,8 +326,8 @@ impl Master {
     /// Forgets a node that will never come back; nothing waits for it any longer.
     pub(crate) fn forget_member(&mut self, now: Now, id: &NodeId) {
         self.rebuild.absent.remove(id);
-        self.note_heard(id);
-        let mut changes = self.confirm_removals(id, |_| true);
+        let mut changes = self.note_heard(id);
+        changes.extend(self.confirm_removals(id, |_| true));
         if self.rebuild.members.remove(id) {
             changes.push(RowChange::Remove { table: MEMBERS_TABLE, key: id.as_str().into() });
         }
@@ -411,10 +421,10 @@ impl Master {
         self.rebuild.state = RebuildState::Running;
         self.rebuild.ends = now.monotonic + self.config.rebuild_wait;
         // What people have done meanwhile stands.
-        self.rebuild.own = self.gather_own(true);
+        (self.rebuild.own, _) = self.gather_own(true);
         let mut changes = vec![self.rebuild.state_row()];
         changes.extend(own::set_rows(&self.rebuild.own));
-        self.note_compared();
+        changes.extend(self.note_compared());
         // Copies that were given away already are of a journal without a past.
         for key in self.nodes.iter().map(|(key, _)| key).collect::<Vec<_>>() {
             self.keeping.close(key);
@@ -446,6 +456,8 @@ impl Master {
         self.rebuild.retired.clear();
         self.rebuild.renamed.clear();
         changes.extend(self.forget_unsaid());
+        changes.extend(self.forget_lives());
+        changes.extend(self.forget_forks());
         changes.extend(own::clear_rows(&self.rebuild.own));
         self.rebuild.own = Own::default();
         changes.extend(self.rebuild.fork.take().map(|_| rows::no_fork()));

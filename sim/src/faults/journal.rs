@@ -87,12 +87,11 @@ impl Cloud {
         self.env.look_at_clock_of(Who::Master);
         let (held, kept_until) = (self.all_held(), self.kept_until());
         let now = self.env.now.monotonic;
-        self.env.book.lose_estate(now, kept_until);
-        if let Some(backup) = backup {
-            self.env.book.estate.put_back(backup.taken);
-            self.env.book.had_old_journal = true;
-        }
+        let was_put_back = self.env.book.estate.is_put_back();
+        self.env.book.lose_estate(now, kept_until, backup.map(|backup| backup.taken));
+        self.env.book.had_old_journal |= backup.is_some();
         let recovered = match self.env.book.recovered.take() {
+            Some(recovered) if was_put_back => recovered.again(&held).confused(&self.env.book, &held),
             Some(recovered) => recovered.again(&held),
             None => Recovered::new(&self.env.book, now, kept_until, &held),
         };

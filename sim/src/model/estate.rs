@@ -25,6 +25,8 @@ pub(crate) struct Estate {
     /// When the journal was taken that was put back: until the names stand, rights may be those of that time
     /// (`docs/decisions/0032-older-journal.md`).
     put_back_from: Option<Duration>,
+    /// When a journal was lost, or an older one put back, last.
+    last_loss: Duration,
     /// And in the trash.
     pub(crate) found_bin: Vec<(UserName, SectorPath, ContentId)>,
 }
@@ -110,21 +112,33 @@ impl Estate {
         possible
     }
 
-    /// The journal was lost: nodes keep what was acknowledged before `kept_until`.
-    pub(crate) fn lose(&mut self, now: Duration, kept_until: Duration, is_there: impl Fn(&SectorPath) -> bool) {
+    /// The journal was lost, or one was put back that was taken then: nodes keep what was acknowledged before `kept_until`.
+    pub(crate) fn lose(
+        &mut self,
+        now: Duration,
+        kept_until: Duration,
+        put_back: Option<Duration>,
+        is_there: impl Fn(&SectorPath) -> bool,
+    ) {
         self.is_in_doubt = true;
+        // Of two lines that parted the older one may stay: where the journal is of before another loss, and where it is lost
+        // before the one that was put back had heard all nodes (`docs/decisions/0032-older-journal.md`).
+        let parted = put_back.filter(|taken| *taken < self.last_loss).into_iter().chain(self.put_back_from).min();
+        let since = parted.map_or(kept_until, |parted| parted.min(kept_until));
         for folder in &mut self.folders {
-            folder.owner.lose(now, kept_until);
-            folder.acl.lose(now, kept_until);
-            folder.policy.lose(now, kept_until);
+            folder.owner.lose(now, since);
+            folder.acl.lose(now, since);
+            folder.policy.lose(now, since);
         }
-        self.quotas.values_mut().for_each(|quota| quota.lose(now, kept_until));
+        self.quotas.values_mut().for_each(|quota| quota.lose(now, since));
         self.bin.lose(kept_until, is_there);
+        self.last_loss = now;
+        self.put_back_from = put_back.into_iter().chain(self.put_back_from).min();
     }
 
-    /// A journal was put back that was taken then.
-    pub(crate) fn put_back(&mut self, taken: Duration) {
-        self.put_back_from = Some(self.put_back_from.map_or(taken, |before| before.min(taken)));
+    /// Whether an older journal was put back, and not all is well yet.
+    pub(crate) fn is_put_back(&self) -> bool {
+        self.put_back_from.is_some()
     }
 
     /// All is well: what was found counts from now on.

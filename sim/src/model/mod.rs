@@ -114,14 +114,19 @@ impl Book {
     }
 
     /// The journal was lost, and with it what is not kept by nodes of owners, rights, quotas and the trash.
-    pub(crate) fn lose_estate(&mut self, now: std::time::Duration, kept_until: std::time::Duration) {
+    pub(crate) fn lose_estate(
+        &mut self,
+        now: std::time::Duration,
+        kept_until: std::time::Duration,
+        put_back: Option<std::time::Duration>,
+    ) {
         let regions = &self.regions;
         // What was removed, and has been put there again.
         let was_there = |at: &protocol::SectorPath| {
             let mut seen = regions.iter().flat_map(|region| region.seen_since(kept_until));
             seen.any(|tree| tree.0.contains_key(at))
         };
-        self.estate.lose(now, kept_until, was_there);
+        self.estate.lose(now, kept_until, put_back, was_there);
     }
 
     /// What was taken back from the trash after `kept_until` may be there again: the copies of the small rows say so. And where a

@@ -156,6 +156,18 @@ impl Recovered {
         self
     }
 
+    /// And an older journal had been put back that was still without some nodes: what a node that was away has counts by what that
+    /// journal gave it (`docs/decisions/0032-older-journal.md`), so that what was removed may be at its path again.
+    pub(crate) fn confused(mut self, book: &Book, held: &[Held]) -> Self {
+        let on_disks: BTreeSet<_> = held.iter().map(|held| held.content).collect();
+        for region in &book.regions {
+            for (path, content) in region.ever_seen().filter(|(_, content)| on_disks.contains(content)) {
+                region.renamed(path).into_iter().for_each(|path| self.may_be(path, content));
+            }
+        }
+        self
+    }
+
     /// The new master was started, for the first time or again.
     pub(crate) fn started(&mut self, now: Version) {
         self.birth.get_or_insert(now);

@@ -16,6 +16,7 @@ use protocol::{
     },
 };
 use serde::{Deserialize, Serialize};
+use store::RowChange;
 
 use super::{own, rows};
 use crate::{Master, nodes::NodeKey, reconcile::Sweep};
@@ -55,13 +56,6 @@ impl Master {
         }
     }
 
-    /// Rows were changed in this master's life.
-    pub(crate) fn note_touched(&mut self, changes: &[store::RowChange]) {
-        if !self.is_compared() && !self.rebuild.is_running() {
-            self.rebuild.touched.add(changes);
-        }
-    }
-
     /// Whether every known node has told what it knows, so that this journal is behind none.
     pub(crate) fn is_compared(&self) -> bool {
         self.rebuild.unheard.is_empty()
@@ -79,19 +73,20 @@ impl Master {
     }
 
     /// A node has told in this master's life, or will never.
-    pub(super) fn note_heard(&mut self, id: &protocol::NodeId) {
+    pub(super) fn note_heard(&mut self, id: &protocol::NodeId) -> Vec<RowChange> {
         if self.rebuild.unheard.remove(id) && self.rebuild.unheard.is_empty() {
-            self.note_compared();
+            return self.note_compared();
         }
+        Vec::new()
     }
 
     /// Nothing is held back any longer.
-    pub(super) fn note_compared(&mut self) {
+    pub(super) fn note_compared(&mut self) -> Vec<RowChange> {
         self.rebuild.unheard.clear();
         self.rebuild.decided = Decided::default();
-        self.rebuild.touched.clear();
         let up: Vec<_> = self.nodes.iter().filter(|(_, node)| node.is_up()).map(|(key, _)| key).collect();
         self.sweeps.extend(up.into_iter().map(|key| Sweep::Node(key, 0)));
+        self.forget_lives()
     }
 
     /// A node's copy is of this journal: is it one that was given away in this line of its lives?
@@ -133,15 +128,18 @@ impl Master {
         let old = self.rebuild.id;
         tracing::error!(%node, journal = %old, "the journal is older than what nodes know; the names are put together anew");
         let mut changes = own::clear_rows(&self.rebuild.own);
-        if !self.rebuild.is_running() {
-            self.rebuild.own = self.gather_own(false);
-        }
-        changes.extend(own::set_rows(&self.rebuild.own));
+        changes.extend(self.forget_forks());
         let last = self.keeping.sequence();
         let life = self.lineage.begun().map(|first| (first, last));
         // Of too many changes nobody knows which were this life's: then nothing of the journal is replaced.
         let merges = merges || self.rebuild.touched.is_full();
-        let fork = Fork { journal: old, base: self.rebuild.sequence_at_start, life, merges };
+        let mut fork = Fork { journal: old, base: self.rebuild.sequence_at_start, life, merges };
+        if !self.rebuild.is_running() {
+            let (first, of_lives) = self.part_lines(fork, last);
+            fork = first;
+            changes.extend(of_lives);
+        }
+        changes.extend(own::set_rows(&self.rebuild.own));
         changes.push(self.lineage.end(old, last));
         changes.push(rows::fork(&fork));
         let rebuild = &mut self.rebuild;
@@ -162,7 +160,7 @@ impl Master {
             }
         }
         self.rebuild.absent = self.rebuild.members.clone();
-        self.note_compared();
+        changes.extend(self.note_compared());
         self.save(now, changes, Vec::new());
     }
 }

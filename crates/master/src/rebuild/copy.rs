@@ -101,7 +101,6 @@ impl Master {
                 stored.push(StoredRow { table, key, value });
             }
         }
-        let replaces = self.replaces(&mark, &stored);
         // Of a build that kept no such rows, nobody can say.
         let is_silent = stored.iter().all(|row| row.table != LINEAGE_TABLE);
         let is_doubtful = is_silent && !self.rebuild.is_running();
@@ -112,7 +111,9 @@ impl Master {
             let is_known = self.rebuild.runs_since_start || !self.is_compared();
             return self.fall_behind(now, key, mark.generation, is_silent || !is_known);
         }
-        let mut changes = self.lineage.take(mark.journal, mark.sequence, &stored);
+        let mut changes = self.find_parting(&mark, &stored);
+        let replaces = self.replaces(&mark, &stored);
+        changes.extend(self.lineage.take(mark.journal, mark.sequence, &stored));
         let mut gone = Vec::new();
         for row in stored.iter().filter(|row| row.table == MEMBERS_TABLE) {
             let Some(id) = rows::member_of(&row.key) else { continue };

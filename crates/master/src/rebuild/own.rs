@@ -34,68 +34,113 @@ pub(super) struct OwnFolder {
     pub(super) acl: Option<Acl>,
 }
 
-/// What has been changed in this master's life, as long as it may turn out that its journal is behind.
+/// What has been changed in lives of the master that had not heard all nodes: each row with the last such life, by the
+/// number of its first change.
 #[derive(Debug, Default)]
 pub(super) struct Touched {
-    rows: BTreeSet<(&'static str, Vec<u8>)>,
+    rows: BTreeMap<(&'static str, Vec<u8>), u64>,
     is_full: bool,
 }
 
 impl Touched {
-    pub(super) fn add(&mut self, changes: &[RowChange]) {
+    /// Adds what these change; gives the keys under which what is new is written down.
+    pub(super) fn add(&mut self, changes: &[RowChange], life: u64) -> Vec<Vec<u8>> {
+        let mut new = Vec::new();
         for change in changes {
             let (RowChange::Set { table, key, .. } | RowChange::Remove { table, key }) = change;
-            if ![NAMES_TABLE, POLICIES_TABLE, QUOTAS_TABLE].contains(table) {
+            if !TOUCHED_TABLES.contains(table) {
                 continue;
             }
-            if self.rows.len() < TOUCHED_MAX {
-                self.rows.insert((table, key.clone()));
-            } else {
+            if self.rows.len() >= TOUCHED_MAX {
                 self.is_full = true;
+            } else if self.rows.insert((table, key.clone()), life) != Some(life) {
+                new.extend(stored_key(table, key));
             }
         }
+        new
     }
 
-    pub(super) fn clear(&mut self) {
-        *self = Self::default();
+    /// Takes one that was written down; `None` where it is none.
+    pub(super) fn load(&mut self, stored: &[u8], life: u64) -> Option<()> {
+        let (table, key) = stored.split_first()?;
+        self.rows.insert((TOUCHED_TABLES.get(usize::from(*table))?, key.to_vec()), life);
+        self.is_full |= self.rows.len() >= TOUCHED_MAX;
+        Some(())
+    }
+
+    /// The keys under which they are written down.
+    pub(super) fn keys(&self) -> impl Iterator<Item = Vec<u8>> {
+        self.rows.keys().filter_map(|(table, key)| stored_key(table, key))
     }
 
     pub(super) fn is_full(&self) -> bool {
         self.is_full
     }
 
-    fn has(&self, table: &'static str, key: Vec<u8>) -> bool {
-        self.rows.contains(&(table, key))
+    /// The last life that changed a row.
+    fn life(&self, table: &'static str, key: Vec<u8>) -> Option<u64> {
+        self.rows.get(&(table, key)).copied()
+    }
+}
+
+/// The key under which it is written down that a row of a table was changed.
+fn stored_key(table: &str, key: &[u8]) -> Option<Vec<u8>> {
+    let number = TOUCHED_TABLES.iter().position(|touched| *touched == table)?;
+    Some([&[u8::try_from(number).ok()?], key].concat())
+}
+
+impl Own {
+    /// Leaves what has none of these keys.
+    pub(super) fn forget(&mut self, keys: &BTreeSet<Vec<u8>>) {
+        let keeps = |kind, key: &[u8]| !keys.contains(&rows::own_key(kind, key));
+        self.slices.retain(|slice| keeps(rows::OWN_SLICE, &slice.0.to_be_bytes()));
+        self.folders.retain(|path, _| keeps(rows::OWN_FOLDER, path.as_str().as_bytes()));
+        self.policies.retain(|path, _| keeps(rows::OWN_POLICY, path.as_str().as_bytes()));
+        self.quotas.retain(|user, _| keeps(rows::OWN_QUOTA, user.as_str().as_bytes()));
     }
 }
 
 impl Master {
-    /// What stands when names are put together: with `all`, whatever there is, else what this master's life changed.
-    pub(super) fn gather_own(&self, all: bool) -> Own {
-        let touched = |table, key| all || self.rebuild.touched.has(table, key);
-        let mut own = Own::default();
+    /// What stands when names are put together: with `all`, whatever there is, else what was changed in lives that had not heard
+    /// all nodes, and in which of them, by key.
+    pub(super) fn gather_own(&self, all: bool) -> (Own, BTreeMap<Vec<u8>, u64>) {
+        let this_life = self.lineage.begun().unwrap_or(u64::MAX);
+        let touched = |table, key| if all { Some(this_life) } else { self.rebuild.touched.life(table, key) };
+        let written = |version| match version > self.rebuild.version_at_start {
+            true => Some(this_life),
+            false => self.rebuild.life_of(version),
+        };
+        let (mut own, mut lives) = (Own::default(), BTreeMap::new());
+        let mut note = |kind, key: &[u8], life| _ = lives.insert(rows::own_key(kind, key), life);
         for entry in self.entries_below_root().into_iter().chain(self.names.entry(ROOT)) {
-            let is_new = touched(NAMES_TABLE, file_key(entry.id));
-            if let Some(policy) = self.policies.get(entry.id).filter(|_| touched(POLICIES_TABLE, file_key(entry.id))) {
+            let of_entry = touched(NAMES_TABLE, file_key(entry.id));
+            let of_policy = touched(POLICIES_TABLE, file_key(entry.id));
+            if let Some((policy, life)) = self.policies.get(entry.id).zip(of_policy) {
+                note(rows::OWN_POLICY, entry.path.as_str().as_bytes(), life);
                 own.policies.insert(entry.path.clone(), policy.clone());
             }
-            match self.names.content(entry.id) {
-                Some(content) if is_new || content.version > self.rebuild.version_at_start => {
-                    own.slices.insert(content.slice);
+            match (self.names.content(entry.id), of_entry) {
+                (Some(content), of_entry) => {
+                    if let Some(life) = of_entry.max(written(content.version)) {
+                        note(rows::OWN_SLICE, &content.slice.0.to_be_bytes(), life);
+                        own.slices.insert(content.slice);
+                    }
                 }
-                None if is_new => {
+                (None, Some(life)) => {
                     let acl = self.names.own_acl(entry.id).cloned();
+                    note(rows::OWN_FOLDER, entry.path.as_str().as_bytes(), life);
                     own.folders.insert(entry.path, OwnFolder { owner: entry.owner, acl });
                 }
-                _ => {}
+                (None, None) => {}
             }
         }
         for (user, value) in self.quotas.stored() {
-            if touched(QUOTAS_TABLE, user.as_str().as_bytes().to_vec()) {
+            if let Some(life) = touched(QUOTAS_TABLE, user.as_str().as_bytes().to_vec()) {
+                note(rows::OWN_QUOTA, user.as_str().as_bytes(), life);
                 own.quotas.insert(user, value);
             }
         }
-        own
+        (own, lives)
     }
 
     /// Makes the folders that stand, with what they say of rights.
@@ -172,6 +217,8 @@ pub(super) fn clear_rows(own: &Own) -> Vec<RowChange> {
     rows::own(own).map(|(key, _)| key).chain(before).map(rows::no_own_row).collect()
 }
 
+/// Tables whose rows are remembered; their numbers are the format.
+const TOUCHED_TABLES: [&str; 3] = [NAMES_TABLE, POLICIES_TABLE, QUOTAS_TABLE];
 /// Changed rows remembered while some node has not told, about 10 MiB. With more,
 /// a copy that knows more replaces nothing.
 const TOUCHED_MAX: usize = 100_000;

@@ -12,7 +12,8 @@ use store::RowChange;
 
 use super::{
     behind::Fork,
-    own::{Own, OwnFolder},
+    own::{Own, OwnFolder, Touched},
+    unproven::Life,
 };
 use crate::{
     MasterError,
@@ -31,8 +32,13 @@ pub(super) struct Read {
     pub(super) removed: BTreeMap<SliceId, BTreeSet<NodeId>>,
     pub(super) conflicts: BTreeMap<SliceId, Conflict>,
     pub(super) own: Own,
+    /// Which life changed what of it, by key.
+    pub(super) own_lives: BTreeMap<Vec<u8>, u64>,
     pub(super) unsaid: BTreeSet<SliceId>,
     pub(super) fork: Option<Fork>,
+    pub(super) forks: Vec<Fork>,
+    pub(super) lives: Vec<Life>,
+    pub(super) touched: Touched,
 }
 
 /// The journal's own row. Field order is the format.
@@ -68,6 +74,10 @@ impl Read {
             _ if row.key == STATE_KEY => self.state = Some(value_of(row)?),
             _ if row.key == SEQUENCE_KEY => self.sequence = value_of(row)?,
             _ if row.key == FORK_KEY => self.fork = Some(value_of(row)?),
+            _ if row.key == FORKS_KEY => self.forks = value_of(row)?,
+            _ if row.key == LIVES_KEY => self.lives = value_of(row)?,
+            Some((&TOUCHED, touched)) => self.touched.load(touched, value_of(row)?).ok_or_else(|| damaged(row))?,
+            Some((&OWN_LIFE, key)) => drop(self.own_lives.insert(key.to_vec(), value_of(row)?)),
             Some((&OWN_SLICE, slice)) => drop(self.own.slices.insert(slice_in(slice, row)?)),
             Some((&UNSAID, slice)) => drop(self.unsaid.insert(slice_in(slice, row)?)),
             Some((&OWN_FOLDER_BEFORE, path)) => {
@@ -187,13 +197,18 @@ pub(super) fn no_conflict(slice: SliceId) -> RowChange {
 
 /// The keys and values of what stands.
 pub(super) fn own(own: &Own) -> impl Iterator<Item = (Vec<u8>, Vec<u8>)> + '_ {
-    let of_path = |kind: u8, path: &SectorPath| [&[kind][..], path.as_str().as_bytes()].concat();
-    let slices = own.slices.iter().map(|slice| ([&[OWN_SLICE][..], &slice.0.to_be_bytes()].concat(), encode_row(&())));
+    let of_path = |kind: u8, path: &SectorPath| own_key(kind, path.as_str().as_bytes());
+    let slices = own.slices.iter().map(|slice| (own_key(OWN_SLICE, &slice.0.to_be_bytes()), encode_row(&())));
     let folders = own.folders.iter().map(move |(path, folder)| (of_path(OWN_FOLDER, path), encode_row(folder)));
     let policies = own.policies.iter().map(move |(path, policy)| (of_path(OWN_POLICY, path), encode_row(policy)));
     let quotas = own.quotas.iter();
-    let quotas = quotas.map(|(user, value)| ([&[OWN_QUOTA][..], user.as_str().as_bytes()].concat(), value.clone()));
+    let quotas = quotas.map(|(user, value)| (own_key(OWN_QUOTA, user.as_str().as_bytes()), value.clone()));
     slices.chain(folders).chain(policies).chain(quotas)
+}
+
+/// The key of something that stands.
+pub(super) fn own_key(kind: u8, of: &[u8]) -> Vec<u8> {
+    [&[kind], of].concat()
 }
 
 /// The key under which builds before wrote a folder that stands.
@@ -209,6 +224,36 @@ pub(super) fn own_row(key: Vec<u8>, value: Vec<u8>) -> RowChange {
 /// Takes such a row away.
 pub(super) fn no_own_row(key: Vec<u8>) -> RowChange {
     RowChange::Remove { table: JOURNAL_TABLE, key }
+}
+
+/// The row that says which life changed what stands under this key.
+pub(super) fn own_life(key: &[u8], life: u64) -> RowChange {
+    set(JOURNAL_TABLE, [&[OWN_LIFE], key].concat(), &life)
+}
+
+/// Takes that row away.
+pub(super) fn no_own_life(key: &[u8]) -> RowChange {
+    no_own_row([&[OWN_LIFE], key].concat())
+}
+
+/// The row of something that a life changed which had not heard all nodes.
+pub(super) fn touched(key: &[u8], life: u64) -> RowChange {
+    set(JOURNAL_TABLE, [&[TOUCHED], key].concat(), &life)
+}
+
+/// Takes that row away.
+pub(super) fn no_touched(key: &[u8]) -> RowChange {
+    no_own_row([&[TOUCHED], key].concat())
+}
+
+/// The row that says where the lives began that have not heard all nodes.
+pub(super) fn lives(lives: &Vec<Life>) -> RowChange {
+    set(JOURNAL_TABLE, LIVES_KEY.to_vec(), lives)
+}
+
+/// Takes that row away.
+pub(super) fn no_lives() -> RowChange {
+    no_own_row(LIVES_KEY.to_vec())
 }
 
 /// The row of a file of which the copy that was taken does not say that it is in the trash.
@@ -229,6 +274,16 @@ pub(super) fn fork(fork: &Fork) -> RowChange {
 /// Takes that row away.
 pub(super) fn no_fork() -> RowChange {
     RowChange::Remove { table: JOURNAL_TABLE, key: FORK_KEY.to_vec() }
+}
+
+/// The row that says which other lives it may have parted in.
+pub(super) fn forks(forks: &Vec<Fork>) -> RowChange {
+    set(JOURNAL_TABLE, FORKS_KEY.to_vec(), forks)
+}
+
+/// Takes that row away.
+pub(super) fn no_forks() -> RowChange {
+    no_own_row(FORKS_KEY.to_vec())
 }
 
 fn set<T: Serialize>(table: &'static str, key: Vec<u8>, value: &T) -> RowChange {
@@ -264,16 +319,24 @@ fn path_of(key: &[u8]) -> Option<SectorPath> {
 /// The row with the journal's id.
 const STATE_KEY: &[u8] = b"state";
 /// First byte of the key of a slice that was written before a rebuild began. No other key begins so.
-const OWN_SLICE: u8 = 0x01;
+pub(super) const OWN_SLICE: u8 = 0x01;
 /// As `OWN_FOLDER`, of a build that wrote down the owner alone.
 const OWN_FOLDER_BEFORE: u8 = 0x02;
 /// First byte of the key of a folder that was made or changed before a rebuild began.
-const OWN_FOLDER: u8 = 0x03;
+pub(super) const OWN_FOLDER: u8 = 0x03;
 /// First byte of the key of a path whose policy was set before a rebuild began.
-const OWN_POLICY: u8 = 0x04;
+pub(super) const OWN_POLICY: u8 = 0x04;
 /// First byte of the key of a user whose quota was set before a rebuild began.
-const OWN_QUOTA: u8 = 0x05;
+pub(super) const OWN_QUOTA: u8 = 0x05;
 /// First byte of the key of a file that is in the trash by an older copy or a sidecar alone.
 const UNSAID: u8 = 0x06;
+/// First byte of the key of something that was changed in a life that had not heard all nodes.
+const TOUCHED: u8 = 0x07;
+/// First byte of the key that says which life changed what stands.
+const OWN_LIFE: u8 = 0x08;
+/// The row that says where the lives began that have not heard all nodes.
+const LIVES_KEY: &[u8] = b"lives";
+/// The row that says in which lives the line may have parted, after the first of them.
+const FORKS_KEY: &[u8] = b"forks";
 /// The row that says which journal this one was, before nodes showed that it was behind.
 const FORK_KEY: &[u8] = b"fork";

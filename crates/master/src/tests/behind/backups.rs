@@ -59,3 +59,86 @@ fn a_backup_from_the_middle_of_a_rebuild_costs_nothing_that_was_done_under_it_si
         assert_eq!(content(&bench.stat(at).entry).bytes, bytes, "{at}");
     }
 }
+
+fn give(bench: &mut Bench, at: &str, user: &str) {
+    let give = AclRequest::GiveTo { path: path(at), owner: UserName::new(user).unwrap() };
+    assert!(matches!(bench.ask("admin", ClientRequest::Acl(give)), ClientReply::Acl(_)));
+}
+
+fn limits(bench: &mut Bench) -> Vec<u64> {
+    let ClientReply::Quotas(quotas) = bench.ask("admin", ClientRequest::Quotas { after: None }) else { panic!() };
+    quotas.quotas.iter().filter_map(|quota| quota.files).collect()
+}
+
+/// Started twice on the old journal, the master no longer remembers by itself what was changed on it and what is old.
+#[test]
+fn what_was_changed_of_old_folders_holds_although_a_master_was_started_twice_on_an_old_journal() {
+    for is_of_such_a_life_itself in [false, true] {
+        let mut bench = Bench::with_nodes(&["a/1", "b/1", "c/1"]);
+        bench.mkdir("ann", "/shared");
+        bench.mkdir("eve", "/eves");
+        bench.keep_for("/shared", 1_000);
+        bench.keep_for("/eves", 1_000);
+        bench.limit("bob", 5);
+        bench.limit("eve", 5);
+        bench.advance(seconds(3));
+        // Only n3 is told of what comes now.
+        bench.crash("n1");
+        bench.crash("n2");
+        bench.advance(seconds(12));
+        if is_of_such_a_life_itself {
+            bench.restart_master();
+            bench.join_each(&["n3"]);
+            bench.limit("bob", 6);
+            bench.advance(seconds(3));
+        }
+        let backup = bench.rows.clone();
+        give(&mut bench, "/shared", "bob");
+        bench.keep_for("/shared", 2_000);
+        bench.limit("bob", 9);
+        bench.advance(seconds(3));
+        bench.bring_back(&backup);
+        bench.join_each(&["n1", "n2"]);
+        bench.keep_for("/eves", 3_000);
+        bench.advance(seconds(3));
+        bench.restart_master();
+        bench.join_each(&["n1", "n2"]);
+        bench.limit("eve", 3);
+        bench.advance(seconds(3));
+        bench.come(&["n1", "n2", "n3"]);
+        assert_eq!(bench.rebuild_status().state, RebuildState::Settled);
+        assert_eq!(bench.stat("/shared").entry.owner.as_str(), "bob");
+        assert_eq!((bench.lifetime("/shared"), bench.lifetime("/eves")), (Some(2_000), Some(3_000)));
+        assert_eq!(limits(&mut bench), [9, 3]);
+    }
+}
+
+#[test]
+fn a_backup_from_a_life_that_had_not_heard_all_nodes_takes_no_later_wish_back() {
+    for dies_in_the_midst in [false, true] {
+        let mut bench = Bench::with_nodes(&["a/1", "b/1", "c/1"]);
+        bench.mkdir("eve", "/eves");
+        bench.advance(seconds(3));
+        bench.restart_master();
+        bench.join_each(&["n1", "n2"]);
+        bench.keep_for("/eves", 3_000);
+        bench.limit("eve", 3);
+        bench.advance(seconds(3));
+        let backup = bench.rows.clone();
+        bench.come(&["n3"]);
+        give(&mut bench, "/eves", "bob");
+        bench.keep_for("/eves", 4_000);
+        bench.limit("eve", 4);
+        bench.advance(seconds(3));
+        bench.bring_back(&backup);
+        bench.join_each(&["n1"]);
+        if dies_in_the_midst {
+            bench.restart_master();
+        }
+        bench.come(&["n1", "n2", "n3"]);
+        assert_eq!(bench.rebuild_status().state, RebuildState::Settled);
+        assert_eq!(bench.stat("/eves").entry.owner.as_str(), "bob");
+        assert_eq!(bench.lifetime("/eves"), Some(4_000));
+        assert_eq!(limits(&mut bench), [4]);
+    }
+}
