@@ -137,7 +137,10 @@ impl Disks {
     /// Where none has it, or its disk has such a sector already.
     pub(crate) fn set_bad_sector(&mut self, below: &Path, offset: u64) -> io::Result<usize> {
         let spoils = |slot: &NodeDisk| {
-            !slot.has_bad_sector && slot.disk.set_bad_sector(&slot.folder.join(below), Some(offset)).is_ok()
+            let file = slot.folder.join(below);
+            // On another disk a folder of that name may have been left.
+            let is_there = matches!(slot.disk.bytes(&file), Ok(Some(_)));
+            !slot.has_bad_sector && is_there && slot.disk.set_bad_sector(&file, Some(offset)).is_ok()
         };
         let disk = self.0.iter().position(spoils).ok_or(io::ErrorKind::NotFound)?;
         self.0[disk].has_bad_sector = true;
