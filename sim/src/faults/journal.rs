@@ -87,6 +87,10 @@ impl Cloud {
         self.env.look_at_clock_of(Who::Master);
         let (held, kept_until) = (self.all_held(), self.kept_until());
         let now = self.env.now.monotonic;
+        // The newest file may have been removed for good.
+        let found = held.iter().map(|held| held.version).max();
+        let in_backup = backup.and_then(|backup| self.env.book.versions.largest_before(backup.taken));
+        self.env.book.versions.lose(now, found.max(in_backup));
         let was_put_back = self.env.book.estate.is_put_back();
         self.env.book.lose_estate(now, kept_until, backup.map(|backup| backup.taken));
         self.env.book.had_old_journal |= backup.is_some();

@@ -19,6 +19,13 @@ impl Versions {
         self.told[..count].last().map(|(_, version)| *version)
     }
 
+    /// The journal was lost, or an older one put back: that there was a larger one than this nobody may know.
+    pub(crate) fn lose(&mut self, now: Duration, known: Option<Version>) {
+        if let Some(largest) = self.largest_before(now) {
+            self.told.push((now, known.unwrap_or_default().min(largest)));
+        }
+    }
+
     /// A version was told.
     pub(crate) fn note(&mut self, now: Duration, version: Version) {
         let largest = self.told.last().map_or(version, |(_, before)| version.max(*before));
@@ -39,5 +46,18 @@ mod tests {
         }
         let largest: Vec<_> = (0..4).map(|second| versions.largest_before(at(second))).collect();
         assert_eq!(largest, [None, Some(Version(10)), Some(Version(10)), Some(Version(20))]);
+    }
+
+    #[test]
+    fn what_nobody_has_any_more_is_forgotten_with_the_journal() {
+        let (mut versions, at) = (Versions::default(), Duration::from_secs);
+        versions.lose(at(0), None);
+        versions.note(at(1), Version(20));
+        for (found, left) in [(30, 20), (10, 10)] {
+            versions.lose(at(2), Some(Version(found)));
+            assert_eq!(versions.largest_before(at(2)), Some(Version(left)));
+        }
+        versions.note(at(3), Version(11));
+        assert_eq!(versions.largest_before(at(3)), Some(Version(11)));
     }
 }
