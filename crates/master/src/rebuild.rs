@@ -76,6 +76,8 @@ pub(crate) struct Rebuild {
     copy: Option<(NodeId, KeptMark)>,
     /// Files that are in the trash by an older copy or a sidecar alone: the copy that was taken says nothing of them.
     unsaid: BTreeSet<SliceId>,
+    /// Slices that the journal kept aside already when it showed to be behind, or was put back.
+    was_aside: BTreeSet<SliceId>,
     gather: Option<Gather>,
     /// Slices that are no file's content any more, with the nodes that were away when that was decided.
     removed: BTreeMap<SliceId, BTreeSet<NodeId>>,
@@ -147,6 +149,7 @@ impl Rebuild {
             last_told: now.monotonic,
             copy: state.copy,
             unsaid: read.unsaid,
+            was_aside: read.was_aside,
             gather: None,
             removed: read.removed,
             conflicts: read.conflicts,
@@ -186,6 +189,13 @@ impl Rebuild {
     /// Whether a slice is kept although no file has it.
     pub(crate) fn keeps(&self, slice: SliceId) -> bool {
         self.conflicts.get(&slice).is_some_and(|conflict| conflict.aside)
+    }
+
+    /// Whether a slice was kept aside before the names had to be put together, and nothing has been done with it since: a newer
+    /// one had its path then.
+    fn stays_aside(&self, header: &SliceHeader) -> bool {
+        let listed = self.conflicts.get(&header.slice).filter(|conflict| conflict.aside);
+        self.was_aside.contains(&header.slice) && listed.is_some_and(|conflict| conflict.metadata.header == *header)
     }
 
     /// The least version that this journal may begin with.
@@ -456,6 +466,8 @@ impl Master {
         self.rebuild.retired.clear();
         self.rebuild.renamed.clear();
         changes.extend(self.forget_unsaid());
+        let was_aside = std::mem::take(&mut self.rebuild.was_aside);
+        changes.extend(was_aside.into_iter().map(rows::was_not_aside));
         changes.extend(self.forget_lives());
         changes.extend(self.forget_forks());
         changes.extend(own::clear_rows(&self.rebuild.own));

@@ -138,6 +138,9 @@ impl Master {
             let (first, of_lives) = self.part_lines(fork, last);
             fork = first;
             changes.extend(of_lives);
+            let aside = self.rebuild.conflicts.values().filter(|conflict| conflict.aside);
+            self.rebuild.was_aside = aside.map(|conflict| conflict.metadata.header.slice).collect();
+            changes.extend(self.rebuild.was_aside.iter().map(|slice| rows::was_aside(*slice)));
         }
         changes.extend(own::set_rows(&self.rebuild.own));
         changes.push(self.lineage.end(old, last));

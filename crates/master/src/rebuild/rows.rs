@@ -35,6 +35,7 @@ pub(super) struct Read {
     /// Which life changed what of it, by key.
     pub(super) own_lives: BTreeMap<Vec<u8>, u64>,
     pub(super) unsaid: BTreeSet<SliceId>,
+    pub(super) was_aside: BTreeSet<SliceId>,
     pub(super) fork: Option<Fork>,
     pub(super) forks: Vec<Fork>,
     pub(super) lives: Vec<Life>,
@@ -80,6 +81,7 @@ impl Read {
             Some((&OWN_LIFE, key)) => drop(self.own_lives.insert(key.to_vec(), value_of(row)?)),
             Some((&OWN_SLICE, slice)) => drop(self.own.slices.insert(slice_in(slice, row)?)),
             Some((&UNSAID, slice)) => drop(self.unsaid.insert(slice_in(slice, row)?)),
+            Some((&WAS_ASIDE, slice)) => drop(self.was_aside.insert(slice_in(slice, row)?)),
             Some((&OWN_FOLDER_BEFORE, path)) => {
                 let (path, owner) = (path_of(path).ok_or_else(|| damaged(row))?, value_of(row)?);
                 self.own.folders.insert(path, OwnFolder { owner, acl: None });
@@ -149,7 +151,9 @@ pub(crate) fn restored_identity(rows: &[StoredRow], id: JournalId) -> Result<Vec
     };
     let known = Lineage::load(before.id, read.sequence, rows)?.end(before.id, read.sequence);
     let was = Fork { journal: before.id, base: read.sequence, life: None, merges: false };
-    Ok(vec![state.change(), known, fork(&was)])
+    let aside = read.conflicts.values().filter(|conflict| conflict.aside);
+    let aside = aside.map(|conflict| was_aside(conflict.metadata.header.slice));
+    Ok([state.change(), known, fork(&was)].into_iter().chain(aside).collect())
 }
 
 /// The number of the last change of a small row, where this row says it; else 0.
@@ -266,6 +270,16 @@ pub(super) fn no_unsaid(slice: SliceId) -> RowChange {
     RowChange::Remove { table: JOURNAL_TABLE, key: unsaid_key(slice) }
 }
 
+/// The row of a slice that was kept aside already when a rebuild began.
+pub(super) fn was_aside(slice: SliceId) -> RowChange {
+    set(JOURNAL_TABLE, own_key(WAS_ASIDE, &slice.0.to_be_bytes()), &())
+}
+
+/// Takes that row away.
+pub(super) fn was_not_aside(slice: SliceId) -> RowChange {
+    no_own_row(own_key(WAS_ASIDE, &slice.0.to_be_bytes()))
+}
+
 /// The row that says which journal this one was.
 pub(super) fn fork(fork: &Fork) -> RowChange {
     set(JOURNAL_TABLE, FORK_KEY.to_vec(), fork)
@@ -305,7 +319,7 @@ fn slice_in(key: &[u8], row: &StoredRow) -> Result<SliceId, MasterError> {
 }
 
 fn unsaid_key(slice: SliceId) -> Vec<u8> {
-    [&[UNSAID][..], &slice.0.to_be_bytes()].concat()
+    own_key(UNSAID, &slice.0.to_be_bytes())
 }
 
 fn slice_key(slice: SliceId) -> Vec<u8> {
@@ -334,6 +348,8 @@ const UNSAID: u8 = 0x06;
 const TOUCHED: u8 = 0x07;
 /// First byte of the key that says which life changed what stands.
 const OWN_LIFE: u8 = 0x08;
+/// First byte of the key of a slice that was kept aside already when a rebuild began.
+const WAS_ASIDE: u8 = 0x09;
 /// The row that says where the lives began that have not heard all nodes.
 const LIVES_KEY: &[u8] = b"lives";
 /// The row that says in which lives the line may have parted, after the first of them.

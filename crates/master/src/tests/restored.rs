@@ -15,7 +15,7 @@ type Rows = BTreeMap<(&'static str, Vec<u8>), Vec<u8>>;
 
 impl Bench {
     /// The master's folder is as it was when it had these rows, put back by `sector restore`.
-    fn put_back(&mut self, rows: &Rows, id: u64) {
+    pub(super) fn put_back(&mut self, rows: &Rows, id: u64) {
         self.rows = rows.clone().into_iter().collect();
         let stored: Vec<_> = rows
             .iter()

@@ -142,3 +142,36 @@ fn a_backup_from_a_life_that_had_not_heard_all_nodes_takes_no_later_wish_back() 
         assert_eq!(limits(&mut bench), [4]);
     }
 }
+
+#[test]
+fn what_was_kept_aside_is_not_named_by_a_later_rebuild_because_its_path_is_free_by_then() {
+    for is_restored in [false, true] {
+        let mut bench = Bench::with_nodes(&["a/1", "b/1"]);
+        let at = |id: &str| CreateRequest { copies: Some(1), sync_copies: Some(1), at: Some(node(id)), ..create("/f") };
+        let old = content(&bench.put("ann", at("n2"), 1)).slice;
+        bench.advance(seconds(3));
+        let (held, kept) = (bench.node("n2").held.clone(), bench.node("n2").kept.clone());
+        // What n2 has does not say that it was replaced, and nobody is left who knows.
+        bench.put("ann", at("n1"), 2);
+        bench.advance(seconds(3));
+        (bench.node_mut("n2").held, bench.node_mut("n2").kept) = (held, kept.clone());
+        bench.node_mut("n1").kept = kept;
+        bench.lose_journal(0);
+        bench.join_each(&["n1", "n2"]);
+        assert_eq!(bench.conflicts(), [("/f".to_owned(), ConflictKind::OlderVersion, true)]);
+        bench.done("ann", ClientRequest::Rename { from: path("/f"), to: path("/g") });
+        bench.advance(seconds(3));
+        let backup = bench.rows.clone();
+        bench.put("ann", create("/later"), 3);
+        bench.advance(seconds(3));
+        match is_restored {
+            true => bench.put_back(&backup, 4_711),
+            false => bench.bring_back(&backup),
+        }
+        bench.come(&["n2", "n1"]);
+        assert_eq!(bench.rebuild_status().state, RebuildState::Settled);
+        assert_eq!(bench.all_paths(), ["/g", "/later"]);
+        assert_eq!(bench.conflicts(), [("/f".to_owned(), ConflictKind::OlderVersion, true)]);
+        assert_eq!(bench.holders(old), ["n2"]);
+    }
+}
