@@ -279,6 +279,10 @@ impl Master {
         match self.put_entry(now, &path, true, &entry.owner, content, entry.modified_unix_millis) {
             Ok(change) => {
                 self.note_made(nearest, &path);
+                // Its folder has another path by what this copy knows: a sidecar that knows less does not take it back.
+                if path != entry.path {
+                    self.rebuild.renamed.insert(slice, self.knowledge(key));
+                }
                 // Whichever of the two was named first: the other one is kept.
                 let aside =
                     loser.map(|loser| self.add_conflict(key, loser, ConflictKind::OlderVersion, Some(slice), true));

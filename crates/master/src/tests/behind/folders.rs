@@ -111,3 +111,35 @@ fn work_of_several_lives_on_an_old_journal_stands_and_no_folders_are_mixed_up() 
     let ClientReply::Quotas(quotas) = bench.ask("admin", ClientRequest::Quotas { after: None }) else { panic!() };
     assert!(quotas.quotas.iter().any(|quota| quota.files == Some(3)), "{quotas:?}");
 }
+
+#[test]
+fn a_file_stays_with_its_folder_although_a_node_comes_last_that_knows_it_at_the_old_path() {
+    for is_removed in [false, true] {
+        let mut bench = Bench::with_nodes(&["a/1", "b/1", "c/1"]);
+        bench.mkdir("ann", "/b");
+        let slice = content(&bench.put("ann", CreateRequest { copies: Some(3), ..create("/b/f") }, 1)).slice;
+        bench.advance(seconds(3));
+        bench.crash("n2");
+        bench.crash("n3");
+        bench.advance(seconds(12));
+        bench.done(
+            "ann",
+            match is_removed {
+                true => ClientRequest::Remove { path: path("/b"), recursive: true, now: false },
+                false => ClientRequest::Rename { from: path("/b"), to: path("/a") },
+            },
+        );
+        bench.advance(seconds(3));
+        // Who knows of it has not the file.
+        bench.node_mut("n1").held.remove(&slice);
+        bench.lose_journal(0);
+        bench.join_each(&["n3", "n1", "n2"]);
+        assert_eq!(bench.rebuild_status().state, RebuildState::Settled);
+        assert_eq!((bench.exists("/a/f"), bench.exists("/b/f")), (!is_removed, false), "{:?}", bench.all_paths());
+        let ClientReply::Trash(trash) = bench.ask("ann", ClientRequest::Trash { all_users: false, after: None }) else {
+            panic!()
+        };
+        assert_eq!(trash.items.len(), usize::from(is_removed));
+        assert_eq!(bench.conflicts(), []);
+    }
+}
