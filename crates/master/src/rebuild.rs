@@ -42,6 +42,7 @@ use crate::{
     Master, MasterConfig, MasterError, actions::MEMBERS_TABLE, loading::Loading, nodes::NodeKey, reconcile::Sweep,
     saves::Effect,
 };
+use adopting::Knowledge;
 use behind::{Decided, Fork, GENERATION_MAX, is_absurd};
 use copy::Gather;
 use own::{Own, Touched};
@@ -85,7 +86,7 @@ pub(crate) struct Rebuild {
     /// Slices with a name that every node so far has had set aside by another one at their path.
     retired: BTreeSet<SliceId>,
     /// Slices that were given another name, or wish, by newer knowledge, and how new that is.
-    renamed: BTreeMap<SliceId, (u64, u64)>,
+    renamed: BTreeMap<SliceId, Knowledge>,
     /// What was done under this journal before it met another.
     own: Own,
     /// The journal that this one was, where nodes showed that it was behind.

@@ -11,12 +11,12 @@ use protocol::{
     message::{
         client_master::FileContent,
         node_master::HeldState,
-        rebuild::{Conflict, ConflictKind, RebuildState},
+        rebuild::{Conflict, ConflictKind, KeptMark, RebuildState},
     },
 };
 use store::RowChange;
 
-use super::{copy, rows};
+use super::rows;
 use crate::{
     Master,
     nodes::NodeKey,
@@ -255,19 +255,21 @@ impl Master {
     }
 
     /// How new a node's knowledge is: which copy of the small rows it had.
-    pub(super) fn knowledge(&self, key: NodeKey) -> (u64, u64) {
-        let Some(mark) = self.rebuild.marks.get(&key) else { return (0, 0) };
+    pub(super) fn knowledge(&self, key: NodeKey) -> Knowledge {
+        let Some(mark) = self.rebuild.marks.get(&key) else { return Knowledge::NONE };
         // What this master's life counted before it knew that it was behind is no newer than the journal was then.
         let fork = self.rebuild.fork.as_ref().filter(|fork| fork.journal == mark.journal);
         match fork.and_then(|fork| Some((fork.base, fork.life?))) {
-            Some((base, (first, last))) if (first..=last).contains(&mark.sequence) => (mark.generation, base),
-            _ => (mark.generation, mark.sequence),
+            Some((base, (first, last))) if (first..=last).contains(&mark.sequence) => {
+                Knowledge { sequence: base, ..Knowledge::of(mark) }
+            }
+            _ => Knowledge::of(mark),
         }
     }
 
     /// How new the knowledge is from which a slice has its name: the best of those who have it under that name, of the
     /// one who made it so, and of the copy that was taken, where that names the file.
-    fn knowledge_of_name(&self, slice: SliceId, file: FileId) -> (u64, u64) {
+    fn knowledge_of_name(&self, slice: SliceId, file: FileId) -> Knowledge {
         let header = self.names.header_of_slice(slice, self.rebuild.id);
         let there = header.map(|header| ReplicaState::Placed(HeaderMark::of(&header)));
         let replicas = self.replicas.of(slice);
@@ -275,8 +277,8 @@ impl Master {
         let of_holders = holders.map(|replica| self.knowledge(replica.node)).max();
         // Also what an older copy, or a sidecar, says to be in the trash is pinned; this copy knows nothing of that.
         let names_it = self.is_pinned(file) && !self.rebuild.unsaid.contains(&slice);
-        let of_copy = self.rebuild.copy.as_ref().filter(|_| names_it).map(|(_, mark)| copy::age(mark));
-        of_holders.max(self.rebuild.renamed.get(&slice).copied()).max(of_copy).unwrap_or((0, 0))
+        let of_copy = self.rebuild.copy.as_ref().filter(|_| names_it).map(|(_, mark)| Knowledge::of(mark));
+        of_holders.max(self.rebuild.renamed.get(&slice).copied()).max(of_copy).unwrap_or(Knowledge::NONE)
     }
 
     /// Gives a file the number of copies that newer knowledge says.
@@ -337,6 +339,29 @@ impl Master {
     /// Another copy is taken, or the names stand: what was noted so is void.
     pub(super) fn forget_unsaid(&mut self) -> Vec<RowChange> {
         std::mem::take(&mut self.rebuild.unsaid).into_iter().map(rows::no_unsaid).collect()
+    }
+}
+
+/// How new is what is known of a file's name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Knowledge {
+    generation: u64,
+    sequence: u64,
+    /// Whether it speaks of the file itself, and not only of a folder above it.
+    is_of_file: bool,
+}
+
+impl Knowledge {
+    /// Nobody says how new it is.
+    const NONE: Self = Self { generation: 0, sequence: 0, is_of_file: true };
+
+    fn of(mark: &KeptMark) -> Self {
+        Self { generation: mark.generation, sequence: mark.sequence, is_of_file: true }
+    }
+
+    /// The same of a folder above the file.
+    pub(super) fn of_folder(self) -> Self {
+        Self { is_of_file: false, ..self }
     }
 }
 

@@ -279,9 +279,10 @@ impl Master {
         match self.put_entry(now, &path, true, &entry.owner, content, entry.modified_unix_millis) {
             Ok(change) => {
                 self.note_made(nearest, &path);
-                // Its folder has another path by what this copy knows: a sidecar that knows less does not take it back.
+                // Its folder has another path by what this copy knows: a sidecar that knows less does not take it back; one
+                // that knows as much says where the file is itself.
                 if path != entry.path {
-                    self.rebuild.renamed.insert(slice, self.knowledge(key));
+                    self.rebuild.renamed.insert(slice, self.knowledge(key).of_folder());
                 }
                 // Whichever of the two was named first: the other one is kept.
                 let aside =
