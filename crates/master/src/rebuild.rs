@@ -33,6 +33,7 @@ use protocol::{
         acl::AclRequest,
         client_master::ClientRequest,
         cluster::RebalanceVerb,
+        node_master::HeldState,
         rebuild::{Conflict, KeptMark, RebuildState},
     },
 };
@@ -193,10 +194,15 @@ impl Rebuild {
     }
 
     /// Whether a slice was kept aside before the names had to be put together, and nothing has been done with it since: a newer
-    /// one had its path then.
-    fn stays_aside(&self, header: &SliceHeader) -> bool {
+    /// one had its path then. One that stands at its path may have been recovered since, unless its header is the one
+    /// that was listed.
+    fn stays_aside(&self, header: &SliceHeader, state: HeldState) -> bool {
         let listed = self.conflicts.get(&header.slice).filter(|conflict| conflict.aside);
-        self.was_aside.contains(&header.slice) && listed.is_some_and(|conflict| conflict.metadata.header == *header)
+        let was_aside = listed.filter(|_| self.was_aside.contains(&header.slice));
+        was_aside.is_some_and(|conflict| {
+            let before = &conflict.metadata.header;
+            before == header || (before.path == header.path && state != HeldState::Placed)
+        })
     }
 
     /// The least version that this journal may begin with.

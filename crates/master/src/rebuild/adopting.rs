@@ -41,7 +41,7 @@ impl Master {
         match self.names.file_of_slice(header.slice) {
             Some(file) => self.compare_names(now, key, file, metadata, state),
             None if self.rebuild.removed.contains_key(&header.slice) => {}
-            None if self.rebuild.stays_aside(header) => {}
+            None if self.rebuild.stays_aside(header, state) => {}
             None => self.adopt(now, key, metadata, state),
         }
     }
