@@ -250,14 +250,12 @@ pub(super) fn no_touched(key: &[u8]) -> RowChange {
     no_own_row([&[TOUCHED], key].concat())
 }
 
-/// The row that says where the lives began that have not heard all nodes.
+/// The row that says where the lives began that have not heard all nodes; none where there are no such lives.
 pub(super) fn lives(lives: &Vec<Life>) -> RowChange {
-    set(JOURNAL_TABLE, LIVES_KEY.to_vec(), lives)
-}
-
-/// Takes that row away.
-pub(super) fn no_lives() -> RowChange {
-    no_own_row(LIVES_KEY.to_vec())
+    match lives.is_empty() {
+        true => no_own_row(LIVES_KEY.to_vec()),
+        false => set(JOURNAL_TABLE, LIVES_KEY.to_vec(), lives),
+    }
 }
 
 /// The row of a file of which the copy that was taken does not say that it is in the trash.
@@ -290,14 +288,12 @@ pub(super) fn no_fork() -> RowChange {
     RowChange::Remove { table: JOURNAL_TABLE, key: FORK_KEY.to_vec() }
 }
 
-/// The row that says which other lives it may have parted in.
+/// The row that says in which later lives the lines may have parted; none where there are no such lives.
 pub(super) fn forks(forks: &Vec<Fork>) -> RowChange {
-    set(JOURNAL_TABLE, FORKS_KEY.to_vec(), forks)
-}
-
-/// Takes that row away.
-pub(super) fn no_forks() -> RowChange {
-    no_own_row(FORKS_KEY.to_vec())
+    match forks.is_empty() {
+        true => no_own_row(FORKS_KEY.to_vec()),
+        false => set(JOURNAL_TABLE, FORKS_KEY.to_vec(), forks),
+    }
 }
 
 fn set<T: Serialize>(table: &'static str, key: Vec<u8>, value: &T) -> RowChange {

@@ -58,10 +58,10 @@ impl Master {
 
     /// All nodes have told, or names are put together: nothing is to be written down any longer.
     pub(super) fn forget_lives(&mut self) -> Vec<RowChange> {
-        let touched = std::mem::take(&mut self.rebuild.touched);
-        let lives = std::mem::take(&mut self.rebuild.lives);
-        let is_noted = !lives.is_empty();
-        touched.keys().map(|key| rows::no_touched(&key)).chain(is_noted.then(rows::no_lives)).collect()
+        let rebuild = &mut self.rebuild;
+        let touched = std::mem::take(&mut rebuild.touched);
+        let lives = (!std::mem::take(&mut rebuild.lives).is_empty()).then(|| rows::lives(&rebuild.lives));
+        touched.keys().map(|key| rows::no_touched(&key)).chain(lives).collect()
     }
 
     /// The journal is behind. Takes down what was changed in such lives, and gives where the lines may have parted: before the
@@ -106,10 +106,10 @@ impl Master {
 
     /// The names stand, or another line has shown: where lines may have parted is of no interest any more.
     pub(super) fn forget_forks(&mut self) -> Vec<RowChange> {
-        let keys = std::mem::take(&mut self.rebuild.own_lives);
-        let forks = std::mem::take(&mut self.rebuild.forks);
-        let is_noted = !keys.is_empty() || !forks.is_empty();
-        keys.keys().map(|key| rows::no_own_life(key)).chain(is_noted.then(rows::no_forks)).collect()
+        let rebuild = &mut self.rebuild;
+        let lives = std::mem::take(&mut rebuild.own_lives);
+        let forks = (!std::mem::take(&mut rebuild.forks).is_empty()).then(|| rows::forks(&rebuild.forks));
+        lives.keys().map(|key| rows::no_own_life(key)).chain(forks).collect()
     }
 }
 

@@ -110,7 +110,41 @@ fn what_was_changed_of_old_folders_holds_although_a_master_was_started_twice_on_
         assert_eq!(bench.stat("/shared").entry.owner.as_str(), "bob");
         assert_eq!((bench.lifetime("/shared"), bench.lifetime("/eves")), (Some(2_000), Some(3_000)));
         assert_eq!(limits(&mut bench), [9, 3]);
+        check_nothing_is_left(&bench);
     }
+}
+
+/// Which life changed what is of interest only until all nodes have told.
+fn check_nothing_is_left(bench: &Bench) {
+    let of_journal = bench.rows.keys().filter(|(table, _)| *table == "journal").map(|(_, key)| key.as_slice());
+    let left: Vec<_> = of_journal.filter(|key| ![&b"state"[..], b"sequence"].contains(key)).collect();
+    assert_eq!(left, Vec::<&[u8]>::new());
+}
+
+/// More lives than are told apart: nothing of either side is lost, though what the backup says of old folders may stay.
+#[test]
+fn after_very_many_lives_on_an_old_journal_both_sides_stand() {
+    let mut bench = Bench::with_nodes(&["a/1", "b/1"]);
+    bench.mkdir("ann", "/old");
+    bench.advance(seconds(3));
+    let backup = bench.rows.clone();
+    bench.crash("n1");
+    bench.advance(seconds(12));
+    bench.mkdir("bob", "/later");
+    bench.advance(seconds(3));
+    bench.bring_back(&backup);
+    for life in 0..70 {
+        bench.mkdir("eve", &format!("/eve-{life}"));
+        bench.restart_master();
+    }
+    bench.mkdir("eve", "/eve-last");
+    bench.come(&["n1", "n2"]);
+    assert_eq!(bench.rebuild_status().state, RebuildState::Settled);
+    let paths = bench.all_paths();
+    for at in (0..70).map(|life| format!("/eve-{life}")).chain(["/eve-last", "/old", "/later"].map(String::from)) {
+        assert!(paths.contains(&at), "{at} is not in {paths:?}");
+    }
+    check_nothing_is_left(&bench);
 }
 
 #[test]
