@@ -75,6 +75,7 @@ impl Master {
                 if state == HeldState::Retired {
                     self.rebuild.retired.insert(slice);
                 }
+                self.note_staged(key, slice, state);
                 rows.extend(change.rows);
                 rows.extend(self.adopt_removed(now, change.entry, path));
                 let said = metadata.header.acl.clone();
@@ -113,8 +114,12 @@ impl Master {
         let copies = self.names.content(file).map(|content| content.copies);
         let says_other = self.names.own_acl(file) != metadata.header.acl.as_ref();
         let differs = named != *path || copies != Some(metadata.header.copies) || says_other;
-        if differs && state == HeldState::Placed && self.rebuild.is_running() {
-            let (knowledge, of_name) = (self.knowledge(key), self.knowledge_of_name(slice, file));
+        let (knowledge, of_name) = (self.knowledge(key), self.knowledge_of_name(slice, file));
+        if !differs {
+            self.note_staged(key, slice, state);
+        }
+        let has_a_say = state == HeldState::Placed || (state == HeldState::Staged && knowledge > of_name);
+        if differs && has_a_say && self.rebuild.is_running() {
             let mut moved = (named == *path).then(Vec::new);
             if self.rebuild.own.slices.contains(&slice) {
                 // What was done since stands; of two lists of rights both hold.
@@ -142,6 +147,16 @@ impl Master {
         }
         if !rows.is_empty() {
             self.save(now, rows, vec![Effect::Settle(slice)]);
+        }
+    }
+
+    /// A staged copy says the name that its slice has. A crash may have taken it back there on its way to a new path, which is
+    /// what the master said last: so it counts, though it will never be among those that stand there.
+    fn note_staged(&mut self, key: NodeKey, slice: SliceId, state: HeldState) {
+        if state == HeldState::Staged && self.rebuild.is_running() {
+            let knowledge = self.knowledge(key);
+            let known = self.rebuild.renamed.entry(slice).or_insert(knowledge);
+            *known = knowledge.max(*known);
         }
     }
 

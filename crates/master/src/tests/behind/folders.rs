@@ -143,3 +143,32 @@ fn a_file_stays_with_its_folder_although_a_node_comes_last_that_knows_it_at_the_
         assert_eq!(bench.conflicts(), []);
     }
 }
+
+#[test]
+fn a_copy_that_a_crash_left_without_its_place_says_where_the_file_is_as_well_as_one_that_has_it() {
+    for is_removed in [false, true] {
+        for order in [["n1", "n2", "n3"], ["n2", "n1", "n3"], ["n3", "n2", "n1"]] {
+            let mut bench = Bench::with_nodes(&["a/1", "b/1", "c/1"]);
+            let slice = content(&bench.put("ann", CreateRequest { copies: Some(2), ..create("/f") }, 1)).slice;
+            bench.advance(seconds(3));
+            let holders = bench.holders(slice);
+            let [first, second] = &holders[..] else { panic!("{holders:?}") };
+            bench.crash(second);
+            bench.done(
+                "ann",
+                match is_removed {
+                    true => ClientRequest::Remove { path: path("/f"), recursive: false, now: false },
+                    false => ClientRequest::Rename { from: path("/f"), to: path("/g") },
+                },
+            );
+            bench.advance(seconds(3));
+            // The last rename of a move is not synced.
+            bench.node_mut(first).held.get_mut(&slice).unwrap().state = HeldState::Staged;
+            bench.lose_journal(0);
+            bench.join_each(&order);
+            assert_eq!(bench.rebuild_status().state, RebuildState::Settled);
+            assert_eq!((bench.exists("/g"), bench.exists("/f")), (!is_removed, false), "{order:?} {holders:?}");
+            assert_eq!(bench.conflicts(), []);
+        }
+    }
+}
