@@ -292,19 +292,35 @@ impl Master {
         done
     }
 
-    /// Gives up the oldest that could be restored where the nodes are nearly full.
+    /// Gives up the oldest that could be restored where the nodes are nearly full. A node that is away has its room as long
+    /// as its files are not copied elsewhere, and what would free nothing at a node that is up is not given up.
     pub(crate) fn make_room_from_trash(&mut self, now: Now) {
         let (mut used, mut room) = (0_u64, 0_u64);
-        for (_, node) in self.nodes.iter().filter(|(_, node)| node.is_up()) {
+        for (_, node) in self.nodes.iter().filter(|(_, node)| node.is_up() || !(node.gone || node.is_removed())) {
             used = used.saturating_add(node.filled_bytes());
             room = room.saturating_add(node.room_bytes().saturating_sub(self.config.reserve_bytes));
         }
         if self.nodes.up_count() == 0 || room > used.saturating_add(room) / FULL_WHEN_LEFT {
             return;
         }
-        let oldest: Vec<_> = self.trash.by_time.iter().take(GIVEN_UP_AT_ONCE).map(|key| key.file).collect();
+        let oldest = self.trash.by_time.iter().take(LOOKED_AT).map(|key| key.file);
+        let oldest: Vec<_> = oldest.filter(|id| self.frees_room(*id)).take(GIVEN_UP_AT_ONCE).collect();
         let rows = oldest.into_iter().filter_map(|id| self.trash.doom(id)).collect();
         self.save(now, rows, Vec::new());
+    }
+
+    /// Whether a node that is up has a copy of a file, or of one of the first in a folder.
+    fn frees_room(&self, id: FileId) -> bool {
+        let mut rest = vec![id];
+        for _ in 0..LOOKED_AT {
+            let Some(id) = rest.pop() else { return false };
+            rest.extend(self.names.children_after(id, None, LOOKED_AT));
+            let replicas = self.names.content(id).map(|content| self.replicas.of(content.slice));
+            if replicas.is_some_and(|held| held.iter().any(|replica| self.nodes.get(replica.node).is_up())) {
+                return true;
+            }
+        }
+        false
     }
 
     /// Whether an entry lies in the trash.
@@ -492,3 +508,5 @@ const STAMP_MAX: u64 = 1 << 62;
 const FULL_WHEN_LEFT: u64 = 20;
 /// What is given up at once then; what it frees is seen before the next time.
 const GIVEN_UP_AT_ONCE: usize = 64;
+/// So many of the oldest, and entries of each, are looked at for what frees anything.
+const LOOKED_AT: usize = 1_000;

@@ -404,6 +404,41 @@ fn the_oldest_goes_first_where_the_nodes_are_nearly_full() {
 }
 
 #[test]
+fn nothing_is_given_up_since_the_only_node_that_is_up_has_nothing_of_it_and_no_room() {
+    // Its disk is broken and the other two are away, or cut off.
+    let mut bench = Bench::with_nodes(&["a/1", "b/1", "c/1"]);
+    let at = |id| CreateRequest { at: Some(node(id)), copies: Some(1), sync_copies: Some(1), ..create("/f") };
+    bench.put("ann", at("n1"), 100);
+    bench.done("ann", rm("/f"));
+    bench.advance(seconds(60));
+    bench.crash("n1");
+    bench.crash("n2");
+    bench.node_mut("n3").free_bytes = 0;
+    bench.advance(seconds(300));
+    assert_eq!(bench.trash("ann").len(), 1, "nothing lies at the third node");
+    bench.join_each(&["n1"]);
+    bench.node_mut("n1").free_bytes = 0;
+    bench.advance(seconds(60));
+    assert_eq!(bench.trash("ann").len(), 0, "it makes room at the first one");
+}
+
+#[test]
+fn a_node_that_is_away_for_a_moment_still_has_its_room() {
+    let mut bench = Bench::with_nodes(&["a/1", "b/1"]);
+    let at = CreateRequest { at: Some(node("n1")), copies: Some(1), sync_copies: Some(1), ..create("/f") };
+    bench.put("ann", at, 100);
+    bench.done("ann", rm("/f"));
+    bench.node_mut("n1").free_bytes = 0;
+    bench.node_mut("n2").free_bytes = 1_000_000;
+    bench.advance(seconds(60));
+    bench.crash("n2");
+    bench.advance(config().replicate_after);
+    assert_eq!(bench.trash("ann").len(), 1, "it may be back the next moment");
+    bench.advance(seconds(120));
+    assert_eq!(bench.trash("ann").len(), 0, "its files are copied elsewhere by now");
+}
+
+#[test]
 fn what_was_taken_back_is_not_in_the_trash_again_since_an_old_copy_came_first() {
     for dies_in_the_midst in [false, true] {
         let mut bench = Bench::with_nodes(&["a/1", "b/1", "c/1"]);
