@@ -205,6 +205,8 @@ pub(crate) const JOURNAL_TABLE: &str = "journal";
 pub(crate) const MEMBERS_TABLE: &str = "members";
 /// Table of removals that nodes missed, by slice.
 pub(crate) const REMOVED_TABLE: &str = "removed";
+/// Table of paths under which nodes hold files that have others by now, by slice.
+pub(crate) const OUTDATED_TABLE: &str = "outdated";
 /// Table of slices in doubt, by slice.
 pub(crate) const CONFLICTS_TABLE: &str = "conflicts";
 /// Changes that this journal, and those before it, counted.
@@ -214,7 +216,7 @@ pub(crate) const VERSIONS_TABLE: &str = "versions";
 /// Table of one row: what the wall clock said when it was last believed.
 pub(crate) const CLOCK_TABLE: &str = "clock";
 /// All tables, in the order in which they are loaded.
-pub const TABLES: [&str; 14] = [
+pub const TABLES: [&str; 15] = [
     NAMES_TABLE,
     JOBS_TABLE,
     NODES_TABLE,
@@ -224,6 +226,7 @@ pub const TABLES: [&str; 14] = [
     JOURNAL_TABLE,
     MEMBERS_TABLE,
     REMOVED_TABLE,
+    OUTDATED_TABLE,
     CONFLICTS_TABLE,
     VERSIONS_TABLE,
     HISTORIES_TABLE,

@@ -24,13 +24,14 @@ use store::RowChange;
 use crate::{
     Master,
     actions::{
-        Action, JOURNAL_TABLE, LINEAGE_TABLE, MEMBERS_TABLE, NAMES_TABLE, NODES_TABLE, POLICIES_TABLE, QUOTAS_TABLE,
-        REMOVED_TABLE, StoredRow, TRASH_TABLE,
+        Action, JOURNAL_TABLE, LINEAGE_TABLE, MEMBERS_TABLE, NAMES_TABLE, NODES_TABLE, OUTDATED_TABLE, POLICIES_TABLE,
+        QUOTAS_TABLE, REMOVED_TABLE, StoredRow, TRASH_TABLE,
     },
     lineage::JUMP_MAX,
     namespace::{self, Namespace},
     nodes::NodeKey,
     orders::Ordered,
+    rebuild::slice_key_of,
     saves::Effect,
     upkeep::{file_key, parse_file_key},
 };
@@ -279,15 +280,11 @@ impl Master {
             match change {
                 RowChange::Set { table, key, value } if self.is_kept(table, key, Some(value)) => {
                     kept.push(KeptRow { table: (*table).into(), key: key.clone(), value: Some(value.clone()) });
-                    if PINNING_TABLES.contains(table) {
-                        kept.extend(self.pinned_row(key));
-                    }
+                    kept.extend(self.entry_of(table, key).and_then(|id| self.pinned_row(&file_key(id))));
                 }
                 RowChange::Remove { table, key } if self.is_kept(table, key, None) => {
                     kept.push(KeptRow { table: (*table).into(), key: key.clone(), value: None });
-                    if PINNING_TABLES.contains(table) {
-                        kept.extend(self.unpinned_row(key));
-                    }
+                    kept.extend(self.entry_of(table, key).and_then(|id| self.unpinned_row(&file_key(id))));
                 }
                 _ => {}
             }
@@ -363,7 +360,18 @@ impl Master {
 
     /// Whether a table names an entry by its id, which no sidecar has: then its row is kept, though it be a file.
     pub(crate) fn is_pinned(&self, id: FileId) -> bool {
-        self.policies.get(id).is_some() || self.trash.inherited(id).is_some()
+        self.policies.get(id).is_some()
+            || self.trash.inherited(id).is_some()
+            || self.rebuild.pins(|| Some(self.names.content(id)?.slice))
+    }
+
+    /// The entry that a row is about, of a table that pins files.
+    fn entry_of(&self, table: &str, key: &[u8]) -> Option<FileId> {
+        match table {
+            POLICIES_TABLE | TRASH_TABLE => parse_file_key(key),
+            OUTDATED_TABLE => self.names.file_of_slice(slice_key_of(key)?),
+            _ => None,
+        }
     }
 
     /// The row of a file that is pinned now.
@@ -405,11 +413,18 @@ fn row_bytes(row: &KeptRow) -> usize {
     32 + row.key.len() + row.value.as_ref().map_or(0, Vec::len)
 }
 
-/// Tables whose rows nodes keep; of `names` only folders, and files that one of [`PINNING_TABLES`] names.
-pub(crate) const KEPT_TABLES: [&str; 8] =
-    [NAMES_TABLE, POLICIES_TABLE, TRASH_TABLE, QUOTAS_TABLE, NODES_TABLE, MEMBERS_TABLE, REMOVED_TABLE, LINEAGE_TABLE];
-/// Tables by the id of an entry.
-const PINNING_TABLES: [&str; 2] = [POLICIES_TABLE, TRASH_TABLE];
+/// Tables whose rows nodes keep; of `names` only folders, and files that are pinned.
+pub(crate) const KEPT_TABLES: [&str; 9] = [
+    NAMES_TABLE,
+    POLICIES_TABLE,
+    TRASH_TABLE,
+    QUOTAS_TABLE,
+    NODES_TABLE,
+    MEMBERS_TABLE,
+    REMOVED_TABLE,
+    OUTDATED_TABLE,
+    LINEAGE_TABLE,
+];
 /// The row that counts changes of small rows.
 pub(crate) const SEQUENCE_KEY: &[u8] = b"sequence";
 /// Changed rows kept in memory, about 8 MiB: a node that missed more is given a whole copy.

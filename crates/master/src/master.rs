@@ -14,8 +14,8 @@ use store::RowChange;
 use crate::{
     actions::{
         Action, CLOCK_TABLE, CONFLICTS_TABLE, Caller, ClientJoin, Completion, HISTORIES_TABLE, JOBS_TABLE,
-        JOURNAL_TABLE, LINEAGE_TABLE, MEMBERS_TABLE, Message, NODES_TABLE, NodeJoin, POLICIES_TABLE, QUOTAS_TABLE,
-        REMOVED_TABLE, StoredRow, TRASH_TABLE,
+        JOURNAL_TABLE, LINEAGE_TABLE, MEMBERS_TABLE, Message, NODES_TABLE, NodeJoin, OUTDATED_TABLE, POLICIES_TABLE,
+        QUOTAS_TABLE, REMOVED_TABLE, StoredRow, TRASH_TABLE,
     },
     audit::{AuditQueue, audited},
     clock_guard::ClockGuard,
@@ -147,7 +147,8 @@ impl Master {
                 POLICIES_TABLE => policies.load(row)?,
                 TRASH_TABLE => trash.load(row)?,
                 QUOTAS_TABLE => quotas.load(row)?,
-                CLOCK_TABLE | JOURNAL_TABLE | MEMBERS_TABLE | REMOVED_TABLE | CONFLICTS_TABLE | LINEAGE_TABLE => {}
+                CLOCK_TABLE | JOURNAL_TABLE | MEMBERS_TABLE | REMOVED_TABLE | OUTDATED_TABLE | CONFLICTS_TABLE
+                | LINEAGE_TABLE => {}
                 _ => return Err(damaged(row)),
             }
         }
@@ -158,7 +159,7 @@ impl Master {
         if loading.others.iter().all(|row| row.table != JOURNAL_TABLE) {
             first_rows.push(rebuild.state_row());
         }
-        let pinned = policies.entries().chain(trash.entries());
+        let pinned = policies.entries().chain(trash.entries()).chain(rebuild.pinned(&names));
         let keeping = Keeping::load(&names, pinned, &loading.others, sequence);
         let clock_row = loading.others.iter().find(|row| row.table == CLOCK_TABLE);
         let clock = ClockGuard::load(now, clock_row)?;

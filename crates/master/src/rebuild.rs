@@ -14,12 +14,13 @@ mod asking;
 mod behind;
 mod copy;
 mod missing;
+mod outdated;
 mod own;
 mod removals;
 mod rows;
 mod unproven;
 
-pub(crate) use rows::{check_row, identity, new_identity, restored_identity, sequence};
+pub(crate) use rows::{check_row, identity, new_identity, restored_identity, sequence, slice_key_of};
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -46,6 +47,7 @@ use crate::{
 use adopting::Knowledge;
 use behind::{Decided, Fork, GENERATION_MAX, is_absurd};
 use copy::Gather;
+use outdated::Outdated;
 use own::{Own, Touched};
 use unproven::Life;
 
@@ -76,13 +78,15 @@ pub(crate) struct Rebuild {
     last_told: Duration,
     /// The copy that was taken.
     copy: Option<(NodeId, KeptMark)>,
-    /// Files that are in the trash by an older copy or a sidecar alone: the copy that was taken says nothing of them.
+    /// Files that are pinned by another copy, or a sidecar, alone: the copy that was taken says nothing of them.
     unsaid: BTreeSet<SliceId>,
     /// Slices that the journal kept aside already when it showed to be behind, or was put back.
     was_aside: BTreeSet<SliceId>,
     gather: Option<Gather>,
     /// Slices that are no file's content any more, with the nodes that were away when that was decided.
     removed: BTreeMap<SliceId, BTreeSet<NodeId>>,
+    /// Slices that nodes hold under paths which their files have no more.
+    outdated: BTreeMap<SliceId, Outdated>,
     conflicts: BTreeMap<SliceId, Conflict>,
     /// Slices with a name that every node so far has had set aside by another one at their path.
     retired: BTreeSet<SliceId>,
@@ -154,6 +158,7 @@ impl Rebuild {
             was_aside: read.was_aside,
             gather: None,
             removed: read.removed,
+            outdated: read.outdated,
             conflicts: read.conflicts,
             retired: BTreeSet::new(),
             renamed: BTreeMap::new(),
@@ -476,6 +481,7 @@ impl Master {
         let was_aside = std::mem::take(&mut self.rebuild.was_aside);
         changes.extend(was_aside.into_iter().map(rows::was_not_aside));
         changes.extend(self.forget_lives());
+        changes.extend(self.forget_outdated());
         changes.extend(self.forget_forks());
         changes.extend(own::clear_rows(&self.rebuild.own));
         self.rebuild.own = Own::default();

@@ -181,6 +181,7 @@ impl Master {
         };
         self.set_replica(slice, key, self.checked_state(&metadata, state));
         self.consider(now, key, &metadata, held_state);
+        self.note_outdated(now, key, &metadata);
         // The copies are counted now, so that files can be read while a long inventory goes on.
         self.assess(now, slice);
     }

@@ -75,7 +75,7 @@ impl Master {
                 if state == HeldState::Retired {
                     self.rebuild.retired.insert(slice);
                 }
-                self.note_staged(key, slice, state);
+                self.note_staged(slice, state, self.knowledge_of_path(key, slice, path));
                 rows.extend(change.rows);
                 rows.extend(self.adopt_removed(now, change.entry, path));
                 let said = metadata.header.acl.clone();
@@ -101,7 +101,7 @@ impl Master {
     /// A further copy of a slice that has its name: does it say the same of it?
     fn compare_names(&mut self, now: Now, key: NodeKey, file: FileId, metadata: &SliceMetadata, state: HeldState) {
         let (slice, path) = (metadata.header.slice, &metadata.header.path);
-        let mut rows = Vec::new();
+        let (mut rows, mut effects) = (Vec::new(), vec![Effect::Settle(slice)]);
         if state != HeldState::Retired {
             self.rebuild.retired.remove(&slice);
         }
@@ -114,9 +114,9 @@ impl Master {
         let copies = self.names.content(file).map(|content| content.copies);
         let says_other = self.names.own_acl(file) != metadata.header.acl.as_ref();
         let differs = named != *path || copies != Some(metadata.header.copies) || says_other;
-        let (knowledge, of_name) = (self.knowledge(key), self.knowledge_of_name(slice, file));
+        let (knowledge, of_name) = (self.knowledge_of_path(key, slice, path), self.knowledge_of_name(slice, file));
         if !differs {
-            self.note_staged(key, slice, state);
+            self.note_staged(slice, state, knowledge);
         }
         let has_a_say = state == HeldState::Placed || (state == HeldState::Staged && knowledge > of_name);
         if differs && has_a_say && self.rebuild.is_running() {
@@ -126,7 +126,12 @@ impl Master {
                 rows.extend(if says_other { self.take_common_acl(key, file, metadata) } else { Vec::new() });
                 moved = Some(Vec::new());
             } else if knowledge > of_name {
-                moved = moved.or_else(|| self.move_name(now, &named, path));
+                let older = self.older_at_path(metadata, state, knowledge).filter(|_| moved.is_none());
+                moved = moved.or_else(|| self.move_name(now, &named, path, older.is_some()));
+                if let Some(older) = older.filter(|_| moved.is_some()) {
+                    effects.push(Effect::Settle(older.header.slice));
+                    rows.push(self.add_conflict(key, older, ConflictKind::OlderVersion, Some(slice), true));
+                }
                 if let Some(rows) = &mut moved {
                     rows.extend(self.take_wish(now, file, metadata));
                     rows.extend(self.names.set_acl(file, metadata.header.acl.clone()));
@@ -146,15 +151,14 @@ impl Master {
             rows.push(self.add_conflict(key, metadata.clone(), ConflictKind::TwoOwners, None, false));
         }
         if !rows.is_empty() {
-            self.save(now, rows, vec![Effect::Settle(slice)]);
+            self.save(now, rows, effects);
         }
     }
 
     /// A staged copy says the name that its slice has. A crash may have taken it back there on its way to a new path, which is
     /// what the master said last: so it counts, though it will never be among those that stand there.
-    fn note_staged(&mut self, key: NodeKey, slice: SliceId, state: HeldState) {
+    fn note_staged(&mut self, slice: SliceId, state: HeldState, knowledge: Knowledge) {
         if state == HeldState::Staged && self.rebuild.is_running() {
-            let knowledge = self.knowledge(key);
             let known = self.rebuild.renamed.entry(slice).or_insert(knowledge);
             *known = knowledge.max(*known);
         }
@@ -271,7 +275,10 @@ impl Master {
 
     /// How new a node's knowledge is: which copy of the small rows it had.
     pub(super) fn knowledge(&self, key: NodeKey) -> Knowledge {
-        let Some(mark) = self.rebuild.marks.get(&key) else { return Knowledge::NONE };
+        self.rebuild.marks.get(&key).map_or(Knowledge::NONE, |mark| self.knowledge_of_mark(mark))
+    }
+
+    pub(super) fn knowledge_of_mark(&self, mark: &KeptMark) -> Knowledge {
         // What this master's life counted before it knew that it was behind is no newer than the journal was then.
         let fork = self.rebuild.fork.as_ref().filter(|fork| fork.journal == mark.journal);
         match fork.and_then(|fork| Some((fork.base, fork.life?))) {
@@ -289,7 +296,9 @@ impl Master {
         let there = header.map(|header| ReplicaState::Placed(HeaderMark::of(&header)));
         let replicas = self.replicas.of(slice);
         let holders = replicas.iter().filter(|replica| Some(replica.state) == there);
-        let of_holders = holders.map(|replica| self.knowledge(replica.node)).max();
+        let named = self.names.path(file);
+        let known = |key| named.as_ref().map(|path| self.knowledge_of_path(key, slice, path));
+        let of_holders = holders.filter_map(|replica| known(replica.node)).max();
         // Also what an older copy, or a sidecar, says to be in the trash is pinned; this copy knows nothing of that.
         let names_it = self.is_pinned(file) && !self.rebuild.unsaid.contains(&slice);
         let of_copy = self.rebuild.copy.as_ref().filter(|_| names_it).map(|(_, mark)| Knowledge::of(mark));
@@ -323,15 +332,30 @@ impl Master {
         rows
     }
 
-    /// Gives a file the path that newer knowledge says; `None` where something else is there.
-    fn move_name(&mut self, now: Now, from: &SectorPath, to: &SectorPath) -> Option<Vec<RowChange>> {
-        if self.names.find(to).is_some() {
-            return None;
-        }
-        let before = self.names.nearest(to);
+    /// What stands at the path that newer knowledge gives to another slice, where it is older and gives way, as it would to
+    /// one that is found there. Neither a folder does, nor what was written since.
+    fn older_at_path(&self, metadata: &SliceMetadata, state: HeldState, knowledge: Knowledge) -> Option<SliceMetadata> {
+        let file = self.names.find(&metadata.header.path)?;
+        let other = self.names.content(file)?.slice;
+        let gives_way = !self.rebuild.own.slices.contains(&other)
+            && self.wins(metadata, state, other)
+            && knowledge > self.knowledge_of_name(other, file);
+        self.published(other).filter(|_| gives_way)
+    }
+
+    /// Gives a file the path that newer knowledge says; `None` where something else is there, unless that gives way.
+    fn move_name(&mut self, now: Now, from: &SectorPath, to: &SectorPath, gives_way: bool) -> Option<Vec<RowChange>> {
         let owner = self.names.find(from).and_then(|file| self.names.owner(file)).cloned()?;
-        let mut rows = self.names.make_folder(now, &to.parent()?, true, &owner).ok()?.rows;
-        self.note_made(before, to);
+        let mut rows = if self.names.find(to).is_none() {
+            let before = self.names.nearest(to);
+            let rows = self.names.make_folder(now, &to.parent()?, true, &owner).ok()?.rows;
+            self.note_made(before, to);
+            rows
+        } else if gives_way {
+            self.remove_entry(to, false).ok()?.rows
+        } else {
+            return None;
+        };
         let change = self.move_entry(from, to).ok()?;
         rows.extend(change.rows);
         if let Some(file) = change.entry {

@@ -75,7 +75,9 @@ impl Master {
     /// A node has told in this master's life, or will never.
     pub(super) fn note_heard(&mut self, id: &protocol::NodeId) -> Vec<RowChange> {
         if self.rebuild.unheard.remove(id) && self.rebuild.unheard.is_empty() {
-            return self.note_compared();
+            let mut changes = self.note_compared();
+            changes.extend(self.forget_outdated());
+            return changes;
         }
         Vec::new()
     }

@@ -114,6 +114,8 @@ impl Master {
         let mut changes = self.find_parting(&mark, &stored);
         let replaces = self.replaces(&mark, &stored);
         changes.extend(self.lineage.take(mark.journal, mark.sequence, &stored));
+        let (rows, mut again) = self.take_outdated(&stored, replaces);
+        changes.extend(rows);
         let mut gone = Vec::new();
         for row in stored.iter().filter(|row| row.table == MEMBERS_TABLE) {
             let Some(id) = rows::member_of(&row.key) else { continue };
@@ -163,6 +165,13 @@ impl Master {
             // It comes again, and tells what it holds to a master that knows its folders.
             self.lose_node(now, key);
         }
+        if replaces {
+            let aside = self.rebuild.conflicts.values().filter(|conflict| conflict.aside);
+            let aside = aside.map(|conflict| conflict.metadata.header.slice);
+            again.extend(aside.filter(|slice| !self.rebuild.was_aside.contains(slice)));
+            again.extend(&self.rebuild.unsaid);
+        }
+        self.ask_again(now, &again);
     }
 
     /// Whether a copy takes the place of the names that stand here: the newest of the journal that was lost does. One of
@@ -308,7 +317,8 @@ impl Master {
         let placed = ReplicaState::Placed(HeaderMark::of(header));
         let replicas = self.replicas.of(header.slice);
         let mut holders = replicas.iter().filter(|replica| replica.state == placed);
-        holders.any(|replica| self.knowledge(replica.node) >= self.knowledge(key))
+        let known = |node| self.knowledge_of_path(node, header.slice, &header.path);
+        holders.any(|replica| known(replica.node) >= self.knowledge(key))
     }
 
     /// Folders of the names before that are in the present ones too, but not those that were only made for a file: their

@@ -12,12 +12,13 @@ use store::RowChange;
 
 use super::{
     behind::Fork,
+    outdated::Outdated,
     own::{Own, OwnFolder, Touched},
     unproven::Life,
 };
 use crate::{
     MasterError,
-    actions::{CONFLICTS_TABLE, JOURNAL_TABLE, MEMBERS_TABLE, REMOVED_TABLE, StoredRow},
+    actions::{CONFLICTS_TABLE, JOURNAL_TABLE, MEMBERS_TABLE, OUTDATED_TABLE, REMOVED_TABLE, StoredRow},
     keeping::SEQUENCE_KEY,
     lineage::Lineage,
     namespace::{damaged, decode_row, encode_row},
@@ -30,6 +31,7 @@ pub(super) struct Read {
     pub(super) sequence: u64,
     pub(super) members: BTreeSet<NodeId>,
     pub(super) removed: BTreeMap<SliceId, BTreeSet<NodeId>>,
+    pub(super) outdated: BTreeMap<SliceId, Outdated>,
     pub(super) conflicts: BTreeMap<SliceId, Conflict>,
     pub(super) own: Own,
     /// Which life changed what of it, by key.
@@ -63,6 +65,7 @@ impl Read {
                 JOURNAL_TABLE => read.take_journal_row(row)?,
                 MEMBERS_TABLE => drop(read.members.insert(member_of(&row.key).ok_or_else(|| damaged(row))?)),
                 REMOVED_TABLE => drop(read.removed.insert(slice_of(row)?, value_of(row)?)),
+                OUTDATED_TABLE => drop(read.outdated.insert(slice_of(row)?, value_of(row)?)),
                 CONFLICTS_TABLE => drop(read.conflicts.insert(slice_of(row)?, value_of(row)?)),
                 _ => {}
             }
@@ -186,7 +189,27 @@ pub(super) fn removed(slice: SliceId, nodes: &BTreeSet<NodeId>) -> RowChange {
 
 /// What such a row says.
 pub(super) fn removed_of(key: &[u8], value: &[u8]) -> Option<(SliceId, BTreeSet<NodeId>)> {
-    Some((SliceId(u128::from_be_bytes(key.try_into().ok()?)), decode_row(value)?))
+    Some((slice_key_of(key)?, decode_row(value)?))
+}
+
+/// The row of a slice that nodes hold under paths which its file has no more.
+pub(super) fn outdated(slice: SliceId, outdated: &Outdated) -> RowChange {
+    set(OUTDATED_TABLE, slice_key(slice), outdated)
+}
+
+/// Takes that row away.
+pub(super) fn not_outdated(slice: SliceId) -> RowChange {
+    RowChange::Remove { table: OUTDATED_TABLE, key: slice_key(slice) }
+}
+
+/// What such a row says.
+pub(super) fn outdated_of(row: &StoredRow) -> Option<(SliceId, Outdated)> {
+    Some((slice_key_of(&row.key)?, decode_row(&row.value)?))
+}
+
+/// The slice that is a row's key.
+pub(crate) fn slice_key_of(key: &[u8]) -> Option<SliceId> {
+    Some(SliceId(u128::from_be_bytes(key.try_into().ok()?)))
 }
 
 /// The row of a conflict.
@@ -310,8 +333,7 @@ fn slice_of(row: &StoredRow) -> Result<SliceId, MasterError> {
 
 /// The slice that a part of a row's key names.
 fn slice_in(key: &[u8], row: &StoredRow) -> Result<SliceId, MasterError> {
-    let key = key.try_into().map_err(|_| damaged(row))?;
-    Ok(SliceId(u128::from_be_bytes(key)))
+    slice_key_of(key).ok_or_else(|| damaged(row))
 }
 
 fn unsaid_key(slice: SliceId) -> Vec<u8> {

@@ -22,18 +22,6 @@ impl Bench {
         self.restart_master();
     }
 
-    /// Nodes come, and come again where the master closed their sessions.
-    fn come(&mut self, ids: &[&str]) {
-        for _ in 0..4 {
-            for id in ids {
-                if self.node(id).session.is_none() {
-                    self.join(id);
-                    self.advance(seconds(1));
-                }
-            }
-        }
-    }
-
     fn close_to_others(&mut self, user: &str, at: &str) {
         let acl = AclRequest::Set { path: path(at), acl: Acl::default() };
         assert!(matches!(self.ask(user, ClientRequest::Acl(acl)), ClientReply::Acl(_)));

@@ -94,10 +94,15 @@ impl Bench {
     /// Lets a node join and tell what it holds.
     pub(crate) fn join(&mut self, id: &str) {
         self.open_node(id);
+        let answers = self.node(id).answers;
+        self.node_mut(id).answers = answers && !self.tells_held_first;
         self.tell_mark(id);
         let slices = self.node(id).held.values().cloned().collect();
         self.report(id, Report::Inventory { slices, last: true });
         self.report_status(id);
+        if answers {
+            self.resume(id);
+        }
     }
 
     /// Lets a node say which copy of the small rows it has.
@@ -225,8 +230,8 @@ impl Bench {
         };
         let outcome = OrderOutcome::Answered(ack);
         self.master.handle_completion(self.now, Completion::Ordered { order, outcome });
-        if let Some(report) = report {
-            let from = Caller { session: self.nodes[id].session.unwrap(), request: Some(self.number()) };
+        if let Some((report, session)) = report.zip(self.nodes[id].session) {
+            let from = Caller { session, request: Some(self.number()) };
             self.master.handle_message(self.now, from, Message::Node(report));
         }
     }

@@ -80,6 +80,8 @@ pub(super) struct Bench {
     seed: u64,
     /// What the journal holds.
     pub(super) rows: BTreeMap<(&'static str, Vec<u8>), Vec<u8>>,
+    /// Nodes that join tell what they hold before they are heard of what they keep.
+    pub(super) tells_held_first: bool,
     /// What is on its way to the journal.
     pub(super) unsaved: VecDeque<(BatchId, Vec<RowChange>)>,
     /// Whether the journal saves at once.
@@ -193,6 +195,7 @@ impl Bench {
             config,
             seed,
             rows: BTreeMap::new(),
+            tells_held_first: false,
             unsaved: VecDeque::new(),
             saves: true,
             nodes: BTreeMap::new(),

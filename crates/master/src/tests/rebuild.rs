@@ -45,6 +45,18 @@ impl Bench {
         self.everything().into_iter().map(|entry| (entry.path.to_string(), entry.owner.to_string())).collect()
     }
 
+    /// Nodes come, and come again where the master closed their sessions.
+    pub(super) fn come(&mut self, ids: &[&str]) {
+        for _ in 0..4 {
+            for id in ids {
+                if self.node(id).session.is_none() {
+                    self.join(id);
+                    self.advance(seconds(1));
+                }
+            }
+        }
+    }
+
     pub(super) fn join_each(&mut self, ids: &[&str]) {
         for id in ids {
             self.join(id);

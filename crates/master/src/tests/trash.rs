@@ -455,12 +455,12 @@ fn what_was_taken_back_is_not_in_the_trash_again_since_an_old_copy_came_first() 
         // The newest copy of the small rows is first told by a node that has nothing of the file.
         bench.node_mut("n2").held.remove(&slice);
         bench.lose_journal(0);
-        bench.join_each(&["n1", "n2"]);
+        bench.come(&["n1", "n2"]);
         if dies_in_the_midst {
             bench.restart_master();
-            bench.join_each(&["n1", "n2"]);
+            bench.come(&["n1", "n2"]);
         }
-        bench.join_each(&["n3"]);
+        bench.come(&["n1", "n2", "n3"]);
         assert_eq!(bench.rebuild_status().state, RebuildState::Settled);
         assert!(bench.exists("/f"));
         let trash = bench.ask("admin", ClientRequest::Trash { all_users: true, after: None });

@@ -214,3 +214,23 @@ fn what_was_kept_aside_is_not_named_by_a_later_rebuild_because_its_path_is_free_
         assert_eq!(bench.holders(old), ["n2"]);
     }
 }
+
+#[test]
+fn a_file_that_was_renamed_over_another_since_the_backup_stays_in_its_place() {
+    for order in [["n1", "n2"], ["n2", "n1"]] {
+        let mut bench = Bench::with_nodes(&["a/1", "b/1"]);
+        bench.put("ann", create("/a"), 1);
+        let slice = content(&bench.put("ann", create("/c"), 2)).slice;
+        bench.advance(seconds(3));
+        let backup = bench.rows.clone();
+        bench.done("ann", ClientRequest::Rename { from: path("/c"), to: path("/a") });
+        bench.advance(seconds(3));
+        bench.bring_back(&backup);
+        bench.come(&order);
+        bench.advance(seconds(10));
+        assert_eq!(bench.rebuild_status().state, RebuildState::Settled, "{order:?}");
+        assert_eq!(bench.all_paths(), ["/a"], "{order:?}");
+        assert_eq!(content(&bench.stat("/a").entry).slice, slice, "{order:?}");
+        assert_eq!(bench.conflicts(), [], "{order:?}");
+    }
+}

@@ -1,6 +1,7 @@
 //! Folders that nodes know as they were before: files stay with the folder in which they were written.
 
 use super::*;
+use crate::actions::OUTDATED_TABLE;
 
 #[test]
 fn folders_of_which_no_copy_says_who_may_read_them_are_closed_where_a_late_node_brings_them() {
@@ -133,7 +134,7 @@ fn a_file_stays_with_its_folder_although_a_node_comes_last_that_knows_it_at_the_
         // Who knows of it has not the file.
         bench.node_mut("n1").held.remove(&slice);
         bench.lose_journal(0);
-        bench.join_each(&["n3", "n1", "n2"]);
+        bench.come(&["n3", "n1", "n2"]);
         assert_eq!(bench.rebuild_status().state, RebuildState::Settled);
         assert_eq!((bench.exists("/a/f"), bench.exists("/b/f")), (!is_removed, false), "{:?}", bench.all_paths());
         let ClientReply::Trash(trash) = bench.ask("ann", ClientRequest::Trash { all_users: false, after: None }) else {
@@ -170,5 +171,138 @@ fn a_copy_that_a_crash_left_without_its_place_says_where_the_file_is_as_well_as_
             assert_eq!((bench.exists("/g"), bench.exists("/f")), (!is_removed, false), "{order:?} {holders:?}");
             assert_eq!(bench.conflicts(), []);
         }
+    }
+}
+
+impl Bench {
+    /// Puts a file of two copies, and gives its slice and all three nodes, those first that have it.
+    fn put_at_two(&mut self, at: &str) -> (SliceId, Vec<String>) {
+        let slice = content(&self.put("ann", CreateRequest { copies: Some(2), ..create(at) }, 1)).slice;
+        self.advance(seconds(3));
+        let mut order = self.holders(slice);
+        let others = ["n1", "n2", "n3"].map(str::to_owned).into_iter().filter(|id| !order.contains(id));
+        let others: Vec<_> = others.collect();
+        order.extend(others);
+        (slice, order)
+    }
+
+    /// A node is started anew, with all that it was given meanwhile.
+    fn come_again(&mut self, id: &str) {
+        self.crash(id);
+        self.advance(seconds(1));
+        self.join(id);
+        self.advance(seconds(3));
+    }
+}
+
+/// A file that is renamed, or removed with its folder, while the second node is away; then that one comes to a master that
+/// was started anew and misses the third.
+fn with_an_outdated_path(is_removed: bool, has_moved: bool) -> (Bench, SliceId, Vec<String>) {
+    let mut bench = Bench::with_nodes(&["a/1", "b/1", "c/1"]);
+    bench.mkdir("ann", "/d");
+    let (slice, order) = bench.put_at_two("/d/f");
+    bench.crash(&order[1]);
+    bench.crash(&order[2]);
+    if !has_moved {
+        bench.crash(&order[0]);
+    }
+    bench.done(
+        "ann",
+        match is_removed {
+            true => ClientRequest::Remove { path: path("/d"), recursive: true, now: false },
+            false => ClientRequest::Rename { from: path("/d/f"), to: path("/g") },
+        },
+    );
+    bench.mkdir("ann", "/d");
+    bench.advance(seconds(3));
+    bench.restart_master();
+    bench.join_each(&[&order[0], &order[1]]);
+    bench.advance(seconds(3));
+    bench.come_again(&order[1]);
+    assert_eq!(bench.node(&order[1]).held[&slice].metadata.header.path, path("/d/f"), "nothing is moved yet");
+    (bench, slice, order)
+}
+
+#[test]
+fn a_node_that_was_not_told_to_move_a_file_yet_undoes_no_rename_and_no_removal() {
+    for case in 0..8 {
+        let [is_removed, has_moved, tells_held_first] = [0, 1, 2].map(|bit| case >> bit & 1 == 1);
+        for turn in [[0, 1, 2], [1, 0, 2], [2, 1, 0]] {
+            let (mut bench, _, order) = with_an_outdated_path(is_removed, has_moved);
+            bench.tells_held_first = tells_held_first;
+            bench.lose_journal(0);
+            bench.come(&turn.map(|at| order[at].as_str()));
+            bench.advance(seconds(5));
+            let all = bench.all_paths();
+            let why =
+                format!("removed {is_removed}, moved {has_moved}, held first {tells_held_first}, {turn:?}: {all:?}");
+            assert_eq!(bench.rebuild_status().state, RebuildState::Settled, "{why}");
+            assert_eq!((bench.exists("/g"), bench.exists("/d/f")), (!is_removed, false), "{why}");
+            assert_eq!(bench.conflicts(), [], "{why}");
+        }
+    }
+}
+
+#[test]
+fn a_node_that_came_to_an_old_journal_undoes_nothing_where_that_is_lost_before_the_others_have_told() {
+    for case in 0..6 {
+        let (turn, tells_held_first) = ([[0, 1, 2], [1, 0, 2], [2, 1, 0]][case / 2], case % 2 == 1);
+        let mut bench = Bench::with_nodes(&["a/1", "b/1", "c/1"]);
+        let (slice, order) = bench.put_at_two("/f");
+        bench.crash(&order[1]);
+        bench.done("ann", ClientRequest::Rename { from: path("/f"), to: path("/g") });
+        bench.advance(seconds(3));
+        let backup = bench.rows.clone();
+        bench.mkdir("ann", "/later");
+        bench.advance(seconds(3));
+        bench.bring_back(&backup);
+        bench.join_each(&[&order[1]]);
+        bench.mkdir("ann", "/other");
+        bench.advance(seconds(3));
+        bench.come_again(&order[1]);
+        assert_eq!(bench.node(&order[1]).held[&slice].metadata.header.path, path("/f"), "nothing is moved yet");
+        bench.lose_journal(0);
+        bench.tells_held_first = tells_held_first;
+        bench.come(&turn.map(|at| order[at].as_str()));
+        bench.advance(seconds(5));
+        assert_eq!(bench.rebuild_status().state, RebuildState::Settled, "{turn:?}");
+        assert_eq!(bench.all_paths(), ["/g", "/later", "/other"], "{turn:?} {tells_held_first}");
+        assert_eq!(bench.conflicts(), [], "{turn:?} {tells_held_first}");
+    }
+}
+
+#[test]
+fn what_is_written_down_of_outdated_paths_goes_when_all_have_told() {
+    let (mut bench, slice, order) = with_an_outdated_path(false, true);
+    let count = |bench: &Bench| bench.rows.keys().filter(|(table, _)| *table == OUTDATED_TABLE).count();
+    assert_eq!(count(&bench), 1);
+    bench.join_each(&[&order[2]]);
+    bench.advance(seconds(3));
+    assert_eq!(count(&bench), 0);
+    assert_eq!(bench.node(&order[1]).held[&slice].metadata.header.path, path("/g"));
+    for id in &order {
+        let kept = bench.node(id).kept.as_ref().unwrap();
+        assert!(kept.rows.keys().all(|(table, _)| table != OUTDATED_TABLE), "nor at nodes");
+    }
+}
+
+#[test]
+fn a_file_for_which_an_older_copy_had_no_place_gets_it_when_the_newer_one_is_taken() {
+    for tells_held_first in [false, true] {
+        let mut bench = Bench::with_nodes(&["a/1", "b/1"]);
+        bench.mkdir("ann", "/d/e");
+        bench.advance(seconds(3));
+        let kept = bench.node("n2").kept.clone();
+        bench.done("ann", ClientRequest::Remove { path: path("/d"), recursive: true, now: true });
+        let one = CreateRequest { at: Some(node("n1")), copies: Some(1), sync_copies: Some(1), ..create("/d") };
+        let slice = content(&bench.put("ann", one, 1)).slice;
+        bench.advance(seconds(3));
+        bench.node_mut("n2").kept = kept;
+        bench.lose_journal(0);
+        bench.tells_held_first = tells_held_first;
+        bench.come(&["n2", "n1"]);
+        bench.advance(seconds(70));
+        assert_eq!(content(&bench.stat("/d").entry).slice, slice, "{tells_held_first}");
+        assert_eq!(bench.conflicts(), [], "{tells_held_first}");
     }
 }

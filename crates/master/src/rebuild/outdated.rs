@@ -1,0 +1,120 @@
+//! Paths under which nodes hold files that have other ones by now. While some node has not told what it knows, nothing is moved at
+//! the nodes' disks ([`behind`](super::behind)); but a node that comes is given the small rows as they are now. A master that
+//! lost its journal then would take the node's old paths for as new as these rows, and undo renames and removals. So it is
+//! written down, and kept at the nodes, which rows the node had when it came with such a path, and the file's own row with it,
+//! until all have told and the files move.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use protocol::{FileId, JournalId, NodeId, Now, SectorPath, SliceId, SliceMetadata, message::rebuild::KeptMark};
+use store::RowChange;
+
+use super::{Rebuild, adopting::Knowledge, rows};
+use crate::{
+    Master,
+    actions::{OUTDATED_TABLE, StoredRow},
+    namespace::Namespace,
+    nodes::NodeKey,
+};
+
+/// Which copy of the small rows each node had that came with a slice under a path which its file had no more.
+pub(super) type Outdated = BTreeMap<(NodeId, SectorPath), KeptMark>;
+
+impl Rebuild {
+    /// Whether nodes hold a slice under paths that it has no more: then its file's row is kept.
+    pub(crate) fn pins(&self, slice: impl FnOnce() -> Option<SliceId>) -> bool {
+        !self.outdated.is_empty() && slice().is_some_and(|slice| self.outdated.contains_key(&slice))
+    }
+
+    /// The files whose rows are kept for that.
+    pub(crate) fn pinned<'a>(&'a self, names: &'a Namespace) -> impl Iterator<Item = FileId> + 'a {
+        self.outdated.keys().filter_map(|slice| names.file_of_slice(*slice))
+    }
+}
+
+impl Master {
+    /// How new a node's knowledge is of where a slice belongs that it has under this path.
+    pub(super) fn knowledge_of_path(&self, key: NodeKey, slice: SliceId, path: &SectorPath) -> Knowledge {
+        let knowledge = self.knowledge(key);
+        let Some(outdated) = self.rebuild.outdated.get(&slice) else { return knowledge };
+        let then = outdated.get(&(self.nodes.get(key).id.clone(), path.clone()));
+        then.map_or(knowledge, |mark| knowledge.min(self.knowledge_of_mark(mark)))
+    }
+
+    /// A node told of a slice. Writes down what it knew, where the file has another path by now and the node is not told to
+    /// move it yet.
+    pub(crate) fn note_outdated(&mut self, now: Now, key: NodeKey, metadata: &SliceMetadata) {
+        let (slice, path) = (metadata.header.slice, &metadata.header.path);
+        if self.is_compared() || self.rebuild.is_running() || !self.is_left_alone(slice, key) {
+            return;
+        }
+        let named = self.names.file_of_slice(slice).and_then(|file| self.names.path(file));
+        if named.is_none_or(|named| named == *path) {
+            return;
+        }
+        let outdated = &mut self.rebuild.outdated;
+        let of_node = (self.nodes.get(key).id.clone(), path.clone());
+        let is_known = outdated.get(&slice).map(|outdated| outdated.contains_key(&of_node));
+        // What it knew when it came with it first: since then it was given more, and not told of this.
+        if is_known == Some(true) || (is_known.is_none() && outdated.len() >= OUTDATED_MAX) {
+            return;
+        }
+        let of_slice = outdated.entry(slice).or_default();
+        of_slice.insert(of_node, self.rebuild.marks.get(&key).copied().unwrap_or(NO_MARK));
+        let row = rows::outdated(slice, of_slice);
+        self.save(now, vec![row], Vec::new());
+    }
+
+    /// Takes what a copy says of such paths; with `replaces`, nothing that another one said. Gives the slices of which that is
+    /// news.
+    pub(super) fn take_outdated(&mut self, stored: &[StoredRow], replaces: bool) -> (Vec<RowChange>, Vec<SliceId>) {
+        let before = if replaces { std::mem::take(&mut self.rebuild.outdated) } else { BTreeMap::new() };
+        let mut changes: Vec<_> = before.keys().map(|slice| rows::not_outdated(*slice)).collect();
+        let mut news = Vec::new();
+        for row in stored.iter().filter(|row| row.table == OUTDATED_TABLE) {
+            let Some((slice, said)) = rows::outdated_of(row) else { continue };
+            // A copy that only adds does not say what the one says that was taken.
+            let is_said = replaces || self.names.file_of_slice(slice).is_some_and(|file| self.is_pinned(file));
+            if !is_said && self.rebuild.unsaid.insert(slice) {
+                changes.push(rows::unsaid(slice));
+            }
+            let known = self.rebuild.outdated.entry(slice).or_default();
+            let was_known =
+                |of_node| known.contains_key(of_node) || before.get(&slice).is_some_and(|it| it.contains_key(of_node));
+            if !said.keys().all(was_known) {
+                // Whoever said where it is may have been one of these.
+                self.rebuild.renamed.remove(&slice);
+                news.push(slice);
+            }
+            known.extend(said);
+            changes.push(rows::outdated(slice, known));
+        }
+        (changes, news)
+    }
+
+    /// Nodes that told of these slices before a copy said something of them tell again: of a slice that came with an outdated
+    /// path, of one for which there was no place among the names before, or of which this copy does not say where it is.
+    pub(super) fn ask_again(&mut self, now: Now, slices: &[SliceId]) {
+        let mut nodes = BTreeSet::new();
+        for slice in slices {
+            nodes.extend(self.replicas.of(*slice).iter().map(|replica| replica.node));
+        }
+        for key in nodes {
+            if self.nodes.get(key).session.is_some() {
+                self.lose_node(now, key);
+            }
+        }
+    }
+
+    /// All have told, or the names stand: files are moved where they belong.
+    pub(super) fn forget_outdated(&mut self) -> Vec<RowChange> {
+        let outdated = std::mem::take(&mut self.rebuild.outdated);
+        outdated.keys().map(|slice| rows::not_outdated(*slice)).collect()
+    }
+}
+
+/// What a node has that keeps nothing.
+const NO_MARK: KeptMark = KeptMark { journal: JournalId(0), generation: 0, sequence: 0 };
+/// Slices of which that is written down, some 30 MiB of memory. Of more, a rename or a removal may be undone where the journal
+/// is lost before all have told.
+const OUTDATED_MAX: usize = 100_000;
