@@ -190,7 +190,7 @@ impl Driver {
             // Whether it was saved before the journal was lost, nobody knows.
             self.phase = Phase::Waiting;
         } else if must || may {
-            watch.look(env, seat, &mut self.tag);
+            watch.look(env, seat, &mut self.tag, must);
         }
     }
 

@@ -443,6 +443,7 @@ impl Tenant {
                     let is_sure = outcome == Outcome::Done && env.book.recovered.is_none();
                     env.book.estate.bin.restored(item, is_sure);
                 }
+                let of_names = env.book.outcome_of_restore(change, of_names);
                 self.end_names(env, change, of_names);
             }
             Doing::Acl { folder, acl, begun } => {

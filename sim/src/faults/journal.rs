@@ -87,10 +87,13 @@ impl Cloud {
         self.env.look_at_clock_of(Who::Master);
         let (held, kept_until) = (self.all_held(), self.kept_until());
         let now = self.env.now.monotonic;
-        // The newest file may have been removed for good.
-        let found = held.iter().map(|held| held.version).max();
-        let in_backup = backup.and_then(|backup| self.env.book.versions.largest_before(backup.taken));
-        self.env.book.versions.lose(now, found.max(in_backup));
+        // With an older journal it takes writes before it has heard of what was written since; without one, the newest file
+        // may have been removed for good.
+        let known = match backup {
+            Some(backup) => self.env.book.versions.largest_before(backup.taken),
+            None => held.iter().map(|held| held.version).max(),
+        };
+        self.env.book.versions.lose(now, known);
         let was_put_back = self.env.book.estate.is_put_back();
         self.env.book.lose_estate(now, kept_until, backup.map(|backup| backup.taken));
         self.env.book.had_old_journal |= backup.is_some();

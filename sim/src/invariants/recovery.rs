@@ -61,7 +61,7 @@ pub(crate) fn missing(env: &Environment, entries: &[Entry]) -> Vec<String> {
     // A write that was given up may still have been on its way to a node: staged after the loss, it looks like one that
     // was answered, and wins as the newest (`docs/decisions/0012-lost-journal.md`). What it replaced is still owed.
     let is_newer = |path: &SectorPath, there: ContentId, content: ContentId| {
-        there > content && recovered.could_be(path, Some(there))
+        env.book.was_begun_after(path, there, content) && recovered.could_be(path, Some(there))
     };
     let is_missing = |(path, content): &(&SectorPath, &ContentId)| match found.get(path) {
         Some(Some(Item::File(there))) => there != *content && !is_newer(path, *there, **content),

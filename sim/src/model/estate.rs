@@ -63,9 +63,9 @@ impl Holding {
 
     /// It is made, for the first time or since it was lost.
     pub(crate) fn made(&mut self, now: Duration) {
-        self.owner.settle(now, self.maker.clone());
-        self.acl.settle(now, None);
-        self.policy.settle(now, Policy::default());
+        self.owner.renew(now, self.maker.clone());
+        self.acl.renew(now, None);
+        self.policy.renew(now, Policy::default());
     }
 }
 
@@ -170,6 +170,17 @@ mod tests {
 
     fn user(name: &str) -> UserRights {
         UserRights { user: UserName::new(name).unwrap(), groups: Vec::new(), admin: false }
+    }
+
+    #[test]
+    fn what_was_asked_for_before_a_folder_was_made_may_come_after_that() {
+        let (ann, ben, at) = (user("ann").user, user("ben").user, Duration::from_secs);
+        let mut folder = Holding::new(path("/ann/lent"), 0, ann.clone());
+        let begun = folder.owner.begin(at(1), &ben);
+        folder.made(at(2));
+        assert_eq!(folder.owner.between(at(3), at(3)), [ann, ben.clone()]);
+        folder.owner.end(at(4), begun, &ben, Outcome::Done);
+        assert_eq!(folder.owner.possible(), [ben]);
     }
 
     #[test]

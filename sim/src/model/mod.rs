@@ -141,6 +141,23 @@ impl Book {
         });
     }
 
+    /// What became of giving something back from the trash: where a master did that which has lost its journal since, it may be in
+    /// the trash again, and that may soon be emptied.
+    pub(crate) fn outcome_of_restore(&self, change: &Change, outcome: Outcome) -> Outcome {
+        let is_of_lost = self.recovered.as_ref().is_some_and(|recovered| !recovered.has_begun(change));
+        match outcome {
+            Outcome::Done if is_of_lost && !self.estate.bin.lasts => Outcome::Unknown,
+            outcome => outcome,
+        }
+    }
+
+    /// Whether a content was written to a path after another. One that is made again, as empty files are, keeps its number.
+    pub(crate) fn was_begun_after(&self, at: &protocol::SectorPath, later: ContentId, earlier: ContentId) -> bool {
+        let last = |content| self.attempted.iter().rposition(|(path, one)| path == at && *one == content);
+        let turns = last(later).zip(last(earlier));
+        turns.map_or(later > earlier, |(later, earlier)| later > earlier)
+    }
+
     /// A write was answered with success.
     pub(crate) fn acknowledge(&mut self, now: std::time::Duration, path: &protocol::SectorPath, content: ContentId) {
         self.acknowledged.insert((path.clone(), content), now);

@@ -181,6 +181,12 @@ impl Recovered {
         }
     }
 
+    /// Whether a file is being written to the new master.
+    pub(crate) fn has_begun(&self, change: &Change) -> bool {
+        let Change::Put { path, content, .. } = change else { return false };
+        self.begun.contains(&(path.clone(), *content))
+    }
+
     /// A change has ended; one that the old master was asked for may have been lost with it.
     pub(crate) fn end(&mut self, change: &Change, outcome: Outcome) {
         let Change::Put { path, content, .. } = change else { return };
@@ -393,6 +399,32 @@ mod tests {
         let disks = [held("/r/kept", kept, HeldState::Placed), held("/r/gone", kept, HeldState::Placed)];
         let recovered = Recovered::new(&book, at(3), at(0), &disks);
         assert!(!recovered.must_be_there(&path("/r/kept")) && recovered.owed().contains(&kept));
+    }
+
+    #[test]
+    fn what_a_lost_master_gave_back_is_owed_only_where_the_trash_lasts() {
+        for lasts in [false, true] {
+            let (mut book, _, removed) = book();
+            book.estate.bin.lasts = lasts;
+            let back = Change::Put { path: path("/r/gone"), content: removed, parents: true, absent: true };
+            let mut recovered = Recovered::new(&book, at(3), at(0), &[held("/r/gone", removed, HeldState::Placed)]);
+            recovered.started(Version(1));
+            book.recovered = Some(recovered);
+            let outcome = book.outcome_of_restore(&back, Outcome::Done);
+            let recovered = book.recovered.as_mut().unwrap();
+            recovered.end(&back, outcome);
+            assert_eq!(recovered.owed().contains(&removed), lasts);
+            recovered.begin(&back);
+            assert_eq!(book.outcome_of_restore(&back, Outcome::Done), Outcome::Done, "the new master gave it back");
+        }
+    }
+
+    #[test]
+    fn of_one_content_that_was_written_twice_the_last_time_counts() {
+        let (mut book, first, second) = book();
+        let at = path("/r/f");
+        book.attempted = [first, second, first].map(|content| (at.clone(), content)).to_vec();
+        assert!(book.was_begun_after(&at, first, second) && !book.was_begun_after(&at, second, first));
     }
 
     #[test]

@@ -11,6 +11,8 @@ pub(crate) struct Setting<T> {
     possible: Vec<T>,
     /// What may have been seen since when, oldest first.
     history: Vec<(Duration, Vec<T>)>,
+    /// What was asked for and has not ended.
+    open: Vec<T>,
     /// Journals that were lost, and times that it was settled: a change that was begun before tells nothing.
     age: u32,
 }
@@ -21,7 +23,7 @@ pub(crate) struct Begun(u32);
 
 impl<T: Clone + PartialEq> Setting<T> {
     pub(crate) fn new(value: T) -> Self {
-        Self { history: vec![(Duration::ZERO, vec![value.clone()])], possible: vec![value], age: 0 }
+        Self { history: vec![(Duration::ZERO, vec![value.clone()])], possible: vec![value], open: Vec::new(), age: 0 }
     }
 
     /// What it may be now, but for a change under way.
@@ -32,11 +34,15 @@ impl<T: Clone + PartialEq> Setting<T> {
     /// A change is about to be asked for.
     pub(crate) fn begin(&mut self, now: Duration, value: &T) -> Begun {
         self.history.push((now, with(&self.possible, value)));
+        self.open.push(value.clone());
         Begun(self.age)
     }
 
     /// A change has ended.
     pub(crate) fn end(&mut self, now: Duration, begun: Begun, value: &T, outcome: Outcome) {
+        if let Some(at) = self.open.iter().position(|open| open == value) {
+            self.open.swap_remove(at);
+        }
         if begun.0 != self.age {
             return;
         }
@@ -46,6 +52,13 @@ impl<T: Clone + PartialEq> Setting<T> {
             Outcome::NotDone | Outcome::Refused(_) => self.possible.clone(),
         };
         self.history.push((now, self.possible.clone()));
+    }
+
+    /// What it is said of is made anew: what was asked for before may still come.
+    pub(crate) fn renew(&mut self, now: Duration, value: T) {
+        self.possible = vec![value];
+        let seen = self.open.iter().fold(self.possible.clone(), |all, open| with(&all, open));
+        self.history.push((now, seen));
     }
 
     /// What it may have been at some moment between two.

@@ -19,12 +19,13 @@ pub(super) struct Watch {
     pub(super) target: SectorPath,
     /// How often the journal had been lost when the job began: a master that lost it may have any part of the output.
     pub(super) losses: u32,
-    tag: Option<u64>,
+    /// The question under way, and whether it was asked when the output had to be there.
+    asked: Option<(u64, bool)>,
 }
 
 impl Watch {
     pub(super) fn new(env: &Environment, target: SectorPath) -> Self {
-        Self { target, losses: env.book.losses, tag: None }
+        Self { target, losses: env.book.losses, asked: None }
     }
 
     /// Whether what is seen still says something.
@@ -32,13 +33,13 @@ impl Watch {
         self.losses == env.book.losses
     }
 
-    /// Looks, unless that is under way.
-    pub(super) fn look(&mut self, env: &mut Environment, seat: &mut Seat, last: &mut u64) {
-        if self.tag.is_some() || seat.session.is_none() {
+    /// Looks, unless that is under way; `must` where the output has to be there.
+    pub(super) fn look(&mut self, env: &mut Environment, seat: &mut Seat, last: &mut u64, must: bool) {
+        if self.asked.is_some() || seat.session.is_none() {
             return;
         }
         *last += 1;
-        self.tag = Some(*last);
+        self.asked = Some((*last, must));
         let folder = self.target.clone();
         let request = ClientRequest::List { folder, recursive: false, after: None, with_nodes: false };
         ask(env, seat, &request, *last, PATIENCE);
@@ -46,7 +47,7 @@ impl Watch {
 
     /// Whether this answer is to its question.
     pub(super) fn is_for(&self, tag: u64) -> bool {
-        self.tag == Some(tag)
+        self.asked.is_some_and(|(asked, _)| asked == tag)
     }
 
     /// What lies in the place: the parts, where it is there; `None` where nobody has said.
@@ -56,17 +57,18 @@ impl Watch {
         planned: &JobPlanned,
         reply: Option<ClientReply>,
     ) -> Option<Vec<Entry>> {
-        self.tag = None;
+        let must = self.asked.take().is_some_and(|(_, must)| must);
         if !self.counts(env) {
             return None;
         }
+        // What was asked before the end says nothing of what is there now.
         match reply {
-            Some(ClientReply::Refused(refusal)) if refusal.status == Status::NotFound => Some(Vec::new()),
+            Some(ClientReply::Refused(refusal)) if refusal.status == Status::NotFound => must.then(Vec::new),
             Some(ClientReply::Page(page)) => {
                 if let Err(sentence) = check(env, planned, &page.entries) {
                     env.violate(Kind::Safety, format!("{} was seen, and {sentence}", self.target));
                 }
-                Some(page.entries)
+                must.then_some(page.entries)
             }
             _ => None,
         }
@@ -83,4 +85,33 @@ fn check(env: &Environment, planned: &JobPlanned, entries: &[Entry]) -> Result<(
     };
     let parts: Vec<Vec<u8>> = entries.iter().map(bytes).collect::<Result<_, String>>()?;
     job_output::check(planned, &parts)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use protocol::{Refusal, SessionId};
+
+    use super::*;
+    use crate::{
+        actor::output::JobPlanned,
+        queue::{Life, Who},
+    };
+
+    #[test]
+    fn what_was_asked_before_the_end_says_nothing_of_what_is_there_then() {
+        let mut env = Environment::new(1, false, None);
+        let planned = JobPlanned::draw(&mut env.rng);
+        let mut seat = Seat::new(Who::Client(1), Life::default());
+        seat.session = Some(SessionId(1));
+        let mut watch = Watch::new(&env, SectorPath::parse("/out/1").unwrap());
+        let mut last = 0;
+        let nothing = || Some(ClientReply::Refused(Refusal::new(Status::NotFound, String::new())));
+        watch.look(&mut env, &mut seat, &mut last, false);
+        watch.look(&mut env, &mut seat, &mut last, true);
+        assert_eq!(watch.answered(&mut env, &planned, nothing()), None);
+        watch.look(&mut env, &mut seat, &mut last, true);
+        assert!(watch.is_for(last));
+        assert_eq!(watch.answered(&mut env, &planned, nothing()), Some(Vec::new()));
+    }
 }
