@@ -263,10 +263,17 @@ impl Master {
     ) -> Vec<RowChange> {
         let Some(content) = before.content(entry.id) else { return Vec::new() };
         let slice = content.slice;
-        let is_decided = self.names.file_of_slice(slice).is_some() || self.rebuild.removed.contains_key(&slice);
-        let Some(header) = before.header_of_slice(slice, self.rebuild.id).filter(|_| !is_decided) else {
-            return Vec::new();
-        };
+        let header = before.header_of_slice(slice, self.rebuild.id);
+        let Some(header) = header.filter(|_| !self.rebuild.removed.contains_key(&slice)) else { return Vec::new() };
+        if let Some(file) = self.names.file_of_slice(slice) {
+            // The copy names it itself. A node that knows as much and has it elsewhere is listed, as if it came later.
+            let is_elsewhere = self.names.path(file).is_some_and(|path| path != entry.path);
+            if !is_elsewhere || self.rebuild.own.slices.contains(&slice) || !self.stands_there(key, &header) {
+                return Vec::new();
+            }
+            let metadata = protocol::SliceMetadata { header, bytes: content.bytes, digest: content.digest };
+            return vec![self.add_conflict(key, metadata, ConflictKind::TwoPaths, None, false)];
+        }
         // A folder that has another path by now has its files with it; but one that was removed has not what was written
         // at its path since.
         let folder = entry.path.parent().and_then(|folder| moved.get(&before.find(&folder)?).copied());
@@ -311,9 +318,11 @@ impl Master {
     /// moved away.
     fn is_in_another_folder(&self, key: NodeKey, folder: FileId, header: &protocol::SliceHeader) -> bool {
         let there = header.path.parent().and_then(|above| self.names.find(&above));
-        if there.is_none_or(|there| there == folder) {
-            return false;
-        }
+        there.is_some_and(|there| there != folder) && self.stands_there(key, header)
+    }
+
+    /// Whether a node that knows all that the copy of `key` knows has a file at its place.
+    fn stands_there(&self, key: NodeKey, header: &protocol::SliceHeader) -> bool {
         let placed = ReplicaState::Placed(HeaderMark::of(header));
         let replicas = self.replicas.of(header.slice);
         let mut holders = replicas.iter().filter(|replica| replica.state == placed);

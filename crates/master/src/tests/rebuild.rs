@@ -57,11 +57,13 @@ impl Bench {
         }
     }
 
+    /// Nodes come one after the other, and at the end those again whose sessions the master closed.
     pub(super) fn join_each(&mut self, ids: &[&str]) {
         for id in ids {
             self.join(id);
             self.advance(seconds(1));
         }
+        self.come(ids);
     }
 
     pub(super) fn mkdir(&mut self, user: &str, at: &str) {

@@ -468,3 +468,28 @@ fn what_was_taken_back_is_not_in_the_trash_again_since_an_old_copy_came_first() 
         assert_eq!(bench.conflicts(), []);
     }
 }
+
+#[test]
+fn what_was_taken_back_in_the_last_moment_is_listed_whatever_its_node_tells_first() {
+    for tells_held_first in [false, true] {
+        let mut bench = Bench::with_nodes(&["a/1", "b/1"]);
+        bench.put("ann", CreateRequest { copies: Some(2), ..create("/f") }, 1);
+        bench.advance(seconds(3));
+        bench.done("ann", rm("/f"));
+        bench.advance(seconds(3));
+        let (held, old) = (bench.node("n2").held.clone(), bench.node("n2").kept.clone());
+        bench.mkdir("ann", "/later");
+        bench.advance(seconds(3));
+        let kept = bench.node("n1").kept.clone();
+        bench.ask("ann", ClientRequest::Restore { path: path("/f"), to: None });
+        bench.advance(seconds(3));
+        // What nodes keep does not know of the last half second.
+        bench.node_mut("n1").kept = kept;
+        (bench.node_mut("n2").held, bench.node_mut("n2").kept) = (held, old);
+        bench.lose_journal(0);
+        bench.tells_held_first = tells_held_first;
+        bench.come(&["n2", "n1"]);
+        bench.advance(seconds(70));
+        assert_eq!(bench.conflicts(), [("/f".to_owned(), ConflictKind::TwoPaths, false)], "{tells_held_first}");
+    }
+}
