@@ -87,8 +87,11 @@ impl Master {
 
     fn set_standing(&mut self, now: Now, from: Caller, key: NodeKey, standing: Standing, plan: MovePlan) {
         self.nodes.set_standing(key, standing);
-        let rows = self.nodes.row_change(key).into_iter().collect();
-        self.save(now, rows, vec![Effect::Reply(from, ClientReply::Plan(plan))]);
+        // Also where it changes nothing: by an old journal it may only seem so, and what is said now stands.
+        let row = self.nodes.row_change(key).unwrap_or_else(|| self.nodes.row_said(key));
+        self.save(now, vec![row], Vec::new());
+        let said = self.note_said(key);
+        self.save(now, said, vec![Effect::Reply(from, ClientReply::Plan(plan))]);
         self.sweeps.push_back(Sweep::Node(key, 0));
         self.unpark_copies(true);
     }

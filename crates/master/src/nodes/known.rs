@@ -80,8 +80,14 @@ impl Nodes {
         if row == node.row {
             return None;
         }
-        node.row.clone_from(&row);
-        Some(RowChange::Set { table: NODES_TABLE, key: node.id.as_str().into(), value: row })
+        node.row = row;
+        Some(self.row_said(key))
+    }
+
+    /// The row by which a node is known, as it was last to be saved.
+    pub(crate) fn row_said(&self, key: NodeKey) -> RowChange {
+        let node = self.get(key);
+        RowChange::Set { table: NODES_TABLE, key: node.id.as_str().into(), value: node.row.clone() }
     }
 
     /// The row that has to be saved once a node was taken out.

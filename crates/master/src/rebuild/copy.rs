@@ -149,6 +149,7 @@ impl Master {
             Ok(_) => {}
             Err(error) => tracing::error!(%error, "the newest copy cannot be used; only files are named"),
         }
+        changes.extend(self.restore_own_standings());
         self.quotas.forget_counts();
         self.count_all();
         // Notes when files end, too.
@@ -196,7 +197,10 @@ impl Master {
             }
         }
         for row in of(NODES_TABLE) {
-            changes.extend(self.nodes.recall(now, row));
+            // Whether a node leaves that is known here is said here.
+            if rows::member_of(&row.key).is_none_or(|id| self.nodes.of_id(&id).is_none()) {
+                changes.extend(self.nodes.recall(now, row));
+            }
         }
         changes
     }

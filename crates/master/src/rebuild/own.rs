@@ -4,7 +4,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use protocol::{Now, Policy, SectorPath, SliceId, UserName, acl::Acl};
+use protocol::{NodeId, Now, Policy, SectorPath, SliceId, UserName, acl::Acl, message::cluster::Standing};
 use serde::{Deserialize, Serialize};
 use store::RowChange;
 
@@ -12,12 +12,13 @@ use crate::{
     Master,
     actions::{NAMES_TABLE, POLICIES_TABLE, QUOTAS_TABLE},
     namespace::{ROOT, decode_row},
+    nodes::NodeKey,
     upkeep::{file_key, parse_file_key},
 };
 
 use super::rows;
 
-/// Files, folders, policies and quotas.
+/// Files, folders, policies, quotas, and which nodes leave.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Own {
     pub(super) slices: BTreeSet<SliceId>,
@@ -25,6 +26,7 @@ pub(super) struct Own {
     pub(super) policies: BTreeMap<SectorPath, Policy>,
     /// By user, in the stored form.
     pub(super) quotas: BTreeMap<UserName, Vec<u8>>,
+    pub(super) standings: BTreeMap<NodeId, Standing>,
 }
 
 /// A folder. Field order is the format.
@@ -97,6 +99,7 @@ impl Own {
         self.folders.retain(|path, _| keeps(rows::OWN_FOLDER, path.as_str().as_bytes()));
         self.policies.retain(|path, _| keeps(rows::OWN_POLICY, path.as_str().as_bytes()));
         self.quotas.retain(|user, _| keeps(rows::OWN_QUOTA, user.as_str().as_bytes()));
+        self.standings.retain(|node, _| keeps(rows::OWN_STANDING, node.as_str().as_bytes()));
     }
 }
 
@@ -140,7 +143,31 @@ impl Master {
                 own.quotas.insert(user, value);
             }
         }
+        for (_, node) in self.nodes.iter() {
+            let said = self.rebuild.touched.life(STANDINGS, node.id.as_str().into());
+            if let Some(life) = said.or((all && node.standing != Standing::Active).then_some(this_life)) {
+                note(rows::OWN_STANDING, node.id.as_str().as_bytes(), life);
+                own.standings.insert(node.id.clone(), node.standing);
+            }
+        }
         (own, lives)
+    }
+
+    /// Somebody has said of a node whether it leaves: gives the rows that say so, as long as not all nodes have told.
+    pub(crate) fn note_said(&mut self, node: NodeKey) -> Vec<RowChange> {
+        let key = self.nodes.get(node).id.as_str().into();
+        self.note_touched(&[RowChange::Remove { table: STANDINGS, key }])
+    }
+
+    /// Lets what was said of nodes hold again, whatever a copy says.
+    pub(super) fn restore_own_standings(&mut self) -> Vec<RowChange> {
+        let mut changes = Vec::new();
+        for (id, standing) in self.rebuild.own.standings.clone() {
+            let Some(key) = self.nodes.of_id(&id) else { continue };
+            self.nodes.set_standing(key, standing);
+            changes.extend(self.nodes.row_change(key));
+        }
+        changes
     }
 
     /// Makes the folders that stand, with what they say of rights.
@@ -218,7 +245,9 @@ pub(super) fn clear_rows(own: &Own) -> Vec<RowChange> {
 }
 
 /// Tables whose rows are remembered; their numbers are the format.
-const TOUCHED_TABLES: [&str; 3] = [NAMES_TABLE, POLICIES_TABLE, QUOTAS_TABLE];
+const TOUCHED_TABLES: [&str; 4] = [NAMES_TABLE, POLICIES_TABLE, QUOTAS_TABLE, STANDINGS];
+/// No table: what people said of nodes, by name. A node's row changes with its address, too.
+const STANDINGS: &str = "standings";
 /// Changed rows remembered while some node has not told, about 10 MiB. With more,
 /// a copy that knows more replaces nothing.
 const TOUCHED_MAX: usize = 100_000;

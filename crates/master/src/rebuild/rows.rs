@@ -99,6 +99,9 @@ impl Read {
                 let user = std::str::from_utf8(user).ok().and_then(|user| UserName::new(user).ok());
                 self.own.quotas.insert(user.ok_or_else(|| damaged(row))?, row.value.clone());
             }
+            Some((&OWN_STANDING, node)) => {
+                self.own.standings.insert(member_of(node).ok_or_else(|| damaged(row))?, value_of(row)?);
+            }
             _ => return Err(damaged(row)),
         }
         Ok(())
@@ -230,7 +233,9 @@ pub(super) fn own(own: &Own) -> impl Iterator<Item = (Vec<u8>, Vec<u8>)> + '_ {
     let policies = own.policies.iter().map(move |(path, policy)| (of_path(OWN_POLICY, path), encode_row(policy)));
     let quotas = own.quotas.iter();
     let quotas = quotas.map(|(user, value)| (own_key(OWN_QUOTA, user.as_str().as_bytes()), value.clone()));
-    slices.chain(folders).chain(policies).chain(quotas)
+    let standings = own.standings.iter();
+    let standings = standings.map(|(node, it)| (own_key(OWN_STANDING, node.as_str().as_bytes()), encode_row(it)));
+    slices.chain(folders).chain(policies).chain(quotas).chain(standings)
 }
 
 /// The key of something that stands.
@@ -368,6 +373,8 @@ const TOUCHED: u8 = 0x07;
 const OWN_LIFE: u8 = 0x08;
 /// First byte of the key of a slice that was kept aside already when a rebuild began.
 const WAS_ASIDE: u8 = 0x09;
+/// First byte of the key of a node of which somebody said before a rebuild began whether it leaves.
+pub(super) const OWN_STANDING: u8 = 0x0a;
 /// The row that says where the lives began that have not heard all nodes.
 const LIVES_KEY: &[u8] = b"lives";
 /// The row that says in which lives the line may have parted, after the first of them.

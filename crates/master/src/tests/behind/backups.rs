@@ -2,6 +2,8 @@
 
 #![allow(clippy::unwrap_used)]
 
+use protocol::message::cluster::{DrainRequest, Standing};
+
 use super::*;
 
 #[test]
@@ -232,5 +234,54 @@ fn a_file_that_was_renamed_over_another_since_the_backup_stays_in_its_place() {
         assert_eq!(bench.all_paths(), ["/a"], "{order:?}");
         assert_eq!(content(&bench.stat("/a").entry).slice, slice, "{order:?}");
         assert_eq!(bench.conflicts(), [], "{order:?}");
+    }
+}
+
+fn drain(bench: &mut Bench, id: &str, undo: bool) {
+    let request = DrainRequest { node: node(id), dry_run: false, undo };
+    assert!(matches!(bench.ask("admin", ClientRequest::Drain(request)), ClientReply::Plan(_)));
+}
+
+fn standing(bench: &mut Bench, id: &str) -> Option<Standing> {
+    let ClientReply::Nodes(nodes) = bench.ask("admin", ClientRequest::Nodes) else { panic!() };
+    nodes.iter().find(|status| status.node == node(id)).map(|status| status.standing)
+}
+
+#[test]
+fn an_older_copy_of_a_line_that_parted_makes_no_node_leave_again() {
+    let mut bench = Bench::with_nodes(&["a/1", "b/1", "c/1"]);
+    drain(&mut bench, "n3", false);
+    bench.advance(seconds(10));
+    let backup = bench.rows.clone();
+    bench.crash("n2");
+    bench.mkdir("ann", "/a");
+    bench.advance(seconds(3));
+    bench.bring_back(&backup);
+    bench.come(&["n2"]);
+    drain(&mut bench, "n3", true);
+    bench.advance(seconds(3));
+    bench.lose_journal(0);
+    bench.come(&["n2", "n1", "n3"]);
+    bench.advance(seconds(100));
+    assert_eq!(standing(&mut bench, "n3"), Some(Standing::Active));
+}
+
+#[test]
+fn a_node_that_was_taken_into_use_again_on_an_old_journal_stays_in_use() {
+    for restarts in [false, true] {
+        let mut bench = Bench::with_nodes(&["a/1", "b/1", "c/1"]);
+        bench.advance(seconds(3));
+        let backup = bench.rows.clone();
+        drain(&mut bench, "n3", false);
+        bench.advance(seconds(10));
+        bench.bring_back(&backup);
+        // It is in use by this journal, and so this changes nothing.
+        drain(&mut bench, "n3", true);
+        if restarts {
+            bench.restart_master();
+        }
+        bench.come(&["n1", "n2", "n3"]);
+        bench.advance(seconds(100));
+        assert_eq!(standing(&mut bench, "n3"), Some(Standing::Active), "{restarts}");
     }
 }
