@@ -110,6 +110,12 @@ impl PageWrite {
             result => PageTurn::Ended(result),
         }
     }
+
+    /// Whether a journal that could not be read for this reason ends its job: patience is over, and the next driver would find
+    /// the same. What is not there may be named yet, and what another driver does is no reason.
+    pub fn ends_job(refusal: &Refusal) -> bool {
+        refusal.status == Status::Unavailable
+    }
 }
 
 /// Time between two pages of a young job.
@@ -127,6 +133,18 @@ mod tests {
 
     fn second(second: u64) -> Now {
         Now { monotonic: Duration::from_secs(second), ..Now::default() }
+    }
+
+    #[test]
+    fn a_journal_that_nobody_can_read_ends_its_job_when_patience_is_over() {
+        let reading = PageWrite::new(second(0));
+        let away = || Refusal::new(Status::Unavailable, "no copy can be read now".to_owned());
+        assert_eq!(reading.judge(second(599), Err(away())), PageTurn::Again(RETRY_PAUSE));
+        let PageTurn::Ended(Err(refusal)) = reading.judge(second(600), Err(away())) else { panic!("it goes on") };
+        assert!(PageWrite::ends_job(&refusal));
+        for status in [Status::NotFound, Status::Refused, Status::Exists] {
+            assert!(!PageWrite::ends_job(&Refusal::new(status, String::new())), "{status:?}");
+        }
     }
 
     #[test]

@@ -25,6 +25,8 @@ pub(crate) struct Keeper {
     node: Option<usize>,
     /// The node that was taken into use again last.
     last: Option<usize>,
+    /// One whose return into use may have been forgotten with a journal, while another is looked after.
+    again: Option<usize>,
     /// What is asked for next about it.
     next: Next,
     /// Whether the last one stays out of use.
@@ -52,7 +54,7 @@ impl Keeper {
     pub(crate) fn new(nodes: usize, leaves_one: bool) -> Self {
         // Fewer nodes than copies that people wish for would never be well.
         let leaves_one = leaves_one && nodes > NODES_MIN;
-        Self { nodes, step: Step::Waiting, tag: 0, node: None, last: None, next: Next::Drain, leaves_one }
+        Self { nodes, step: Step::Waiting, tag: 0, node: None, last: None, again: None, next: Next::Drain, leaves_one }
     }
 
     pub(crate) fn is_at_rest(&self) -> bool {
@@ -69,6 +71,8 @@ impl Keeper {
         if self.node.is_none() && self.last.is_some() {
             (self.node, self.next) = (self.last, Next::Admit);
             self.begin_round(env, seat);
+        } else if self.last != self.node {
+            self.again = self.last;
         }
     }
 
@@ -120,7 +124,8 @@ impl Keeper {
                 self.next = Next::Use;
             }
             (Next::Use, Some(ClientReply::Plan(_))) => {
-                (self.last, self.node, self.next) = (self.node, None, Next::Drain)
+                (self.last, self.node) = (self.node, self.again.take());
+                self.next = if self.node.is_some() { Next::Admit } else { Next::Drain };
             }
             // A master that lost its journal has learned only now that the node was kept out.
             (Next::Use, Some(ClientReply::Refused(refusal))) if refusal.status == Status::NotFound => {

@@ -6,13 +6,13 @@ use protocol::{
     JobId, Now, SectorPath, limits,
     message::client_master::{Admitted, ClientReply, ClientRequest, DriverKey, JobRecord, JobState},
 };
-use sphere::Job;
+use sphere::{Job, PageWrite};
 
 use super::{
     JobOutput, JobSpec, blank_record,
     driver::{Driver, REPORT_PERIOD, node_plan},
     journal::{Head, Journal, Read},
-    layout, output, side,
+    layout, output, refusal, side,
 };
 use crate::{Client, ClientError};
 
@@ -86,7 +86,10 @@ impl Client {
             }
         };
         let read = tokio::select! {
-            read = Journal::read(self, journal) => read?,
+            read = Journal::read(self, journal) => match read {
+                Ok(read) => read,
+                Err(error) => return Err(self.give_up_unread(&record, error).await),
+            },
             // A long journal takes a while, in which the master would believe this driver gone.
             error = alive => return error,
         };
@@ -95,6 +98,19 @@ impl Client {
         let driver = Driver::new(self.clone(), spec, side, Some(folder), admitted, |_| ());
         // A driver's future is large; it is not moved around.
         Box::pin(driver.take_over(journal, replay, pages)).await
+    }
+
+    /// The journal of a job cannot be read: where nobody can read it, the job has failed. Nothing is removed, for its output may
+    /// be in its place.
+    async fn give_up_unread(&self, record: &JobRecord, error: ClientError) -> ClientError {
+        let refusal = refusal(error);
+        if PageWrite::ends_job(&refusal) {
+            let errors = vec![format!("the journal of the job cannot be read: {refusal}")];
+            let ended = JobRecord { state: JobState::Failed, errors, ..record.clone() };
+            // What does not arrive, the next driver finds too.
+            let _ = self.ask(ClientRequest::ReportJob(ended)).await;
+        }
+        refusal.into()
     }
 
     /// Tells the master that a job which was admitted will not begin.

@@ -46,6 +46,8 @@ enum Step {
     /// All is read: it waits for fresh tickets.
     Admitting(Box<Reading>, u64),
     Running(Box<Running>),
+    /// The journal cannot be read; the master is told so.
+    Failing(u64),
     Over,
 }
 
@@ -78,6 +80,7 @@ impl Deputy {
             Step::Joining => format!("is to drive job {}", self.order.job),
             Step::Reading(_) | Step::Admitting(..) => format!("reads the journal of job {}", self.order.job),
             Step::Running(running) => running.state(),
+            Step::Failing(_) => format!("gives up job {}", self.order.job),
             Step::Over => "drives no more".into(),
         }
     }
@@ -103,7 +106,7 @@ impl Deputy {
             Step::Reading(reading) if tag == TICK => {
                 reading.tick(env, seat, &mut self.tag, self.order.job);
             }
-            Step::Admitting(..) if tag == TICK => {}
+            Step::Admitting(..) | Step::Failing(_) if tag == TICK => {}
             _ => return self.answered(env, seat, tag, None),
         }
         self.go_on(env, seat);
@@ -131,7 +134,8 @@ impl Deputy {
                 Some(ClientReply::Refused(_)) => self.step = Step::Over,
                 _ => self.admit(env, seat),
             },
-            Step::Admitting(..) | Step::Joining | Step::Over => {}
+            Step::Failing(own) if *own == tag => self.step = Step::Over,
+            Step::Admitting(..) | Step::Failing(_) | Step::Joining | Step::Over => {}
         }
         self.go_on(env, seat);
     }
@@ -194,12 +198,21 @@ impl Deputy {
             Err(refusal) => {
                 match reading.rules.judge(env.now, Err(refusal)) {
                     PageTurn::Again(pause) => reading.again_at = Some(env.now.monotonic + pause),
+                    PageTurn::Ended(Err(refusal)) if PageWrite::ends_job(&refusal) => self.give_up(env, seat),
                     _ => self.end(),
                 }
                 return;
             }
         }
         reading.begin(env, seat, &mut self.tag, &self.order);
+    }
+
+    /// Nobody can read the journal: the job has failed.
+    fn give_up(&mut self, env: &mut Environment, seat: &mut Seat) {
+        self.tag += 1;
+        let report = ClientRequest::ReportJob(blank_record(self.order.job, JobState::Failed));
+        ask(env, seat, &report, self.tag, PATIENCE);
+        self.step = Step::Failing(self.tag);
     }
 
     fn admit(&mut self, env: &mut Environment, seat: &mut Seat) {
