@@ -29,6 +29,8 @@ pub(crate) struct Recovered {
     begun: BTreeSet<(SectorPath, ContentId)>,
     /// Folders that must be there.
     folders: BTreeSet<SectorPath>,
+    /// Whether an older journal was put back: what was answered of its last moment nobody may know.
+    is_rolled_back: bool,
 }
 
 /// What is left of earlier losses once all is well.
@@ -117,7 +119,7 @@ impl Recovered {
         let firm = firm(truth, held);
         let folders = book.regions.iter().flat_map(|region| firm_folders(region, kept_until, held)).collect();
         let journals = held.iter().map(|held| held.journal).collect();
-        Self { birth: None, journals, firm, seen, owed, begun: BTreeSet::new(), folders }
+        Self { birth: None, journals, firm, seen, owed, begun: BTreeSet::new(), folders, is_rolled_back: false }
     }
 
     /// An older journal was put back: its names may be seen too, and what was done in the last moment no node may know of
@@ -138,6 +140,7 @@ impl Recovered {
             acknowledged.contains(content) && region.is_none_or(was_there) && !backup.is_in_the_way(path)
         });
         self.folders.retain(|folder| !backup.has_file_above(folder));
+        self.is_rolled_back = true;
         self
     }
 
@@ -193,7 +196,10 @@ impl Recovered {
         let was_begun = self.begun.remove(&(path.clone(), *content));
         match outcome {
             Outcome::Done => {
-                self.owed.insert(*content);
+                // What was only staged when its commit was lost looks like a broken upload.
+                if was_begun || !self.is_rolled_back {
+                    self.owed.insert(*content);
+                }
                 if was_begun {
                     self.firm.insert(path.clone(), *content);
                 }
@@ -416,6 +422,26 @@ mod tests {
             assert_eq!(recovered.owed().contains(&removed), lasts);
             recovered.begin(&back);
             assert_eq!(book.outcome_of_restore(&back, Outcome::Done), Outcome::Done, "the new master gave it back");
+        }
+    }
+
+    #[test]
+    fn an_answer_that_comes_after_an_older_journal_was_put_back_owes_nothing() {
+        for is_put_back in [false, true] {
+            let (mut book, kept, _) = book();
+            let late = book.contents.add(vec![3]);
+            let backup = Backup::take(&book, at(2));
+            let held = [held("/r/kept", kept, HeldState::Placed)];
+            let mut recovered = Recovered::new(&book, at(3), at(3), &held);
+            if is_put_back {
+                recovered = recovered.rolled_back(&book, at(3), &held, &backup);
+            }
+            let put = Change::Put { path: path("/r/late"), content: late, parents: true, absent: true };
+            recovered.end(&put, Outcome::Done);
+            assert_eq!(recovered.owed().contains(&late), !is_put_back);
+            recovered.begin(&put);
+            recovered.end(&put, Outcome::Done);
+            assert!(recovered.owed().contains(&late), "the new master said so");
         }
     }
 
