@@ -87,7 +87,8 @@ impl Master {
 
     fn set_standing(&mut self, now: Now, from: Caller, key: NodeKey, standing: Standing, plan: MovePlan) {
         self.nodes.set_standing(key, standing);
-        // Also where it changes nothing: by an old journal it may only seem so, and what is said now stands.
+        // Also where it changes nothing: by an old journal it may only seem so, and what is said now stands. This gives the life its
+        // number, by which it is written down next.
         let row = self.nodes.row_change(key).unwrap_or_else(|| self.nodes.row_said(key));
         self.save(now, vec![row], Vec::new());
         let said = self.note_said(key);

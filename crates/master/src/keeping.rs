@@ -286,6 +286,10 @@ impl Master {
                     kept.push(KeptRow { table: (*table).into(), key: key.clone(), value: None });
                     kept.extend(self.entry_of(table, key).and_then(|id| self.unpinned_row(&file_key(id))));
                 }
+                // A file that was pinned by what it held: nobody would keep its row as it is.
+                RowChange::Set { table, key, .. } if *table == NAMES_TABLE && self.keeping.has(NAMES_TABLE, key) => {
+                    kept.push(KeptRow { table: NAMES_TABLE.into(), key: key.clone(), value: None });
+                }
                 _ => {}
             }
         }

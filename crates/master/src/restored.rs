@@ -10,7 +10,7 @@ use store::Journal;
 
 use crate::{
     MasterError,
-    actions::{JOURNAL_TABLE, LINEAGE_TABLE, NAMES_TABLE, StoredRow},
+    actions::{CONFLICTS_TABLE, JOURNAL_TABLE, LINEAGE_TABLE, NAMES_TABLE, StoredRow},
     rebuild,
 };
 
@@ -45,6 +45,9 @@ impl JournalFacts {
     }
 }
 
+/// The tables by which a journal that was put back is known for one.
+pub(crate) const RESTORED_TABLES: [&str; 3] = [JOURNAL_TABLE, LINEAGE_TABLE, CONFLICTS_TABLE];
+
 /// Gives a journal that was put back the id `number`, drawn by chance, so that the next start of a master asks the nodes
 /// what is newer. Blocks.
 ///
@@ -54,7 +57,7 @@ pub fn mark_restored(file: &Path, number: u64) -> Result<(), MasterError> {
     let failed = |operation| move |source| MasterError::Journal { operation, source };
     let journal = Journal::open(file).map_err(failed("open"))?;
     let mut rows = Vec::new();
-    for table in [JOURNAL_TABLE, LINEAGE_TABLE] {
+    for table in RESTORED_TABLES {
         let mut take = |key: &[u8], value: &[u8]| {
             rows.push(StoredRow { table, key: key.into(), value: value.into() });
         };

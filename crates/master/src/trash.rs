@@ -303,18 +303,23 @@ impl Master {
         if self.nodes.up_count() == 0 || room > used.saturating_add(room) / FULL_WHEN_LEFT {
             return;
         }
-        let oldest = self.trash.by_time.iter().take(LOOKED_AT).map(|key| key.file);
-        let oldest: Vec<_> = oldest.filter(|id| self.frees_room(*id)).take(GIVEN_UP_AT_ONCE).collect();
+        let (mut steps, mut oldest) = (LOOKED_AT, Vec::new());
+        for key in &self.trash.by_time {
+            if steps == 0 || oldest.len() == GIVEN_UP_AT_ONCE {
+                break;
+            }
+            oldest.extend(Some(key.file).filter(|id| self.frees_room(*id, &mut steps)));
+        }
         let rows = oldest.into_iter().filter_map(|id| self.trash.doom(id)).collect();
         self.save(now, rows, Vec::new());
     }
 
-    /// Whether a node that is up has a copy of a file, or of one of the first in a folder.
-    fn frees_room(&self, id: FileId) -> bool {
+    /// Whether a node that is up has a copy of a file, or of one in a folder, as far as `steps` reach.
+    fn frees_room(&self, id: FileId, steps: &mut usize) -> bool {
         let mut rest = vec![id];
-        for _ in 0..LOOKED_AT {
-            let Some(id) = rest.pop() else { return false };
-            rest.extend(self.names.children_after(id, None, LOOKED_AT));
+        while let Some(id) = rest.pop().filter(|_| *steps > 0) {
+            *steps -= 1;
+            rest.extend(self.names.children_after(id, None, *steps));
             let replicas = self.names.content(id).map(|content| self.replicas.of(content.slice));
             if replicas.is_some_and(|held| held.iter().any(|replica| self.nodes.get(replica.node).is_up())) {
                 return true;
@@ -508,5 +513,5 @@ const STAMP_MAX: u64 = 1 << 62;
 const FULL_WHEN_LEFT: u64 = 20;
 /// What is given up at once then; what it frees is seen before the next time.
 const GIVEN_UP_AT_ONCE: usize = 64;
-/// So many of the oldest, and entries of each, are looked at for what frees anything.
-const LOOKED_AT: usize = 1_000;
+/// So many entries are looked at for what frees anything.
+const LOOKED_AT: usize = 20_000;

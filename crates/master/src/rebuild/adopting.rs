@@ -75,7 +75,7 @@ impl Master {
                 if state == HeldState::Retired {
                     self.rebuild.retired.insert(slice);
                 }
-                self.note_staged(slice, state, self.knowledge_of_path(key, slice, path));
+                self.note_staged(key, metadata, state);
                 rows.extend(change.rows);
                 rows.extend(self.adopt_removed(now, change.entry, path));
                 let said = metadata.header.acl.clone();
@@ -114,35 +114,46 @@ impl Master {
         let copies = self.names.content(file).map(|content| content.copies);
         let says_other = self.names.own_acl(file) != metadata.header.acl.as_ref();
         let differs = named != *path || copies != Some(metadata.header.copies) || says_other;
-        let (knowledge, of_name) = (self.knowledge_of_path(key, slice, path), self.knowledge_of_name(slice, file));
         if !differs {
-            self.note_staged(slice, state, knowledge);
+            self.note_staged(key, metadata, state);
         }
-        let has_a_say = state == HeldState::Placed || (state == HeldState::Staged && knowledge > of_name);
-        if differs && has_a_say && self.rebuild.is_running() {
+        if differs && state != HeldState::Retired && self.rebuild.is_running() {
+            let (knowledge, of_name) = (self.knowledge_of_path(key, slice, path), self.knowledge_of_name(slice, file));
+            let is_staged = state == HeldState::Staged;
             let mut moved = (named == *path).then(Vec::new);
             if self.rebuild.own.slices.contains(&slice) {
                 // What was done since stands; of two lists of rights both hold.
-                rows.extend(if says_other { self.take_common_acl(key, file, metadata) } else { Vec::new() });
+                rows.extend(if says_other && !is_staged {
+                    self.take_common_acl(key, file, metadata)
+                } else {
+                    Vec::new()
+                });
                 moved = Some(Vec::new());
             } else if knowledge > of_name {
                 let older = self.older_at_path(metadata, state, knowledge).filter(|_| moved.is_none());
                 moved = moved.or_else(|| self.move_name(now, &named, path, older.is_some()));
                 if let Some(older) = older.filter(|_| moved.is_some()) {
                     effects.push(Effect::Settle(older.header.slice));
+                    self.rebuild.retired.remove(&older.header.slice);
+                    self.rebuild.files = self.rebuild.files.saturating_sub(1);
                     rows.push(self.add_conflict(key, older, ConflictKind::OlderVersion, Some(slice), true));
                 }
                 if let Some(rows) = &mut moved {
                     rows.extend(self.take_wish(now, file, metadata));
-                    rows.extend(self.names.set_acl(file, metadata.header.acl.clone()));
+                    // One in staging may never have been told what is said of rights.
+                    rows.extend(match is_staged {
+                        true if says_other => self.take_common_acl(key, file, metadata),
+                        true => Vec::new(),
+                        false => self.names.set_acl(file, metadata.header.acl.clone()),
+                    });
                     self.rebuild.renamed.insert(slice, knowledge);
                 }
-            } else if says_other && knowledge == of_name {
+            } else if says_other && knowledge == of_name && !is_staged {
                 rows.extend(self.take_common_acl(key, file, metadata));
                 self.rebuild.renamed.insert(slice, knowledge);
             }
             // It is listed only where nobody can say which name is the newer one.
-            if moved.is_none() && knowledge >= of_name {
+            if moved.is_none() && (knowledge > of_name || (knowledge == of_name && !is_staged)) {
                 rows.push(self.add_conflict(key, metadata.clone(), ConflictKind::TwoPaths, None, false));
             }
             rows.extend(moved.unwrap_or_default());
@@ -157,8 +168,10 @@ impl Master {
 
     /// A staged copy says the name that its slice has. A crash may have taken it back there on its way to a new path, which is
     /// what the master said last: so it counts, though it will never be among those that stand there.
-    fn note_staged(&mut self, slice: SliceId, state: HeldState, knowledge: Knowledge) {
+    fn note_staged(&mut self, key: NodeKey, metadata: &SliceMetadata, state: HeldState) {
         if state == HeldState::Staged && self.rebuild.is_running() {
+            let slice = metadata.header.slice;
+            let knowledge = self.knowledge_of_path(key, slice, &metadata.header.path);
             let known = self.rebuild.renamed.entry(slice).or_insert(knowledge);
             *known = knowledge.max(*known);
         }

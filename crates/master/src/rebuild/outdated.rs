@@ -65,10 +65,14 @@ impl Master {
         self.save(now, vec![row], Vec::new());
     }
 
-    /// Takes what a copy says of such paths; with `replaces`, nothing that another one said. Gives the slices of which that is
-    /// news.
+    /// Takes what a copy says of such paths while the names are put together; with `replaces`, nothing that another one said,
+    /// but for what a journal says itself that showed to be behind. Gives the slices of which that is news.
     pub(super) fn take_outdated(&mut self, stored: &[StoredRow], replaces: bool) -> (Vec<RowChange>, Vec<SliceId>) {
-        let before = if replaces { std::mem::take(&mut self.rebuild.outdated) } else { BTreeMap::new() };
+        if !self.rebuild.is_running() {
+            return (Vec::new(), Vec::new());
+        }
+        let forgets = replaces && self.rebuild.fork.is_none();
+        let before = if forgets { std::mem::take(&mut self.rebuild.outdated) } else { BTreeMap::new() };
         let mut changes: Vec<_> = before.keys().map(|slice| rows::not_outdated(*slice)).collect();
         let mut news = Vec::new();
         for row in stored.iter().filter(|row| row.table == OUTDATED_TABLE) {
@@ -115,6 +119,6 @@ impl Master {
 
 /// What a node has that keeps nothing.
 const NO_MARK: KeptMark = KeptMark { journal: JournalId(0), generation: 0, sequence: 0 };
-/// Slices of which that is written down, some 30 MiB of memory. Of more, a rename or a removal may be undone where the journal
+/// Slices of which that is written down, some 10 MiB of memory. Of more, a rename or a removal may be undone where the journal
 /// is lost before all have told.
-const OUTDATED_MAX: usize = 100_000;
+const OUTDATED_MAX: usize = 30_000;

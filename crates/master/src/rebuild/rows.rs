@@ -286,7 +286,7 @@ pub(super) fn lives(lives: &Vec<Life>) -> RowChange {
     }
 }
 
-/// The row of a file of which the copy that was taken does not say that it is in the trash.
+/// The row of a file that is pinned, and of which the copy that was taken says nothing.
 pub(super) fn unsaid(slice: SliceId) -> RowChange {
     set(JOURNAL_TABLE, unsaid_key(slice), &())
 }
@@ -365,7 +365,7 @@ pub(super) const OWN_FOLDER: u8 = 0x03;
 pub(super) const OWN_POLICY: u8 = 0x04;
 /// First byte of the key of a user whose quota was set before a rebuild began.
 pub(super) const OWN_QUOTA: u8 = 0x05;
-/// First byte of the key of a file that is in the trash by an older copy or a sidecar alone.
+/// First byte of the key of a file that is pinned by another copy or a sidecar alone.
 const UNSAID: u8 = 0x06;
 /// First byte of the key of something that was changed in a life that had not heard all nodes.
 const TOUCHED: u8 = 0x07;

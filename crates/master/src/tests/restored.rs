@@ -9,7 +9,7 @@ use protocol::JournalId;
 use store::RowChange;
 
 use super::*;
-use crate::{StoredRow, rebuild};
+use crate::{StoredRow, rebuild, restored::RESTORED_TABLES};
 
 type Rows = BTreeMap<(&'static str, Vec<u8>), Vec<u8>>;
 
@@ -19,6 +19,7 @@ impl Bench {
         self.rows = rows.clone().into_iter().collect();
         let stored: Vec<_> = rows
             .iter()
+            .filter(|((table, _), _)| RESTORED_TABLES.contains(table))
             .map(|((table, key), value)| StoredRow { table, key: key.clone(), value: value.clone() })
             .collect();
         for change in rebuild::restored_identity(&stored, JournalId(id)).unwrap() {

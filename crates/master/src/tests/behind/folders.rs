@@ -306,3 +306,48 @@ fn a_file_for_which_an_older_copy_had_no_place_gets_it_when_the_newer_one_is_tak
         assert_eq!(bench.conflicts(), [], "{tells_held_first}");
     }
 }
+
+#[test]
+fn what_is_overwritten_while_its_path_is_outdated_leaves_no_row_behind_that_spoils_the_copy() {
+    let (mut bench, _, order) = with_an_outdated_path(false, true);
+    bench.put("ann", CreateRequest { at: Some(node(&order[0])), copies: Some(1), ..create("/g") }, 2);
+    bench.advance(seconds(3));
+    bench.join_each(&[&order[2]]);
+    bench.advance(seconds(3));
+    bench.restart_master();
+    bench.join_each(&[&order[0], &order[1], &order[2]]);
+    bench.close_to_others("ann", "/d");
+    bench.done("ann", ClientRequest::Remove { path: path("/g"), recursive: false, now: true });
+    bench.advance(seconds(3));
+    bench.lose_journal(0);
+    bench.come(&[&order[0], &order[1], &order[2]]);
+    bench.advance(seconds(5));
+    assert_eq!(bench.all_paths(), ["/d"]);
+    assert!(bench.is_closed_to("eve", "/d"));
+}
+
+#[test]
+fn what_an_old_journal_wrote_down_of_outdated_paths_holds_when_it_shows_to_be_behind() {
+    let mut bench = Bench::with_nodes(&["a/1", "b/1", "c/1"]);
+    let (_, order) = bench.put_at_two("/f");
+    bench.crash(&order[1]);
+    bench.done("ann", ClientRequest::Rename { from: path("/f"), to: path("/g") });
+    bench.advance(seconds(3));
+    bench.crash(&order[0]);
+    bench.mkdir("ann", "/later");
+    bench.advance(seconds(3));
+    let backup = bench.rows.clone();
+    bench.mkdir("ann", "/last");
+    bench.advance(seconds(3));
+    bench.bring_back(&backup);
+    bench.join_each(&[&order[1]]);
+    bench.mkdir("ann", "/other");
+    bench.advance(seconds(3));
+    // It shows the loss, and its copy is taken before the others tell.
+    bench.come(&[&order[2]]);
+    bench.come(&[&order[1], &order[0]]);
+    bench.advance(seconds(5));
+    assert_eq!(bench.rebuild_status().state, RebuildState::Settled);
+    assert_eq!(bench.all_paths(), ["/g", "/last", "/later", "/other"]);
+    assert_eq!(bench.conflicts(), []);
+}
