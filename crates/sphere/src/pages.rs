@@ -111,9 +111,10 @@ impl PageWrite {
         }
     }
 
-    /// Whether a journal that could not be read for this reason ends its job: patience is over, and the next driver would find
-    /// the same. What is not there may be named yet, and what another driver does is no reason.
-    pub fn ends_job(refusal: &Refusal) -> bool {
+    /// Whether a journal that could not be read for this reason, when patience was over, is out of reach for others too: then the
+    /// job ends when a second driver, at another node where there is one, finds the same. What is not there may be named yet,
+    /// and what another driver does is no reason.
+    pub fn is_out_of_reach(refusal: &Refusal) -> bool {
         refusal.status == Status::Unavailable
     }
 }
@@ -136,14 +137,14 @@ mod tests {
     }
 
     #[test]
-    fn a_journal_that_nobody_can_read_ends_its_job_when_patience_is_over() {
+    fn a_journal_that_cannot_be_read_is_out_of_reach_when_patience_is_over() {
         let reading = PageWrite::new(second(0));
         let away = || Refusal::new(Status::Unavailable, "no copy can be read now".to_owned());
         assert_eq!(reading.judge(second(599), Err(away())), PageTurn::Again(RETRY_PAUSE));
         let PageTurn::Ended(Err(refusal)) = reading.judge(second(600), Err(away())) else { panic!("it goes on") };
-        assert!(PageWrite::ends_job(&refusal));
+        assert!(PageWrite::is_out_of_reach(&refusal));
         for status in [Status::NotFound, Status::Refused, Status::Exists] {
-            assert!(!PageWrite::ends_job(&Refusal::new(status, String::new())), "{status:?}");
+            assert!(!PageWrite::is_out_of_reach(&Refusal::new(status, String::new())), "{status:?}");
         }
     }
 

@@ -67,6 +67,8 @@ pub(crate) struct Book {
     pub(crate) resumed: u32,
     /// Where each part of a job's output that is being written may be later.
     pub(crate) publishing: std::collections::BTreeMap<protocol::SectorPath, Vec<protocol::SectorPath>>,
+    /// Jobs of which a driver has said that it cannot read the journal.
+    pub(crate) unread: std::collections::BTreeSet<protocol::JobId>,
     /// Jobs that ended well.
     pub(crate) jobs_done: u32,
     /// Drivers that took over from one that had begun.

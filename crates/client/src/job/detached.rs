@@ -3,7 +3,7 @@
 
 use net::identity::random;
 use protocol::{
-    JobId, Now, SectorPath, limits,
+    JobId, Now, Refusal, SectorPath, limits,
     message::client_master::{Admitted, ClientReply, ClientRequest, DriverKey, JobRecord, JobState},
 };
 use sphere::{Job, PageWrite};
@@ -100,15 +100,13 @@ impl Client {
         Box::pin(driver.take_over(journal, replay, pages)).await
     }
 
-    /// The journal of a job cannot be read: where nobody can read it, the job has failed. Nothing is removed, for its output may
-    /// be in its place.
+    /// The journal of a job cannot be read. The first driver says so, and the next one tries it, elsewhere; where that finds the
+    /// same, the job has failed. Nothing is removed, for its output may be in its place.
     async fn give_up_unread(&self, record: &JobRecord, error: ClientError) -> ClientError {
         let refusal = refusal(error);
-        if PageWrite::ends_job(&refusal) {
-            let errors = vec![format!("the journal of the job cannot be read: {refusal}")];
-            let ended = JobRecord { state: JobState::Failed, errors, ..record.clone() };
+        if PageWrite::is_out_of_reach(&refusal) {
             // What does not arrive, the next driver finds too.
-            let _ = self.ask(ClientRequest::ReportJob(ended)).await;
+            let _ = self.ask(ClientRequest::ReportJob(unread(record, &refusal))).await;
         }
         refusal.into()
     }
@@ -118,5 +116,45 @@ impl Client {
         let record = JobRecord { errors: vec![error.to_string()], ..blank_record(self, job, spec, JobState::Failed) };
         // What does not arrive ends by itself.
         let _ = self.ask(ClientRequest::ReportJob(record)).await;
+    }
+}
+
+/// What is reported of a job whose journal a driver could not read: that it has failed, where one before said the same.
+fn unread(record: &JobRecord, refusal: &Refusal) -> JobRecord {
+    let was_tried = record.errors.iter().any(|error| error.starts_with(UNREAD));
+    let state = if was_tried { JobState::Failed } else { record.state };
+    // First, for only so many are kept.
+    let errors = [format!("{UNREAD}: {refusal}")].into_iter().chain(record.errors.clone()).collect();
+    JobRecord { state, errors, ..record.clone() }
+}
+
+/// How the sentence begins of a driver that could not read a job's journal.
+const UNREAD: &str = "the journal of the job cannot be read";
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use protocol::{Status, UserName};
+
+    use super::*;
+
+    #[test]
+    fn a_job_has_failed_when_a_second_driver_cannot_read_its_journal() {
+        let record = JobRecord {
+            job: JobId(1),
+            user: UserName::new("ann").unwrap(),
+            title: String::new(),
+            state: JobState::Running,
+            started_unix_millis: 0,
+            stages: Vec::new(),
+            errors: vec!["bad pixel".into()],
+            error_slice: None,
+            counters: Vec::new(),
+            driver: None,
+        };
+        let refusal = Refusal::new(Status::Unavailable, "no copy can be read now".to_owned());
+        let first = unread(&record, &refusal);
+        assert_eq!((first.state, first.errors.len()), (JobState::Running, 2));
+        assert_eq!(unread(&first, &refusal).state, JobState::Failed);
     }
 }

@@ -198,7 +198,7 @@ impl Deputy {
             Err(refusal) => {
                 match reading.rules.judge(env.now, Err(refusal)) {
                     PageTurn::Again(pause) => reading.again_at = Some(env.now.monotonic + pause),
-                    PageTurn::Ended(Err(refusal)) if PageWrite::ends_job(&refusal) => self.give_up(env, seat),
+                    PageTurn::Ended(Err(refusal)) if PageWrite::is_out_of_reach(&refusal) => self.give_up(env, seat),
                     _ => self.end(),
                 }
                 return;
@@ -207,10 +207,13 @@ impl Deputy {
         reading.begin(env, seat, &mut self.tag, &self.order);
     }
 
-    /// Nobody can read the journal: the job has failed.
+    /// It cannot read the journal. Where it is not the first to find that, the job has failed.
     fn give_up(&mut self, env: &mut Environment, seat: &mut Seat) {
         self.tag += 1;
-        let report = ClientRequest::ReportJob(blank_record(self.order.job, JobState::Failed));
+        // What the product's driver reads from the job's errors.
+        let is_first = env.book.unread.insert(self.order.job);
+        let state = if is_first { JobState::Running } else { JobState::Failed };
+        let report = ClientRequest::ReportJob(blank_record(self.order.job, state));
         ask(env, seat, &report, self.tag, PATIENCE);
         self.step = Step::Failing(self.tag);
     }
