@@ -6,7 +6,7 @@
 //! if it were, since to bring back what was never published does less harm than to lose what was acknowledged.
 
 use protocol::{
-    FileId, Now, SectorPath, SliceId, SliceMetadata,
+    FileId, Now, SectorPath, SliceHeader, SliceId, SliceMetadata,
     acl::Acl,
     message::{
         client_master::FileContent,
@@ -29,7 +29,8 @@ impl Master {
     /// A node told of a slice, in its inventory. Gives it a name if it is of another journal and no name was decided yet.
     pub(crate) fn consider(&mut self, now: Now, key: NodeKey, metadata: &SliceMetadata, state: HeldState) {
         let header = &metadata.header;
-        if !self.rebuild.is_foreign(header, self.names.birth()) || self.was_seen(key) {
+        let is_foreign = self.rebuild.is_foreign(header, self.names.birth()) || self.is_of_a_lost_end(header, state);
+        if !is_foreign || self.was_seen(key) {
             return;
         }
         // What its node kept comes first, and then the node once more: it says whose folders these are.
@@ -44,6 +45,15 @@ impl Master {
             None if self.rebuild.stays_aside(header, state) => {}
             None => self.adopt(now, key, metadata, state),
         }
+    }
+
+    /// Whether a slice got its place under this journal and is nobody's, though names have been being put together all this life: a
+    /// later life has named it at the end of the rebuild, and the disk lost that, or a copy from the middle was put back.
+    fn is_of_a_lost_end(&self, header: &SliceHeader, state: HeldState) -> bool {
+        state == HeldState::Placed
+            && self.rebuild.is_running()
+            && self.rebuild.runs_since_start
+            && self.names.file_of_slice(header.slice).is_none()
     }
 
     /// Gives a slice the name that its sidecar says, unless something better has it.
