@@ -47,12 +47,13 @@ impl Master {
         }
     }
 
-    /// Whether a slice got its place under this journal and is nobody's, though names have been being put together all this life: a
-    /// later life has named it at the end of the rebuild, and the disk lost that, or a copy from the middle was put back.
+    /// Whether a slice got its place under this journal and is nobody's, though it is older than this life, or names have been
+    /// being put together all this life: a later life has named it in the rebuild, and the disk lost that, or a copy from before
+    /// its end was put back.
     fn is_of_a_lost_end(&self, header: &SliceHeader, state: HeldState) -> bool {
         state == HeldState::Placed
             && self.rebuild.is_running()
-            && self.rebuild.runs_since_start
+            && (self.rebuild.runs_since_start || header.version <= self.version_at_start)
             && self.names.file_of_slice(header.slice).is_none()
     }
 
