@@ -280,11 +280,11 @@ impl Master {
             match change {
                 RowChange::Set { table, key, value } if self.is_kept(table, key, Some(value)) => {
                     kept.push(KeptRow { table: (*table).into(), key: key.clone(), value: Some(value.clone()) });
-                    kept.extend(self.entry_of(table, key).and_then(|id| self.pinned_row(&file_key(id))));
+                    kept.extend(self.entry_of(table, key).and_then(|id| self.pinned_row(id)));
                 }
                 RowChange::Remove { table, key } if self.is_kept(table, key, None) => {
                     kept.push(KeptRow { table: (*table).into(), key: key.clone(), value: None });
-                    kept.extend(self.entry_of(table, key).and_then(|id| self.unpinned_row(&file_key(id))));
+                    kept.extend(self.entry_of(table, key).and_then(|id| self.unpinned_row(id)));
                 }
                 // A file that was pinned by what it held: nobody would keep its row as it is.
                 RowChange::Set { table, key, .. } if *table == NAMES_TABLE && self.keeping.has(NAMES_TABLE, key) => {
@@ -379,8 +379,10 @@ impl Master {
     }
 
     /// The row of a file that is pinned now.
-    fn pinned_row(&self, key: &[u8]) -> Option<KeptRow> {
-        let id = parse_file_key(key).filter(|id| !self.names.is_folder(*id))?;
+    fn pinned_row(&self, id: FileId) -> Option<KeptRow> {
+        if self.names.is_folder(id) {
+            return None;
+        }
         match self.names.row_of(id)? {
             RowChange::Set { key, value, .. } => Some(KeptRow { table: NAMES_TABLE.into(), key, value: Some(value) }),
             RowChange::Remove { .. } => None,
@@ -388,10 +390,10 @@ impl Master {
     }
 
     /// Takes the row of a file away that is not pinned any more: nobody would keep it as it is.
-    fn unpinned_row(&self, key: &[u8]) -> Option<KeptRow> {
-        let id = parse_file_key(key).filter(|id| !self.names.is_folder(*id) && !self.is_pinned(*id))?;
-        let is_there = self.keeping.has(NAMES_TABLE, key);
-        is_there.then(|| KeptRow { table: NAMES_TABLE.into(), key: file_key(id), value: None })
+    fn unpinned_row(&self, id: FileId) -> Option<KeptRow> {
+        let key = file_key(id);
+        let is_left = !self.names.is_folder(id) && !self.is_pinned(id) && self.keeping.has(NAMES_TABLE, &key);
+        is_left.then(|| KeptRow { table: NAMES_TABLE.into(), key, value: None })
     }
 }
 

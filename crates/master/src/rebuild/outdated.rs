@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use protocol::{FileId, JournalId, NodeId, Now, SectorPath, SliceId, SliceMetadata, message::rebuild::KeptMark};
 use store::RowChange;
 
-use super::{Rebuild, adopting::Knowledge, rows};
+use super::{Rebuild, adopting::Knowledge, copy::age, rows};
 use crate::{
     Master,
     actions::{OUTDATED_TABLE, StoredRow},
@@ -90,7 +90,11 @@ impl Master {
                 self.rebuild.renamed.remove(&slice);
                 news.push(slice);
             }
-            known.extend(said);
+            for (of_node, mark) in said {
+                // What it had when it came first counts, whoever says so.
+                let first = known.entry(of_node).or_insert(mark);
+                *first = std::cmp::min_by_key(*first, mark, age);
+            }
             changes.push(rows::outdated(slice, known));
         }
         (changes, news)

@@ -123,13 +123,7 @@ fn a_file_stays_with_its_folder_although_a_node_comes_last_that_knows_it_at_the_
         bench.crash("n2");
         bench.crash("n3");
         bench.advance(seconds(12));
-        bench.done(
-            "ann",
-            match is_removed {
-                true => ClientRequest::Remove { path: path("/b"), recursive: true, now: false },
-                false => ClientRequest::Rename { from: path("/b"), to: path("/a") },
-            },
-        );
+        bench.rename_or_remove(is_removed, "/b", "/a");
         bench.advance(seconds(3));
         // Who knows of it has not the file.
         bench.node_mut("n1").held.remove(&slice);
@@ -155,13 +149,7 @@ fn a_copy_that_a_crash_left_without_its_place_says_where_the_file_is_as_well_as_
             let holders = bench.holders(slice);
             let [first, second] = &holders[..] else { panic!("{holders:?}") };
             bench.crash(second);
-            bench.done(
-                "ann",
-                match is_removed {
-                    true => ClientRequest::Remove { path: path("/f"), recursive: false, now: false },
-                    false => ClientRequest::Rename { from: path("/f"), to: path("/g") },
-                },
-            );
+            bench.rename_or_remove(is_removed, "/f", "/g");
             bench.advance(seconds(3));
             // The last rename of a move is not synced.
             bench.node_mut(first).held.get_mut(&slice).unwrap().state = HeldState::Staged;
@@ -175,6 +163,15 @@ fn a_copy_that_a_crash_left_without_its_place_says_where_the_file_is_as_well_as_
 }
 
 impl Bench {
+    /// Renames something, or moves it to the trash.
+    fn rename_or_remove(&mut self, is_removed: bool, from: &str, to: &str) {
+        let change = match is_removed {
+            true => ClientRequest::Remove { path: path(from), recursive: true, now: false },
+            false => ClientRequest::Rename { from: path(from), to: path(to) },
+        };
+        self.done("ann", change);
+    }
+
     /// Puts a file of two copies, and gives its slice and all three nodes, those first that have it.
     fn put_at_two(&mut self, at: &str) -> (SliceId, Vec<String>) {
         let slice = content(&self.put("ann", CreateRequest { copies: Some(2), ..create(at) }, 1)).slice;
