@@ -111,9 +111,24 @@ impl PageWrite {
         }
     }
 
+    /// Why a file of the journal cannot be read that must be there: the head, and each page before the last. One that is not
+    /// there is as one that cannot be read for now, for a rebuild may name it yet.
+    pub fn must_be_there(refusal: Refusal) -> Refusal {
+        match refusal.status {
+            Status::NotFound => Refusal { status: Status::Unavailable, ..refusal },
+            _ => refusal,
+        }
+    }
+
+    /// Whether a journal ends before the page of this number, which is not there: no file of its folder is a page behind it.
+    /// A driver that went on in a gap would meet the pages behind it, which tell of another course of the job.
+    pub fn is_end<'a>(number: u32, mut names: impl Iterator<Item = &'a str>) -> bool {
+        !names.any(|name| name.parse().is_ok_and(|page: u32| page >= number))
+    }
+
     /// Whether a journal that could not be read for this reason, when patience was over, is out of reach for others too: then the
-    /// job ends when a second driver, at another node where there is one, finds the same. What is not there may be named yet,
-    /// and what another driver does is no reason.
+    /// job ends when a second driver, at another node where there is one, finds the same. What another driver does is no
+    /// reason.
     pub fn is_out_of_reach(refusal: &Refusal) -> bool {
         refusal.status == Status::Unavailable
     }
@@ -146,6 +161,19 @@ mod tests {
         for status in [Status::NotFound, Status::Refused, Status::Exists] {
             assert!(!PageWrite::is_out_of_reach(&Refusal::new(status, String::new())), "{status:?}");
         }
+    }
+
+    #[test]
+    fn a_journal_without_its_head_or_a_page_in_the_middle_cannot_be_read_for_now() {
+        let missing = Refusal::new(Status::NotFound, "there is no file".to_owned());
+        assert!(PageWrite::is_out_of_reach(&PageWrite::must_be_there(missing)));
+        let refused = Refusal::new(Status::Refused, "another drives the job".to_owned());
+        assert_eq!(PageWrite::must_be_there(refused.clone()), refused);
+        let pages = || ["00000000", "00000001", "00000003", "head"].into_iter();
+        assert!(!PageWrite::is_end(2, pages()));
+        assert!(PageWrite::is_end(4, pages()));
+        // Written since it was looked for.
+        assert!(!PageWrite::is_end(3, pages()));
     }
 
     #[test]

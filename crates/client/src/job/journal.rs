@@ -8,7 +8,7 @@
 use std::io::Cursor;
 
 use net::clock::Clock;
-use protocol::{Refusal, SectorPath, message::client_master::Condition, wire::codec};
+use protocol::{Refusal, SectorPath, Status, message::client_master::Condition, wire::codec};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use sphere::{InputFile, JobPlan, OutputFolder, PageTurn, PageWrite, Replay, SpeNodePlan, Told};
 
@@ -61,7 +61,7 @@ impl Journal {
         let page = Page { path, bytes: codec::encode(head), sync_copies };
         let Err(error) = put(client, &page).await else { return Ok(()) };
         // The news of an earlier try may have been lost on its way.
-        if error.status() == protocol::Status::Exists && read(client, &page.path).await? == page.bytes {
+        if error.status() == Status::Exists && read(client, &page.path).await? == page.bytes {
             return Ok(());
         }
         Err(error)
@@ -69,24 +69,18 @@ impl Journal {
 
     /// Reads a job's journal, and lets the job hear all of it. Others get their turn meanwhile, however long it is.
     pub(super) async fn read(client: &Client, folder: &SectorPath) -> Result<Read, ClientError> {
-        let head: Head = fetch(client, &folder.join(HEAD)?).await?;
+        let head: Head = fetch_head(client, folder).await?;
         let sync_copies = sync_copies(&head);
         let Head { spec, plan, inputs, nodes, folder: output, side } = head;
         let mut replay = Replay::new(plan, inputs, &nodes).map_err(|error| error.refusal())?;
         let (mut pages, mut number) = (0, 0);
-        loop {
-            match fetch::<Vec<Told>>(client, &page_path(folder, pages)?).await {
-                Ok(page) => {
-                    for told in page {
-                        if number % TOLD_A_TURN == 0 {
-                            tokio::task::yield_now().await;
-                        }
-                        number += 1;
-                        replay.tell(told);
-                    }
+        while let Some(page) = fetch_page(client, folder, pages).await? {
+            for told in page {
+                if number % TOLD_A_TURN == 0 {
+                    tokio::task::yield_now().await;
                 }
-                Err(error) if error.status() == protocol::Status::NotFound => break,
-                Err(error) => return Err(error),
+                number += 1;
+                replay.tell(told);
             }
             pages += 1;
         }
@@ -162,22 +156,63 @@ async fn read(client: &Client, path: &SectorPath) -> Result<Vec<u8>, ClientError
     Ok(bytes)
 }
 
-/// Reads a page, also where the master or nodes are away for some minutes.
-async fn fetch<T: DeserializeOwned>(client: &Client, path: &SectorPath) -> Result<T, ClientError> {
-    let clock = Clock::start();
-    let rules = PageWrite::new(clock.now());
-    let bytes = loop {
-        let refused: Refusal = match read(client, path).await {
-            Ok(bytes) => break bytes,
-            Err(error) => refusal(error),
-        };
-        if let Some(Err(error)) = after(rules.judge(clock.now(), Err(refused))).await {
-            return Err(error);
+/// What the job began with.
+async fn fetch_head(client: &Client, folder: &SectorPath) -> Result<Head, ClientError> {
+    let path = folder.join(HEAD)?;
+    let rules = Patience::begin();
+    loop {
+        match read(client, &path).await {
+            Ok(bytes) => return decode(&path, &bytes),
+            Err(error) => rules.wait(PageWrite::must_be_there(refusal(error))).await?,
         }
-    };
+    }
+}
+
+/// A page, or `None` where the journal ends before it.
+async fn fetch_page(client: &Client, folder: &SectorPath, number: u32) -> Result<Option<Vec<Told>>, ClientError> {
+    let path = page_path(folder, number)?;
+    let rules = Patience::begin();
+    loop {
+        let refused = match read(client, &path).await {
+            Ok(bytes) => return Ok(Some(decode(&path, &bytes)?)),
+            Err(missing) if missing.status() == Status::NotFound => match client.list(folder).await {
+                Ok(files) if PageWrite::is_end(number, files.iter().filter_map(|file| file.path.name())) => {
+                    return Ok(None);
+                }
+                Ok(_) => missing,
+                Err(error) => error,
+            },
+            Err(error) => error,
+        };
+        rules.wait(PageWrite::must_be_there(refusal(refused))).await?;
+    }
+}
+
+/// For how long a file of a journal is read again, where the master or nodes are away.
+struct Patience {
+    clock: Clock,
+    rules: PageWrite,
+}
+
+impl Patience {
+    fn begin() -> Self {
+        let clock = Clock::start();
+        Self { rules: PageWrite::new(clock.now()), clock }
+    }
+
+    /// Waits until it is to be read again.
+    ///
+    /// # Errors
+    /// Why not, when it is not to be.
+    async fn wait(&self, refused: Refusal) -> Result<(), ClientError> {
+        after(self.rules.judge(self.clock.now(), Err(refused))).await.unwrap_or(Ok(()))
+    }
+}
+
+fn decode<T: DeserializeOwned>(path: &SectorPath, bytes: &[u8]) -> Result<T, ClientError> {
     let strange =
         |error| ClientError::Usage(format!("`{path}` is no page of a job's journal of this version: {error}"));
-    codec::decode(&bytes).map_err(strange)
+    codec::decode(bytes).map_err(strange)
 }
 
 fn page_path(folder: &SectorPath, number: u32) -> Result<SectorPath, ClientError> {

@@ -4,9 +4,9 @@
 use std::time::Duration;
 
 use protocol::{
-    JobId, Status,
+    JobId, Refusal, Status,
     message::{
-        client_master::{Admitted, ClientReply, ClientRequest, DriverKey, JobState},
+        client_master::{Admitted, ClientReply, ClientRequest, DriverKey, Entry, JobState},
         node_master::DriveOrder,
     },
     wire::codec,
@@ -55,6 +55,8 @@ struct Reading {
     fetch: Fetch,
     rules: PageWrite,
     again_at: Option<Duration>,
+    /// A page is not there: what the journal's folder has is asked.
+    listing: Option<u64>,
     /// What is told so far, and what else the head says.
     told: Option<(Replay, OutputFolder, usize)>,
     pages: u32,
@@ -94,7 +96,7 @@ impl Deputy {
         let fetch = Fetch::begin(env, seat, self.tag, head);
         let rules = PageWrite::new(env.now);
         let report = (None, Duration::ZERO);
-        let reading = Reading { fetch, rules, again_at: None, told: None, pages: 0, report };
+        let reading = Reading { fetch, rules, again_at: None, listing: None, told: None, pages: 0, report };
         self.step = Step::Reading(Box::new(reading));
         later(env, seat, TICK_PERIOD, TICK);
     }
@@ -123,6 +125,17 @@ impl Deputy {
                 if let Some(ClientReply::Refused(refusal)) = reply {
                     env.note(format_args!("a driver of job {} is not wanted: {refusal}", self.order.job));
                     self.step = Step::Over;
+                }
+            }
+            Step::Reading(reading) if reading.listing == Some(tag) => {
+                reading.listing = None;
+                let page = reading.pages;
+                let is_end =
+                    |entries: &[Entry]| PageWrite::is_end(page, entries.iter().filter_map(|it| it.path.name()));
+                match reply {
+                    Some(ClientReply::Page(listed)) if is_end(&listed.entries) => self.admit(env, seat),
+                    Some(ClientReply::Refused(refusal)) => self.try_again(env, seat, refusal),
+                    _ => self.try_again(env, seat, Refusal::new(Status::Unavailable, "a page is not there")),
                 }
             }
             Step::Reading(reading) => {
@@ -193,18 +206,25 @@ impl Deputy {
                 _ => return env.violate(crate::Kind::Safety, "a page of a journal cannot be read".into()),
             },
             Err(refusal) if refusal.status == Status::NotFound && reading.told.is_some() => {
-                return self.admit(env, seat);
+                self.tag += 1;
+                reading.listing = Some(self.tag);
+                let folder = self.order.journal.clone();
+                let request = ClientRequest::List { folder, recursive: false, after: None, with_nodes: false };
+                return ask(env, seat, &request, self.tag, PATIENCE);
             }
-            Err(refusal) => {
-                match reading.rules.judge(env.now, Err(refusal)) {
-                    PageTurn::Again(pause) => reading.again_at = Some(env.now.monotonic + pause),
-                    PageTurn::Ended(Err(refusal)) if PageWrite::is_out_of_reach(&refusal) => self.give_up(env, seat),
-                    _ => self.end(),
-                }
-                return;
-            }
+            Err(refusal) => return self.try_again(env, seat, refusal),
         }
         reading.begin(env, seat, &mut self.tag, &self.order);
+    }
+
+    /// A file of the journal cannot be read, and is tried again while the rules want that.
+    fn try_again(&mut self, env: &mut Environment, seat: &mut Seat, refusal: Refusal) {
+        let Step::Reading(reading) = &mut self.step else { return };
+        match reading.rules.judge(env.now, Err(PageWrite::must_be_there(refusal))) {
+            PageTurn::Again(pause) => reading.again_at = Some(env.now.monotonic + pause),
+            PageTurn::Ended(Err(refusal)) if PageWrite::is_out_of_reach(&refusal) => self.give_up(env, seat),
+            _ => self.end(),
+        }
     }
 
     /// It cannot read the journal. Where it is not the first to find that, the job has failed.
