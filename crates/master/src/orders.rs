@@ -198,6 +198,16 @@ impl Orders {
         }
     }
 
+    /// The slices that are to be placed or removed at a node, waiting or on their way.
+    pub(crate) fn settling(&self, node: NodeKey) -> BTreeSet<SliceId> {
+        let queue = self.queues.get(&node);
+        let members = queue.into_iter().flat_map(|queue| &queue.members);
+        let paths = queue.into_iter().flat_map(|queue| queue.busy_paths.values().flatten());
+        let delayed = self.delayed.iter().filter(|(_, of, _)| *of == node).map(|(_, _, work)| work);
+        let waiting = members.chain(paths).chain(delayed).filter_map(|work| work.slice());
+        waiting.chain(queue.into_iter().flat_map(|queue| queue.busy.iter().copied())).collect()
+    }
+
     /// Forgets all that waits and is on its way for a node whose session ended. What is to be done there is found
     /// anew from the inventory with which it comes back.
     pub(crate) fn forget(&mut self, node: NodeKey) {

@@ -306,6 +306,11 @@ impl Master {
         }
     }
 
+    /// Whether a slice is to be removed at a node.
+    pub(crate) fn is_to_be_removed(&self, slice: SliceId, node: NodeKey) -> bool {
+        matches!(self.due(slice, node), Some(Due::Remove))
+    }
+
     fn order_for(&mut self, now: Now, key: NodeKey, work: Work) -> Option<(Ordered, Order)> {
         match work {
             Work::Forget(job) => Some((Ordered::Forget(job), Order::ForgetJob(job))),
@@ -377,8 +382,10 @@ impl Master {
     }
 
     fn release_superseded(&mut self, now: Now, slice: SliceId) {
-        for old in self.superseded.release(slice) {
-            self.settle(now, old);
+        let released = self.superseded.release(slice);
+        if !released.is_empty() {
+            // Also where a node that has it was lost while it waited.
+            self.save(now, Vec::new(), released.into_iter().map(Effect::Settle).collect());
         }
     }
 }

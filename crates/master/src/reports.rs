@@ -82,6 +82,7 @@ impl Master {
     pub(crate) fn lose_node(&mut self, now: Now, key: NodeKey) {
         let session = self.nodes.lose(now, key);
         tracing::warn!(event = EVENT_NODE_LOST, node = %self.nodes.get(key).id, "a node is lost");
+        self.note_missed(now, key);
         self.orders.forget(key);
         self.note_absent(key);
         for (slice, target) in self.replication.copies_where(|target, _| target == key) {
@@ -123,6 +124,7 @@ impl Master {
     /// Forgets what a node's earlier session still had under way.
     pub(crate) fn note_rejoined(&mut self, now: Now, key: NodeKey, old: Option<SessionId>) {
         tracing::info!(event = EVENT_NODE_JOINED, node = %self.nodes.get(key).id, "a node joined");
+        self.note_missed(now, key);
         self.orders.forget(key);
         self.note_absent(key);
         self.leases.forget_node(key);

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeSet;
 
-use protocol::{NodeId, SliceId};
+use protocol::{NodeId, Now, SliceId};
 use store::RowChange;
 
 use super::rows;
@@ -36,6 +36,28 @@ impl Master {
                 self.rebuild.removed.insert(slice, nodes);
             }
         }
+    }
+
+    /// Writes down what a node that was lost, or that has joined again, was to remove: whether it has, nobody knows.
+    pub(crate) fn note_missed(&mut self, now: Now, key: NodeKey) {
+        let id = self.nodes.get(key).id.clone();
+        if !self.rebuild.members.contains(&id) {
+            return;
+        }
+        let mut changes = Vec::new();
+        for slice in self.orders.settling(key) {
+            if self.is_to_be_removed(slice, key)
+                && self.names.file_of_slice(slice).is_none()
+                && self.rebuild.removed.len() < REMOVED_MAX
+                && changes.len() < MISSED_MAX
+            {
+                let nodes = self.rebuild.removed.entry(slice).or_default();
+                if nodes.insert(id.clone()) {
+                    changes.push(rows::removed(slice, nodes));
+                }
+            }
+        }
+        self.save(now, changes, Vec::new());
     }
 
     /// A node has removed a slice.
@@ -87,3 +109,5 @@ impl Master {
 /// Missed removals that are written down, about 200 MiB of memory. A file whose removal is not may come back where its
 /// node is away and the journal is lost.
 const REMOVED_MAX: usize = 1_000_000;
+/// Removals under way at a node that is lost that are written down, in one save.
+const MISSED_MAX: usize = 30_000;

@@ -251,6 +251,54 @@ fn what_was_removed_while_its_node_was_away_stays_removed() {
 }
 
 #[test]
+fn what_a_node_was_to_remove_when_it_was_lost_or_began_anew_stays_removed() {
+    for (ids, is_lost) in [(["n1", "n2"], true), (["n2", "n1"], true), (["n1", "n2"], false), (["n2", "n1"], false)] {
+        let mut bench = filled(&["a/1", "b/1"]);
+        bench.node_mut("n2").answers = false;
+        bench.remove("/ann");
+        bench.put("bob", CreateRequest { sync_copies: Some(1), ..create("/bob/f1") }, 100);
+        bench.advance(seconds(1));
+        if is_lost {
+            bench.crash("n2");
+            bench.advance(seconds(12));
+        } else {
+            // It does not come to do anything, this time either.
+            bench.join("n2");
+            bench.advance(seconds(1));
+        }
+        let before = bench.names_of();
+        bench.lose_journal(0);
+        bench.node_mut("n2").answers = true;
+        bench.join_each(&ids);
+        assert_eq!(bench.names_of(), before, "{ids:?}, lost: {is_lost}");
+        bench.advance(seconds(70));
+        assert_eq!(bench.node("n2").held.len(), bench.node("n1").held.len(), "and their bytes are gone");
+        assert!(!bench.rows.keys().any(|(table, _)| *table == "removed"), "nothing is left to be confirmed");
+    }
+}
+
+#[test]
+fn what_was_overwritten_and_removed_stays_away_although_its_node_was_lost_before_the_new_content_had_its_place() {
+    let mut bench = filled(&["a/1", "b/1"]);
+    let before = bench.names_of();
+    bench.put("bob", create("/bob/f"), 100);
+    bench.advance(seconds(1));
+    bench.node_mut("n1").answers = false;
+    bench.node_mut("n2").answers = false;
+    bench.put("bob", CreateRequest { at: Some(node("n1")), copies: Some(1), ..create("/bob/f") }, 200);
+    bench.crash("n2");
+    bench.advance(seconds(12));
+    bench.resume("n1");
+    bench.advance(seconds(3));
+    bench.remove("/bob/f");
+    bench.advance(seconds(3));
+    bench.lose_journal(0);
+    bench.node_mut("n2").answers = true;
+    bench.join_each(&["n1", "n2"]);
+    assert_eq!(bench.names_of(), before);
+}
+
+#[test]
 fn a_node_that_was_away_all_the_time_brings_nothing_back() {
     let mut bench = filled(&["a/1", "b/1"]);
     bench.crash("n2");
