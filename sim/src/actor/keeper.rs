@@ -29,6 +29,8 @@ pub(crate) struct Keeper {
     again: Option<usize>,
     /// What is asked for next about it.
     next: Next,
+    /// Whether what is asked now was asked of a master that has lost its journal since: whatever it answered is forgotten.
+    is_forgotten: bool,
     /// Whether the last one stays out of use.
     leaves_one: bool,
 }
@@ -54,7 +56,17 @@ impl Keeper {
     pub(crate) fn new(nodes: usize, leaves_one: bool) -> Self {
         // Fewer nodes than copies that people wish for would never be well.
         let leaves_one = leaves_one && nodes > NODES_MIN;
-        Self { nodes, step: Step::Waiting, tag: 0, node: None, last: None, again: None, next: Next::Drain, leaves_one }
+        Self {
+            nodes,
+            step: Step::Waiting,
+            tag: 0,
+            node: None,
+            last: None,
+            again: None,
+            next: Next::Drain,
+            is_forgotten: false,
+            leaves_one,
+        }
     }
 
     pub(crate) fn is_at_rest(&self) -> bool {
@@ -68,6 +80,7 @@ impl Keeper {
     /// The master lost its journal, and with it perhaps the last moment's small rows: that the node is in use again
     /// may be among them, as an operator would see in `sector nodes`.
     pub(crate) fn journal_lost(&mut self, env: &mut Environment, seat: &Seat) {
+        self.is_forgotten = matches!(self.step, Step::Asking);
         if self.node.is_none() && self.last.is_some() {
             (self.node, self.next) = (self.last, Next::Admit);
             self.begin_round(env, seat);
@@ -108,7 +121,9 @@ impl Keeper {
         }
         env.note(format_args!("{:?} is told {reply:?} of {:?} {:?}", seat.who, self.next, self.node));
         let is_heard = reply.is_some();
+        let is_forgotten = mem::take(&mut self.is_forgotten);
         match (self.next, reply) {
+            (Next::Use, Some(ClientReply::Plan(_))) if is_forgotten => self.next = Next::Admit,
             // Nobody knows what came of it, or it cannot be; the others lead back from anything.
             (Next::Drain, Some(ClientReply::Plan(_))) if env.chance(REMOVED_SHARE) => self.next = Next::Remove,
             (Next::Drain, Some(ClientReply::Plan(_))) if self.is_last(env) => {
